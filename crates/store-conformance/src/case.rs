@@ -1,0 +1,121 @@
+//! What a case is, what it gets to work with, and how the list of them is run.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use libtest_mimic::{Arguments, Trial};
+use tidelock_store::Store;
+
+/// One empty store under test.
+#[async_trait]
+pub trait Subject: Send + Sync + 'static {
+    /// A handle on the store. Each call gives one of its own: another connection, where the store has connections.
+    async fn open(&self) -> Arc<dyn Store>;
+
+    /// Lets time pass on the store's clock.
+    async fn advance(&self, duration: Duration);
+
+    /// Sets the calendar under the store's clock forward, without time passing.
+    async fn set_forward(&self, duration: Duration);
+
+    /// Sets the calendar under the store's clock back, without time passing.
+    async fn set_back(&self, duration: Duration);
+}
+
+/// What a case works with: a store of its own, empty, and its clock.
+pub(crate) struct World {
+    /// A handle on the store.
+    pub(crate) store: Arc<dyn Store>,
+    subject: Box<dyn Subject>,
+}
+
+impl World {
+    /// Another handle on the same store.
+    pub(crate) async fn another(&self) -> Arc<dyn Store> {
+        self.subject.open().await
+    }
+
+    /// Lets time pass.
+    pub(crate) async fn advance(&self, duration: Duration) {
+        self.subject.advance(duration).await;
+    }
+
+    /// Sets the calendar forward.
+    pub(crate) async fn set_forward(&self, duration: Duration) {
+        self.subject.set_forward(duration).await;
+    }
+
+    /// Sets the calendar back.
+    pub(crate) async fn set_back(&self, duration: Duration) {
+        self.subject.set_back(duration).await;
+    }
+}
+
+/// A claim about every store, and how to see whether it is true.
+pub(crate) struct Case {
+    /// The claim, as a path: `log::second_creator_is_refused`.
+    pub(crate) name: String,
+    /// The promises of docs/guarantees.md that it is about.
+    pub(crate) promises: &'static str,
+    /// Fails by panicking.
+    pub(crate) run: fn(World) -> Pin<Box<dyn Future<Output = ()> + Send>>,
+}
+
+/// Lists the cases of a module: the promises, then the name of the function.
+macro_rules! cases {
+    ($module:literal: $($promises:literal $name:ident,)*) => {
+        pub(crate) fn cases() -> Vec<$crate::case::Case> {
+            vec![$($crate::case::Case {
+                name: format!(concat!($module, "::", stringify!($name))),
+                promises: $promises,
+                run: |world| Box::pin($name(world)),
+            }),*]
+        }
+    };
+}
+pub(crate) use cases;
+
+fn all() -> Vec<Case> {
+    [
+        crate::log::cases(),
+        crate::records::cases(),
+        crate::leases::cases(),
+        crate::commit::cases(),
+        crate::limits::cases(),
+        crate::time::cases(),
+        crate::contention::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}
+
+/// Runs every case, each on a store of its own, as a test harness would, and exits.
+pub fn main<S, F>(make: impl Fn() -> F + Send + Sync + 'static)
+where
+    S: Subject,
+    F: Future<Output = S> + Send,
+{
+    let make = Arc::new(make);
+    let trials = all().into_iter().map(|case| {
+        let make = make.clone();
+        let run = move || {
+            runtime().block_on(async {
+                let subject: Box<dyn Subject> = Box::new(make().await);
+                let store = subject.open().await;
+                (case.run)(World { store, subject }).await;
+            });
+            Ok(())
+        };
+        Trial::test(format!("{} [{}]", case.name, case.promises), run)
+    });
+    libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime can be started")
+}

@@ -1,0 +1,276 @@
+//! Why a commit was refused: which part, what it expected, and what is there now.
+//!
+//! A conflict is data. Its text is for people; code branches on [`ClashKind`].
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::leases::{Item, LeaseToken};
+use crate::log::{ExpectedVersion, StreamState};
+use crate::marks::Version;
+use crate::names::{RecordKey, StreamName};
+use crate::records::{Bounds, ExpectedRevision, Record, Slot};
+
+/// A commit that was refused whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Conflict {
+    /// Every part that did not hold, in the order of the commit's fields. Never empty.
+    pub clashes: Vec<Clash>,
+}
+
+/// A part that did not hold.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Clash {
+    /// Which part.
+    pub part: Part,
+    /// What was wrong with it.
+    pub reason: Reason,
+}
+
+/// Which part of a commit: its field, and its place there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // each is the field of the same name
+pub enum Part {
+    Append(usize),
+    Write(usize),
+    Settlement(usize),
+    Fence(usize),
+    Guard(usize),
+    Trim(usize),
+}
+
+/// What was expected, and what is there.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Reason {
+    /// A stream is not at the version expected.
+    Stream {
+        /// Which.
+        stream: StreamName,
+        /// As what.
+        expected: ExpectedVersion,
+        /// What it is.
+        found: StreamState,
+    },
+    /// A stream is closed.
+    Closed {
+        /// Which.
+        stream: StreamName,
+        /// At this version.
+        version: Version,
+    },
+    /// A stream cannot be trimmed: it is not closed, or not that long.
+    Untrimmable {
+        /// Which.
+        stream: StreamName,
+        /// Up to where it was to be trimmed.
+        through: Version,
+        /// What it is.
+        found: StreamState,
+    },
+    /// A record is not at the revision expected.
+    Record {
+        /// Which.
+        key: RecordKey,
+        /// As what.
+        expected: ExpectedRevision,
+        /// What is there.
+        found: Slot,
+    },
+    /// An addition would go past a bound.
+    Bound {
+        /// Which record.
+        key: RecordKey,
+        /// What it is.
+        found: i64,
+        /// What was to be added.
+        delta: i64,
+        /// The bounds.
+        within: Bounds,
+    },
+    /// A record is no integer, so nothing can be added to it.
+    NotACounter {
+        /// What it is.
+        found: Record,
+    },
+    /// A lease is not the caller's any more.
+    LeaseLost {
+        /// The lease it was.
+        lease: LeaseToken,
+        /// The item now, if there is one.
+        found: Option<Box<Item>>,
+    },
+}
+
+/// What kind of clash, for code to branch on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClashKind {
+    /// It is there, at another version or revision: read again and decide again.
+    Moved,
+    /// It is not there (any more).
+    Gone,
+    /// It is there, and was not to be: somebody else was first.
+    Taken,
+    /// The stream is closed, or is not closed and was to be.
+    Closed,
+    /// There is not enough left, or no room.
+    Exceeded,
+    /// It is not of the kind that this can be done to.
+    Unfit,
+    /// The lease is lost.
+    LeaseLost,
+}
+
+impl Reason {
+    /// What kind of clash this is.
+    pub fn kind(&self) -> ClashKind {
+        match self {
+            Self::Stream { found: StreamState::Absent, .. } => ClashKind::Gone,
+            Self::Stream { expected: ExpectedVersion::NoStream, .. } => ClashKind::Taken,
+            Self::Stream { .. } => ClashKind::Moved,
+            Self::Closed { .. } | Self::Untrimmable { .. } => ClashKind::Closed,
+            Self::Record { found: Slot::Absent | Slot::Deleted(_), .. } => ClashKind::Gone,
+            Self::Record { expected: ExpectedRevision::Absent, .. } => ClashKind::Taken,
+            Self::Record { .. } => ClashKind::Moved,
+            Self::Bound { .. } => ClashKind::Exceeded,
+            Self::NotACounter { .. } => ClashKind::Unfit,
+            Self::LeaseLost { .. } => ClashKind::LeaseLost,
+        }
+    }
+}
+
+impl Part {
+    /// Clashes are told in the order of the commit's fields.
+    pub(crate) fn order(self) -> (u8, usize) {
+        match self {
+            Self::Append(at) => (0, at),
+            Self::Write(at) => (1, at),
+            Self::Settlement(at) => (2, at),
+            Self::Fence(at) => (3, at),
+            Self::Guard(at) => (4, at),
+            Self::Trim(at) => (5, at),
+        }
+    }
+}
+
+impl Conflict {
+    /// The first part that did not hold.
+    pub fn first(&self) -> &Clash {
+        self.clashes.first().expect("a conflict has a clash")
+    }
+
+    /// Whether some part was of this kind.
+    pub fn has(&self, kind: ClashKind) -> bool {
+        self.clashes.iter().any(|clash| clash.reason.kind() == kind)
+    }
+}
+
+impl std::error::Error for Conflict {}
+
+impl fmt::Display for Conflict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (at, clash) in self.clashes.iter().enumerate() {
+            let separator = if at == 0 { "" } else { "; " };
+            write!(f, "{separator}{}", clash.reason)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Stream { stream, expected, found } => {
+                write!(f, "stream {stream:?}: expected {expected}, found {found}")
+            }
+            Self::Closed { stream, version } => {
+                write!(f, "stream {stream:?}: closed at version {version}, takes no more events")
+            }
+            Self::Untrimmable { stream, through, found } => write!(
+                f,
+                "stream {stream:?}: only a closed stream can be trimmed, and only up to its version; \
+                 asked to trim through version {through}, found {found}"
+            ),
+            Self::Record { key, expected, found } => {
+                write!(f, "record {key:?}: expected {expected}, found {found}")
+            }
+            Self::Bound { key, found, delta, within } => {
+                write!(f, "record {key:?}: {found} {delta:+} would leave {within}")
+            }
+            Self::NotACounter { found } => {
+                write!(f, "record {:?}: its value is no integer to add to", found.key)
+            }
+            Self::LeaseLost { lease, found } => write_lost(f, lease, found.as_deref()),
+        }
+    }
+}
+
+fn write_lost(f: &mut fmt::Formatter<'_>, lease: &LeaseToken, found: Option<&Item>) -> fmt::Result {
+    write!(f, "{}: lease with fence {} lost", lease.item, lease.fence)?;
+    let Some(item) = found else { return f.write_str(", there is no such item") };
+    match (&item.holder, item.fence, item.settled) {
+        (Some(holder), Some(fence), _) => {
+            write!(f, ", held by {:?} with fence {fence} until {}", holder.worker, holder.deadline)
+        }
+        (None, Some(fence), Some(exit)) => write!(f, ", fence {fence} was settled ({exit:?})"),
+        (_, Some(fence), None) => write!(f, ", revoked at fence {fence}"),
+        (_, None, _) => f.write_str(", it was never leased"),
+    }
+}
+
+impl fmt::Display for ExpectedVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("anything"),
+            Self::NoStream => f.write_str("no stream"),
+            Self::Exists => f.write_str("a stream"),
+            Self::Exact(version) => write!(f, "version {version}"),
+        }
+    }
+}
+
+impl fmt::Display for StreamState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("no stream"),
+            Self::Open(version) => write!(f, "version {version}"),
+            Self::Closed(version) => write!(f, "version {version}, closed"),
+        }
+    }
+}
+
+impl fmt::Display for ExpectedRevision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Any => f.write_str("anything"),
+            Self::Absent => f.write_str("no record"),
+            Self::Exists => f.write_str("a record"),
+            Self::Revision(revision) => write!(f, "revision {revision}"),
+        }
+    }
+}
+
+impl fmt::Display for Slot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => f.write_str("no record"),
+            Self::Deleted(revision) => write!(f, "a record deleted at revision {revision}"),
+            Self::Live(record) => write!(f, "revision {}", record.revision),
+        }
+    }
+}
+
+impl fmt::Display for Bounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.min, self.max) {
+            (None, None) => f.write_str("the range of 64-bit integers"),
+            (Some(min), None) => write!(f, "at least {min}"),
+            (None, Some(max)) => write!(f, "at most {max}"),
+            (Some(min), Some(max)) => write!(f, "{min} to {max}"),
+        }
+    }
+}

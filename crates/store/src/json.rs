@@ -1,0 +1,257 @@
+//! JSON text that was checked when it was made.
+//!
+//! A store keeps JSON as the text it was given and never parses it again on the way. The checks are those that
+//! no store could repair later: it is JSON, not too deep, its numbers are finite, and it has no NUL in it.
+
+mod finite;
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::{DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::error::{Result, StoreError};
+use crate::limits;
+
+/// A JSON value, as text.
+///
+/// Two are equal when their text is; [`same_value`](Self::same_value) looks past spaces and the order of keys.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Json(Arc<str>);
+
+impl Json {
+    /// The JSON of a value.
+    ///
+    /// # Errors
+    /// `Invalid` if the value cannot be written as JSON, or has a number that is not finite (which JSON cannot
+    /// say) or a NUL in it; `LimitExceeded` if it is too deep.
+    pub fn new(value: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let refused =
+            |e: serde_json::Error| StoreError::invalid(format!("value cannot be written as JSON: {e}"));
+        finite::check(value)
+            .map_err(|e| StoreError::invalid(format!("value cannot be written as JSON: {e}")))?;
+        Self::parse(serde_json::to_string(value).map_err(refused)?)
+    }
+
+    /// Text that should be JSON.
+    ///
+    /// # Errors
+    /// As for [`new`](Self::new), and `Invalid` if it is not JSON.
+    pub fn parse(text: impl Into<Arc<str>>) -> Result<Self> {
+        let text = text.into();
+        let mut from = serde_json::Deserializer::from_str(&text);
+        Check { depth: 0 }.deserialize(&mut from).and_then(|()| from.end()).map_err(|e| {
+            let message = e.to_string();
+            if message.contains(TOO_DEEP) {
+                StoreError::limit(message)
+            } else {
+                StoreError::invalid(format!("not JSON that can be stored: {message}"))
+            }
+        })?;
+        Ok(Self(text))
+    }
+
+    /// Text that a store read back from where it had put it; it is not checked again.
+    pub fn stored(text: impl Into<Arc<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The value, as a type of yours.
+    ///
+    /// # Errors
+    /// `Invalid` if it is not one.
+    pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
+        serde_json::from_str(&self.0).map_err(|e| {
+            StoreError::invalid(format!("stored JSON is not a {}: {e}", std::any::type_name::<T>()))
+        })
+    }
+
+    /// Whether both say the same, spaces and the order of keys aside.
+    pub fn same_value(&self, other: &Self) -> bool {
+        self == other || matches!((self.value(), other.value()), (Some(a), Some(b)) if a == b)
+    }
+
+    /// The text of a top-level field that is a string.
+    pub fn field(&self, name: &str) -> Option<String> {
+        self.value()?.get(name)?.as_str().map(str::to_owned)
+    }
+
+    pub(crate) fn integer(number: i64) -> Self {
+        Self(number.to_string().into())
+    }
+
+    pub(crate) fn as_integer(&self) -> Option<i64> {
+        self.0.parse().ok()
+    }
+
+    pub(crate) fn empty_object() -> Self {
+        Self("{}".into())
+    }
+
+    pub(crate) fn is_object(&self) -> bool {
+        self.0.trim_ascii_start().starts_with('{')
+    }
+
+    pub(crate) fn check_size(&self, what: &str, limit: usize) -> Result<()> {
+        match self.0.len() {
+            bytes if bytes > limit => {
+                Err(StoreError::limit(format!("{what} has {bytes} bytes; the limit is {limit}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn value(&self) -> Option<serde_json::Value> {
+        serde_json::from_str(&self.0).ok()
+    }
+}
+
+impl fmt::Display for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Json {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Json {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(from)?;
+        Self::parse(raw.get()).map_err(serde::de::Error::custom)
+    }
+}
+
+const TOO_DEEP: &str = "JSON is too deep";
+
+/// Walks JSON text without keeping anything of it.
+#[derive(Clone, Copy)]
+struct Check {
+    depth: usize,
+}
+
+impl Check {
+    fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
+        if self.depth == limits::JSON_DEPTH {
+            return Err(E::custom(format_args!("{TOO_DEEP}; the limit is {} levels", limits::JSON_DEPTH)));
+        }
+        Ok(Self { depth: self.depth + 1 })
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Check {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Check {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
+        if text.contains('\0') { Err(E::custom("a string has a NUL in it")) } else { Ok(()) }
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let inside = self.deeper()?;
+        while items.next_element_seed(inside)?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
+        let inside = self.deeper()?;
+        while entries.next_key_seed(inside)?.is_some() {
+            entries.next_value_seed(inside)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::ErrorKind;
+    use serde_json::json;
+
+    #[test]
+    fn text_is_kept_as_it_was_given() {
+        let text = "{ \"b\": 1.50, \"a\": [ ] }";
+        assert_eq!(Json::parse(text).unwrap().as_str(), text);
+        assert!(Json::parse(text).unwrap().same_value(&Json::parse(r#"{"a":[],"b":1.5}"#).unwrap()));
+    }
+
+    #[test]
+    fn what_cannot_be_stored_is_refused() {
+        for text in ["", "{", "nul", "1 2", "1e999", "\"\\u0000\"", "{\"\\u0000\":1}", "NaN"] {
+            assert_eq!(Json::parse(text).unwrap_err().kind(), ErrorKind::Invalid, "{text:?}");
+        }
+        let deep = |levels| "[".repeat(levels) + &"]".repeat(levels);
+        assert!(Json::parse(deep(limits::JSON_DEPTH)).is_ok());
+        let refused = Json::parse(deep(limits::JSON_DEPTH + 1)).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::LimitExceeded);
+        assert!(refused.to_string().contains("the limit is 64 levels"), "{refused}");
+    }
+
+    #[test]
+    fn a_number_that_is_not_finite_is_refused_and_not_written_as_null() {
+        for value in [vec![Some(f64::NAN)], vec![None, Some(f64::INFINITY)]] {
+            let refused = Json::new(&value).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Invalid);
+            assert!(refused.to_string().contains("not finite"), "{refused}");
+        }
+        assert_eq!(
+            Json::new(&json!({"a": [1, null, {"b": 0.5}]})).unwrap().as_str(),
+            r#"{"a":[1,null,{"b":0.5}]}"#
+        );
+    }
+
+    #[test]
+    fn json_inside_json_is_not_quoted() {
+        let inner = Json::parse("[1]").unwrap();
+        assert_eq!(serde_json::to_string(&vec![inner.clone()]).unwrap(), "[[1]]");
+        assert_eq!(serde_json::from_str::<Vec<Json>>("[ [1] ]").unwrap(), [inner]);
+    }
+}

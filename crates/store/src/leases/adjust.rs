@@ -1,0 +1,283 @@
+//! What an operator does to many items at once, and how they are chosen.
+
+use serde::{Deserialize, Serialize};
+
+use super::Item;
+use crate::clock::{Timestamp, When};
+use crate::error::{Result, StoreError};
+use crate::limits;
+use crate::log::check_names;
+use crate::marks::{Mark, Priority};
+use crate::names::LaneName;
+
+/// Which names are meant. No pattern can run away: matching is linear in the name.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum NamePattern {
+    /// All of them.
+    #[default]
+    Any,
+    /// These.
+    OneOf(Vec<String>),
+    /// Those that match, where `*` stands for any characters and `?` for one.
+    Like(String),
+}
+
+impl NamePattern {
+    /// This name only.
+    pub fn is(name: impl Into<String>) -> Self {
+        Self::OneOf(vec![name.into()])
+    }
+
+    /// Names of this form, with `*` and `?`.
+    pub fn like(pattern: impl Into<String>) -> Self {
+        Self::Like(pattern.into())
+    }
+
+    /// Whether the name is meant.
+    pub fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::OneOf(names) => names.iter().any(|n| n == name),
+            Self::Like(pattern) => glob(pattern, name),
+        }
+    }
+
+    /// What every name that is meant begins with, for a store that can look names up by it.
+    pub fn prefix(&self) -> &str {
+        match self {
+            Self::Any => "",
+            Self::OneOf(names) if names.len() == 1 => &names[0],
+            Self::OneOf(_) => "",
+            Self::Like(pattern) => pattern.split(['*', '?']).next().unwrap_or_default(),
+        }
+    }
+
+    fn check(&self, what: &str, limit: usize) -> Result<()> {
+        match self {
+            Self::Any => Ok(()),
+            Self::OneOf(names) => check_names(names.len()),
+            Self::Like(pattern) if pattern.len() > limit => Err(StoreError::limit(format!(
+                "{what} pattern has {} bytes; the limit is {limit}",
+                pattern.len()
+            ))),
+            Self::Like(_) => Ok(()),
+        }
+    }
+}
+
+/// Matches `*` and `?` by remembering only the last star: each character of the name is looked at once per star.
+fn glob(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    let mut star = None;
+    while n < name.len() {
+        match pattern.get(p) {
+            Some('*') => {
+                star = Some((p, n));
+                p += 1;
+            }
+            Some(c) if *c == '?' || *c == name[n] => {
+                p += 1;
+                n += 1;
+            }
+            _ => match star {
+                Some((at, from)) => {
+                    star = Some((at, from + 1));
+                    p = at + 1;
+                    n = from + 1;
+                }
+                None => return false,
+            },
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+/// Which items are meant: those that pass every part of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ItemFilter {
+    /// In these queues.
+    pub queue: NamePattern,
+    /// With these keys.
+    pub key: NamePattern,
+    /// In this lane.
+    pub lane: Option<LaneName>,
+    /// Blocked, or not.
+    pub blocked: Option<bool>,
+    /// Leased to somebody (past the deadline or not), or not.
+    pub held: Option<bool>,
+}
+
+impl ItemFilter {
+    /// Every item of this queue.
+    pub fn queue(queue: impl Into<String>) -> Self {
+        Self { queue: NamePattern::is(queue), ..Self::default() }
+    }
+
+    /// The same, with keys like this.
+    #[must_use]
+    pub fn key(mut self, key: NamePattern) -> Self {
+        self.key = key;
+        self
+    }
+
+    /// The same, in this lane.
+    #[must_use]
+    pub fn lane(mut self, lane: LaneName) -> Self {
+        self.lane = Some(lane);
+        self
+    }
+
+    /// The same, blocked or not.
+    #[must_use]
+    pub fn blocked(mut self, blocked: bool) -> Self {
+        self.blocked = Some(blocked);
+        self
+    }
+
+    /// The same, held or not.
+    #[must_use]
+    pub fn held(mut self, held: bool) -> Self {
+        self.held = Some(held);
+        self
+    }
+
+    /// Whether the item is meant.
+    pub fn matches(&self, item: &Item) -> bool {
+        self.queue.matches(item.item.queue.as_str())
+            && self.key.matches(item.item.key.as_str())
+            && self.lane.as_ref().is_none_or(|lane| *lane == item.lane)
+            && self.blocked.is_none_or(|blocked| blocked == item.blocked)
+            && self.held.is_none_or(|held| held == item.holder.is_some())
+    }
+
+    /// Refuses what no store should be asked.
+    pub fn check(&self) -> Result<()> {
+        self.queue.check("queue", limits::QUEUE_NAME_BYTES)?;
+        self.key.check("key", limits::ITEM_KEY_BYTES)
+    }
+}
+
+/// What is done to each item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Adjustment {
+    /// A blocked item goes on where it stopped, at once, with its counts at zero. Others are left alone.
+    Unblock,
+    /// Back to this mark, unblocked, unheld, with its counts at zero; due at once if there is work after the mark.
+    /// Whoever holds it loses the lease.
+    Reset {
+        /// Where to go back to.
+        to: Mark,
+    },
+    /// Not to be leased before then. A lease that stands is not touched.
+    Defer {
+        /// The earliest moment.
+        until: When,
+    },
+    /// Another priority.
+    Prioritise {
+        /// Which.
+        priority: Priority,
+    },
+    /// Into another lane.
+    Move {
+        /// Which.
+        lane: LaneName,
+    },
+}
+
+impl Adjustment {
+    /// Does it; says whether it changed anything.
+    pub fn apply(&self, item: &mut Item, now: Timestamp) -> bool {
+        let before = item.clone();
+        match self {
+            Self::Unblock => {
+                if item.blocked {
+                    item.blocked = false;
+                    item.error = None;
+                    item.hold = None;
+                    item.start_counting_anew();
+                    item.is_due_from(now);
+                }
+            }
+            Self::Reset { to } => item.reset(*to, now),
+            Self::Defer { until } => item.hold = Some(until.resolve(now)),
+            Self::Prioritise { priority } => item.priority = *priority,
+            Self::Move { lane } => item.lane = lane.clone(),
+        }
+        *item != before
+    }
+
+    /// Refuses what no store should be asked.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Defer { until } => until.check("deferral"),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Item {
+    fn reset(&mut self, to: Mark, now: Timestamp) {
+        if self.holder.take().is_some() {
+            // The holder's fence must never be good again, or its ack would undo the reset.
+            self.fence = self.fence.map(|fence| fence.plus(1));
+            self.is_due_from(now);
+        }
+        self.settled = None;
+        self.at = to;
+        self.mark = self.mark.max(to);
+        self.blocked = false;
+        self.error = None;
+        self.hold = None;
+        self.start_counting_anew();
+        if self.at < self.mark {
+            self.is_due_from(now);
+        }
+    }
+}
+
+/// How many items were meant, and how many of them changed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+pub struct Adjusted {
+    /// Items that passed the filter.
+    pub matched: u64,
+    /// Of those, the ones that are now different.
+    pub changed: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_matches_what_it_says() {
+        let cases = [
+            ("*", "", true),
+            ("mail-*", "mail-", true),
+            ("mail-*", "email-1", false),
+            ("*-out", "webhooks-out", true),
+            ("*-out", "webhooks-outer", false),
+            ("a?c", "abc", true),
+            ("a?c", "ac", false),
+            ("*a*b*", "xxaxxbxx", true),
+            ("*a*b*", "xxbxxaxx", false),
+            ("é*", "éa", true),
+            ("", "", true),
+            ("", "a", false),
+        ];
+        for (pattern, name, expected) in cases {
+            assert_eq!(NamePattern::like(pattern).matches(name), expected, "{pattern:?} on {name:?}");
+        }
+    }
+
+    #[test]
+    fn a_hostile_pattern_ends() {
+        let pattern = "*a".repeat(120) + "b";
+        assert!(!NamePattern::like(pattern).matches(&"a".repeat(256)));
+    }
+}

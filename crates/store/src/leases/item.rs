@@ -1,0 +1,216 @@
+//! A work item and everything that can happen to it, as pure functions of the item and the time.
+//!
+//! Stores that hold a row in hand use these; stores that do it in SQL are compared with them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Exit, ExitKind, ItemRef, Lease, LeaseToken, Settlement, Wake};
+use crate::clock::Timestamp;
+use crate::limits;
+use crate::marks::{Fence, Mark, Priority};
+use crate::names::{LaneName, WorkerName};
+
+/// Who holds an item.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// The worker that leased it.
+    pub worker: WorkerName,
+    /// When it did.
+    pub since: Timestamp,
+    /// Until when it may.
+    pub deadline: Timestamp,
+}
+
+/// A work item, as it stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Item {
+    /// Its queue and key.
+    #[serde(flatten)]
+    pub item: ItemRef,
+    /// The part of the queue it is in.
+    pub lane: LaneName,
+    /// How urgent it is.
+    pub priority: Priority,
+    /// Done up to here.
+    pub at: Mark,
+    /// Work up to here.
+    pub mark: Mark,
+    /// Has something to do from this moment on; nothing to do if there is none. While the item is leased this is
+    /// only what came after the lease was granted.
+    pub due: Option<Timestamp>,
+    /// Not to be leased before this moment, however due: a retry's backoff, or a deferral.
+    pub hold: Option<Timestamp>,
+    /// Leases since the last progress.
+    pub attempts: u32,
+    /// Retries since the last progress.
+    pub failures: u32,
+    /// Leases that ran out since the last progress.
+    pub expiries: u32,
+    /// Out of circulation until somebody unblocks it.
+    pub blocked: bool,
+    /// What went wrong when it was last retried or blocked.
+    pub error: Option<String>,
+    /// The fence of the newest lease; none if it was never leased.
+    pub fence: Option<Fence>,
+    /// Who holds it. Still set after the deadline, until somebody else takes it.
+    pub holder: Option<Holder>,
+    /// How the newest lease was settled, if it was.
+    pub settled: Option<ExitKind>,
+}
+
+impl Item {
+    /// A new item with nothing to do, as this wake would make it.
+    pub(crate) fn made_by(wake: &Wake) -> Self {
+        Self {
+            item: wake.item.clone(),
+            lane: wake.lane.clone().unwrap_or_default(),
+            priority: wake.priority.unwrap_or_default(),
+            at: Mark::ZERO,
+            mark: Mark::ZERO,
+            due: None,
+            hold: None,
+            attempts: 0,
+            failures: 0,
+            expiries: 0,
+            blocked: false,
+            error: None,
+            fence: None,
+            holder: None,
+            settled: None,
+        }
+    }
+
+    /// The moment from which this item can be leased; none while it is blocked or has nothing to do.
+    ///
+    /// A held item can be leased once its deadline has passed, so one index over this value finds everything that
+    /// is due and never looks at what is idle.
+    pub fn ready_at(&self) -> Option<Timestamp> {
+        if self.blocked {
+            return None;
+        }
+        let due = self.holder.as_ref().map(|h| h.deadline).or(self.due)?;
+        Some(self.hold.map_or(due, |hold| hold.max(due)))
+    }
+
+    /// Whether this token is for the lease that stands.
+    pub fn is_held_under(&self, fence: Fence) -> bool {
+        self.holder.is_some() && self.fence == Some(fence)
+    }
+
+    /// Whether this settlement was made before, under the same lease, and nothing happened since.
+    pub fn was_settled_so(&self, settlement: &Settlement) -> bool {
+        self.holder.is_none()
+            && self.fence == Some(settlement.lease.fence)
+            && self.settled == Some(settlement.exit.kind())
+            && settlement.done.is_none_or(|done| done <= self.at)
+    }
+
+    /// Takes note of work.
+    pub(crate) fn wake(&mut self, wake: &Wake, now: Timestamp) {
+        if let Some(mark) = wake.mark.filter(|mark| *mark > self.at) {
+            self.mark = self.mark.max(mark);
+            self.is_due_from(now);
+        }
+        if let Some(due) = wake.due {
+            self.is_due_from(due.resolve(now).max(now));
+        }
+    }
+
+    /// Grants a lease. The caller has made sure that the item is ready.
+    pub fn grant(&mut self, worker: &WorkerName, duration: Duration, now: Timestamp) -> Lease {
+        if self.holder.is_some() {
+            self.expiries += 1;
+        }
+        let fence = self.fence.map_or(Fence::FIRST, |fence| fence.plus(1));
+        let deadline = now.plus(duration);
+        self.attempts += 1;
+        self.fence = Some(fence);
+        self.holder = Some(Holder { worker: worker.clone(), since: now, deadline });
+        self.settled = None;
+        self.due = None;
+        self.hold = None;
+        Lease {
+            item: self.item.clone(),
+            fence,
+            at: self.at,
+            mark: self.mark,
+            deadline,
+            attempts: self.attempts,
+            failures: self.failures,
+            expiries: self.expiries,
+            lane: self.lane.clone(),
+            priority: self.priority,
+        }
+    }
+
+    /// Extends the lease; gives the new deadline, or nothing if the lease is not this token's any more.
+    pub fn renew(&mut self, token: &LeaseToken, duration: Duration, now: Timestamp) -> Option<Timestamp> {
+        let holder = self.holder.as_mut().filter(|_| self.fence == Some(token.fence))?;
+        holder.deadline = holder.deadline.max(now.plus(duration));
+        Some(holder.deadline)
+    }
+
+    /// Ends the lease. The caller has made sure that it stands.
+    pub(crate) fn settle(&mut self, settlement: &Settlement, now: Timestamp) {
+        self.holder = None;
+        self.settled = Some(settlement.exit.kind());
+        if let Some(done) = settlement.done {
+            self.progress(done);
+        }
+        match &settlement.exit {
+            Exit::Ack { defer } => {
+                self.start_counting_anew();
+                self.error = None;
+                self.hold = defer.map(|when| when.resolve(now)).or(self.hold);
+                if self.at < self.mark {
+                    self.is_due_from(now);
+                }
+            }
+            Exit::Retry { after, error } => {
+                self.failures += 1;
+                self.error = Some(cut(error));
+                self.hold = Some(now.plus(*after));
+                self.is_due_from(now);
+            }
+            Exit::Defer { until } => {
+                self.hold = Some(until.resolve(now));
+                self.is_due_from(now);
+            }
+            Exit::Block { error } => {
+                self.blocked = true;
+                self.error = Some(cut(error));
+                self.is_due_from(now);
+            }
+            Exit::Release => self.is_due_from(now),
+        }
+    }
+
+    pub(super) fn is_due_from(&mut self, moment: Timestamp) {
+        self.due = Some(self.due.map_or(moment, |due| due.min(moment)));
+    }
+
+    pub(super) fn start_counting_anew(&mut self) {
+        self.attempts = 0;
+        self.failures = 0;
+        self.expiries = 0;
+    }
+
+    /// Moves the cursor, never back; failures before it are over.
+    fn progress(&mut self, done: Mark) {
+        if done > self.at {
+            self.at = done;
+            self.mark = self.mark.max(done);
+            self.start_counting_anew();
+        }
+    }
+}
+
+/// As much of an error as is worth keeping; a long message must not fail a settlement.
+fn cut(error: &str) -> String {
+    match error.char_indices().nth(limits::ERROR_CHARS) {
+        Some((at, _)) => format!("{}…", &error[..at]),
+        None => error.to_owned(),
+    }
+}

@@ -1,0 +1,125 @@
+//! The ways in which a lease ends by its holder's will.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::LeaseToken;
+use crate::clock::When;
+use crate::error::Result;
+use crate::marks::Mark;
+
+/// A part of a commit: the end of a lease.
+///
+/// Sent again in the same way before anybody else leases the item, it is accepted and changes nothing.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Settlement {
+    /// The lease.
+    pub lease: LeaseToken,
+    /// Done up to here, before whatever ended it. Progress is kept in every exit.
+    pub done: Option<Mark>,
+    /// How it ended.
+    pub exit: Exit,
+}
+
+/// How a lease ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Exit {
+    /// It went well. The item is due again at once if its mark is further on, but not before `defer`.
+    Ack {
+        /// The earliest moment for whatever is left or comes.
+        defer: Option<When>,
+    },
+    /// It failed and is to be tried again, no sooner than after this long. Counts as a failure.
+    Retry {
+        /// The backoff.
+        after: Duration,
+        /// What went wrong.
+        error: String,
+    },
+    /// It did not fail, but is to be tried again, no sooner than then.
+    Defer {
+        /// The earliest moment.
+        until: When,
+    },
+    /// It failed and is not to be tried until somebody unblocks it.
+    Block {
+        /// What went wrong.
+        error: String,
+    },
+    /// It is given back as it was, for anybody to take.
+    Release,
+}
+
+/// Which of the exits it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs)] // each is the exit of the same name
+pub enum ExitKind {
+    Ack,
+    Retry,
+    Defer,
+    Block,
+    Release,
+}
+
+impl Exit {
+    /// Which of the exits this is.
+    pub fn kind(&self) -> ExitKind {
+        match self {
+            Self::Ack { .. } => ExitKind::Ack,
+            Self::Retry { .. } => ExitKind::Retry,
+            Self::Defer { .. } => ExitKind::Defer,
+            Self::Block { .. } => ExitKind::Block,
+            Self::Release => ExitKind::Release,
+        }
+    }
+}
+
+impl Settlement {
+    /// Done up to this mark.
+    pub fn ack(lease: LeaseToken, done: Mark) -> Self {
+        Self { lease, done: Some(done), exit: Exit::Ack { defer: None } }
+    }
+
+    /// Done up to this mark; the rest not before then.
+    pub fn ack_and_defer(lease: LeaseToken, done: Mark, until: When) -> Self {
+        Self { lease, done: Some(done), exit: Exit::Ack { defer: Some(until) } }
+    }
+
+    /// Failed; again after this long.
+    pub fn retry(lease: LeaseToken, after: Duration, error: impl Into<String>) -> Self {
+        Self { lease, done: None, exit: Exit::Retry { after, error: error.into() } }
+    }
+
+    /// Not now; again then.
+    pub fn defer(lease: LeaseToken, until: When) -> Self {
+        Self { lease, done: None, exit: Exit::Defer { until } }
+    }
+
+    /// Failed for good, until somebody looks at it.
+    pub fn block(lease: LeaseToken, error: impl Into<String>) -> Self {
+        Self { lease, done: None, exit: Exit::Block { error: error.into() } }
+    }
+
+    /// Given back untouched.
+    pub fn release(lease: LeaseToken) -> Self {
+        Self { lease, done: None, exit: Exit::Release }
+    }
+
+    /// The same, with progress made before it ended.
+    #[must_use]
+    pub fn having_done(mut self, mark: Mark) -> Self {
+        self.done = Some(mark);
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        match &self.exit {
+            Exit::Ack { defer: Some(until) } | Exit::Defer { until } => until.check("deferral"),
+            Exit::Retry { after, .. } => When::In(*after).check("retry"),
+            _ => Ok(()),
+        }
+    }
+}

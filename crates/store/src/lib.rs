@@ -1,0 +1,59 @@
+//! The store contract of Tidelock: three primitives and one commit.
+//!
+//! A store keeps a *log* of events in streams, *records* of JSON under keys, and *leases* on work items; and it
+//! writes to all of them through one atomic [`Commit`]. It knows names, versions, positions, revisions and
+//! deadlines, and it deliberately knows nothing of what people build on them: no run, no reaction, no claim.
+//!
+//! [`Store`] is the whole contract. [`MemoryStore`] is its executable meaning: where the words and the memory
+//! store disagree, one of them has a bug. Adapters for real databases live in crates of their own and are held to
+//! the same conformance suite.
+
+pub mod limits;
+
+mod clock;
+mod error;
+mod ids;
+mod json;
+mod marks;
+mod names;
+
+mod commit;
+mod leases;
+mod log;
+mod records;
+
+mod capabilities;
+mod ext;
+mod signal;
+mod store;
+
+pub mod plan;
+
+mod memory;
+
+pub use async_trait::async_trait;
+
+pub use capabilities::Capabilities;
+pub use clock::{Clock, ManualClock, StoreClock, SystemClock, Timestamp, When};
+pub use commit::{
+    AfterTrim, Appended, Clash, ClashKind, Commit, CommitOutcome, Committed, Conflict, Guard, Part, Reason,
+    Trim, Written,
+};
+pub use error::{Advice, ErrorKind, Operation, Result, StoreError};
+pub use ext::StoreExt;
+pub use ids::{CommitId, EventId};
+pub use json::Json;
+pub use leases::{
+    Adjusted, Adjustment, Exit, ExitKind, Holder, Item, ItemFilter, ItemPage, ItemQuery, ItemRef, Lease,
+    LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settlement, Wake,
+};
+pub use log::{
+    AfterAppend, Append, Direction, Event, ExpectedVersion, FeedFilter, FeedPage, FeedQuery, Head, HeadPage,
+    HeadQuery, NewEvent, StreamPage, StreamQuery, StreamState,
+};
+pub use marks::{Fence, Mark, Position, Priority, Revision, Version};
+pub use memory::MemoryStore;
+pub use names::{EventType, ItemKey, LaneName, QueueName, RecordKey, StreamName, WorkerName};
+pub use records::{Bounds, Change, ExpectedRevision, Record, RecordPage, RecordQuery, Slot, Write};
+pub use signal::{Signal, Signals, Topic};
+pub use store::Store;

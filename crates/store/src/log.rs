@@ -1,0 +1,432 @@
+//! The log: streams of events, and the feed of all of them.
+//!
+//! An event is immutable. A stream is named, ordered and only grows, until it is closed and trimmed. The feed is
+//! every stream's events in the order in which readers could first see them; a position handed out is final.
+
+use serde::{Deserialize, Serialize};
+
+use crate::clock::Timestamp;
+use crate::error::{Result, StoreError};
+use crate::ids::EventId;
+use crate::json::Json;
+use crate::limits;
+use crate::marks::{Position, Version};
+use crate::names::{EventType, StreamName, check_prefix};
+
+/// An event that is not in the store yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NewEvent {
+    /// Makes the append safe to repeat.
+    pub id: EventId,
+    /// What kind of fact it is.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// The fact.
+    pub payload: Json,
+    /// What is known about the fact: a JSON object.
+    pub metadata: Json,
+}
+
+impl NewEvent {
+    /// An event of this type with this payload, a fresh id and no metadata.
+    pub fn new(event_type: EventType, payload: Json) -> Self {
+        Self { id: EventId::fresh(), event_type, payload, metadata: Json::empty_object() }
+    }
+
+    /// An event of this type with the JSON of this value, a fresh id and no metadata.
+    pub fn of(event_type: &str, payload: &(impl Serialize + ?Sized)) -> Result<Self> {
+        Ok(Self::new(EventType::new(event_type)?, Json::new(payload)?))
+    }
+
+    /// The same event under an id of your own.
+    #[must_use]
+    pub fn with_id(mut self, id: EventId) -> Self {
+        self.id = id;
+        self
+    }
+
+    /// The same event with this metadata.
+    #[must_use]
+    pub fn with_metadata(mut self, metadata: Json) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    fn check(&self) -> Result<()> {
+        self.payload.check_size("payload", limits::PAYLOAD_BYTES)?;
+        self.metadata.check_size("metadata", limits::METADATA_BYTES)?;
+        if !self.metadata.is_object() {
+            return Err(StoreError::invalid(format!("metadata of event {} is not a JSON object", self.id)));
+        }
+        Ok(())
+    }
+}
+
+/// An event in the store.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    /// Its id, unique in the store.
+    pub id: EventId,
+    /// The stream it is in.
+    pub stream: StreamName,
+    /// Its place in the stream.
+    pub version: Version,
+    /// Its place in the feed.
+    pub position: Position,
+    /// What kind of fact it is.
+    #[serde(rename = "type")]
+    pub event_type: EventType,
+    /// The fact.
+    pub payload: Json,
+    /// What is known about the fact.
+    pub metadata: Json,
+    /// When the store took it, by the store's clock.
+    pub recorded_at: Timestamp,
+}
+
+impl Event {
+    /// Whether this is what that append would have made of it.
+    pub(crate) fn is_same_fact(&self, stream: &StreamName, new: &NewEvent) -> bool {
+        self.stream == *stream
+            && self.event_type == new.event_type
+            && self.payload.same_value(&new.payload)
+            && self.metadata.same_value(&new.metadata)
+    }
+}
+
+/// What a stream must be like for an append to be right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ExpectedVersion {
+    /// Anything.
+    Any,
+    /// It does not exist.
+    NoStream,
+    /// It exists.
+    Exists,
+    /// It is at exactly this version.
+    Exact(Version),
+}
+
+/// What a stream is like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum StreamState {
+    /// It never had an event.
+    Absent,
+    /// It is at this version and takes appends.
+    Open(Version),
+    /// It is at this version and refuses every append.
+    Closed(Version),
+}
+
+impl StreamState {
+    /// The version, if there is a stream.
+    pub fn version(self) -> Option<Version> {
+        match self {
+            Self::Absent => None,
+            Self::Open(version) | Self::Closed(version) => Some(version),
+        }
+    }
+
+    /// Whether this is what was expected, closed or not.
+    pub fn meets(self, expected: ExpectedVersion) -> bool {
+        match expected {
+            ExpectedVersion::Any => true,
+            ExpectedVersion::NoStream => self == Self::Absent,
+            ExpectedVersion::Exists => self != Self::Absent,
+            ExpectedVersion::Exact(version) => self.version() == Some(version),
+        }
+    }
+}
+
+/// What becomes of the stream after an append.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AfterAppend {
+    /// It takes further appends.
+    #[default]
+    StayOpen,
+    /// A tombstone is put on it: it refuses every append from now on.
+    Close,
+}
+
+/// A part of a commit: events at the end of a stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Append {
+    /// The stream to append to.
+    pub stream: StreamName,
+    /// What it must be like.
+    pub expected: ExpectedVersion,
+    /// What to append. May be empty only when the stream is closed with it.
+    pub events: Vec<NewEvent>,
+    /// What becomes of the stream.
+    pub then: AfterAppend,
+}
+
+impl Append {
+    /// These events at the end of this stream.
+    pub fn new(
+        stream: &StreamName,
+        expected: ExpectedVersion,
+        events: impl IntoIterator<Item = NewEvent>,
+    ) -> Self {
+        let events = events.into_iter().collect();
+        Self { stream: stream.clone(), expected, events, then: AfterAppend::StayOpen }
+    }
+
+    /// No events, only the tombstone.
+    pub fn closing(stream: &StreamName, expected: ExpectedVersion) -> Self {
+        Self::new(stream, expected, []).and_close()
+    }
+
+    /// The same append, with the stream closed behind it.
+    #[must_use]
+    pub fn and_close(mut self) -> Self {
+        self.then = AfterAppend::Close;
+        self
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.events.is_empty() && self.then == AfterAppend::StayOpen {
+            return Err(StoreError::invalid(format!("append to stream {:?} has no events", self.stream)));
+        }
+        self.events.iter().try_for_each(NewEvent::check)
+    }
+
+    pub(crate) fn bytes(&self) -> usize {
+        self.events.iter().map(|e| e.payload.as_str().len() + e.metadata.as_str().len()).sum()
+    }
+}
+
+/// Which way a stream is read.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// From older to newer.
+    #[default]
+    Forward,
+    /// From newer to older.
+    Backward,
+}
+
+/// A page of one stream.
+#[derive(Debug, Clone)]
+pub struct StreamQuery {
+    /// The stream.
+    pub stream: StreamName,
+    /// Which way.
+    pub direction: Direction,
+    /// The first version to return; the stream's first or last, by the direction, if there is none.
+    pub from: Option<Version>,
+    /// How many events at most.
+    pub limit: usize,
+}
+
+impl StreamQuery {
+    /// The oldest events.
+    pub fn forward(stream: &StreamName) -> Self {
+        Self { stream: stream.clone(), direction: Direction::Forward, from: None, limit: limits::PAGE_SIZE }
+    }
+
+    /// The newest events, newest first.
+    pub fn backward(stream: &StreamName) -> Self {
+        Self { direction: Direction::Backward, ..Self::forward(stream) }
+    }
+
+    /// The same, beginning with this version.
+    #[must_use]
+    pub fn from(mut self, version: Version) -> Self {
+        self.from = Some(version);
+        self
+    }
+
+    /// The same, with at most this many events.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Refuses what no store should be asked.
+    pub fn check(&self) -> Result<()> {
+        check_page(self.limit)
+    }
+}
+
+/// Events of one stream, and what the stream is like.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StreamPage {
+    /// The events, in the direction that was asked for.
+    pub events: Vec<Event>,
+    /// The stream when they were read.
+    pub state: StreamState,
+    /// The oldest version that was not trimmed away, if any event is left.
+    pub first: Option<Version>,
+    /// Where to go on, if there is more that way.
+    pub next: Option<Version>,
+}
+
+/// Which events of the feed to return. Empty lists let everything through.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FeedFilter {
+    /// Streams whose name begins with this.
+    pub stream_prefix: String,
+    /// Events of one of these types.
+    pub types: Vec<EventType>,
+    /// Events whose metadata has all of these fields, as strings.
+    pub metadata: Vec<(String, String)>,
+}
+
+impl FeedFilter {
+    /// Whether an event with these features passes.
+    pub fn passes(&self, stream: &str, event_type: &str, metadata: impl FnOnce() -> Json) -> bool {
+        stream.starts_with(&self.stream_prefix)
+            && (self.types.is_empty() || self.types.iter().any(|t| t.as_str() == event_type))
+            && (self.metadata.is_empty() || self.metadata_passes(&metadata()))
+    }
+
+    fn metadata_passes(&self, metadata: &Json) -> bool {
+        self.metadata.iter().all(|(name, value)| metadata.field(name).as_deref() == Some(value))
+    }
+}
+
+/// A page of the feed of all streams.
+#[derive(Debug, Clone)]
+pub struct FeedQuery {
+    /// Events after this position.
+    pub after: Position,
+    /// Which of them.
+    pub filter: FeedFilter,
+    /// How many events at most.
+    pub limit: usize,
+}
+
+impl FeedQuery {
+    /// The feed after this position.
+    pub fn after(position: Position) -> Self {
+        Self { after: position, filter: FeedFilter::default(), limit: limits::PAGE_SIZE }
+    }
+
+    /// The same, of streams whose name begins with this.
+    #[must_use]
+    pub fn stream_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.filter.stream_prefix = prefix.into();
+        self
+    }
+
+    /// The same, of these types.
+    #[must_use]
+    pub fn types(mut self, types: impl IntoIterator<Item = EventType>) -> Self {
+        self.filter.types = types.into_iter().collect();
+        self
+    }
+
+    /// The same, with this field in their metadata.
+    #[must_use]
+    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.filter.metadata.push((name.into(), value.into()));
+        self
+    }
+
+    /// The same, with at most this many events.
+    #[must_use]
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// Refuses what no store should be asked.
+    pub fn check(&self) -> Result<()> {
+        check_prefix(&self.filter.stream_prefix, "stream prefix", limits::STREAM_NAME_BYTES)?;
+        check_names(self.filter.types.len() + self.filter.metadata.len())?;
+        check_page(self.limit)
+    }
+}
+
+/// Events of the feed, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FeedPage {
+    /// The events, by position. May be empty though more follow, when none of those looked at passed the filter.
+    pub events: Vec<Event>,
+    /// Read on after this. Nothing will ever appear at or before it.
+    pub next: Position,
+    /// Whether the feed ended here when it was read.
+    pub at_end: bool,
+}
+
+/// Which streams to tell about.
+#[derive(Debug, Clone)]
+pub enum HeadQuery {
+    /// These, in this order.
+    Named(Vec<StreamName>),
+    /// Those whose name begins with the prefix, by name.
+    Prefix {
+        /// What their names begin with; everything begins with nothing.
+        prefix: String,
+        /// Only names after this one.
+        after: Option<StreamName>,
+        /// How many at most.
+        limit: usize,
+    },
+}
+
+impl HeadQuery {
+    /// All streams whose name begins with this, a page of them.
+    pub fn prefix(prefix: impl Into<String>) -> Self {
+        Self::Prefix { prefix: prefix.into(), after: None, limit: limits::PAGE_SIZE }
+    }
+
+    /// Refuses what no store should be asked.
+    pub fn check(&self) -> Result<()> {
+        match self {
+            Self::Named(names) => check_names(names.len()),
+            Self::Prefix { prefix, limit, .. } => {
+                check_prefix(prefix, "stream prefix", limits::STREAM_NAME_BYTES)?;
+                check_page(*limit)
+            }
+        }
+    }
+}
+
+/// What there is to know of a stream without reading it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Head {
+    /// The stream.
+    pub stream: StreamName,
+    /// Whether it exists, its version, and whether it is closed.
+    pub state: StreamState,
+    /// How many events are there to be read: fewer than the version says once some were trimmed.
+    pub count: u64,
+    /// The newest event, if any is left.
+    pub last: Option<Event>,
+}
+
+/// Heads, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HeadPage {
+    /// One for each stream.
+    pub heads: Vec<Head>,
+    /// Read on after this name, if there is more.
+    pub next: Option<StreamName>,
+}
+
+pub(crate) fn check_page(limit: usize) -> Result<()> {
+    match limit {
+        0 => Err(StoreError::invalid("a page of 0 entries was asked for")),
+        n if n > limits::PAGE_SIZE => Err(StoreError::limit(format!(
+            "a page of {n} entries was asked for; the limit is {}",
+            limits::PAGE_SIZE
+        ))),
+        _ => Ok(()),
+    }
+}
+
+pub(crate) fn check_names(count: usize) -> Result<()> {
+    if count > limits::PAGE_SIZE {
+        return Err(StoreError::limit(format!(
+            "{count} names in one call; the limit is {}",
+            limits::PAGE_SIZE
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,157 @@
+//! The numbers of the contract, each a type of its own.
+//!
+//! All of them fit a signed 64-bit column. Those that count from one cannot be zero: "no stream", "no record" and
+//! "never leased" are values of their own, not a zero by convention.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize};
+
+use crate::error::{Result, StoreError};
+use crate::limits;
+
+macro_rules! number {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $least:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(u64);
+
+        impl $name {
+            #[doc = concat!("Checks and makes the ", $what, ".")]
+            pub fn new(number: u64) -> Result<Self> {
+                if !($least..=i64::MAX as u64).contains(&number) {
+                    return Err(StoreError::invalid(format!(
+                        concat!($what, " {} is not between ", $least, " and {}"), number, i64::MAX
+                    )));
+                }
+                Ok(Self(number))
+            }
+
+            /// The number itself.
+            pub const fn get(self) -> u64 {
+                self.0
+            }
+
+            #[doc = concat!("The ", $what, " that many further on.")]
+            ///
+            /// # Panics
+            /// If that is past the end of the numbers, which takes 2⁶³ writes.
+            #[must_use]
+            pub fn plus(self, more: u64) -> Self {
+                let sum = self.0.checked_add(more).filter(|sum| *sum <= i64::MAX as u64);
+                Self(sum.expect(concat!("a ", $what, " stays below 2^63")))
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+                Self::new(u64::deserialize(from)?).map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+number!(
+    /// How many events a stream has once this one is in it; the first event's version is 1.
+    Version, "version", 1
+);
+number!(
+    /// An event's place in the feed of all streams. Opaque but for its order: numbers may be skipped.
+    Position, "position", 0
+);
+number!(
+    /// Counts a record's writes, deletions included; the first write's revision is 1.
+    Revision, "revision", 1
+);
+number!(
+    /// Grows with every lease granted on an item; every write made under a lease carries it.
+    Fence, "fence", 1
+);
+number!(
+    /// How far the work of an item reaches, or how far it is done. What it counts is its users' affair.
+    Mark, "mark", 0
+);
+
+impl Version {
+    /// The version of a stream's first event.
+    pub const FIRST: Self = Self(1);
+}
+
+impl Position {
+    /// Before every event.
+    pub const START: Self = Self(0);
+}
+
+impl Revision {
+    /// The revision of a record's first write.
+    pub const FIRST: Self = Self(1);
+}
+
+impl Fence {
+    /// The fence of an item's first lease.
+    pub const FIRST: Self = Self(1);
+}
+
+impl Mark {
+    /// Nothing done yet, nothing to do.
+    pub const ZERO: Self = Self(0);
+}
+
+impl From<Position> for Mark {
+    /// Work that reaches up to this place in the feed.
+    fn from(position: Position) -> Self {
+        Self(position.0)
+    }
+}
+
+impl From<Version> for Mark {
+    /// Work that reaches up to this event of a stream.
+    fn from(version: Version) -> Self {
+        Self(version.0)
+    }
+}
+
+/// How urgent an item is among those that are due: higher goes first.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(transparent)]
+pub struct Priority(i16);
+
+impl Priority {
+    /// Neither urgent nor idle.
+    pub const NORMAL: Self = Self(0);
+
+    /// Checks and makes the priority.
+    pub fn new(priority: i16) -> Result<Self> {
+        if !(-limits::PRIORITY..=limits::PRIORITY).contains(&priority) {
+            return Err(StoreError::limit(format!(
+                "priority {priority} is not between -{0} and {0}",
+                limits::PRIORITY
+            )));
+        }
+        Ok(Self(priority))
+    }
+
+    /// The number itself.
+    pub const fn get(self) -> i16 {
+        self.0
+    }
+}
+
+impl fmt::Display for Priority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl<'de> Deserialize<'de> for Priority {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Self::new(i16::deserialize(from)?).map_err(serde::de::Error::custom)
+    }
+}

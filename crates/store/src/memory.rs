@@ -1,0 +1,180 @@
+//! The store in memory: the executable meaning of the contract.
+//!
+//! It is as strict as the durable stores and forgets everything when its last handle goes. Every call takes one
+//! lock for as long as it takes to look at maps, so each happens at one moment; nothing waits while holding it.
+
+mod leases;
+mod log;
+mod records;
+mod state;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::capabilities::Capabilities;
+use crate::clock::{Clock, StoreClock, Timestamp};
+use crate::commit::{Commit, CommitOutcome};
+use crate::error::{Advice, ErrorKind, Operation, Result, StoreError};
+use crate::leases::{
+    Adjusted, Adjustment, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Renewal,
+    check_renewal,
+};
+use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery, check_names};
+use crate::names::RecordKey;
+use crate::plan::{self, Decision, Turns};
+use crate::records::{RecordPage, RecordQuery, Slot};
+use crate::signal::{Signal, Signals, Topic};
+use crate::store::Store;
+use state::State;
+
+/// A store in memory. Clones are handles on the same store.
+#[derive(Debug, Clone, Default)]
+pub struct MemoryStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    clock: StoreClock,
+    turns: Turns,
+    signals: Signals,
+    /// None once the store was closed.
+    state: Mutex<OpenState>,
+}
+
+#[derive(Debug)]
+struct OpenState(Option<State>);
+
+impl Default for OpenState {
+    fn default() -> Self {
+        Self(Some(State::default()))
+    }
+}
+
+impl MemoryStore {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// An empty store with a clock of your own.
+    pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
+        Self { shared: Arc::new(Shared { clock: StoreClock::new(clock), ..Shared::default() }) }
+    }
+
+    /// Does something at one moment of this store's life.
+    fn with<T>(
+        &self,
+        operation: Operation,
+        act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        let mut state = self.lock();
+        let state = state.0.as_mut().ok_or_else(|| {
+            StoreError::new(
+                ErrorKind::Unavailable,
+                Advice::Never,
+                operation,
+                "the store was closed: open it again",
+            )
+        })?;
+        // Inside the lock, so that the order of moments is the order of calls.
+        let now = self.shared.clock.now();
+        act(state, now).map_err(|e| e.during(operation))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, OpenState> {
+        // Whatever panicked did so while deciding; the maps are changed only after that.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new("memory", false, false)
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.with(Operation::Now, |_, now| Ok(now))
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
+        commit.check().map_err(|e| e.during(Operation::Commit))?;
+        let (outcome, topics) = self.with(Operation::Commit, |state, now| {
+            state.sweep(now);
+            Ok(match plan::decide(&commit, now, state)? {
+                Decision::Replay(committed) => (CommitOutcome::Committed(committed), Vec::new()),
+                Decision::Conflict(conflict) => (CommitOutcome::Conflict(conflict), Vec::new()),
+                Decision::Apply(plan) => {
+                    let waited_for = self.shared.signals.any_waiter();
+                    let topics = if waited_for { plan.topics().collect() } else { Vec::new() };
+                    (CommitOutcome::Committed(state.apply(*plan, now)), topics)
+                }
+            })
+        })?;
+        self.shared.signals.notify(&topics);
+        Ok(outcome)
+    }
+
+    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
+        query.check()?;
+        self.with(Operation::ReadStream, |state, _| Ok(state.read_stream(&query)))
+    }
+
+    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
+        query.check()?;
+        self.with(Operation::ReadFeed, |state, _| Ok(state.read_feed(&query)))
+    }
+
+    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
+        query.check()?;
+        self.with(Operation::Heads, |state, _| Ok(state.heads(query)))
+    }
+
+    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+        check_names(keys.len())?;
+        self.with(Operation::Get, |state, now| Ok(keys.iter().map(|key| state.slot(key, now)).collect()))
+    }
+
+    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
+        query.check()?;
+        self.with(Operation::Scan, |state, now| Ok(state.scan(&query, now)))
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
+        request.check()?;
+        self.with(Operation::Lease, |state, now| Ok(state.lease(&request, &self.shared.turns, now)))
+    }
+
+    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
+        check_renewal(leases, duration)?;
+        self.with(Operation::Renew, |state, now| {
+            Ok(leases.iter().map(|token| state.renew(token, duration, now)).collect())
+        })
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
+        query.check()?;
+        self.with(Operation::Items, |state, _| Ok(state.list(&query)))
+    }
+
+    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
+        filter.check()?;
+        adjustment.check()?;
+        let (adjusted, topics) =
+            self.with(Operation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now)))?;
+        self.shared.signals.notify(&topics);
+        Ok(adjusted)
+    }
+
+    fn signal(&self, topic: Topic) -> Signal {
+        self.shared.signals.signal(topic)
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.lock().0 = None;
+        Ok(())
+    }
+}

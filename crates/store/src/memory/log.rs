@@ -1,0 +1,97 @@
+//! Reading the log of a memory store.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use super::state::{State, Stream};
+use crate::limits;
+use crate::log::{
+    Direction, Event, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, StreamPage, StreamQuery, StreamState,
+};
+use crate::marks::Version;
+use crate::names::StreamName;
+
+impl State {
+    pub(super) fn read_stream(&self, query: &StreamQuery) -> StreamPage {
+        let Some(stream) = self.streams.get(&query.stream) else {
+            return StreamPage { events: Vec::new(), state: StreamState::Absent, first: None, next: None };
+        };
+        let mut events: Vec<Event> = match query.direction {
+            Direction::Forward => take(stream.events.iter().skip(stream.skipped(query.from)), query.limit),
+            Direction::Backward => {
+                let newer = query.from.map_or(0, |from| stream.row.version.get().saturating_sub(from.get()));
+                take(
+                    stream.events.iter().rev().skip(usize::try_from(newer).unwrap_or(usize::MAX)),
+                    query.limit,
+                )
+            }
+        };
+        let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
+        StreamPage { events, state: stream.row.state(), first: stream.row.first_left(), next }
+    }
+
+    pub(super) fn read_feed(&self, query: &FeedQuery) -> FeedPage {
+        let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
+        let after = self.feed.range((Bound::Excluded(query.after), Bound::Unbounded));
+        for (seen, (position, event)) in after.enumerate() {
+            if page.events.len() == query.limit || seen == limits::FEED_SCAN {
+                return page;
+            }
+            page.next = *position;
+            if query
+                .filter
+                .passes(event.stream.as_str(), event.event_type.as_str(), || event.metadata.clone())
+            {
+                page.events.push(Event::clone(event));
+            }
+        }
+        page.at_end = true;
+        page
+    }
+
+    pub(super) fn heads(&self, query: HeadQuery) -> HeadPage {
+        match query {
+            HeadQuery::Named(names) => {
+                let heads = names.into_iter().map(|name| self.head(name)).collect();
+                HeadPage { heads, next: None }
+            }
+            HeadQuery::Prefix { prefix, after, limit } => {
+                let from = match &after {
+                    Some(name) if name.as_str() >= prefix.as_str() => Bound::Excluded(name.as_str()),
+                    _ => Bound::Included(prefix.as_str()),
+                };
+                let names = self.streams.range::<str, _>((from, Bound::Unbounded)).map(|(name, _)| name);
+                let mut names = names.take_while(|name| name.as_str().starts_with(&prefix));
+                let heads: Vec<Head> =
+                    names.by_ref().take(limit).map(|name| self.head(name.clone())).collect();
+                let next = names.next().and(heads.last()).map(|head| head.stream.clone());
+                HeadPage { heads, next }
+            }
+        }
+    }
+
+    fn head(&self, name: StreamName) -> Head {
+        match self.streams.get(&name) {
+            None => Head { stream: name, state: StreamState::Absent, count: 0, last: None },
+            Some(stream) => Head {
+                stream: name,
+                state: stream.row.state(),
+                count: stream.row.count(),
+                last: stream.events.back().map(|event| Event::clone(event)),
+            },
+        }
+    }
+}
+
+impl Stream {
+    /// How many of the events that are left come before this version.
+    fn skipped(&self, from: Option<Version>) -> usize {
+        let before = from.map_or(0, |from| from.get().saturating_sub(self.row.first.get()));
+        usize::try_from(before).unwrap_or(usize::MAX)
+    }
+}
+
+/// One more than the limit, to know whether there is more.
+fn take<'a>(events: impl Iterator<Item = &'a Arc<Event>>, limit: usize) -> Vec<Event> {
+    events.take(limit + 1).map(|event| Event::clone(event)).collect()
+}

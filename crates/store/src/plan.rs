@@ -1,0 +1,145 @@
+//! What a commit would do, worked out from the rows it touches.
+//!
+//! [`decide`] is the meaning of a commit as a pure function: it asks for the rows that a commit names and answers
+//! with a conflict, an earlier result, or a [`Plan`] of rows to write. The memory store and the SQLite store are
+//! this and a place to keep rows. It exists for adapters; users of a store never see it.
+
+mod fairness;
+mod items;
+mod records;
+mod streams;
+
+use crate::clock::Timestamp;
+use crate::commit::{Clash, Commit, Committed, Conflict, Guard, Part};
+use crate::error::{Result, StoreError};
+use crate::ids::{CommitId, EventId};
+use crate::leases::{Item, ItemRef};
+use crate::log::Event;
+use crate::marks::{Position, Version};
+use crate::names::{RecordKey, StreamName};
+use crate::signal::Topic;
+
+pub use crate::leases::check_renewal;
+pub use fairness::{Candidate, Turns};
+pub use records::RecordRow;
+pub use streams::StreamRow;
+
+/// Where the rows are. Each method looks one up, as it stands inside the transaction of the commit.
+pub trait Rows {
+    /// The commit remembered under this id.
+    fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>>;
+    /// A stream's row.
+    fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>>;
+    /// The event with this id, wherever it is.
+    fn event(&mut self, id: EventId) -> Result<Option<Event>>;
+    /// A record's row.
+    fn record(&mut self, key: &RecordKey) -> Result<Option<RecordRow>>;
+    /// A work item.
+    fn item(&mut self, item: &ItemRef) -> Result<Option<Item>>;
+    /// The last position given out.
+    fn last_position(&mut self) -> Result<Position>;
+}
+
+/// A commit that was made under an id.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// Tells a retry from another commit.
+    pub fingerprint: [u8; 16],
+    /// What it did.
+    pub committed: Committed,
+}
+
+/// What is to become of a commit.
+#[derive(Debug)]
+pub enum Decision {
+    /// Write these rows.
+    Apply(Box<Plan>),
+    /// It was made before; this is what it did.
+    Replay(Committed),
+    /// Refuse it.
+    Conflict(Conflict),
+}
+
+/// The rows that a commit writes.
+#[derive(Debug)]
+pub struct Plan {
+    /// What to answer.
+    pub committed: Committed,
+    /// What to remember, if the commit has an id.
+    pub remember: Option<(CommitId, Remembered)>,
+    /// Events up to these versions go away.
+    pub trims: Vec<(StreamName, Version)>,
+    /// Streams as they will be; new ones among them.
+    pub streams: Vec<(StreamName, StreamRow)>,
+    /// New events, by position.
+    pub events: Vec<Event>,
+    /// Records as they will be.
+    pub records: Vec<(RecordKey, RecordRow)>,
+    /// Items as they will be.
+    pub items: Vec<Item>,
+}
+
+impl Plan {
+    /// Whom to tell once the plan is durable.
+    pub fn topics(&self) -> impl Iterator<Item = Topic> {
+        let log = (!self.events.is_empty()).then_some(Topic::Log);
+        let records = self.records.iter().map(|(key, _)| Topic::Record(key.clone()));
+        let ready = self.items.iter().filter(|item| item.ready_at().is_some());
+        log.into_iter().chain(records).chain(ready.map(|item| Topic::Queue(item.item.queue.clone())))
+    }
+}
+
+/// Judges a checked commit against the rows it names.
+pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<Decision> {
+    let fingerprint = commit.id.map(|id| (id, commit.fingerprint()));
+    if let Some((id, fingerprint)) = fingerprint
+        && let Some(earlier) = rows.remembered(id)?
+    {
+        return replay(id, fingerprint, earlier);
+    }
+    let mut clashes = Vec::new();
+    let log = streams::plan(commit, now, rows, &mut clashes)?;
+    let written = records::plan(commit, now, rows, &mut clashes)?;
+    let items = items::plan(commit, now, rows, &mut clashes)?;
+    check_guards(commit, now, rows, &mut clashes)?;
+    if !clashes.is_empty() {
+        clashes.sort_by_key(|clash: &Clash| clash.part.order());
+        return Ok(Decision::Conflict(Conflict { clashes }));
+    }
+    let committed = Committed { at: now, appends: log.appended, writes: written.written };
+    let remember =
+        fingerprint.map(|(id, fingerprint)| (id, Remembered { fingerprint, committed: committed.clone() }));
+    Ok(Decision::Apply(Box::new(Plan {
+        committed,
+        remember,
+        trims: log.trims,
+        streams: log.streams,
+        events: log.events,
+        records: written.rows,
+        items,
+    })))
+}
+
+fn replay(id: CommitId, fingerprint: [u8; 16], earlier: Remembered) -> Result<Decision> {
+    if earlier.fingerprint != fingerprint {
+        return Err(StoreError::mismatch(format!("commit id {id} was used before for another commit")));
+    }
+    Ok(Decision::Replay(earlier.committed))
+}
+
+fn check_guards(
+    commit: &Commit,
+    now: Timestamp,
+    rows: &mut impl Rows,
+    clashes: &mut Vec<Clash>,
+) -> Result<()> {
+    for (at, guard) in commit.guards.iter().enumerate() {
+        let part = Part::Guard(at);
+        let reason = match guard {
+            Guard::Stream { stream, expected } => streams::guard(stream, *expected, rows)?,
+            Guard::Record { key, expected } => records::guard(key, *expected, now, rows)?,
+        };
+        clashes.extend(reason.map(|reason| Clash { part, reason }));
+    }
+    Ok(())
+}

@@ -1,0 +1,53 @@
+//! What a commit does to work items: leases that must stand, leases that end, items that wake.
+
+use std::collections::BTreeMap;
+
+use super::Rows;
+use crate::clock::Timestamp;
+use crate::commit::{Clash, Commit, Part, Reason};
+use crate::error::Result;
+use crate::leases::{Item, ItemRef, LeaseToken};
+
+pub(super) fn plan(
+    commit: &Commit,
+    now: Timestamp,
+    rows: &mut impl Rows,
+    clashes: &mut Vec<Clash>,
+) -> Result<Vec<Item>> {
+    check_fences(commit, rows, clashes)?;
+    let mut items: BTreeMap<&ItemRef, Item> = BTreeMap::new();
+    for (at, settlement) in commit.settlements.iter().enumerate() {
+        let found = rows.item(&settlement.lease.item)?;
+        match found {
+            Some(mut item) if item.is_held_under(settlement.lease.fence) => {
+                item.settle(settlement, now);
+                items.insert(&settlement.lease.item, item);
+            }
+            // The same settlement again: its reply was lost, its effect was not.
+            Some(item) if item.was_settled_so(settlement) => {}
+            found => clashes.push(lost(Part::Settlement(at), &settlement.lease, found)),
+        }
+    }
+    for wake in &commit.wakes {
+        if !items.contains_key(&wake.item) {
+            let item = rows.item(&wake.item)?.unwrap_or_else(|| Item::made_by(wake));
+            items.insert(&wake.item, item);
+        }
+        items.get_mut(&wake.item).expect("it was just put there").wake(wake, now);
+    }
+    Ok(items.into_values().collect())
+}
+
+fn check_fences(commit: &Commit, rows: &mut impl Rows, clashes: &mut Vec<Clash>) -> Result<()> {
+    for (at, lease) in commit.fences.iter().enumerate() {
+        let found = rows.item(&lease.item)?;
+        if !found.as_ref().is_some_and(|item| item.is_held_under(lease.fence)) {
+            clashes.push(lost(Part::Fence(at), lease, found));
+        }
+    }
+    Ok(())
+}
+
+fn lost(part: Part, lease: &LeaseToken, found: Option<Item>) -> Clash {
+    Clash { part, reason: Reason::LeaseLost { lease: lease.clone(), found: found.map(Box::new) } }
+}

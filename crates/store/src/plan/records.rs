@@ -1,0 +1,112 @@
+//! What a commit does to records.
+
+use super::Rows;
+use crate::clock::Timestamp;
+use crate::commit::{Clash, Commit, Part, Reason, Written};
+use crate::error::Result;
+use crate::json::Json;
+use crate::marks::Revision;
+use crate::names::RecordKey;
+use crate::records::{Bounds, Change, ExpectedRevision, Record, Slot, Write};
+
+/// A record that was ever written, as a store keeps it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RecordRow {
+    /// How often it was written.
+    pub revision: Revision,
+    /// Its value, unless it is deleted.
+    pub value: Option<Json>,
+    /// From when on it reads as deleted.
+    pub expires_at: Option<Timestamp>,
+}
+
+impl RecordRow {
+    /// The record as its readers see it now.
+    pub fn slot(&self, key: &RecordKey, now: Timestamp) -> Slot {
+        match &self.value {
+            Some(value) if self.expires_at.is_none_or(|at| at > now) => Slot::Live(Record {
+                key: key.clone(),
+                revision: self.revision,
+                value: value.clone(),
+                expires_at: self.expires_at,
+            }),
+            _ => Slot::Deleted(self.revision),
+        }
+    }
+}
+
+pub(super) struct RecordPlan {
+    pub(super) written: Vec<Written>,
+    pub(super) rows: Vec<(RecordKey, RecordRow)>,
+}
+
+pub(super) fn plan(
+    commit: &Commit,
+    now: Timestamp,
+    rows: &mut impl Rows,
+    clashes: &mut Vec<Clash>,
+) -> Result<RecordPlan> {
+    let mut plan = RecordPlan { written: Vec::new(), rows: Vec::new() };
+    for (at, write) in commit.writes.iter().enumerate() {
+        let found = slot(&write.key, now, rows)?;
+        match judge(write, found, now) {
+            Ok((written, row)) => {
+                plan.written.push(written);
+                plan.rows.extend(row.map(|row| (write.key.clone(), row)));
+            }
+            Err(reason) => clashes.push(Clash { part: Part::Write(at), reason }),
+        }
+    }
+    Ok(plan)
+}
+
+pub(super) fn guard(
+    key: &RecordKey,
+    expected: ExpectedRevision,
+    now: Timestamp,
+    rows: &mut impl Rows,
+) -> Result<Option<Reason>> {
+    let found = slot(key, now, rows)?;
+    Ok((!found.meets(expected)).then(|| Reason::Record { key: key.clone(), expected, found }))
+}
+
+fn slot(key: &RecordKey, now: Timestamp, rows: &mut impl Rows) -> Result<Slot> {
+    Ok(rows.record(key)?.map_or(Slot::Absent, |row| row.slot(key, now)))
+}
+
+/// What the write comes to, and the row that says so, if one must be written.
+fn judge(write: &Write, found: Slot, now: Timestamp) -> Result<(Written, Option<RecordRow>), Reason> {
+    if !found.meets(write.expected) {
+        return Err(Reason::Record { key: write.key.clone(), expected: write.expected, found });
+    }
+    let revision = found.revision().map_or(Revision::FIRST, |revision| revision.plus(1));
+    let (row, sum) = match &write.change {
+        Change::Put { value, expires } => {
+            let expires_at = expires.map(|when| when.resolve(now));
+            (RecordRow { revision, value: Some(value.clone()), expires_at }, None)
+        }
+        Change::Delete if found.live().is_none() => {
+            return Ok((Written { key: write.key.clone(), revision: found.revision(), sum: None }, None));
+        }
+        Change::Delete => (RecordRow { revision, value: None, expires_at: None }, None),
+        Change::Add { delta, within, expires } => {
+            let sum = add(&write.key, &found, *delta, *within)?;
+            let expires_at = match found.live() {
+                Some(record) => record.expires_at,
+                None => expires.map(|when| when.resolve(now)),
+            };
+            (RecordRow { revision, value: Some(Json::integer(sum)), expires_at }, Some(sum))
+        }
+    };
+    Ok((Written { key: write.key.clone(), revision: Some(revision), sum }, Some(row)))
+}
+
+fn add(key: &RecordKey, found: &Slot, delta: i64, within: Bounds) -> Result<i64, Reason> {
+    let value = match found.live() {
+        None => 0,
+        Some(record) => {
+            record.value.as_integer().ok_or_else(|| Reason::NotACounter { found: record.clone() })?
+        }
+    };
+    within.add(value, delta).ok_or_else(|| Reason::Bound { key: key.clone(), found: value, delta, within })
+}

@@ -1,0 +1,205 @@
+//! What a commit does to streams: appends, tombstones and trims.
+
+use super::Rows;
+use crate::clock::Timestamp;
+use crate::commit::{AfterTrim, Appended, Clash, Commit, Part, Reason, Trim};
+use crate::error::{Result, StoreError};
+use crate::log::{AfterAppend, Append, Event, ExpectedVersion, StreamState};
+use crate::marks::{Position, Version};
+use crate::names::StreamName;
+
+/// A stream that exists, as a store keeps it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamRow {
+    /// How many events it ever had.
+    pub version: Version,
+    /// The oldest event that is left; one past the version if none is.
+    pub first: Version,
+    /// Whether it has a tombstone.
+    pub closed: bool,
+}
+
+impl StreamRow {
+    /// The stream as its readers see it.
+    pub fn state(&self) -> StreamState {
+        if self.closed { StreamState::Closed(self.version) } else { StreamState::Open(self.version) }
+    }
+
+    /// How many events are left.
+    pub fn count(&self) -> u64 {
+        self.version.get() + 1 - self.first.get()
+    }
+
+    /// The oldest event that is left, if any is.
+    pub fn first_left(&self) -> Option<Version> {
+        (self.first <= self.version).then_some(self.first)
+    }
+}
+
+pub(super) fn state(row: Option<StreamRow>) -> StreamState {
+    row.map_or(StreamState::Absent, |row| row.state())
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LogPlan {
+    pub(super) appended: Vec<Appended>,
+    pub(super) trims: Vec<(StreamName, Version)>,
+    pub(super) streams: Vec<(StreamName, StreamRow)>,
+    pub(super) events: Vec<Event>,
+}
+
+pub(super) fn plan(
+    commit: &Commit,
+    now: Timestamp,
+    rows: &mut impl Rows,
+    clashes: &mut Vec<Clash>,
+) -> Result<LogPlan> {
+    let mut plan = LogPlan::default();
+    for (at, append) in commit.appends.iter().enumerate() {
+        let trim = commit.trims.iter().find(|trim| trim.stream == append.stream);
+        match plan.append(append, trim, now, rows)? {
+            Ok(appended) => plan.appended.push(appended),
+            Err(reason) => clashes.push(Clash { part: Part::Append(at), reason }),
+        }
+    }
+    for (at, trim) in commit.trims.iter().enumerate() {
+        let closing = commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
+        if let Err(reason) = plan.trim(trim, closing, rows)? {
+            clashes.push(Clash { part: Part::Trim(at), reason });
+        }
+    }
+    Ok(plan)
+}
+
+pub(super) fn guard(
+    stream: &StreamName,
+    expected: ExpectedVersion,
+    rows: &mut impl Rows,
+) -> Result<Option<Reason>> {
+    let found = state(rows.stream(stream)?);
+    Ok((!found.meets(expected)).then(|| Reason::Stream { stream: stream.clone(), expected, found }))
+}
+
+impl LogPlan {
+    fn append(
+        &mut self,
+        append: &Append,
+        trim: Option<&Trim>,
+        now: Timestamp,
+        rows: &mut impl Rows,
+    ) -> Result<Result<Appended, Reason>> {
+        if let Some(appended) = earlier_append(append, rows)? {
+            return Ok(Ok(appended));
+        }
+        let row = rows.stream(&append.stream)?;
+        if let Err(reason) = judge(append, trim, state(row)) {
+            return Ok(Err(reason));
+        }
+        let last = self.events.last().map_or_else(|| rows.last_position(), |event| Ok(event.position))?;
+        let positions = self.add_events(append, row, last, now);
+        let count = append.events.len() as u64;
+        let version = match row {
+            Some(row) => row.version.plus(count),
+            None => Version::new(count)?,
+        };
+        let first = row.map_or(Version::FIRST, |row| row.first);
+        let closed = closed_after(row.is_some_and(|row| row.closed), append, trim);
+        self.streams.push((append.stream.clone(), StreamRow { version, first, closed }));
+        Ok(Ok(Appended { stream: append.stream.clone(), version, positions, replayed: false }))
+    }
+
+    fn add_events(
+        &mut self,
+        append: &Append,
+        row: Option<StreamRow>,
+        last: Position,
+        now: Timestamp,
+    ) -> Option<(Position, Position)> {
+        let base = row.map_or(0, |row| row.version.get());
+        let from = self.events.len();
+        self.events.extend((1..).zip(&append.events).map(|(nth, event)| Event {
+            id: event.id,
+            stream: append.stream.clone(),
+            version: Version::FIRST.plus(base + nth - 1),
+            position: last.plus(nth),
+            event_type: event.event_type.clone(),
+            payload: event.payload.clone(),
+            metadata: event.metadata.clone(),
+            recorded_at: now,
+        }));
+        let added = &self.events[from..];
+        Some((added.first()?.position, added.last()?.position))
+    }
+
+    fn trim(&mut self, trim: &Trim, closing: bool, rows: &mut impl Rows) -> Result<Result<(), Reason>> {
+        let before = rows.stream(&trim.stream)?;
+        let row = before.filter(|row| (row.closed || closing) && trim.through <= row.version);
+        let Some(row) = row else {
+            let (stream, through) = (trim.stream.clone(), trim.through);
+            return Ok(Err(Reason::Untrimmable { stream, through, found: state(before) }));
+        };
+        let first = row.first.max(trim.through.plus(1));
+        self.trims.push((trim.stream.clone(), trim.through));
+        match self.streams.iter_mut().find(|(name, _)| *name == trim.stream) {
+            Some((_, planned)) => planned.first = first,
+            None => {
+                let closed = trim.then == AfterTrim::StayClosed;
+                self.streams.push((trim.stream.clone(), StreamRow { first, closed, ..row }));
+            }
+        }
+        Ok(Ok(()))
+    }
+}
+
+fn judge(append: &Append, trim: Option<&Trim>, found: StreamState) -> Result<(), Reason> {
+    let stream = || append.stream.clone();
+    if let StreamState::Closed(version) = found
+        && !reopens(trim)
+    {
+        return Err(Reason::Closed { stream: stream(), version });
+    }
+    // Closing what was never there: there is nothing to put the tombstone on.
+    let closes_nothing = found == StreamState::Absent && append.events.is_empty();
+    if !found.meets(append.expected) || closes_nothing {
+        return Err(Reason::Stream { stream: stream(), expected: append.expected, found });
+    }
+    Ok(())
+}
+
+fn reopens(trim: Option<&Trim>) -> bool {
+    trim.is_some_and(|trim| trim.then == AfterTrim::Reopen)
+}
+
+/// A closed stream is reopened before the append, an open one after it was closed.
+fn closed_after(closed_before: bool, append: &Append, trim: Option<&Trim>) -> bool {
+    let closes = append.then == AfterAppend::Close;
+    if closed_before { closes || !reopens(trim) } else { closes && !reopens(trim) }
+}
+
+/// Finds out whether these very events are in the store already: dedupe comes before the version check, so that a
+/// retry after an unknown outcome is told what the first try did.
+fn earlier_append(append: &Append, rows: &mut impl Rows) -> Result<Option<Appended>> {
+    let mut earlier: Vec<Event> = Vec::new();
+    for new in &append.events {
+        let Some(found) = rows.event(new.id)? else { continue };
+        if !found.is_same_fact(&append.stream, new) {
+            return Err(StoreError::mismatch(format!(
+                "event id {} was used before, for version {} of stream {:?} with other content",
+                new.id, found.version, found.stream
+            )));
+        }
+        earlier.push(found);
+    }
+    let Some(last) = earlier.last() else { return Ok(None) };
+    let in_a_row = earlier.windows(2).all(|pair| pair[1].version == pair[0].version.plus(1));
+    if earlier.len() < append.events.len() || !in_a_row {
+        return Err(StoreError::mismatch(format!(
+            "append to stream {:?}: {} of its {} event ids were used before, but not for this append",
+            append.stream,
+            earlier.len(),
+            append.events.len()
+        )));
+    }
+    let positions = Some((earlier[0].position, last.position));
+    Ok(Some(Appended { stream: append.stream.clone(), version: last.version, positions, replayed: true }))
+}

@@ -1,0 +1,150 @@
+//! A signal to wait on instead of polling hot.
+//!
+//! A signal is a hint and never more: it may come late, twice or not at all (from another process, say), so
+//! whoever waits looks again from time to time. It can never fail or delay a commit. What happens between two
+//! waits is not missed: a signal taken before the first look is ready if anything came since.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::watch;
+
+use crate::names::{QueueName, RecordKey};
+
+/// What to be told about.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Topic {
+    /// There are new events.
+    Log,
+    /// This record was written.
+    Record(RecordKey),
+    /// There may be something to lease in this queue, now or at another time than before.
+    Queue(QueueName),
+}
+
+/// Becomes ready when something happened to its topic.
+#[derive(Debug)]
+pub struct Signal {
+    changes: watch::Receiver<()>,
+    /// Counts this waiter out when it goes away; must come after the receiver.
+    _place: Place,
+}
+
+impl Signal {
+    /// Waits until something may have happened since the last wait, or since the signal was taken.
+    ///
+    /// Cancel safe: a change that came while nobody waited is seen by the next wait.
+    pub async fn wait(&mut self) {
+        if self.changes.changed().await.is_err() {
+            // The store is gone; a waiter's own timeout will find that out.
+            std::future::pending::<()>().await;
+        }
+    }
+}
+
+/// Who waits for what; every store has one.
+#[derive(Debug, Clone, Default)]
+pub struct Signals {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// How many waiters there are, so that a commit that nobody waits for takes no lock.
+    waiters: AtomicUsize,
+    topics: Mutex<HashMap<Topic, watch::Sender<()>>>,
+}
+
+#[derive(Debug)]
+struct Place {
+    shared: Arc<Shared>,
+    topic: Topic,
+}
+
+impl Signals {
+    /// A signal for this topic.
+    pub fn signal(&self, topic: Topic) -> Signal {
+        let mut topics = self.shared.lock();
+        self.shared.waiters.fetch_add(1, Ordering::SeqCst);
+        let changes = topics.entry(topic.clone()).or_insert_with(|| watch::channel(()).0).subscribe();
+        Signal { changes, _place: Place { shared: self.shared.clone(), topic } }
+    }
+
+    /// Whether anybody waits for anything.
+    pub fn any_waiter(&self) -> bool {
+        self.shared.waiters.load(Ordering::SeqCst) > 0
+    }
+
+    /// Tells those who wait for these topics.
+    pub fn notify<'a>(&self, changed: impl IntoIterator<Item = &'a Topic>) {
+        if !self.any_waiter() {
+            return;
+        }
+        let topics = self.shared.lock();
+        for sender in changed.into_iter().filter_map(|topic| topics.get(topic)) {
+            sender.send_replace(());
+        }
+    }
+
+    /// Tells everybody: something changed and it is not known what.
+    pub fn notify_all(&self) {
+        for sender in self.shared.lock().values() {
+            sender.send_replace(());
+        }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Topic, watch::Sender<()>>> {
+        self.topics.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut topics = self.shared.lock();
+        self.shared.waiters.fetch_sub(1, Ordering::SeqCst);
+        // The receiver beside this place is declared before it, and so is gone already.
+        if topics.get(&self.topic).is_some_and(|sender| sender.receiver_count() == 0) {
+            topics.remove(&self.topic);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::task::{Context, Poll, Waker};
+
+    fn ready(signal: &mut Signal) -> bool {
+        let wait = std::pin::pin!(signal.wait());
+        matches!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()))
+    }
+
+    #[test]
+    fn what_happens_between_two_waits_is_not_missed() {
+        let signals = Signals::default();
+        let mut log = signals.signal(Topic::Log);
+        assert!(!ready(&mut log), "nothing happened yet");
+        signals.notify([&Topic::Log]);
+        signals.notify([&Topic::Log]);
+        assert!(ready(&mut log));
+        assert!(!ready(&mut log), "both were seen at once");
+        signals.notify([&Topic::Queue(QueueName::new("mail").unwrap())]);
+        assert!(!ready(&mut log), "another topic");
+    }
+
+    #[test]
+    fn topics_that_nobody_waits_for_are_forgotten() {
+        let signals = Signals::default();
+        let (first, mut second) = (signals.signal(Topic::Log), signals.signal(Topic::Log));
+        drop(first);
+        signals.notify_all();
+        assert!(ready(&mut second), "the other waiter is still there");
+        drop(second);
+        assert!(!signals.any_waiter());
+        assert!(signals.shared.lock().is_empty());
+    }
+}
