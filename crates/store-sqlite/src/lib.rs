@@ -1,1 +1,218 @@
-//! Placeholder.
+//! Tidelock's embedded store: one SQLite file, several processes on one machine.
+//!
+//! All writes go through one thread, which takes what callers have queued into one transaction (see `writer`); reads
+//! have connections of their own. The meaning of a commit is [`tidelock_store::plan`]: this crate is a place to keep its
+//! rows, described for people with a SQL prompt in `docs/internals/sqlite.md`. No type of rusqlite is public, so that
+//! a program may link another version of it.
+
+mod checkpoint;
+mod commit;
+mod error;
+mod file;
+mod leases;
+mod log;
+mod migrate;
+mod open;
+mod pause;
+mod reader;
+mod records;
+mod wake;
+mod writer;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_store::plan::{Turns, check_names, check_renewal};
+use tidelock_store::{
+    Adjusted, Adjustment, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage, HeadQuery,
+    ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Operation, RecordKey, RecordPage,
+    RecordQuery, Renewal, Result, Signal, Signals, Slot, Store, StoreClock, StreamPage, StreamQuery,
+    Timestamp, Topic, async_trait,
+};
+
+use checkpoint::Checkpoints;
+use file::StoreFile;
+use reader::Readers;
+use wake::Watch;
+use writer::{Writer, WriterThread};
+
+pub use open::SqliteOptions;
+
+/// A store in one SQLite file. Clones are handles on the same connections.
+#[derive(Debug, Clone)]
+pub struct SqliteStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    file: Arc<StoreFile>,
+    clock: Arc<StoreClock>,
+    turns: Arc<Turns>,
+    signals: Signals,
+    writer: Arc<Writer>,
+    readers: Readers,
+    /// Declared after the writer: it is woken when it is dropped, and ends if the writer is gone by then.
+    watch: Watch,
+}
+
+impl SqliteStore {
+    /// Opens a file, or creates it, and brings it up to date. Blocks while it does.
+    ///
+    /// # Errors
+    /// - `Invalid`: the path is a folder, or in a folder that does not exist, or on a network file system.
+    /// - `Incompatible`: it is no SQLite file, or one from a newer version of Tidelock.
+    /// - `Unavailable`: another process has it locked for longer than the busy timeout.
+    pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<Self> {
+        let path = path.as_ref();
+        Self::open_checked(path, options).map_err(|e| e.during(Operation::Open))
+    }
+
+    fn open_checked(path: &Path, options: &SqliteOptions) -> Result<Self> {
+        open::check_library(rusqlite::version_number())?;
+        file::check_place(path)?;
+        let clock = Arc::new(StoreClock::new(options.clock.clone()));
+        let mut connection = open::writer(path, options)?;
+        migrate::migrate(&mut connection, clock.now())?;
+        clock.at_least(writer::saved_clock(&connection)?);
+        let file = Arc::new(StoreFile::opened(path)?);
+        let signals = Signals::default();
+        let checkpoints = Checkpoints::start(open::writer(path, options)?)?;
+        let readers = (0..options.readers).map(|_| open::reader(path, options)).collect::<Result<_>>()?;
+        let thread = WriterThread::new(
+            connection,
+            file.clone(),
+            clock.clone(),
+            signals.clone(),
+            checkpoints,
+            options.busy_timeout,
+        )?;
+        let writer = Arc::new(Writer::start(thread)?);
+        let watch = Watch::start(&writer, signals.clone(), options.watch_interval)?;
+        let readers = Readers::start(readers)?;
+        let turns = Arc::default();
+        Ok(Self { shared: Arc::new(Shared { file, clock, turns, signals, writer, readers, watch }) })
+    }
+
+    /// The file's path.
+    pub fn path(&self) -> &Path {
+        self.shared.file.path()
+    }
+
+    fn check_process(&self, operation: Operation) -> Result<()> {
+        self.shared.file.is_not_forked(operation)
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new("sqlite", true, true)
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        Ok(self.shared.clock.now())
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
+        self.check_process(Operation::Commit)?;
+        commit.check().map_err(|e| e.during(Operation::Commit))?;
+        self.shared.writer.write(Operation::Commit, move |tx| commit::commit(tx, &commit)).await
+    }
+
+    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
+        self.check_process(Operation::ReadStream)?;
+        query.check()?;
+        self.shared.readers.read(Operation::ReadStream, move |reader| log::read_stream(reader, &query)).await
+    }
+
+    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
+        self.check_process(Operation::ReadFeed)?;
+        query.check()?;
+        self.shared.readers.read(Operation::ReadFeed, move |reader| log::read_feed(reader, &query)).await
+    }
+
+    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
+        self.check_process(Operation::Heads)?;
+        query.check()?;
+        self.shared.readers.read(Operation::Heads, move |reader| log::heads(reader, query)).await
+    }
+
+    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+        self.check_process(Operation::Get)?;
+        check_names(keys.len())?;
+        let (keys, clock) = (keys.to_vec(), self.shared.clock.clone());
+        self.shared.readers.read(Operation::Get, move |reader| records::get(reader, &keys, clock.now())).await
+    }
+
+    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
+        self.check_process(Operation::Scan)?;
+        query.check()?;
+        let clock = self.shared.clock.clone();
+        self.shared
+            .readers
+            .read(Operation::Scan, move |reader| records::scan(reader, &query, clock.now()))
+            .await
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
+        self.check_process(Operation::Lease)?;
+        request.check()?;
+        let turns = self.shared.turns.clone();
+        let lease =
+            move |tx: &mut commit::Transaction<'_>| leases::lease(tx.connection, &request, &turns, tx.now);
+        self.shared.writer.write(Operation::Lease, lease).await
+    }
+
+    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
+        self.check_process(Operation::Renew)?;
+        check_renewal(leases, duration)?;
+        let tokens = leases.to_vec();
+        let renew = move |tx: &mut commit::Transaction<'_>| {
+            tokens.iter().map(|token| leases::renew(tx.connection, token, duration, tx.now)).collect()
+        };
+        self.shared.writer.write(Operation::Renew, renew).await
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
+        self.check_process(Operation::Items)?;
+        query.check()?;
+        self.shared.readers.read(Operation::Items, move |reader| leases::list(reader, &query)).await
+    }
+
+    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
+        self.check_process(Operation::Adjust)?;
+        filter.check()?;
+        adjustment.check()?;
+        let mut total = Adjusted::default();
+        let mut after = None;
+        // A few at a time, so that others can write in between.
+        loop {
+            let (filter, adjustment) = (filter.clone(), adjustment.clone());
+            let some = move |tx: &mut commit::Transaction<'_>| {
+                leases::adjust_some(tx.connection, &filter, &adjustment, after, tx.now)
+            };
+            let (adjusted, topics, next) = self.shared.writer.write(Operation::Adjust, some).await?;
+            total.matched += adjusted.matched;
+            total.changed += adjusted.changed;
+            self.shared.signals.notify(&topics);
+            match next {
+                Some(_) => after = next,
+                None => return Ok(total),
+            }
+        }
+    }
+
+    fn signal(&self, topic: Topic) -> Signal {
+        let signal = self.shared.signals.signal(topic);
+        self.shared.watch.wake();
+        signal
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.check_process(Operation::Open)?;
+        self.shared.readers.close().await;
+        self.shared.writer.close().await
+    }
+}

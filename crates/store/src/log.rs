@@ -421,7 +421,8 @@ pub(crate) fn check_page(limit: usize) -> Result<()> {
     }
 }
 
-pub(crate) fn check_names(count: usize) -> Result<()> {
+/// Refuses a call that names too many things.
+pub fn check_names(count: usize) -> Result<()> {
     if count > limits::PAGE_SIZE {
         return Err(StoreError::limit(format!(
             "{count} names in one call; the limit is {}",

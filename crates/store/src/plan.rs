@@ -20,6 +20,7 @@ use crate::names::{RecordKey, StreamName};
 use crate::signal::Topic;
 
 pub use crate::leases::check_renewal;
+pub use crate::log::check_names;
 pub use fairness::{Candidate, Turns};
 pub use records::RecordRow;
 pub use streams::StreamRow;

@@ -1,0 +1,258 @@
+//! Judging and writing one commit inside a transaction that it shares with others.
+//!
+//! All of a commit's expectations are judged before its first row is written, so a commit that is refused leaves
+//! nothing to undo, and its neighbours in the same transaction never notice.
+
+use std::collections::HashMap;
+
+use rusqlite::{Connection, params};
+use tidelock_store::plan::{self, Decision, Plan, RecordRow, Remembered, Rows, StreamRow};
+use tidelock_store::{
+    Commit, CommitId, CommitOutcome, Event, EventId, Item, ItemRef, Position, RecordKey, Result, StoreError,
+    StreamName, Timestamp, Topic, Version, limits,
+};
+
+use crate::error::failed;
+use crate::leases::{find_item, put_item};
+use crate::log::{event, event_columns, find_stream, number};
+use crate::records::find_record;
+
+/// How many streams the writer remembers.
+const STREAMS: usize = 10_000;
+
+/// What the writer remembers from one transaction to the next. Good for as long as nobody else has written to the
+/// file, and no transaction was undone.
+#[derive(Debug, Default)]
+pub(crate) struct Memo {
+    streams: HashMap<StreamName, (i64, StreamRow)>,
+    last_position: Option<Position>,
+}
+
+impl Memo {
+    pub(crate) fn forget(&mut self) {
+        self.streams.clear();
+        self.last_position = None;
+    }
+
+    fn remember(&mut self, name: &StreamName, id: i64, row: StreamRow) {
+        match self.streams.get_mut(name) {
+            Some(known) => *known = (id, row),
+            None => {
+                if self.streams.len() == STREAMS {
+                    self.streams.clear();
+                }
+                self.streams.insert(name.clone(), (id, row));
+            }
+        }
+    }
+}
+
+/// A transaction that one commit after another writes to.
+pub(crate) struct Transaction<'a> {
+    pub(crate) connection: &'a Connection,
+    pub(crate) memo: &'a mut Memo,
+    pub(crate) now: Timestamp,
+    /// Whom to tell once the transaction is durable; nobody is told of what nobody waits for.
+    pub(crate) topics: Option<&'a mut Vec<Topic>>,
+}
+
+pub(crate) fn commit(transaction: &mut Transaction<'_>, commit: &Commit) -> Result<CommitOutcome> {
+    Ok(match plan::decide(commit, transaction.now, transaction)? {
+        Decision::Replay(committed) => CommitOutcome::Committed(committed),
+        Decision::Conflict(conflict) => CommitOutcome::Conflict(conflict),
+        Decision::Apply(plan) => {
+            transaction.apply(&plan)?;
+            if let Some(topics) = &mut transaction.topics {
+                topics.extend(plan.topics());
+            }
+            CommitOutcome::Committed(plan.committed)
+        }
+    })
+}
+
+const FIND_EVENT: &str = concat!("SELECT ", event_columns!(), " FROM tidelock_events WHERE id = ?1");
+
+impl Rows for Transaction<'_> {
+    fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>> {
+        let sql = "SELECT fingerprint, committed FROM tidelock_commits WHERE id = ?1 AND committed_at > ?2";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        let mut rows = statement.query(params![id.as_bytes(), forgotten_until(self.now)]).map_err(failed)?;
+        let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+        let committed: String = row.get(1).map_err(failed)?;
+        let committed = serde_json::from_str(&committed).map_err(|e| {
+            StoreError::corrupt(format!("the result of commit {id} cannot be read")).caused_by(e)
+        })?;
+        Ok(Some(Remembered { fingerprint: row.get(0).map_err(failed)?, committed }))
+    }
+
+    fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>> {
+        if let Some((_, row)) = self.memo.streams.get(name) {
+            return Ok(Some(*row));
+        }
+        let found = find_stream(self.connection, name)?;
+        if let Some((id, row)) = found {
+            self.memo.remember(name, id, row);
+        }
+        Ok(found.map(|(_, row)| row))
+    }
+
+    fn event(&mut self, id: EventId) -> Result<Option<Event>> {
+        let mut statement = self.connection.prepare_cached(FIND_EVENT).map_err(failed)?;
+        let mut rows = statement.query([id.as_bytes()]).map_err(failed)?;
+        let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+        let stream: i64 = row.get(1).map_err(failed)?;
+        let sql = "SELECT name FROM tidelock_streams WHERE id = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        let name: String = statement.query_row([stream], |row| row.get(0)).map_err(failed)?;
+        event(row, StreamName::new(name)?).map(Some)
+    }
+
+    fn record(&mut self, key: &RecordKey) -> Result<Option<RecordRow>> {
+        find_record(self.connection, key)
+    }
+
+    fn item(&mut self, item: &ItemRef) -> Result<Option<Item>> {
+        find_item(self.connection, item)
+    }
+
+    fn last_position(&mut self) -> Result<Position> {
+        if let Some(position) = self.memo.last_position {
+            return Ok(position);
+        }
+        let sql = "SELECT max(position_floor, coalesce((SELECT max(position) FROM tidelock_events), 0))
+                   FROM tidelock_meta";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        let mut rows = statement.query([]).map_err(failed)?;
+        let row = rows.next().map_err(failed)?;
+        let row = row.ok_or_else(|| StoreError::corrupt("the table tidelock_meta has no row"))?;
+        let position = Position::new(number(row, 0)?)?;
+        self.memo.last_position = Some(position);
+        Ok(position)
+    }
+}
+
+impl Transaction<'_> {
+    fn apply(&mut self, plan: &Plan) -> Result<()> {
+        for (name, row) in &plan.streams {
+            self.put_stream(name, *row)?;
+        }
+        for event in &plan.events {
+            self.add_event(event)?;
+        }
+        for (stream, through) in &plan.trims {
+            self.trim(stream, *through)?;
+        }
+        for (key, row) in &plan.records {
+            self.put_record(key, row)?;
+        }
+        for item in &plan.items {
+            put_item(self.connection, item)?;
+        }
+        if let Some((id, remembered)) = &plan.remember {
+            self.remember(*id, remembered)?;
+        }
+        Ok(())
+    }
+
+    fn put_stream(&mut self, name: &StreamName, row: StreamRow) -> Result<()> {
+        let (version, first) = (row.version.get() as i64, row.first.get() as i64);
+        let id = match self.stream_id(name)? {
+            Some(id) => {
+                let sql = "UPDATE tidelock_streams SET version = ?2, first = ?3, closed = ?4 WHERE id = ?1";
+                self.execute(sql, params![id, version, first, row.closed])?;
+                id
+            }
+            None => {
+                let sql =
+                    "INSERT INTO tidelock_streams (name, version, first, closed) VALUES (?1, ?2, ?3, ?4)";
+                self.execute(sql, params![name.as_str(), version, first, row.closed])?;
+                self.connection.last_insert_rowid()
+            }
+        };
+        self.memo.remember(name, id, row);
+        Ok(())
+    }
+
+    fn add_event(&mut self, event: &Event) -> Result<()> {
+        let stream = self.known_stream_id(&event.stream)?;
+        let sql = concat!(
+            "INSERT INTO tidelock_events (",
+            event_columns!(),
+            ") VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)"
+        );
+        let row = params![
+            event.position.get() as i64,
+            stream,
+            event.version.get() as i64,
+            event.id.as_bytes(),
+            event.event_type.as_str(),
+            event.payload.as_str(),
+            event.metadata.as_str(),
+            event.recorded_at.micros(),
+        ];
+        self.execute(sql, row)?;
+        self.memo.last_position = Some(event.position);
+        Ok(())
+    }
+
+    fn trim(&mut self, stream: &StreamName, through: Version) -> Result<()> {
+        // The newest positions may be among those that go; they must not be given out again.
+        let last = self.last_position()?;
+        self.execute("UPDATE tidelock_meta SET position_floor = ?1", params![last.get() as i64])?;
+        let id = self.known_stream_id(stream)?;
+        let sql = "DELETE FROM tidelock_events WHERE stream = ?1 AND version <= ?2";
+        self.execute(sql, params![id, through.get() as i64])
+    }
+
+    fn put_record(&mut self, key: &RecordKey, row: &RecordRow) -> Result<()> {
+        let sql = "INSERT INTO tidelock_records (key, revision, value, expires_at) VALUES (?1, ?2, ?3, ?4)
+                   ON CONFLICT (key) DO UPDATE SET revision = ?2, value = ?3, expires_at = ?4";
+        let value = row.value.as_ref().map(tidelock_store::Json::as_str);
+        let expires_at = row.expires_at.map(Timestamp::micros);
+        self.execute(sql, params![key.as_str(), row.revision.get() as i64, value, expires_at])
+    }
+
+    fn remember(&mut self, id: CommitId, remembered: &Remembered) -> Result<()> {
+        let sql = "INSERT OR REPLACE INTO tidelock_commits (id, fingerprint, committed, committed_at)
+                   VALUES (?1, ?2, ?3, ?4)";
+        let committed = serde_json::to_string(&remembered.committed).expect("a result is names and numbers");
+        self.execute(sql, params![id.as_bytes(), remembered.fingerprint, committed, self.now.micros()])
+    }
+
+    /// Throws away what has had its time, a little at once; says whether there may be more.
+    pub(crate) fn sweep(&mut self) -> Result<bool> {
+        const AT_ONCE: usize = 200;
+        let expired = "UPDATE tidelock_records SET value = NULL, expires_at = NULL WHERE rowid IN
+                       (SELECT rowid FROM tidelock_records WHERE expires_at <= ?1 LIMIT ?2)";
+        let forgotten = "DELETE FROM tidelock_commits WHERE id IN
+                         (SELECT id FROM tidelock_commits WHERE committed_at <= ?1 LIMIT ?2)";
+        let mut more = false;
+        for (sql, until) in [(expired, self.now.micros()), (forgotten, forgotten_until(self.now))] {
+            let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+            more |= statement.execute(params![until, AT_ONCE as i64]).map_err(failed)? == AT_ONCE;
+        }
+        Ok(more)
+    }
+
+    fn stream_id(&mut self, name: &StreamName) -> Result<Option<i64>> {
+        match self.memo.streams.get(name) {
+            Some((id, _)) => Ok(Some(*id)),
+            None => Ok(find_stream(self.connection, name)?.map(|(id, _)| id)),
+        }
+    }
+
+    fn known_stream_id(&mut self, name: &StreamName) -> Result<i64> {
+        self.stream_id(name)?
+            .ok_or_else(|| StoreError::corrupt(format!("stream {name:?} was written and is not there")))
+    }
+
+    fn execute(&self, sql: &str, row: impl rusqlite::Params) -> Result<()> {
+        self.connection.prepare_cached(sql).map_err(failed)?.execute(row).map_err(failed)?;
+        Ok(())
+    }
+}
+
+/// Commits up to this moment are not remembered any more.
+fn forgotten_until(now: Timestamp) -> i64 {
+    now.micros() - limits::COMMIT_MEMORY.as_micros() as i64
+}

@@ -1,0 +1,64 @@
+//! What SQLite's errors mean to a caller.
+//!
+//! No type of rusqlite leaves this crate except as the source of an error.
+
+use rusqlite::ErrorCode;
+use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
+
+/// A statement failed before the transaction was committed: nothing was written.
+pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
+    translate(error, Advice::Later)
+}
+
+/// The commit itself failed. What reached the disk is not known when the flush failed; when there was no room, the
+/// mark that makes a transaction valid was not written.
+pub(crate) fn commit_failed(error: rusqlite::Error) -> StoreError {
+    let advice = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => Advice::Later,
+        _ => Advice::Unknown,
+    };
+    translate(error, advice)
+}
+
+fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
+    let (kind, what) = match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            (ErrorKind::Unavailable, "the file is locked by another process for too long")
+        }
+        Some(ErrorCode::DiskFull) => {
+            (ErrorKind::Full, "no room is left on the disk: make room, then try again")
+        }
+        Some(ErrorCode::SystemIoFailure) => (ErrorKind::Storage, "the disk failed to read or write"),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
+            (ErrorKind::Storage, "the file, or its folder, cannot be written by this user")
+        }
+        Some(ErrorCode::CannotOpen) => (ErrorKind::Unavailable, "the file cannot be opened"),
+        Some(ErrorCode::NotADatabase) => (ErrorKind::Incompatible, "the file is not an SQLite database"),
+        Some(ErrorCode::DatabaseCorrupt) => (
+            ErrorKind::Corrupt,
+            "the file is damaged: restore it from a backup (`PRAGMA integrity_check` says more)",
+        ),
+        _ => (ErrorKind::Storage, "SQLite refused a statement"),
+    };
+    let advice = match kind {
+        ErrorKind::Corrupt | ErrorKind::Incompatible => Advice::Never,
+        _ => advice,
+    };
+    StoreError::new(kind, advice, Operation::Commit, format!("{what}: {error}")).caused_by(error)
+}
+
+/// The store's threads are gone.
+pub(crate) fn closed(operation: Operation) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, Advice::Never, operation, "the store was closed: open it again")
+}
+
+/// Whether what one caller met must undo its neighbours' work too. What a caller did wrong does not.
+pub(crate) fn spoils_the_group(error: &StoreError) -> bool {
+    !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded | ErrorKind::IdempotencyMismatch)
+}
+
+/// What a neighbour in the same transaction is told.
+pub(crate) fn group_failed(error: &StoreError) -> StoreError {
+    let context = format!("the transaction that this shared with others failed: {}", error.context());
+    StoreError::new(error.kind(), error.advice(), error.operation(), context)
+}

@@ -1,0 +1,148 @@
+//! The file itself: where it lies, whether it is still the one that was opened, and whether we are still the process
+//! that opened it.
+//!
+//! SQLite keeps writing to a file that was deleted or replaced under it, and every such commit is lost. Its locks do
+//! not work on network file systems, and not across a fork. None of this gives an error by itself.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
+
+/// The file that a store has open.
+#[derive(Debug)]
+pub(crate) struct StoreFile {
+    path: PathBuf,
+    wal: PathBuf,
+    identity: (u64, u64),
+    process: u32,
+}
+
+impl StoreFile {
+    /// Takes note of the file that was just opened.
+    pub(crate) fn opened(path: &Path) -> Result<Self> {
+        let mut wal = path.as_os_str().to_owned();
+        wal.push("-wal");
+        let identity = identity(path).ok_or_else(|| {
+            unavailable(format!("the file {} vanished while it was opened", path.display()))
+        })?;
+        Ok(Self { path: path.to_owned(), wal: wal.into(), identity, process: std::process::id() })
+    }
+
+    /// Refuses to go on when what is committed would be lost: called inside each transaction.
+    pub(crate) fn is_still_there(&self) -> Result<()> {
+        let lost = match identity(&self.path) {
+            Some(found) if found != self.identity => "was replaced by another one",
+            Some(_) if identity(&self.wal).is_some() => return Ok(()),
+            Some(_) => "has lost its -wal file",
+            None => "was deleted or moved",
+        };
+        Err(unavailable(format!(
+            "the file {} {lost} while it was open: nothing can be written to it any more; open the store again",
+            self.path.display()
+        )))
+    }
+
+    /// Refuses to go on in a child process: the threads and locks of the store stayed with its parent.
+    pub(crate) fn is_not_forked(&self, operation: Operation) -> Result<()> {
+        if std::process::id() == self.process {
+            return Ok(());
+        }
+        Err(unavailable(format!(
+            "the file {} was opened in process {}, which this one was forked from: open the store again here",
+            self.path.display(),
+            self.process
+        ))
+        .during(operation))
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn identity(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+fn unavailable(context: String) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, Advice::Never, Operation::Commit, context)
+}
+
+/// Refuses a place where a file cannot be used safely.
+pub(crate) fn check_place(path: &Path) -> Result<()> {
+    let refuse = |context| Err(StoreError::invalid(context).during(Operation::Open));
+    if path.is_dir() {
+        return refuse(format!("{} is a folder: name a file in it", path.display()));
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return refuse(format!("the folder {} does not exist: create it first", folder.display()));
+    }
+    match file_system(folder).and_then(network_name) {
+        Some(name) => refuse(format!(
+            "{} is on a network file system ({name}), where SQLite's locks do not hold: use a local disk, or PostgreSQL",
+            path.display()
+        )),
+        None => Ok(()),
+    }
+}
+
+/// The kind of file system, as the kernel numbers them.
+#[cfg(target_os = "linux")]
+fn file_system(folder: &Path) -> Option<i64> {
+    Some(nix::sys::statfs::statfs(folder).ok()?.filesystem_type().0)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn file_system(_: &Path) -> Option<i64> {
+    None
+}
+
+fn network_name(kind: i64) -> Option<&'static str> {
+    // The numbers of linux/magic.h; 32 bits of them count.
+    match kind & 0xffff_ffff {
+        0x6969 => Some("NFS"),
+        0x517b | 0xfe53_4d42 | 0xff53_4d42 => Some("SMB"),
+        0x0102_1997 => Some("9P"),
+        0x5346_414f => Some("AFS"),
+        0x00c3_6400 => Some("Ceph"),
+        0x0bd0_0bd0 => Some("Lustre"),
+        0x7461_636f => Some("OCFS2"),
+        0x0116_1970 => Some("GFS2"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_and_a_missing_folder_are_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(check_place(folder.path()).unwrap_err().to_string().contains("is a folder"));
+        let missing = folder.path().join("missing/shop.db");
+        assert!(check_place(&missing).unwrap_err().to_string().contains("does not exist"));
+        check_place(&folder.path().join("shop.db")).unwrap();
+    }
+
+    #[test]
+    fn a_file_that_was_replaced_or_deleted_is_noticed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shop.db");
+        fs::write(&path, "one").unwrap();
+        fs::write(folder.path().join("shop.db-wal"), "").unwrap();
+        let file = StoreFile::opened(&path).unwrap();
+        file.is_still_there().unwrap();
+        fs::write(folder.path().join("other.db"), "two").unwrap();
+        fs::rename(folder.path().join("other.db"), &path).unwrap();
+        assert!(file.is_still_there().unwrap_err().to_string().contains("was replaced"));
+        fs::remove_file(&path).unwrap();
+        assert!(file.is_still_there().unwrap_err().to_string().contains("was deleted"));
+    }
+}

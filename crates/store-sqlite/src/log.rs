@@ -1,0 +1,162 @@
+//! Reading the log.
+
+use rusqlite::{Connection, Row, params};
+use tidelock_store::plan::StreamRow;
+use tidelock_store::{
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Json, Position,
+    Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
+};
+
+use crate::error::failed;
+use crate::reader::Reader;
+
+/// The columns of an event, in the order in which [`event`] reads them.
+macro_rules! event_columns {
+    () => {
+        "position, stream, version, id, type, payload, metadata, recorded_at"
+    };
+}
+pub(crate) use event_columns;
+
+const FORWARD: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    " FROM tidelock_events WHERE stream = ?1 AND version >= ?2 ORDER BY version LIMIT ?3"
+);
+const BACKWARD: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    " FROM tidelock_events WHERE stream = ?1 AND version <= ?2 ORDER BY version DESC LIMIT ?3"
+);
+const FEED: &str = concat!(
+    "SELECT ",
+    event_columns!(),
+    " FROM tidelock_events WHERE position > ?1 ORDER BY position LIMIT ?2"
+);
+
+pub(crate) fn read_stream(reader: &mut Reader, query: &StreamQuery) -> Result<StreamPage> {
+    let Some((id, row)) = find_stream(&reader.connection, &query.stream)? else {
+        return Ok(StreamPage { events: Vec::new(), state: StreamState::Absent, first: None, next: None });
+    };
+    let (sql, from) = match query.direction {
+        Direction::Forward => (FORWARD, query.from.map_or(1, Version::get)),
+        Direction::Backward => (BACKWARD, query.from.unwrap_or(row.version).get()),
+    };
+    let mut statement = reader.connection.prepare_cached(sql).map_err(failed)?;
+    // One more than the limit, to know whether there is more.
+    let mut rows = statement.query(params![id, from as i64, query.limit as i64 + 1]).map_err(failed)?;
+    let mut events = Vec::new();
+    while let Some(row) = rows.next().map_err(failed)? {
+        events.push(event(row, query.stream.clone())?);
+    }
+    let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
+    Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
+}
+
+pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPage> {
+    let Reader { connection, names } = reader;
+    let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
+    let mut statement = connection.prepare_cached(FEED).map_err(failed)?;
+    // One more than may be looked at, to know whether the feed ends here.
+    let mut rows =
+        statement.query(params![query.after.get() as i64, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
+    for seen in 0.. {
+        let Some(row) = rows.next().map_err(failed)? else {
+            page.at_end = true;
+            break;
+        };
+        if page.events.len() == query.limit || seen == limits::FEED_SCAN {
+            break;
+        }
+        let stream = names.get(connection, row.get(1).map_err(failed)?)?;
+        page.next = Position::new(number(row, 0)?)?;
+        let event_type = text(row, 4)?;
+        if query.filter.passes(stream.as_str(), event_type, || Json::stored(text(row, 6).unwrap_or("{}"))) {
+            page.events.push(event(row, stream)?);
+        }
+    }
+    Ok(page)
+}
+
+pub(crate) fn heads(reader: &mut Reader, query: HeadQuery) -> Result<HeadPage> {
+    match query {
+        HeadQuery::Named(names) => {
+            let heads =
+                names.into_iter().map(|name| head(&reader.connection, name)).collect::<Result<_>>()?;
+            Ok(HeadPage { heads, next: None })
+        }
+        HeadQuery::Prefix { prefix, after, limit } => {
+            let mut names = names_after(&reader.connection, &prefix, after.as_ref(), limit + 1)?;
+            let more = names.len() > limit;
+            names.truncate(limit);
+            let next = names.last().filter(|_| more).cloned();
+            let heads =
+                names.into_iter().map(|name| head(&reader.connection, name)).collect::<Result<_>>()?;
+            Ok(HeadPage { heads, next })
+        }
+    }
+}
+
+fn names_after(
+    connection: &Connection,
+    prefix: &str,
+    after: Option<&StreamName>,
+    limit: usize,
+) -> Result<Vec<StreamName>> {
+    let sql = "SELECT name FROM tidelock_streams WHERE name >= ?1 AND name > ?2 ORDER BY name LIMIT ?3";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let after = after.map_or("", StreamName::as_str);
+    let rows = statement.query_map(params![prefix, after, limit as i64], |row| row.get::<_, String>(0));
+    let names = rows.map_err(failed)?.map(|name| StreamName::new(name.map_err(failed)?));
+    names.take_while(|name| name.as_ref().map_or(true, |name| name.as_str().starts_with(prefix))).collect()
+}
+
+fn head(connection: &Connection, stream: StreamName) -> Result<Head> {
+    let Some((id, row)) = find_stream(connection, &stream)? else {
+        return Ok(Head { stream, state: StreamState::Absent, count: 0, last: None });
+    };
+    let mut statement = connection.prepare_cached(BACKWARD).map_err(failed)?;
+    let mut rows = statement.query(params![id, row.version.get() as i64, 1]).map_err(failed)?;
+    let last = rows.next().map_err(failed)?.map(|row| event(row, stream.clone())).transpose()?;
+    Ok(Head { stream, state: row.state(), count: row.count(), last })
+}
+
+/// A stream's row id and row.
+pub(crate) fn find_stream(connection: &Connection, name: &StreamName) -> Result<Option<(i64, StreamRow)>> {
+    let sql = "SELECT id, version, first, closed FROM tidelock_streams WHERE name = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query([name.as_str()]).map_err(failed)?;
+    let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
+    let stream = StreamRow {
+        version: Version::new(number(row, 1)?)?,
+        first: Version::new(number(row, 2)?)?,
+        closed: number(row, 3)? == 1,
+    };
+    Ok(Some((row.get(0).map_err(failed)?, stream)))
+}
+
+/// Reads the columns of `event_columns!`.
+pub(crate) fn event(row: &Row<'_>, stream: StreamName) -> Result<Event> {
+    Ok(Event {
+        id: EventId::from_bytes(row.get(3).map_err(failed)?),
+        stream,
+        version: Version::new(number(row, 2)?)?,
+        position: Position::new(number(row, 0)?)?,
+        event_type: EventType::new(text(row, 4)?)?,
+        payload: Json::stored(text(row, 5)?),
+        metadata: Json::stored(text(row, 6)?),
+        recorded_at: Timestamp::from_micros(row.get(7).map_err(failed)?)?,
+    })
+}
+
+/// A number that the store wrote and that is never negative.
+pub(crate) fn number(row: &Row<'_>, column: usize) -> Result<u64> {
+    let number: i64 = row.get(column).map_err(failed)?;
+    u64::try_from(number).map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
+}
+
+/// Text, where it lies.
+pub(crate) fn text<'a>(row: &'a Row<'_>, column: usize) -> Result<&'a str> {
+    let value = row.get_ref(column).map_err(failed)?;
+    value.as_str().map_err(|e| StoreError::corrupt("a stored text is not text").caused_by(e))
+}

@@ -1,0 +1,122 @@
+//! Brings a file's tables to the version that this code knows.
+//!
+//! Each migration is one SQL script with a number and a checksum, applied in one transaction together with the row
+//! that says so; two processes that open a new file at once take turns, and the second finds it done. A file from a
+//! newer version, or one whose migrations are not ours, is refused untouched.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
+use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError, Timestamp};
+use uuid::Uuid;
+
+use crate::error::failed;
+
+struct Migration {
+    number: i64,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") }];
+
+const CREATE: &str = "
+CREATE TABLE IF NOT EXISTS tidelock_migrations (
+    number     INTEGER PRIMARY KEY,
+    name       TEXT    NOT NULL,
+    checksum   TEXT    NOT NULL,
+    applied_at INTEGER NOT NULL
+) STRICT";
+
+pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<()> {
+    // Most files are up to date; finding that out takes no lock.
+    if applied(connection)? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    transaction.execute(CREATE, []).map_err(failed)?;
+    for migration in &MIGRATIONS[applied(&transaction)?..] {
+        transaction.execute_batch(migration.sql).map_err(failed)?;
+        let insert =
+            "INSERT INTO tidelock_migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
+        let row = params![migration.number, migration.name, checksum(migration.sql), now.micros()];
+        transaction.execute(insert, row).map_err(failed)?;
+    }
+    transaction.commit().map_err(failed)
+}
+
+/// How many migrations the file has; refuses the file if they are not ours.
+fn applied(connection: &Connection) -> Result<usize> {
+    let table = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'tidelock_migrations'";
+    if connection.query_row(table, [], |_| Ok(())).optional().map_err(failed)?.is_none() {
+        return Ok(0);
+    }
+    let sql = "SELECT number, name, checksum FROM tidelock_migrations ORDER BY number";
+    let mut statement = connection.prepare(sql).map_err(failed)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).map_err(failed)?;
+    let rows = rows.collect::<rusqlite::Result<Vec<(i64, String, String)>>>().map_err(failed)?;
+    for (at, (number, name, sum)) in rows.iter().enumerate() {
+        check(MIGRATIONS.get(at), *number, name, sum)?;
+    }
+    Ok(rows.len())
+}
+
+fn check(known: Option<&Migration>, number: i64, name: &str, sum: &str) -> Result<()> {
+    match known {
+        Some(known) if known.number == number && checksum(known.sql) == sum => Ok(()),
+        None if number > MIGRATIONS.len() as i64 => Err(incompatible(format!(
+            "the file was written by a newer version of Tidelock (it has migration {number}, {name:?}; this version \
+             knows {}): upgrade this program",
+            MIGRATIONS.len()
+        ))),
+        _ => Err(incompatible(format!(
+            "migration {number} ({name:?}) of the file is not the one that this version of Tidelock knows: the file \
+             was changed by something else, or by an unreleased version"
+        ))),
+    }
+}
+
+fn incompatible(context: String) -> StoreError {
+    StoreError::new(ErrorKind::Incompatible, Advice::Never, Operation::Open, context)
+}
+
+fn checksum(sql: &str) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, sql.as_bytes()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        Timestamp::from_micros(0).unwrap()
+    }
+
+    #[test]
+    fn migrating_twice_is_migrating_once() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, now()).unwrap();
+        migrate(&mut connection, now()).unwrap();
+        assert_eq!(applied(&connection).unwrap(), MIGRATIONS.len());
+    }
+
+    #[test]
+    fn a_file_from_a_newer_version_is_refused() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, now()).unwrap();
+        connection
+            .execute("INSERT INTO tidelock_migrations VALUES (99, 'from the future', 'x', 0)", [])
+            .unwrap();
+        let refused = migrate(&mut connection, now()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Incompatible);
+        assert!(refused.to_string().contains("newer version of Tidelock"), "{refused}");
+    }
+
+    #[test]
+    fn a_migration_that_was_changed_is_noticed() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate(&mut connection, now()).unwrap();
+        connection.execute("UPDATE tidelock_migrations SET checksum = 'other' WHERE number = 1", []).unwrap();
+        let refused = migrate(&mut connection, now()).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Incompatible);
+    }
+}

@@ -1,0 +1,156 @@
+//! Opening a file: its options, its connections, and the checks that come before the first write.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use tidelock_store::{Advice, Clock, ErrorKind, Operation, Result, StoreError, SystemClock};
+
+use crate::error::failed;
+
+/// The oldest SQLite whose write-ahead log is safe: before it, a checkpoint could race with a reset of the log and
+/// damage the file.
+const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
+
+/// How a file is used.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// How long a write waits for another process's before it gives up.
+    pub busy_timeout: Duration,
+    /// How many connections read at the same time.
+    pub readers: usize,
+    /// How often to look for changes made by other processes, while somebody waits for a signal.
+    pub watch_interval: Duration,
+    /// Where the store's clock gets its time from; tests bring their own.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for SqliteOptions {
+    fn default() -> Self {
+        Self {
+            busy_timeout: Duration::from_secs(10),
+            readers: 2,
+            watch_interval: Duration::from_millis(20),
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
+}
+
+impl SqliteOptions {
+    /// Sets an option by the name it has in a URL.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such option, or the value is not one of its.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let number = |least: u64, most: u64| match value.parse::<u64>() {
+            Ok(number) if (least..=most).contains(&number) => Ok(number),
+            _ => Err(StoreError::invalid(format!(
+                "option {name}={value}: must be a number from {least} to {most}"
+            ))),
+        };
+        match name {
+            "busy_timeout_ms" => self.busy_timeout = Duration::from_millis(number(0, 600_000)?),
+            "readers" => self.readers = usize::try_from(number(1, 64)?).unwrap_or(1),
+            "watch_interval_ms" => self.watch_interval = Duration::from_millis(number(1, 60_000)?),
+            _ => {
+                return Err(StoreError::invalid(format!(
+                    "unknown option {name:?} for an SQLite file: there are busy_timeout_ms, readers and \
+                     watch_interval_ms"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to work on top of an SQLite that can damage files.
+pub(crate) fn check_library(version: i32) -> Result<()> {
+    if version >= OLDEST_SAFE_SQLITE {
+        return Ok(());
+    }
+    let context = format!(
+        "the SQLite library linked in has version {}.{}.{}, whose write-ahead log can damage files: at least 3.51.3 is \
+         needed; build with the bundled one",
+        version / 1_000_000,
+        version / 1_000 % 1_000,
+        version % 1_000
+    );
+    Err(StoreError::new(ErrorKind::Incompatible, Advice::Never, Operation::Open, context))
+}
+
+/// A connection that writes, on a file that is in WAL mode from then on.
+pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection> {
+    let connection =
+        Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_CREATE)).map_err(failed)?;
+    connection.busy_timeout(options.busy_timeout).map_err(failed)?;
+    turn_wal_on(&connection, path, options)?;
+    // FULL flushes the log with every commit: what was acknowledged survives a loss of power. Checkpoints are ours.
+    connection
+        .execute_batch(
+            "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;",
+        )
+        .map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// A connection that only reads.
+pub(crate) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection> {
+    let connection = Connection::open_with_flags(path, flags(OpenFlags::empty())).map_err(failed)?;
+    connection.busy_timeout(options.busy_timeout).map_err(failed)?;
+    connection.execute_batch("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY;").map_err(failed)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+fn flags(more: OpenFlags) -> OpenFlags {
+    // One thread per connection, so SQLite's own mutexes would only cost.
+    OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more
+}
+
+/// Turning the mode on needs the file for itself, and SQLite does not wait for that by itself.
+fn turn_wal_on(connection: &Connection, path: &Path, options: &SqliteOptions) -> Result<()> {
+    let mut pause = crate::pause::Pause::new(options.busy_timeout);
+    loop {
+        match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
+            Ok(mode) if mode == "wal" => return Ok(()),
+            Ok(mode) => {
+                let context =
+                    format!("{} cannot be put in WAL mode; it stays in {mode} mode", path.display());
+                return Err(StoreError::new(
+                    ErrorKind::Incompatible,
+                    Advice::Never,
+                    Operation::Open,
+                    context,
+                ));
+            }
+            Err(error) if crate::pause::is_busy(&error) && pause.wait() => {}
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Schedule 70.
+    #[test]
+    fn an_sqlite_that_can_damage_files_is_refused() {
+        let refused = check_library(3_051_002).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Incompatible);
+        assert!(refused.to_string().contains("3.51.2"), "{refused}");
+        check_library(3_051_003).unwrap();
+        check_library(rusqlite::version_number()).expect("the bundled one is safe");
+    }
+
+    #[test]
+    fn an_unknown_option_is_refused_by_name() {
+        let mut options = SqliteOptions::default();
+        assert!(options.set("busy_timeout", "1").unwrap_err().to_string().contains("\"busy_timeout\""));
+        assert!(options.set("readers", "none").unwrap_err().to_string().contains("from 1 to 64"));
+        options.set("readers", "3").unwrap();
+        assert_eq!(options.readers, 3);
+    }
+}

@@ -1,0 +1,58 @@
+//! Reading records.
+
+use rusqlite::{Connection, Row, params};
+use tidelock_store::plan::RecordRow;
+use tidelock_store::{Json, RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits};
+
+use crate::error::failed;
+use crate::log::{number, text};
+use crate::reader::Reader;
+
+pub(crate) fn get(reader: &Reader, keys: &[RecordKey], now: Timestamp) -> Result<Vec<Slot>> {
+    let slot = |key| Ok(find_record(&reader.connection, key)?.map_or(Slot::Absent, |row| row.slot(key, now)));
+    keys.iter().map(slot).collect()
+}
+
+pub(crate) fn scan(reader: &Reader, query: &RecordQuery, now: Timestamp) -> Result<RecordPage> {
+    let sql = "SELECT revision, value, expires_at, key FROM tidelock_records
+               WHERE key >= ?1 AND key > ?2 ORDER BY key LIMIT ?3";
+    let mut statement = reader.connection.prepare_cached(sql).map_err(failed)?;
+    let after = query.after.as_ref().map_or("", RecordKey::as_str);
+    // One more than may be looked at, to know whether there may be more.
+    let mut rows =
+        statement.query(params![query.prefix, after, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
+    let mut page = RecordPage { records: Vec::new(), next: None };
+    let mut last = None;
+    for seen in 0.. {
+        let Some(row) = rows.next().map_err(failed)? else { break };
+        let key = text(row, 3)?;
+        if !key.starts_with(&query.prefix) {
+            break;
+        }
+        if page.records.len() == query.limit || seen == limits::FEED_SCAN {
+            page.next = last;
+            break;
+        }
+        let key = RecordKey::new(key)?;
+        page.records.extend(record(row)?.slot(&key, now).into_live());
+        last = Some(key);
+    }
+    Ok(page)
+}
+
+pub(crate) fn find_record(connection: &Connection, key: &RecordKey) -> Result<Option<RecordRow>> {
+    let sql = "SELECT revision, value, expires_at FROM tidelock_records WHERE key = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query([key.as_str()]).map_err(failed)?;
+    rows.next().map_err(failed)?.map(record).transpose()
+}
+
+fn record(row: &Row<'_>) -> Result<RecordRow> {
+    let value: Option<String> = row.get(1).map_err(failed)?;
+    let expires_at: Option<i64> = row.get(2).map_err(failed)?;
+    Ok(RecordRow {
+        revision: Revision::new(number(row, 0)?)?,
+        value: value.map(Json::stored),
+        expires_at: expires_at.map(Timestamp::from_micros).transpose()?,
+    })
+}

@@ -1,0 +1,96 @@
+//! From a URL to a store.
+
+use std::sync::Arc;
+
+use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
+
+/// Opens the store that a URL names.
+///
+/// - `memory:` is a new store in memory, gone with its last handle.
+/// - `sqlite:shop.db` is that file, created if there is none. Options follow a question mark:
+///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000), `readers` (2) and
+///   `watch_interval_ms` (20).
+///
+/// # Errors
+/// `Invalid` if the URL is of no known form or has an option that is not known; otherwise as the store has it.
+pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
+    open_checked(url).await.map_err(|e| e.during(Operation::Open))
+}
+
+async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
+    match url.split_once(':') {
+        Some(("memory", "")) => Ok(Arc::new(MemoryStore::new())),
+        Some(("memory", rest)) => {
+            Err(StoreError::invalid(format!("memory: takes nothing after the colon, but has {rest:?}")))
+        }
+        Some(("sqlite", rest)) => open_sqlite(rest).await,
+        _ => Err(StoreError::invalid(format!(
+            "{url:?} is no store URL: write memory: or sqlite:PATH, for example sqlite:shop.db"
+        ))),
+    }
+}
+
+#[cfg(feature = "sqlite")]
+async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let path = path.strip_prefix("//").unwrap_or(path).to_owned();
+    if path.is_empty() || path == ":memory:" {
+        return Err(StoreError::invalid(
+            "sqlite: needs a file, for example sqlite:shop.db (for a store in memory, write memory:)",
+        ));
+    }
+    let mut options = tidelock_store_sqlite::SqliteOptions::default();
+    for option in query.split('&').filter(|option| !option.is_empty()) {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        options.set(name, value)?;
+    }
+    // Opening waits for the disk, and for other processes that migrate the same file.
+    let opened = tokio::task::spawn_blocking(move || tidelock_store_sqlite::SqliteStore::open(path, &options)).await;
+    let store = opened.map_err(|e| StoreError::invalid("opening the file was cut short").caused_by(e))??;
+    Ok(Arc::new(store))
+}
+
+#[cfg(not(feature = "sqlite"))]
+async fn open_sqlite(_: &str) -> Result<Arc<dyn Store>> {
+    Err(StoreError::invalid("this program was built without SQLite: enable the feature \"sqlite\" of tidelock"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn refusal(url: &str) -> String {
+        open(url).await.expect_err(url).to_string()
+    }
+
+    #[tokio::test]
+    async fn a_bad_url_says_what_a_good_one_looks_like() {
+        assert!(refusal("shop.db").await.contains("sqlite:shop.db"));
+        assert!(refusal("redis://localhost").await.contains("sqlite:PATH"));
+        assert!(refusal("memory:x").await.contains("nothing after the colon"));
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn an_unknown_option_is_refused_before_a_file_is_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("shop.db");
+        let message = refusal(&format!("sqlite:{}?cache=shared", path.display())).await;
+        assert!(message.contains("unknown option \"cache\""), "{message}");
+        assert!(!path.exists());
+        assert!(refusal("sqlite:").await.contains("needs a file"));
+        assert!(refusal("sqlite::memory:").await.contains("write memory:"));
+    }
+
+    #[cfg(feature = "sqlite")]
+    #[tokio::test]
+    async fn a_file_that_is_not_a_database_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        let text = "these are not the tables you are looking for".repeat(100);
+        std::fs::write(&path, &text).unwrap();
+        let message = refusal(&format!("sqlite:{}", path.display())).await;
+        assert!(message.contains("not an SQLite database"), "{message}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
+    }
+}
