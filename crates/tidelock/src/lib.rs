@@ -28,6 +28,11 @@ mod open;
 pub use open::open;
 pub use tidelock_store::*;
 
+/// The README's example is compiled and run with the rest.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use tidelock_store::{
