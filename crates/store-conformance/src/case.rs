@@ -86,6 +86,7 @@ fn all() -> Vec<Case> {
         crate::commit::cases(),
         crate::limits::cases(),
         crate::time::cases(),
+        crate::signals::cases(),
         crate::contention::cases(),
     ]
     .into_iter()

@@ -12,15 +12,20 @@
 //! }
 //! ```
 
+// A case fails by panicking, like any test.
+#![allow(clippy::unwrap_used)]
+
 mod case;
 mod commit;
 mod contention;
+mod items;
 mod leases;
 mod limits;
 mod log;
 mod memory;
 mod records;
 mod sample;
+mod signals;
 mod time;
 
 pub use case::{Subject, main};

@@ -57,8 +57,21 @@ pub(crate) fn spoils_the_group(error: &StoreError) -> bool {
     !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded | ErrorKind::IdempotencyMismatch)
 }
 
-/// What a neighbour in the same transaction is told.
-pub(crate) fn group_failed(error: &StoreError) -> StoreError {
-    let context = format!("the transaction that this shared with others failed: {}", error.context());
-    StoreError::new(error.kind(), error.advice(), error.operation(), context)
+/// What undid a group of writes.
+pub(crate) struct GroupFailure {
+    pub(crate) failure: StoreError,
+    /// How many shared it.
+    pub(crate) calls: usize,
+}
+
+impl GroupFailure {
+    /// What each of the callers is told.
+    pub(crate) fn to_error(&self) -> StoreError {
+        let failure = &self.failure;
+        let context = match self.calls {
+            1 => failure.context().to_owned(),
+            calls => format!("the transaction that {calls} calls shared failed: {}", failure.context()),
+        };
+        StoreError::new(failure.kind(), failure.advice(), failure.operation(), context)
+    }
 }

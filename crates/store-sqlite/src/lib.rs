@@ -112,6 +112,7 @@ impl Store for SqliteStore {
     }
 
     async fn now(&self) -> Result<Timestamp> {
+        self.shared.readers.check_open(Operation::Now)?;
         Ok(self.shared.clock.now())
     }
 

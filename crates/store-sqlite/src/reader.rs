@@ -99,6 +99,14 @@ impl Readers {
         queue.as_ref()?.send(read).ok()
     }
 
+    /// Refuses to go on once the readers were closed.
+    pub(crate) fn check_open(&self, operation: Operation) -> Result<()> {
+        match *self.queue.read().unwrap_or_else(PoisonError::into_inner) {
+            Some(_) => Ok(()),
+            None => Err(closed(operation)),
+        }
+    }
+
     /// Ends the threads once everything queued before is read.
     pub(crate) async fn close(&self) {
         drop(self.queue.write().unwrap_or_else(PoisonError::into_inner).take());

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, Sender};
 use rusqlite::Connection;
@@ -17,12 +17,14 @@ use tokio::sync::oneshot;
 
 use crate::checkpoint::Checkpoints;
 use crate::commit::{Memo, Transaction};
-use crate::error::{closed, commit_failed, failed, group_failed, spoils_the_group};
+use crate::error::{GroupFailure, closed, commit_failed, failed, spoils_the_group};
 use crate::file::StoreFile;
 use crate::pause::{Pause, is_busy};
 
 /// How many calls share a transaction at most.
 const GROUP: usize = 512;
+/// What fraction of the time that the last group took may be spent on waiting for the next one to gather.
+const PATIENCE: u32 = 4;
 /// How often the clock is written down, for processes that come later, and the expired swept up.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 
@@ -43,7 +45,7 @@ pub(crate) trait Job: Send {
     /// Does it, and keeps the answer until the transaction is durable. An error here undoes the group.
     fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<()>;
     /// Answers: with what it did, or with what happened to the group.
-    fn finish(self: Box<Self>, failure: Option<&StoreError>);
+    fn finish(self: Box<Self>, failure: Option<&GroupFailure>);
 }
 
 struct Call<T, F> {
@@ -72,11 +74,11 @@ where
         }
     }
 
-    fn finish(self: Box<Self>, failure: Option<&StoreError>) {
+    fn finish(self: Box<Self>, failure: Option<&GroupFailure>) {
         let answer = match (failure, self.answer) {
             // What the caller did wrong is so whatever became of the others.
             (_, Some(Err(refusal))) => Err(refusal),
-            (Some(failure), _) => Err(group_failed(failure)),
+            (Some(failure), _) => Err(failure.to_error()),
             (None, Some(answer)) => answer,
             (None, None) => Err(closed(Operation::Commit)),
         };
@@ -139,12 +141,16 @@ pub(crate) struct WriterThread {
     checkpoints: Checkpoints,
     busy_timeout: Duration,
     memo: Memo,
-    /// Changes when another connection has written.
+    /// Changes when another connection has written; as of the last transaction.
     data_version: i64,
+    /// The same, as of when others' writes were last signalled.
+    signalled_version: i64,
     /// When the clock was last written down.
     kept_house: Option<Timestamp>,
     /// How long the log is, as of the last commit.
     log_pages: Arc<AtomicI32>,
+    /// How many calls the last group had, and how long it took.
+    last_group: (usize, Duration),
 }
 
 impl WriterThread {
@@ -165,6 +171,7 @@ impl WriterThread {
             Ok(())
         };
         connection.wal_hook(Some(note)).map_err(failed)?;
+        let data_version = data_version(&connection)?;
         Ok(Self {
             connection,
             file,
@@ -173,9 +180,11 @@ impl WriterThread {
             checkpoints,
             busy_timeout,
             memo: Memo::default(),
-            data_version: 0,
+            data_version,
+            signalled_version: data_version,
             kept_house: None,
             log_pages,
+            last_group: (0, Duration::ZERO),
         })
     }
 
@@ -184,6 +193,7 @@ impl WriterThread {
         while closing.is_none()
             && let Ok(first) = messages.recv()
         {
+            self.wait_for_company(messages);
             let mut group = Vec::new();
             let mut look = false;
             for message in std::iter::once(first).chain(messages.try_iter().take(GROUP - 1)) {
@@ -208,15 +218,34 @@ impl WriterThread {
         }
     }
 
+    /// Gives the callers of the last group the time to come back, so that they share the next one too.
+    ///
+    /// Without this, the first to come back would be written alone while the rest queue up behind its flush. Nobody
+    /// waits when the last group was a single call, and nobody longer than a fraction of what a group takes.
+    fn wait_for_company(&self, messages: &Receiver<Message>) {
+        let (calls, took) = self.last_group;
+        if calls < 2 {
+            return;
+        }
+        let patience = took / PATIENCE;
+        let started = Instant::now();
+        while messages.len() + 1 < calls && started.elapsed() < patience {
+            thread::yield_now();
+        }
+    }
+
     fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
         if group.is_empty() {
             return;
         }
+        let started = Instant::now();
         let mut topics = Vec::new();
         let failure = self.transact(&mut group, &mut topics).err();
         if let Some(failure) = &failure {
             tracing::warn!(error = %failure, calls = group.len(), "a group of writes failed");
         }
+        self.last_group = (group.len(), started.elapsed());
+        let failure = failure.map(|failure| GroupFailure { failure, calls: group.len() });
         for job in group {
             job.finish(failure.as_ref());
         }
@@ -264,22 +293,26 @@ impl WriterThread {
 
     /// Forgets what was remembered if another process has written.
     fn notice_others(&mut self) -> Result<()> {
-        let version = self.read_data_version()?;
-        if version == self.data_version {
-            return Ok(());
+        let version = data_version(&self.connection)?;
+        if version != self.data_version {
+            self.data_version = version;
+            self.memo.forget();
+            self.clock.at_least(saved_clock(&self.connection)?);
+            self.signal_others(version);
         }
-        self.data_version = version;
-        self.memo.forget();
-        self.clock.at_least(saved_clock(&self.connection)?);
-        self.signals.notify_all();
         Ok(())
     }
 
     fn look(&mut self) {
         // The next write will notice whatever this cannot.
-        if let Ok(version) = self.read_data_version()
-            && version != self.data_version
-        {
+        if let Ok(version) = data_version(&self.connection) {
+            self.signal_others(version);
+        }
+    }
+
+    fn signal_others(&mut self, version: i64) {
+        if version != self.signalled_version {
+            self.signalled_version = version;
             self.signals.notify_all();
         }
     }
@@ -298,11 +331,6 @@ impl WriterThread {
         Ok(())
     }
 
-    fn read_data_version(&self) -> Result<i64> {
-        let mut statement = self.connection.prepare_cached("PRAGMA data_version").map_err(failed)?;
-        statement.query_row([], |row| row.get(0)).map_err(failed)
-    }
-
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {
         self.connection.prepare_cached(sql)?.execute([])?;
         Ok(())
@@ -312,6 +340,11 @@ impl WriterThread {
         self.connection.flush_prepared_statement_cache();
         self.connection.close().map_err(|(_, error)| failed(error))
     }
+}
+
+fn data_version(connection: &Connection) -> Result<i64> {
+    let mut statement = connection.prepare_cached("PRAGMA data_version").map_err(failed)?;
+    statement.query_row([], |row| row.get(0)).map_err(failed)
 }
 
 /// A moment that every clock on this file is past.

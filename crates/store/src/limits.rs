@@ -49,7 +49,7 @@ pub const PRIORITY: i16 = 100;
 
 /// The longest lease.
 pub const LEASE_DURATION: Duration = Duration::from_secs(7 * 24 * 3600);
-/// The furthest that a due time, a hold or an expiry may lie ahead.
+/// The furthest that a due time, a hold or an expiry may lie ahead, when it is given as a duration.
 pub const HORIZON: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How long a commit's id is remembered with its result.
 pub const COMMIT_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);

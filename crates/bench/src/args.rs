@@ -1,0 +1,86 @@
+//! What can be typed, as types.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+/// How fast the stores are, beside the bare limit of the same run.
+#[derive(Debug, Parser)]
+#[command(name = "tidelock-bench", version)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Measure a store
+    ///
+    /// Per workload: operations per second, the time of one call (p50 and p99), what plain SQL on the same rows does in
+    /// the same run, and the ratio of the two.
+    Store(StoreArgs),
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StoreArgs {
+    /// memory:, sqlite: (a new file in a temporary folder) or sqlite:PATH (a file that is not there yet); removed
+    /// afterwards
+    pub(crate) url: String,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Measure only this workload, such as commit-1, or commit-1@32 for 32 callers; can be repeated
+    #[arg(long, value_name = "WORKLOAD")]
+    pub(crate) only: Vec<Choice>,
+    /// Seconds to measure each workload for, and its bare limit for as long again
+    #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+}
+
+/// A workload by name, at all its numbers of callers or at one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Choice {
+    pub(crate) workload: String,
+    pub(crate) callers: Option<usize>,
+}
+
+impl FromStr for Choice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let Some((workload, callers)) = text.split_once('@') else {
+            return Ok(Self { workload: text.to_owned(), callers: None });
+        };
+        let callers = callers.parse().map_err(|_| format!("{callers:?} is no number of callers"))?;
+        Ok(Self { workload: workload.to_owned(), callers: Some(callers) })
+    }
+}
+
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.01..=3600.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("must be a number of seconds from 0.01 to 3600".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_choice_is_a_name_with_or_without_callers() {
+        let choice = |text: &str| text.parse::<Choice>().map(|c| (c.workload, c.callers));
+        assert_eq!(choice("feed"), Ok(("feed".to_owned(), None)));
+        assert_eq!(choice("commit-1@32"), Ok(("commit-1".to_owned(), Some(32))));
+        assert!(choice("commit-1@many").is_err());
+    }
+
+    #[test]
+    fn a_measurement_takes_some_time_and_not_for_ever() {
+        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
+        for refused in ["0", "-1", "NaN", "inf", "3601", "soon"] {
+            assert!(seconds(refused).is_err(), "{refused}");
+        }
+    }
+}

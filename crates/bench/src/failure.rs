@@ -1,0 +1,66 @@
+//! Why a run stopped: what happened, to which thing, and what to do.
+
+use std::error::Error as _;
+use std::io;
+
+use tidelock::StoreError;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    /// What was asked for makes no sense.
+    #[error("{what}")]
+    Usage { what: String, hint: String },
+    #[error("the store failed: {0}")]
+    Store(#[from] StoreError),
+    #[error("the bare loop failed: {0}")]
+    Bare(#[from] rusqlite::Error),
+    /// The store gave an answer that this workload cannot have: its figures would mean nothing.
+    #[error("the store gave a wrong answer: {0}")]
+    Answer(String),
+    #[error("{0}")]
+    Io(#[from] io::Error),
+}
+
+impl Failure {
+    pub(crate) fn exit_code(&self) -> u8 {
+        match self {
+            Self::Usage { .. } => 2,
+            _ if self.is_closed_output() => 0,
+            _ => 1,
+        }
+    }
+
+    /// Tells the person at the terminal.
+    pub(crate) fn report(&self) {
+        if self.is_closed_output() {
+            return;
+        }
+        // With standard error gone too there is nobody left to tell; the exit code remains.
+        let _ = self.write(&mut io::stderr().lock());
+    }
+
+    fn write(&self, to: &mut impl io::Write) -> io::Result<()> {
+        writeln!(to, "error: {self}")?;
+        if let Self::Store(error) = self
+            && let Some(cause) = error.source()
+        {
+            writeln!(to, "  because: {cause}")?;
+        }
+        writeln!(to, "  try: {}", self.hint())
+    }
+
+    fn hint(&self) -> &str {
+        match self {
+            Self::Usage { hint, .. } => hint,
+            Self::Store(_) | Self::Bare(_) | Self::Io(_) => {
+                "a path on a local disk with some gigabytes of room"
+            }
+            Self::Answer(_) => "the conformance suite on this store: it is a bug",
+        }
+    }
+
+    /// The reader of a pipe has seen enough. That is no failure.
+    fn is_closed_output(&self) -> bool {
+        matches!(self, Self::Io(e) if e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}

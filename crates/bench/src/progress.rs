@@ -1,0 +1,88 @@
+//! What is going on, on standard error: a bar where a person looks at it, plain lines elsewhere.
+
+use std::cell::Cell;
+use std::io::{self, IsTerminal, Write};
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::measure::SLICES;
+use crate::workloads::Case;
+
+/// Steps of one workload: filling, then each slice and its bare counterpart.
+const STEPS: u64 = 1 + 2 * SLICES as u64;
+
+pub(crate) struct Progress {
+    /// None where nobody looks at a bar.
+    bar: Option<ProgressBar>,
+    cases: usize,
+    begun: Cell<u64>,
+    current: String,
+}
+
+impl Progress {
+    pub(crate) fn new(cases: usize) -> Self {
+        let bar = io::stderr().is_terminal().then(|| bar(cases as u64 * STEPS));
+        Self { bar, cases, begun: Cell::new(0), current: String::new() }
+    }
+
+    /// A line that stays.
+    pub(crate) fn note(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(line),
+            // With nobody to read it, the run goes on.
+            None => drop(writeln!(io::stderr(), "{line}")),
+        }
+    }
+
+    /// The next workload.
+    pub(crate) fn begin(&mut self, case: &Case) {
+        let before = self.begun.replace(self.begun.get() + 1);
+        self.current = format!("{}@{}", case.name, case.callers);
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(before * STEPS);
+                bar.set_message(self.current.clone());
+            }
+            None => self.note(&format!("[{}/{}] {}", before + 1, self.cases, self.current)),
+        }
+    }
+
+    /// The next step of a workload. Too often for lines.
+    pub(crate) fn step(&self, what: &str) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+            bar.set_message(format!("{}: {what}", self.current));
+        }
+    }
+
+    /// How far the filling of a large store is.
+    pub(crate) fn filled(&self, done: usize, of: usize, what: &str) {
+        match &self.bar {
+            Some(bar) => bar.set_message(format!("{}: filling, {done} of {of} {what}", self.current)),
+            None if done == of && of >= 100_000 => self.note(&format!("  filled with {of} {what}")),
+            None => {}
+        }
+    }
+
+    /// Writes to standard output, which may be the same terminal.
+    pub(crate) fn print(&self, write: impl FnOnce() -> io::Result<()>) -> io::Result<()> {
+        match &self.bar {
+            Some(bar) => bar.suspend(write),
+            None => write(),
+        }
+    }
+}
+
+impl Drop for Progress {
+    /// Also when a workload fails: the message should not stand behind half a bar.
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn bar(steps: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{elapsed_precise} [{bar:20}] {wide_msg}");
+    ProgressBar::new(steps).with_style(style.expect("the template is well formed").progress_chars("=> "))
+}

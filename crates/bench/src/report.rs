@@ -1,0 +1,137 @@
+//! What was measured: a table for people, or a JSON object a line for programs.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use indicatif::HumanCount;
+use serde::Serialize;
+
+use crate::measure::Measured;
+use crate::workloads::{Case, Workload};
+
+/// Writes each row as soon as it is measured.
+pub(crate) struct Report {
+    json: bool,
+    /// Operations per second with the fewest idle items, which the others of that family are compared with.
+    few_idle: Option<f64>,
+}
+
+/// One line of JSON.
+#[derive(Debug, Serialize)]
+struct Line<'a> {
+    workload: &'a str,
+    callers: usize,
+    ops_per_s: f64,
+    p50_ms: f64,
+    p99_ms: f64,
+    bare_ops_per_s: Option<f64>,
+    ratio: Option<f64>,
+}
+
+impl Report {
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json, few_idle: None }
+    }
+
+    pub(crate) fn head(&self) -> io::Result<()> {
+        if self.json {
+            return Ok(());
+        }
+        write_line(&format!(
+            "{:<18} {:>7} {:>12} {:>10} {:>10} {:>12} {:>6}",
+            "workload", "callers", "ops/s", "p50 ms", "p99 ms", "bare ops/s", "ratio"
+        ))
+    }
+
+    pub(crate) fn row(&mut self, case: &Case, measured: &Measured) -> io::Result<()> {
+        let line = Line {
+            workload: case.name,
+            callers: case.callers,
+            ops_per_s: round(measured.ops_per_s, 1),
+            p50_ms: round(millis(measured.p50), 6),
+            p99_ms: round(millis(measured.p99), 6),
+            bare_ops_per_s: measured.bare_ops_per_s.map(|bare| round(bare, 1)),
+            ratio: measured.bare_ops_per_s.map(|bare| round(measured.ops_per_s / bare, 4)),
+        };
+        let note = self.note(case, measured.ops_per_s);
+        write_line(&if self.json {
+            serde_json::to_string(&line).expect("names and numbers are JSON")
+        } else {
+            format!("{}{note}", line.as_text())
+        })
+    }
+
+    /// How much longer an operation takes than with the fewest idle items.
+    fn note(&mut self, case: &Case, ops_per_s: f64) -> String {
+        let Workload::Lease { idle } = case.workload else { return String::new() };
+        match self.few_idle {
+            Some(few) => format!("  {:.2}x the time with 1,000 idle", few / ops_per_s),
+            None => {
+                self.few_idle = (idle == 1_000).then_some(ops_per_s);
+                String::new()
+            }
+        }
+    }
+}
+
+impl Line<'_> {
+    fn as_text(&self) -> String {
+        let bare = self.bare_ops_per_s.map_or("-".to_owned(), count);
+        let ratio = self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
+        format!(
+            "{:<18} {:>7} {:>12} {:>10.4} {:>10.4} {bare:>12} {ratio:>6}",
+            self.workload,
+            self.callers,
+            count(self.ops_per_s),
+            self.p50_ms,
+            self.p99_ms
+        )
+    }
+}
+
+/// A closed pipe is an error here, not a panic as with `println!`.
+fn write_line(line: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{line}")?;
+    stdout.flush()
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a rate is small and not negative
+fn count(rate: f64) -> String {
+    HumanCount(rate.round() as u64).to_string()
+}
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
+}
+
+fn round(number: f64, digits: i32) -> f64 {
+    let scale = 10_f64.powi(digits);
+    (number * scale).round() / scale
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_has_exactly_the_fields_that_programs_read() {
+        let line = Line {
+            workload: "feed",
+            callers: 1,
+            ops_per_s: 1.5,
+            p50_ms: 0.25,
+            p99_ms: 0.5,
+            bare_ops_per_s: None,
+            ratio: None,
+        };
+        assert_eq!(
+            serde_json::to_string(&line).unwrap(),
+            r#"{"workload":"feed","callers":1,"ops_per_s":1.5,"p50_ms":0.25,"p99_ms":0.5,"bare_ops_per_s":null,"ratio":null}"#
+        );
+        assert_eq!(
+            line.as_text(),
+            "feed                     1            2     0.2500     0.5000            -      -"
+        );
+    }
+}

@@ -1,0 +1,92 @@
+//! Reads of the log: one stream at a time, and the feed of all.
+//!
+//! Both run on the same log: 1,000 streams of 100 events, which grew side by side.
+
+use std::sync::Arc;
+
+use tidelock::{
+    Commit, EventType, ExpectedVersion, FeedQuery, Json, NewEvent, Position, Store, StreamName, StreamQuery,
+};
+
+use super::{Bench, committed};
+use crate::bare;
+use crate::failure::Failure;
+use crate::measure::{self, Caller, Measured};
+use crate::progress::Progress;
+use crate::rows;
+use crate::site::Site;
+
+const STREAMS: usize = 1_000;
+const EVENTS_EACH: usize = 100;
+const PAGE: usize = 1_000;
+
+pub(super) async fn measure_load(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
+    let streams = streams()?;
+    let readers = (0..callers)
+        .map(|caller| Loader { store: site.store.clone(), streams: streams.clone(), next: caller * 7 })
+        .collect();
+    // Readers do not wait for each other, so the bare limit of many is that of all the cores there are.
+    let bare = bare::loads(&site, callers.min(crate::WORKERS), EVENTS_EACH)?;
+    let measured = measure::measure(readers, bare, bench.time, bench.progress).await?;
+    site.clear().await?;
+    Ok(measured)
+}
+
+pub(super) async fn measure_feed(bench: &Bench<'_>) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
+    let reader = Follower { store: site.store.clone(), after: Position::START };
+    let bare = bare::feed(&site, PAGE)?;
+    let measured = measure::measure(vec![reader], bare, bench.time, bench.progress).await?;
+    site.clear().await?;
+    Ok(measured)
+}
+
+fn streams() -> Result<Arc<[StreamName]>, Failure> {
+    Ok((0..STREAMS).map(|n| StreamName::new(rows::stream_name(n))).collect::<Result<_, _>>()?)
+}
+
+/// One event for each stream, then the next for each.
+async fn fill(store: &dyn Store, progress: &Progress) -> Result<(), Failure> {
+    let (event_type, payload) = (EventType::new(rows::EVENT_TYPE)?, Json::parse(rows::payload())?);
+    for done in 1..=EVENTS_EACH {
+        let event = || NewEvent::new(event_type.clone(), payload.clone());
+        let append = |commit: Commit, stream| commit.append(stream, ExpectedVersion::Any, [event()]);
+        committed(store.commit(streams()?.iter().fold(Commit::new(), append)).await?)?;
+        progress.filled(done * STREAMS, EVENTS_EACH * STREAMS, "events");
+    }
+    Ok(())
+}
+
+/// Loads one stream after the other.
+struct Loader {
+    store: Arc<dyn Store>,
+    streams: Arc<[StreamName]>,
+    next: usize,
+}
+
+impl Caller for Loader {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let stream = &self.streams[self.next % STREAMS];
+        self.next += 1;
+        let page = self.store.read_stream(StreamQuery::forward(stream)).await?;
+        match page.events.len() {
+            EVENTS_EACH => Ok(1),
+            other => Err(Failure::Answer(format!("stream {stream:?} has {other} events"))),
+        }
+    }
+}
+
+/// Reads the feed page by page, and begins again at its end.
+struct Follower {
+    store: Arc<dyn Store>,
+    after: Position,
+}
+
+impl Caller for Follower {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let page = self.store.read_feed(FeedQuery::after(self.after).limit(PAGE)).await?;
+        self.after = if page.events.is_empty() { Position::START } else { page.next };
+        Ok(page.events.len() as u64)
+    }
+}

@@ -1,0 +1,103 @@
+//! Records: set if absent, on keys of one's own and on one that is taken; and one counter for all.
+
+use std::sync::Arc;
+
+use tidelock::{
+    Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Store, StoreExt, Write,
+};
+
+use super::{Bench, committed};
+use crate::bare;
+use crate::failure::Failure;
+use crate::measure::{self, Caller, Measured};
+use crate::rows;
+use crate::site::Site;
+
+pub(super) async fn measure_absent(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let value = Json::parse(rows::payload())?;
+    let setters = (0..callers)
+        .map(|caller| Setter { store: site.store.clone(), caller, next: 0, value: value.clone() })
+        .collect();
+    let bare = bare::sets(&site, callers)?;
+    let measured = measure::measure(setters, bare, bench.time, bench.progress).await?;
+    site.clear().await?;
+    Ok(measured)
+}
+
+pub(super) async fn measure_taken(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+    let (key, value) = (RecordKey::new(rows::HOT_KEY)?, Json::parse(rows::payload())?);
+    let site = Site::filled(bench.target, async |store| {
+        committed(store.put(&key, ExpectedRevision::Absent, value.clone()).await?)?;
+        Ok(())
+    });
+    let site = site.await?;
+    let losers = (0..callers)
+        .map(|_| Loser { store: site.store.clone(), key: key.clone(), value: value.clone() })
+        .collect();
+    let bare = bare::refused_sets(&site, callers)?;
+    let measured = measure::measure(losers, bare, bench.time, bench.progress).await?;
+    site.clear().await?;
+    Ok(measured)
+}
+
+pub(super) async fn measure_add(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+    let key = RecordKey::new(rows::HOT_KEY)?;
+    let site = Site::filled(bench.target, async |store| {
+        committed(store.put(&key, ExpectedRevision::Absent, Json::parse("0")?).await?)?;
+        Ok(())
+    });
+    let site = site.await?;
+    let adders = (0..callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
+    let bare = bare::adds(&site, callers)?;
+    let measured = measure::measure(adders, bare, bench.time, bench.progress).await?;
+    site.clear().await?;
+    Ok(measured)
+}
+
+/// Sets one new key after the other.
+struct Setter {
+    store: Arc<dyn Store>,
+    caller: usize,
+    next: u64,
+    value: Json,
+}
+
+impl Caller for Setter {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let key = RecordKey::new(rows::record_key(self.caller, self.next))?;
+        self.next += 1;
+        committed(self.store.put(&key, ExpectedRevision::Absent, self.value.clone()).await?)?;
+        Ok(1)
+    }
+}
+
+/// Always comes too late.
+struct Loser {
+    store: Arc<dyn Store>,
+    key: RecordKey,
+    value: Json,
+}
+
+impl Caller for Loser {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        match self.store.put(&self.key, ExpectedRevision::Absent, self.value.clone()).await? {
+            CommitOutcome::Conflict(conflict) if conflict.has(ClashKind::Taken) => Ok(1),
+            other => Err(Failure::Answer(format!("a key that is taken was given: {other:?}"))),
+        }
+    }
+}
+
+/// Counts.
+struct Adder {
+    store: Arc<dyn Store>,
+    key: RecordKey,
+}
+
+impl Caller for Adder {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let commit = Commit::new().write(Write::add(&self.key, 1, Bounds::at_most(rows::BOUND)));
+        committed(self.store.commit(commit).await?)?;
+        Ok(1)
+    }
+}

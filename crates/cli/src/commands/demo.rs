@@ -1,0 +1,32 @@
+//! `tidelock demo`: a short story on a real store, a line per thing that happens.
+//!
+//! Each scene shows one promise under the circumstances that usually break it, and then reads back from the store
+//! that it was kept. Nothing is staged: the races are races, the lease really runs out.
+
+mod stage;
+
+mod bound;
+mod fence;
+mod race;
+mod whole;
+
+use crate::args::DemoArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use stage::Stage;
+
+/// Plays all scenes.
+pub(crate) async fn run(args: DemoArgs, out: &mut Output) -> Result<(), Failure> {
+    let mut stage = Stage::set(args.store, out).await?;
+    let played = play(&mut stage).await;
+    // A scene that failed must not leave its file behind.
+    let cleared = stage.clear(played.is_ok()).await;
+    played.and(cleared)
+}
+
+async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
+    race::play(stage).await?;
+    fence::play(stage).await?;
+    bound::play(stage).await?;
+    whole::play(stage).await
+}

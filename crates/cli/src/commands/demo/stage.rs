@@ -1,0 +1,147 @@
+//! Where the scenes play: a store opened twice, names of their own, and a voice.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tidelock::{CommitId, CommitOutcome, QueueName, RecordKey, Store, StreamName, WorkerName};
+use tokio::task::JoinHandle;
+
+use crate::failure::Failure;
+use crate::output::{Look, Output};
+
+/// Everything that a scene needs.
+pub(super) struct Stage<'a> {
+    /// One handle on the store.
+    pub(super) store: Arc<dyn Store>,
+    /// Another, opened for itself where the store can be; what one process is to another.
+    pub(super) other: Arc<dyn Store>,
+    url: String,
+    /// In a store that is not the demo's own, names begin with something that nobody else uses.
+    prefix: String,
+    scene: u8,
+    out: &'a mut Output,
+    /// Removed with everything in it when the story is over.
+    folder: Option<TempDir>,
+}
+
+impl<'a> Stage<'a> {
+    pub(super) async fn set(url: Option<String>, out: &'a mut Output) -> Result<Self, Failure> {
+        let (url, folder) = match url {
+            Some(url) => (url, None),
+            None => {
+                let folder = tempfile::Builder::new().prefix("tidelock-demo-").tempdir()?;
+                (format!("sqlite:{}", folder.path().join("demo.db").display()), Some(folder))
+            }
+        };
+        let store = open(&url).await?;
+        let can = store.capabilities();
+        let other = if can.shared { open(&url).await? } else { store.clone() };
+        let prefix = if folder.is_none() && can.durable { own_prefix() } else { String::new() };
+        out.line(Look::Faint, &format!("the store is {url}"))?;
+        Ok(Self { store, other, url, prefix, scene: 0, out, folder })
+    }
+
+    /// Closes the store, and removes it if it was made for this.
+    pub(super) async fn clear(self, tell: bool) -> Result<(), Failure> {
+        self.other.close().await?;
+        self.store.close().await?;
+        let left = match self.folder {
+            Some(folder) => {
+                folder.close()?;
+                "the file is removed".to_owned()
+            }
+            None if self.store.capabilities().durable => {
+                format!("what was written stays, under names that begin with {}", self.prefix)
+            }
+            None => "what was written is gone with the process".to_owned(),
+        };
+        if tell {
+            self.out.line(Look::Plain, "")?;
+            self.out.line(Look::Proven, &format!("all {} promises were kept", self.scene))?;
+            self.out.line(Look::Faint, &left)?;
+        }
+        Ok(())
+    }
+
+    /// Begins the next scene.
+    pub(super) fn scene(&mut self, title: &str) -> Result<(), Failure> {
+        self.scene += 1;
+        self.out.line(Look::Plain, "")?;
+        Ok(self.out.line(Look::Heading, &format!("{}. {title}", self.scene))?)
+    }
+
+    /// Something happens.
+    pub(super) fn say(&mut self, what: &str) -> Result<(), Failure> {
+        Ok(self.out.line(Look::Plain, &format!("   {what}"))?)
+    }
+
+    /// Something was read back from the store, and either is as it must be or ends the story.
+    pub(super) fn prove(&mut self, claim: &str, holds: bool, found: &str) -> Result<(), Failure> {
+        if !holds {
+            return self.broken(claim, found);
+        }
+        Ok(self.out.line(Look::Proven, &format!("   ✓ {claim}"))?)
+    }
+
+    /// Ends the story: this should be so, and something else was found.
+    pub(super) fn broken<T>(&self, claim: &str, found: &str) -> Result<T, Failure> {
+        Err(Failure::Broken(format!(
+            "scene {} on store {:?}: {claim}: that is not so; found {found}",
+            self.scene, self.url
+        )))
+    }
+
+    /// A commit that nothing stands against.
+    pub(super) fn committed(&self, outcome: CommitOutcome) -> Result<(), Failure> {
+        match outcome {
+            CommitOutcome::Committed(_) => Ok(()),
+            CommitOutcome::Conflict(conflict) => {
+                self.broken("nothing stands against this commit", &conflict.to_string())
+            }
+        }
+    }
+
+    /// How these two came to their handles.
+    pub(super) fn how_opened(&self, who: &str) -> String {
+        if self.store.capabilities().shared {
+            format!("{who} each open the store for themselves, as two processes would")
+        } else {
+            format!("{who} share the handle, for this store lives in one process")
+        }
+    }
+
+    pub(super) fn stream(&self, name: &str) -> Result<StreamName, Failure> {
+        Ok(StreamName::new(self.name(name))?)
+    }
+
+    pub(super) fn record(&self, name: &str) -> Result<RecordKey, Failure> {
+        Ok(RecordKey::new(self.name(name))?)
+    }
+
+    pub(super) fn queue(&self, name: &str) -> Result<QueueName, Failure> {
+        Ok(QueueName::new(self.name(name))?)
+    }
+
+    fn name(&self, name: &str) -> String {
+        format!("{}{name}", self.prefix)
+    }
+}
+
+pub(super) fn worker(name: &str) -> Result<WorkerName, Failure> {
+    Ok(WorkerName::new(name)?)
+}
+
+/// What a task came to. None of the story's tasks is cancelled, so only a panic can be in the way.
+pub(super) async fn joined<T>(task: JoinHandle<T>) -> Result<T, Failure> {
+    task.await.map_err(|e| Failure::Broken(format!("a task of the demo ended before its time: {e}")))
+}
+
+/// The random end of a fresh id is enough to tell two runs apart, and short enough to read.
+fn own_prefix() -> String {
+    let id = CommitId::fresh().to_string();
+    format!("demo-{}-", &id[id.len() - 8..])
+}
+
+async fn open(url: &str) -> Result<Arc<dyn Store>, Failure> {
+    tidelock::open(url).await.map_err(|e| Failure::open(url, e))
+}

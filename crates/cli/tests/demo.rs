@@ -1,0 +1,116 @@
+//! The `tidelock` binary, run as people run it: what it says, where it says it, and how it ends.
+
+use std::process::{Command, Output, Stdio};
+
+fn tidelock(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidelock"));
+    command.args(args).env_remove("NO_COLOR");
+    command
+}
+
+fn run(args: &[&str]) -> Output {
+    tidelock(args).output().expect("the binary was built with this test")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn assert_tells_the_story(output: &Output) {
+    let told = stdout(output);
+    assert_eq!(output.status.code(), Some(0), "{told}{}", stderr(output));
+    assert_eq!(stderr(output), "");
+    for line in [
+        "refused, stream \"order-7\": expected version 1, found version 2",
+        "worker slow leases it for 150 ms, gets fence 1, and stalls",
+        "lease with fence 1 lost, held by \"quick\" with fence 2",
+        "granted: 18,",
+        "refused: 46, record \"boat-3/taken\": 18 +1 would leave at most 18",
+        "✓ all three are there",
+        "✓ nothing of it is there",
+        "all 4 promises were kept",
+    ] {
+        assert!(told.contains(line), "{line:?} is not in:\n{told}");
+    }
+    assert!(!told.contains('\x1b'), "no colour where nobody sees it:\n{told}");
+}
+
+#[test]
+fn the_demo_tells_its_story_on_a_file_and_removes_it() {
+    let output = run(&["demo"]);
+    assert_tells_the_story(&output);
+    let told = stdout(&output);
+    let path = told.lines().next().and_then(|line| line.strip_prefix("the store is sqlite:"));
+    let path = path.unwrap_or_else(|| panic!("the first line names the file:\n{told}"));
+    assert!(path.ends_with("demo.db"), "{path}");
+    let folder = std::path::Path::new(path).parent().expect("the file is in a folder of its own");
+    assert!(!folder.exists(), "{} is still there", folder.display());
+}
+
+#[test]
+fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("shop.db");
+    let url = format!("sqlite:{}", path.display());
+    for _ in 0..2 {
+        let output = run(&["demo", "--store", &url]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(stdout(&output).contains("what was written stays, under names that begin with demo-"));
+    }
+    assert!(path.exists());
+}
+
+#[test]
+fn the_demo_plays_on_memory() {
+    let output = run(&["demo", "--store", "memory:"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stdout(&output).contains("all 4 promises were kept"));
+}
+
+#[test]
+fn a_url_that_means_no_store_is_refused_with_what_to_give_instead() {
+    let output = run(&["demo", "--store", "mongodb:shop"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(stdout(&output), "");
+    let said = stderr(&output);
+    assert!(said.contains("error: cannot open store \"mongodb:shop\": "), "{said}");
+    assert!(said.contains("try: give memory: or sqlite:PATH"), "{said}");
+}
+
+#[test]
+fn a_store_that_cannot_be_opened_is_named_and_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("notes.txt");
+    std::fs::write(&path, "not the tables you are looking for\n".repeat(100)).expect("a file");
+    let output = run(&["demo", "--store", &format!("sqlite:{}", path.display())]);
+    let said = stderr(&output);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("error: cannot open store \"sqlite:") && said.contains("notes.txt"), "{said}");
+    assert!(said.contains("  try: another path"), "{said}");
+}
+
+#[test]
+fn an_unknown_command_is_refused_with_the_usage() {
+    let output = run(&["dmeo"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(said.contains("unrecognized subcommand 'dmeo'"), "{said}");
+    assert!(said.contains("Usage: tidelock"), "{said}");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_ends_the_demo_quietly() {
+    let mut demo = tidelock(&["demo"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built with this test");
+    drop(demo.stdout.take());
+    let output = demo.wait_with_output().expect("the demo ends");
+    assert_eq!(stderr(&output), "");
+    assert_eq!(output.status.code(), Some(0));
+}

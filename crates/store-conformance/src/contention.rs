@@ -1,0 +1,43 @@
+//! Many callers at once, each on a handle of its own.
+//!
+//! Racers wait at a barrier and then go; what is asserted holds in whatever order they come through. Every loop is
+//! bounded, so that a store that lets nobody through fails instead of hanging.
+
+mod leases;
+mod log;
+mod records;
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tidelock_store::Store;
+use tokio::sync::Barrier;
+
+use crate::case::{Case, World};
+
+pub(crate) fn cases() -> Vec<Case> {
+    [log::cases(), records::cases(), leases::cases()].into_iter().flatten().collect()
+}
+
+/// Runs this for all racers at once and gives what each came to.
+async fn race<T, F>(world: &World, racers: usize, run: impl Fn(usize, Arc<dyn Store>) -> F) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let start = Arc::new(Barrier::new(racers));
+    let mut tasks = Vec::with_capacity(racers);
+    for racer in 0..racers {
+        let run = run(racer, world.another().await);
+        let start = start.clone();
+        tasks.push(tokio::spawn(async move {
+            start.wait().await;
+            run.await
+        }));
+    }
+    let mut results = Vec::with_capacity(racers);
+    for task in tasks {
+        results.push(task.await.expect("a racer gets through"));
+    }
+    results
+}

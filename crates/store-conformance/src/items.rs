@@ -1,0 +1,120 @@
+//! Work items as cases expect to find them, and the few steps that nearly every case about leases begins with.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Adjustment, Clash, Commit, Conflict, Holder, Item, ItemFilter, ItemQuery, LaneName, Lease, LeaseToken,
+    Mark, NamePattern, Part, Priority, Reason, Settlement, Store, Timestamp, When,
+};
+
+use crate::sample::{commit, item, lease_one, mark, wake, worker};
+
+/// The least time that a store can tell apart.
+pub(crate) const INSTANT: Duration = Duration::from_micros(1);
+
+pub(crate) fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub(crate) async fn now(store: &dyn Store) -> Timestamp {
+    store.now().await.unwrap()
+}
+
+/// The items that pass this filter, which are few.
+pub(crate) async fn items(store: &dyn Store, filter: ItemFilter) -> Vec<Item> {
+    store.items(ItemQuery::new(filter)).await.unwrap().items
+}
+
+/// The item with this key in the queue "q", as it stands.
+pub(crate) async fn item_now(store: &dyn Store, key: &str) -> Item {
+    let mut found = items(store, ItemFilter::queue("q").key(NamePattern::is(key))).await;
+    assert_eq!(found.len(), 1, "there is one item {key:?}");
+    found.remove(0)
+}
+
+/// An item that was just made and has nothing to do.
+pub(crate) fn idle(key: &str) -> Item {
+    Item {
+        item: item(key),
+        lane: LaneName::default(),
+        priority: Priority::NORMAL,
+        at: Mark::ZERO,
+        mark: Mark::ZERO,
+        due: None,
+        hold: None,
+        attempts: 0,
+        failures: 0,
+        expiries: 0,
+        blocked: false,
+        error: None,
+        fence: None,
+        holder: None,
+        settled: None,
+    }
+}
+
+/// An item that was just made by a wake to this mark.
+pub(crate) fn due(key: &str, to: u64, since: Timestamp) -> Item {
+    Item { mark: mark(to), due: Some(since), ..idle(key) }
+}
+
+/// The item as this lease, granted then, has left it.
+pub(crate) fn held(lease: &Lease, who: &str, since: Timestamp) -> Item {
+    Item {
+        item: lease.item.clone(),
+        lane: lease.lane.clone(),
+        priority: lease.priority,
+        at: lease.at,
+        mark: lease.mark,
+        due: None,
+        hold: None,
+        attempts: lease.attempts,
+        failures: lease.failures,
+        expiries: lease.expiries,
+        blocked: false,
+        error: None,
+        fence: Some(lease.fence),
+        holder: Some(Holder { worker: worker(who), since, deadline: lease.deadline }),
+        settled: None,
+    }
+}
+
+/// An item with work up to this mark, leased by the worker "w".
+pub(crate) async fn leased(store: &dyn Store, key: &str, to: u64) -> Lease {
+    wake(store, key, to).await;
+    let lease = lease_one(store, "w").await;
+    assert_eq!(lease.item, item(key), "nothing else was due");
+    lease
+}
+
+/// Ends a lease that stands.
+pub(crate) async fn settle(store: &dyn Store, settlement: Settlement) {
+    commit(store, Commit::new().settle(settlement)).await;
+}
+
+/// One settlement of each kind, none of them with progress.
+pub(crate) fn every_exit(lease: &Lease) -> [Settlement; 5] {
+    [
+        Settlement::ack(lease.token(), lease.at),
+        Settlement::retry(lease.token(), secs(5), "no luck"),
+        Settlement::defer(lease.token(), When::In(secs(5))),
+        Settlement::block(lease.token(), "no hope"),
+        Settlement::release(lease.token()),
+    ]
+}
+
+/// Holds back all items that there are, so that the next round of a case has the queue to itself.
+pub(crate) async fn set_aside(store: &dyn Store) {
+    let until = When::In(secs(1_000_000_000));
+    store.adjust(ItemFilter::default(), Adjustment::Defer { until }).await.unwrap();
+}
+
+/// The refusal of a commit whose only fault is that this lease is lost.
+pub(crate) fn lost(part: Part, lease: &LeaseToken, found: Option<Item>) -> Conflict {
+    Conflict { clashes: vec![lost_part(part, lease, found)] }
+}
+
+/// The part of a refusal that says that this lease is lost.
+pub(crate) fn lost_part(part: Part, lease: &LeaseToken, found: Option<Item>) -> Clash {
+    Clash { part, reason: Reason::LeaseLost { lease: lease.clone(), found: found.map(Box::new) } }
+}

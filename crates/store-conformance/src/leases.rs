@@ -1,0 +1,30 @@
+//! Work items: how they become due, who gets them, how leases end and what an operator does to them.
+
+mod adjust;
+mod again;
+mod grant;
+mod list;
+mod lost;
+mod order;
+mod renew;
+mod settle;
+mod wake;
+
+use crate::case::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    [
+        wake::cases(),
+        grant::cases(),
+        order::cases(),
+        renew::cases(),
+        settle::cases(),
+        again::cases(),
+        lost::cases(),
+        list::cases(),
+        adjust::cases(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
+}

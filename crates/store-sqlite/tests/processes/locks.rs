@@ -1,0 +1,120 @@
+//! Schedule 69: somebody else, with plain SQL, reads and writes the same file.
+//!
+//! A writer that reads first and writes later (a deferred transaction) is refused at once when another one was faster; the
+//! store takes the right to write first, so it only ever waits.
+
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tidelock_store::{
+    Advice, Commit, CommitOutcome, ErrorKind, ExpectedVersion, NewEvent, Result, Store, StoreExt, StreamName,
+    Version,
+};
+use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
+
+use crate::worker::{Part, Worker, order, say};
+use crate::{block_on, open};
+
+pub(crate) fn foreign_transactions_never_fail_a_commit() {
+    const COMMITS: u64 = 150;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&path);
+    let mut reader = Worker::start("foreigner", &[&path]);
+    let mut writer = Worker::start("foreigner", &[&path]);
+    writer.tell("write without pause");
+    writer.hear("done");
+    block_on(async {
+        for version in 1..=COMMITS {
+            // A transaction that began to read a few commits ago holds on to what the file was like then.
+            if version % 10 == 1 {
+                reader.tell(if version % 20 == 1 { "begin to read" } else { "end" });
+                reader.hear("done");
+            }
+            let expected =
+                Version::new(version - 1).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+            let outcome = append(&store, expected).await.expect("it waits for its turn and never gives up");
+            assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
+        }
+        assert_eq!(store.read_whole_stream(&stream()).await.unwrap().len() as u64, COMMITS);
+    });
+    writer.tell("enough");
+    let written: u64 = writer.hear("written").parse().unwrap();
+    assert!(written > 10, "the other writer wrote too: {written} rows");
+    writer.finish();
+}
+
+pub(crate) fn a_lock_held_for_too_long_is_unavailable_and_no_longer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let patience = Duration::from_millis(250);
+    let options = SqliteOptions { busy_timeout: patience, ..SqliteOptions::default() };
+    let store = SqliteStore::open(&path, &options).unwrap();
+    let mut foreigner = Worker::start("foreigner", &[&path]);
+    block_on(async {
+        let _ = append(&store, ExpectedVersion::NoStream).await.unwrap();
+        foreigner.tell("begin to write");
+        foreigner.hear("done");
+
+        let begun = Instant::now();
+        let refused = append(&store, ExpectedVersion::Any).await.expect_err("the file is locked");
+        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        assert!(refused.to_string().contains("locked by another process"), "{refused}");
+        assert!(begun.elapsed() >= patience, "it waited for as long as it was told to");
+        assert_eq!(store.read_whole_stream(&stream()).await.unwrap().len(), 1, "reading needs no lock");
+
+        foreigner.tell("end");
+        foreigner.hear("done");
+        let _ =
+            append(&store, ExpectedVersion::Exact(Version::FIRST)).await.expect("nobody holds it any more");
+
+        // A lock that is let go in time is waited for.
+        foreigner.tell("begin to write");
+        foreigner.hear("done");
+        let patient = SqliteStore::open(&path, &SqliteOptions::default()).unwrap();
+        let waiting = tokio::spawn(async move { append(&patient, ExpectedVersion::Any).await });
+        foreigner.tell("end");
+        foreigner.hear("done");
+        assert!(matches!(waiting.await.unwrap(), Ok(CommitOutcome::Committed(_))));
+    });
+}
+
+async fn append(store: &SqliteStore, expected: ExpectedVersion) -> Result<CommitOutcome> {
+    store.commit(Commit::new().append(&stream(), expected, [NewEvent::of("done", &0).unwrap()])).await
+}
+
+fn stream() -> StreamName {
+    StreamName::new("deeds").unwrap()
+}
+
+/// Plain SQL on the same file, one order after another.
+pub(crate) fn foreigner(part: &Part) {
+    let connection = Connection::open(part.argument(0)).unwrap();
+    connection.busy_timeout(Duration::from_secs(30)).unwrap();
+    let run = |sql: &str| connection.execute_batch(sql).unwrap();
+    run("CREATE TABLE IF NOT EXISTS foreign_rows (n INTEGER)");
+    while let Some(order) = order() {
+        match order.as_str() {
+            "begin to read" => run("BEGIN; SELECT count(*) FROM tidelock_events"),
+            "begin to write" => run("BEGIN IMMEDIATE; INSERT INTO foreign_rows VALUES (0)"),
+            "end" => run("COMMIT"),
+            "write without pause" => {
+                say("done");
+                write_without_pause(&connection);
+                return;
+            }
+            order => panic!("there is no order {order:?}"),
+        }
+        say("done");
+    }
+}
+
+fn write_without_pause(connection: &Connection) {
+    let enough = std::thread::spawn(order);
+    let mut written = 0;
+    while !enough.is_finished() {
+        connection.execute("INSERT INTO foreign_rows VALUES (1)", []).unwrap();
+        written += 1;
+    }
+    say(format!("written {written}"));
+}

@@ -1,0 +1,75 @@
+//! A signal that comes from another process's commit.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Commit, ExpectedRevision, ExpectedVersion, ItemRef, Json, NewEvent, RecordKey, Signal, Store, StreamName,
+    Topic, Wake, When, Write,
+};
+use tokio::time::timeout;
+
+use crate::worker::{Part, Worker, order, say};
+use crate::{block_on, open};
+
+/// Against hanging only: a signal is a hint, but on one machine it has no reason not to come.
+const DEADLINE: Duration = Duration::from_secs(20);
+/// Ten looks of the thread that watches the file. Silence can only be shown by listening for a while.
+const A_WHILE: Duration = Duration::from_millis(200);
+
+pub(crate) fn a_signal_comes_from_another_process_and_then_is_quiet() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&path);
+    let mut waker = Worker::start("waker", &[&path]);
+    waker.hear("ready");
+    block_on(async {
+        let topics = [Topic::Queue(item().queue), Topic::Log, Topic::Record(key())];
+        let mut signals = topics.map(|topic| store.signal(topic));
+        assert!(!comes(&mut signals[0], A_WHILE).await, "nothing was written yet");
+        for round in 0..5 {
+            waker.tell("commit");
+            for signal in &mut signals {
+                assert!(comes(signal, DEADLINE).await, "round {round}: {signal:?} does not come");
+            }
+            waker.hear("done");
+            // One that was on its way while the commit was noticed for the first time may still come.
+            for signal in &mut signals {
+                comes(signal, A_WHILE).await;
+                assert!(
+                    !comes(signal, A_WHILE).await,
+                    "round {round}: {signal:?} goes on though nothing happens"
+                );
+            }
+        }
+    });
+}
+
+async fn comes(signal: &mut Signal, within: Duration) -> bool {
+    timeout(within, signal.wait()).await.is_ok()
+}
+
+/// Commits once with each order.
+pub(crate) fn waker(part: &Part) {
+    let store = open(part.argument(0));
+    say("ready");
+    while order().is_some() {
+        let commit = Commit::new()
+            .append(
+                &StreamName::new("rings").unwrap(),
+                ExpectedVersion::Any,
+                [NewEvent::of("rang", &1).unwrap()],
+            )
+            .write(Write::put(&key(), ExpectedRevision::Any, Json::new(&1).unwrap()))
+            .wake(Wake::at(item(), When::NOW));
+        let _ = block_on(store.commit(commit)).unwrap();
+        say("done");
+    }
+}
+
+fn key() -> RecordKey {
+    RecordKey::new("bell").unwrap()
+}
+
+fn item() -> ItemRef {
+    ItemRef::parse("mail", "letter").unwrap()
+}
