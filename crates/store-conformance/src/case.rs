@@ -1,6 +1,7 @@
 //! What a case is, what it gets to work with, and how the list of them is run.
 
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +9,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use libtest_mimic::{Arguments, Trial};
 use tidelock_store::Store;
+
+use crate::model::{Runs, check_model};
 
 /// One empty store under test.
 #[async_trait]
@@ -100,23 +103,84 @@ where
     S: Subject,
     F: Future<Output = S> + Send,
 {
-    let make = Arc::new(make);
-    let trials = all().into_iter().map(|case| {
-        let make = make.clone();
+    let trials = tests(make).into_iter().map(|test| {
         let run = move || {
-            runtime().block_on(async {
-                let subject: Box<dyn Subject> = Box::new(make().await);
-                let store = subject.open().await;
-                (case.run)(World { store, subject }).await;
-            });
+            (test.run)();
             Ok(())
         };
-        Trial::test(format!("{} [{}]", case.name, case.promises), run)
+        Trial::test(test.name, run)
     });
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+/// What came of the suite when nobody was to be told.
+#[derive(Debug)]
+pub struct Report {
+    /// How many tests passed.
+    pub passed: usize,
+    /// The names of those that failed, each with its promises.
+    pub failed: Vec<String>,
+}
+
+/// Runs every case as [`main`] does and tells what came of it, to show that the suite fails a store that is wrong.
+pub fn run_quietly<S, F>(make: impl Fn() -> F + Send + Sync + 'static) -> Report
+where
+    S: Subject,
+    F: Future<Output = S> + Send,
+{
+    let mut report = Report { passed: 0, failed: Vec::new() };
+    for test in tests(make) {
+        match std::panic::catch_unwind(AssertUnwindSafe(test.run)) {
+            Ok(()) => report.passed += 1,
+            Err(_) => report.failed.push(test.name),
+        }
+    }
+    report
+}
+
+/// How many random histories are part of the suite.
+const HISTORIES: u32 = 128;
+
+/// A test of the suite on one kind of store; fails by panicking.
+struct Test {
+    name: String,
+    run: Box<dyn FnOnce() + Send>,
+}
+
+fn tests<S, F>(make: impl Fn() -> F + Send + Sync + 'static) -> Vec<Test>
+where
+    S: Subject,
+    F: Future<Output = S> + Send,
+{
+    let make = Arc::new(make);
+    let mut tests: Vec<Test> = all().into_iter().map(|case| case.on(make.clone())).collect();
+    tests.push(Test {
+        name: "model::random_histories_match_the_model [all]".to_owned(),
+        run: Box::new(move || check_model(&*make, Runs::new(HISTORIES))),
+    });
+    tests
+}
+
+impl Case {
+    /// This case, on a store that is made for it.
+    fn on<S, F>(self, make: Arc<impl Fn() -> F + Send + Sync + 'static>) -> Test
+    where
+        S: Subject,
+        F: Future<Output = S> + Send,
+    {
+        let name = format!("{} [{}]", self.name, self.promises);
+        let run = move || {
+            runtime().block_on(async {
+                let subject: Box<dyn Subject> = Box::new(make().await);
+                let store = subject.open().await;
+                (self.run)(World { store, subject }).await;
+            });
+        };
+        Test { name, run: Box::new(run) }
+    }
+}
+
+pub(crate) fn runtime() -> tokio::runtime::Runtime {
     let mut builder = tokio::runtime::Builder::new_multi_thread();
     builder.worker_threads(2).enable_all().build().expect("a runtime can be started")
 }

@@ -23,10 +23,12 @@ mod leases;
 mod limits;
 mod log;
 mod memory;
+mod model;
 mod records;
 mod sample;
 mod signals;
 mod time;
 
-pub use case::{Subject, main};
+pub use case::{Report, Subject, main, run_quietly};
 pub use memory::MemorySubject;
+pub use model::{Runs, check_differential, check_model};

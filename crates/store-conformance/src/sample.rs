@@ -4,9 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, ExpectedVersion, ItemKey, ItemRef, Json, LaneName, Lease,
-    LeaseRequest, Mark, NewEvent, QueueName, RecordKey, Store, StreamName, Version, Wake, WorkerName,
+    Clash, Commit, CommitOutcome, Committed, Conflict, Event, ExpectedVersion, FeedQuery, Head, HeadQuery,
+    Item, ItemFilter, ItemKey, ItemQuery, ItemRef, Json, LaneName, Lease, LeaseRequest, Mark, NewEvent, Part,
+    Position, QueueName, Reason, Record, RecordKey, RecordQuery, Revision, Store, StoreError, StreamName,
+    Version, Wake, WorkerName,
 };
+
+use crate::case::World;
 
 /// How long leases last in cases that do not care.
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -92,4 +96,60 @@ pub(crate) async fn lease(store: &dyn Store, who: &str, limit: usize) -> Vec<Lea
 pub(crate) async fn lease_one(store: &dyn Store, who: &str) -> Lease {
     let mut leases = lease(store, who, 1).await;
     leases.pop().expect("an item is due")
+}
+
+/// All that can be read of a small store, to see that a refusal left no trace.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Everything {
+    pub(crate) heads: Vec<Head>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) records: Vec<Record>,
+    pub(crate) items: Vec<Item>,
+}
+
+pub(crate) async fn everything(store: &dyn Store) -> Everything {
+    let feed = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
+    Everything {
+        heads: store.heads(HeadQuery::prefix("")).await.unwrap().heads,
+        events: feed.events,
+        records: store.scan(RecordQuery::prefix("")).await.unwrap().records,
+        items: store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items,
+    }
+}
+
+/// Commits what must be refused, and sees that it left no trace.
+pub(crate) async fn refused_whole(store: &dyn Store, commit: Commit) -> Conflict {
+    let before = everything(store).await;
+    let conflict = refused(store, commit).await;
+    assert_eq!(everything(store).await, before, "a refused commit leaves no trace");
+    conflict
+}
+
+/// Commits what must be an error, and sees that it left no trace.
+pub(crate) async fn failed(store: &dyn Store, commit: Commit) -> StoreError {
+    let before = everything(store).await;
+    let error = store.commit(commit).await.expect_err("the commit is an error");
+    assert_eq!(everything(store).await, before, "a failed commit leaves no trace");
+    error
+}
+
+/// The conflict over one part.
+pub(crate) fn clash(part: Part, reason: Reason) -> Conflict {
+    Conflict { clashes: vec![Clash { part, reason }] }
+}
+
+pub(crate) fn revision(number: u64) -> Revision {
+    Revision::new(number).unwrap()
+}
+
+pub(crate) fn json(text: &str) -> Json {
+    Json::parse(text).unwrap()
+}
+
+/// Sends both at the same time, each over a handle of its own.
+pub(crate) async fn at_once(world: &World, one: Commit, other: Commit) -> [CommitOutcome; 2] {
+    let (first, second) = (world.another().await, world.another().await);
+    let first = tokio::spawn(async move { first.commit(one).await });
+    let second = tokio::spawn(async move { second.commit(other).await });
+    [first.await.unwrap().unwrap(), second.await.unwrap().unwrap()]
 }

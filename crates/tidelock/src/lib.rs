@@ -36,8 +36,8 @@ struct Readme;
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use tidelock_store::{
-        Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef, Json,
-        LeaseRequest, NewEvent, QueueName, RecordKey, Settlement, Store, StoreExt, StreamName, StreamQuery, Wake, When,
-        WorkerName, Write,
+        Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef,
+        Json, LeaseRequest, NewEvent, QueueName, RecordKey, Settlement, Store, StoreExt, StreamName,
+        StreamQuery, Wake, When, WorkerName, Write,
     };
 }

@@ -45,14 +45,17 @@ async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
         options.set(name, value)?;
     }
     // Opening waits for the disk, and for other processes that migrate the same file.
-    let opened = tokio::task::spawn_blocking(move || tidelock_store_sqlite::SqliteStore::open(path, &options)).await;
+    let opened =
+        tokio::task::spawn_blocking(move || tidelock_store_sqlite::SqliteStore::open(path, &options)).await;
     let store = opened.map_err(|e| StoreError::invalid("opening the file was cut short").caused_by(e))??;
     Ok(Arc::new(store))
 }
 
 #[cfg(not(feature = "sqlite"))]
 async fn open_sqlite(_: &str) -> Result<Arc<dyn Store>> {
-    Err(StoreError::invalid("this program was built without SQLite: enable the feature \"sqlite\" of tidelock"))
+    Err(StoreError::invalid(
+        "this program was built without SQLite: enable the feature \"sqlite\" of tidelock",
+    ))
 }
 
 #[cfg(test)]

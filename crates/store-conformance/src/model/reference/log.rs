@@ -1,0 +1,200 @@
+//! Streams and the feed, as one list of events.
+
+use std::collections::BTreeMap;
+
+use tidelock_store::{
+    AfterAppend, AfterTrim, Append, Appended, Commit, Direction, Event, EventId, ExpectedVersion, FeedQuery,
+    Head, HeadPage, HeadQuery, Position, Reason, StreamName, StreamPage, StreamQuery, StreamState, Timestamp,
+    Trim, Version,
+};
+
+#[derive(Default)]
+pub(super) struct Log {
+    /// Every event that is left, by position.
+    events: Vec<Event>,
+    /// How many events there ever were.
+    given: u64,
+    streams: BTreeMap<StreamName, Stream>,
+}
+
+/// A stream that exists.
+struct Stream {
+    version: u64,
+    closed: bool,
+}
+
+impl Log {
+    fn event(&self, id: EventId) -> Option<&Event> {
+        self.events.iter().find(|event| event.id == id)
+    }
+
+    fn state(&self, name: &StreamName) -> StreamState {
+        match self.streams.get(name) {
+            None => StreamState::Absent,
+            Some(Stream { version, closed: false }) => StreamState::Open(Version::new(*version).unwrap()),
+            Some(Stream { version, closed: true }) => StreamState::Closed(Version::new(*version).unwrap()),
+        }
+    }
+
+    /// The events of this append, if it was made before.
+    fn earlier(&self, append: &Append) -> Option<Vec<&Event>> {
+        let found: Vec<&Event> = append.events.iter().filter_map(|event| self.event(event.id)).collect();
+        let same = found.iter().zip(&append.events).all(|(event, new)| {
+            event.stream == append.stream
+                && event.event_type == new.event_type
+                && event.payload == new.payload
+                && event.metadata == new.metadata
+        });
+        let first = found.first()?.version.get();
+        let in_a_row = (first..).zip(&found).all(|(version, event)| event.version.get() == version);
+        (found.len() == append.events.len() && same && in_a_row).then_some(found)
+    }
+
+    /// Whether an event's id was used before, for something else.
+    pub(super) fn misuses_an_id(&self, append: &Append) -> bool {
+        let known = append.events.iter().any(|event| self.event(event.id).is_some());
+        known && self.earlier(append).is_none()
+    }
+
+    pub(super) fn judge(&self, name: &StreamName, expected: ExpectedVersion) -> Option<Reason> {
+        let found = self.state(name);
+        let version = self.streams.get(name).map(|stream| stream.version);
+        let holds = match expected {
+            ExpectedVersion::Any => true,
+            ExpectedVersion::NoStream => version.is_none(),
+            ExpectedVersion::Exists => version.is_some(),
+            ExpectedVersion::Exact(wanted) => version == Some(wanted.get()),
+        };
+        (!holds).then(|| Reason::Stream { stream: name.clone(), expected, found })
+    }
+
+    pub(super) fn judge_append(&self, append: &Append, commit: &Commit) -> Option<Reason> {
+        if self.earlier(append).is_some() {
+            return None;
+        }
+        let (stream, expected, found) = (append.stream.clone(), append.expected, self.state(&append.stream));
+        match found {
+            StreamState::Closed(version) if !reopens(&stream, commit) => {
+                Some(Reason::Closed { stream, version })
+            }
+            // There is nothing to put a tombstone on.
+            StreamState::Absent if append.events.is_empty() => {
+                Some(Reason::Stream { stream, expected, found })
+            }
+            _ => self.judge(&stream, expected),
+        }
+    }
+
+    pub(super) fn judge_trim(&self, trim: &Trim, commit: &Commit) -> Option<Reason> {
+        let closing = commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
+        let fits = self
+            .streams
+            .get(&trim.stream)
+            .is_some_and(|stream| (stream.closed || closing) && trim.through.get() <= stream.version);
+        let (stream, through, found) = (trim.stream.clone(), trim.through, self.state(&trim.stream));
+        (!fits).then_some(Reason::Untrimmable { stream, through, found })
+    }
+
+    /// Does what a commit that holds does to streams.
+    pub(super) fn write(&mut self, commit: &Commit, now: Timestamp) -> Vec<Appended> {
+        let appends: Vec<_> = commit.appends.iter().map(|append| self.append(append, commit, now)).collect();
+        for trim in &commit.trims {
+            self.trim(trim, appends.iter().any(|done| done.stream == trim.stream && !done.replayed));
+        }
+        appends
+    }
+
+    fn append(&mut self, append: &Append, commit: &Commit, now: Timestamp) -> Appended {
+        let name = append.stream.clone();
+        if let Some(earlier) = self.earlier(append) {
+            let (first, last) = (earlier[0], earlier[earlier.len() - 1]);
+            let positions = Some((first.position, last.position));
+            return Appended { stream: name, version: last.version, positions, replayed: true };
+        }
+        let stream = self.streams.entry(name.clone()).or_insert(Stream { version: 0, closed: false });
+        // What was closed is reopened before the append; what was open is reopened after it is closed.
+        let closes = append.then == AfterAppend::Close;
+        stream.closed = if stream.closed { closes } else { closes && !reopens(&name, commit) };
+        let before = self.given;
+        for event in &append.events {
+            stream.version += 1;
+            self.given += 1;
+            self.events.push(Event {
+                id: event.id,
+                stream: name.clone(),
+                version: Version::new(stream.version).unwrap(),
+                position: Position::new(self.given).unwrap(),
+                event_type: event.event_type.clone(),
+                payload: event.payload.clone(),
+                metadata: event.metadata.clone(),
+                recorded_at: now,
+            });
+        }
+        let positions = (self.given > before)
+            .then(|| (Position::new(before + 1).unwrap(), Position::new(self.given).unwrap()));
+        let version = Version::new(stream.version).unwrap();
+        Appended { stream: name, version, positions, replayed: false }
+    }
+
+    fn trim(&mut self, trim: &Trim, appended: bool) {
+        self.events.retain(|event| event.stream != trim.stream || event.version > trim.through);
+        let stream = self.streams.get_mut(&trim.stream).expect("only a stream that exists is trimmed");
+        // An append to the same stream has settled this already.
+        if !appended {
+            stream.closed = trim.then == AfterTrim::StayClosed;
+        }
+    }
+
+    /// What is left of a stream, oldest first.
+    fn left<'a>(&'a self, name: &'a StreamName) -> impl DoubleEndedIterator<Item = &'a Event> {
+        self.events.iter().filter(move |event| event.stream == *name)
+    }
+
+    pub(super) fn read_stream(&self, query: &StreamQuery) -> StreamPage {
+        let mut wanted: Vec<Event> = self.left(&query.stream).cloned().collect();
+        let first = wanted.first().map(|event| event.version);
+        if query.direction == Direction::Backward {
+            wanted.reverse();
+        }
+        wanted.retain(|event| match (query.from, query.direction) {
+            (None, _) => true,
+            (Some(from), Direction::Forward) => event.version >= from,
+            (Some(from), Direction::Backward) => event.version <= from,
+        });
+        let next = wanted.get(query.limit).map(|event| event.version);
+        wanted.truncate(query.limit);
+        StreamPage { events: wanted, state: self.state(&query.stream), first, next }
+    }
+
+    pub(super) fn read_feed(&self, query: &FeedQuery) -> Vec<Event> {
+        let passes = |event: &&Event| {
+            event.position > query.after && event.stream.as_str().starts_with(&query.filter.stream_prefix)
+        };
+        self.events.iter().filter(passes).cloned().collect()
+    }
+
+    pub(super) fn heads(&self, query: &HeadQuery) -> HeadPage {
+        match query {
+            HeadQuery::Named(names) => {
+                HeadPage { heads: names.iter().map(|name| self.head(name)).collect(), next: None }
+            }
+            HeadQuery::Prefix { prefix, limit, .. } => {
+                let names: Vec<_> =
+                    self.streams.keys().filter(|name| name.as_str().starts_with(prefix)).collect();
+                let heads: Vec<Head> = names.iter().take(*limit).map(|name| self.head(name)).collect();
+                let next = heads.last().filter(|_| names.len() > *limit).map(|head| head.stream.clone());
+                HeadPage { heads, next }
+            }
+        }
+    }
+
+    fn head(&self, name: &StreamName) -> Head {
+        let (count, last) = (self.left(name).count() as u64, self.left(name).next_back().cloned());
+        Head { stream: name.clone(), state: self.state(name), count, last }
+    }
+}
+
+/// Whether a trim of the same commit reopens this stream.
+fn reopens(stream: &StreamName, commit: &Commit) -> bool {
+    commit.trims.iter().any(|trim| trim.stream == *stream && trim.then == AfterTrim::Reopen)
+}

@@ -1,0 +1,139 @@
+//! Records, as a list of revisions and values.
+
+use std::collections::BTreeMap;
+
+use tidelock_store::{
+    Bounds, Change, ExpectedRevision, Json, Reason, Record, RecordKey, Revision, Slot, Timestamp, When,
+    Write, Written,
+};
+
+use super::moment;
+
+#[derive(Default)]
+pub(super) struct Records {
+    /// Every record that was ever written.
+    rows: BTreeMap<RecordKey, Row>,
+}
+
+struct Row {
+    revision: u64,
+    /// The value and its expiry, unless it was deleted.
+    value: Option<(Json, Option<Timestamp>)>,
+}
+
+impl Records {
+    pub(super) fn slot(&self, key: &RecordKey, now: Timestamp) -> Slot {
+        let Some(row) = self.rows.get(key) else { return Slot::Absent };
+        let revision = Revision::new(row.revision).unwrap();
+        match &row.value {
+            Some((value, expires_at)) if expires_at.is_none_or(|expiry| now < expiry) => Slot::Live(Record {
+                key: key.clone(),
+                revision,
+                value: value.clone(),
+                expires_at: *expires_at,
+            }),
+            _ => Slot::Deleted(revision),
+        }
+    }
+
+    pub(super) fn live(&self, prefix: &str, now: Timestamp) -> Vec<Record> {
+        let keys = self.rows.keys().filter(|key| key.as_str().starts_with(prefix));
+        keys.filter_map(|key| match self.slot(key, now) {
+            Slot::Live(record) => Some(record),
+            _ => None,
+        })
+        .collect()
+    }
+
+    pub(super) fn judge_slot(
+        &self,
+        key: &RecordKey,
+        expected: ExpectedRevision,
+        now: Timestamp,
+    ) -> Option<Reason> {
+        let found = self.slot(key, now);
+        let live = match &found {
+            Slot::Live(record) => Some(record.revision),
+            _ => None,
+        };
+        let holds = match expected {
+            ExpectedRevision::Any => true,
+            ExpectedRevision::Absent => live.is_none(),
+            ExpectedRevision::Exists => live.is_some(),
+            ExpectedRevision::Revision(revision) => live == Some(revision),
+        };
+        (!holds).then(|| Reason::Record { key: key.clone(), expected, found })
+    }
+
+    pub(super) fn judge(&self, write: &Write, now: Timestamp) -> Option<Reason> {
+        if let Some(reason) = self.judge_slot(&write.key, write.expected, now) {
+            return Some(reason);
+        }
+        let Change::Add { delta, within, .. } = write.change else { return None };
+        let found = match self.slot(&write.key, now) {
+            Slot::Live(record) => match integer(&record.value) {
+                Some(number) => number,
+                None => return Some(Reason::NotACounter { found: record }),
+            },
+            _ => 0,
+        };
+        let bound = Reason::Bound { key: write.key.clone(), found, delta, within };
+        sum(found, delta, within).is_none().then_some(bound)
+    }
+
+    /// Does what a write that holds does.
+    pub(super) fn write(&mut self, write: &Write, now: Timestamp) -> Written {
+        let before = self.slot(&write.key, now);
+        let live = match &before {
+            Slot::Live(record) => Some(record),
+            _ => None,
+        };
+        let value = match &write.change {
+            Change::Put { value, expires } => Some((value.clone(), expiry(*expires, now))),
+            Change::Add { delta, within, expires } => {
+                let (found, expires_at) = match live {
+                    Some(record) => (integer(&record.value).expect("it was judged"), record.expires_at),
+                    None => (0, expiry(*expires, now)),
+                };
+                let sum = sum(found, *delta, *within).expect("it was judged");
+                Some((Json::new(&sum).unwrap(), expires_at))
+            }
+            _ => None,
+        };
+        let sum = match (&write.change, &value) {
+            (Change::Add { .. }, Some((value, _))) => integer(value),
+            _ => None,
+        };
+        // Taking nothing away changes nothing.
+        if value.is_some() || live.is_some() {
+            let revision = self.rows.get(&write.key).map_or(0, |row| row.revision) + 1;
+            self.rows.insert(write.key.clone(), Row { revision, value });
+        }
+        let revision = self.rows.get(&write.key).map(|row| Revision::new(row.revision).unwrap());
+        Written { key: write.key.clone(), revision, sum }
+    }
+}
+
+fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
+    when.map(|when| moment(when, now))
+}
+
+fn integer(value: &Json) -> Option<i64> {
+    value.to().ok()
+}
+
+/// The sum, if it is a number and not past the bound that it moves towards.
+fn sum(found: i64, delta: i64, within: Bounds) -> Option<i64> {
+    let sum = i128::from(found) + i128::from(delta);
+    let too_much = delta > 0 && within.max.is_some_and(|max| sum > i128::from(max));
+    let too_little = delta < 0 && within.min.is_some_and(|min| sum < i128::from(min));
+    if too_much || too_little { None } else { i64::try_from(sum).ok() }
+}
+
+/// Bounds that hold no number.
+pub(super) fn makes_no_sense(write: &Write) -> bool {
+    match write.change {
+        Change::Add { within: Bounds { min: Some(min), max: Some(max) }, .. } => min > max,
+        _ => false,
+    }
+}

@@ -1,0 +1,16 @@
+//! Cases about records: writing, counting, expiring and reading.
+
+mod add;
+pub(crate) mod expect;
+mod expiry;
+mod read;
+mod revision;
+
+use crate::case::Case;
+
+pub(crate) fn cases() -> Vec<Case> {
+    [revision::cases(), expect::cases(), add::cases(), expiry::cases(), read::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
+}
