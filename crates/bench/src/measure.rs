@@ -10,8 +10,9 @@ use crate::bare::Bare;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Ours and the bare loop are measured in this many slices each, one after the other.
-pub(crate) const SLICES: u32 = 6;
+/// Ours and the bare loop are measured in this many slices each, one after the other. Many, because a disk that others
+/// use as well is fast one second and slow the next.
+pub(crate) const SLICES: u32 = 10;
 
 /// Somebody who calls the store again and again, and waits for each answer.
 pub(crate) trait Caller: Send + 'static {

@@ -15,7 +15,7 @@ use tidelock_store::{
     RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StreamPage, StreamQuery,
     Timestamp, Topic,
 };
-use tidelock_store_conformance::{MemorySubject, Report, Subject, run_quietly};
+use tidelock_store_conformance::{MemorySubject, Report, Runs, Subject, check_differential, run_quietly};
 
 /// What a broken store does to a commit before the memory store sees it.
 #[async_trait]
@@ -113,6 +113,19 @@ fn a_store_that_ignores_bounds_fails_the_suite() {
 fn a_store_with_no_flaw_passes_the_suite() {
     let report = run_quietly(|| async { MemorySubject::default() });
     assert_eq!(report.failed, Vec::<String>::new());
+}
+
+#[test]
+#[should_panic(expected = "the first store says")]
+fn a_store_that_ignores_bounds_is_told_from_one_that_does_not() {
+    let broken = || async { BrokenSubject::<IgnoresBounds>::default() };
+    check_differential(|| async { MemorySubject::default() }, broken, Runs::new(64));
+}
+
+#[test]
+fn two_stores_without_flaws_are_not_told_apart() {
+    let memory = || async { MemorySubject::default() };
+    check_differential(memory, memory, Runs::new(64));
 }
 
 /// The memory store on its clock, seen through the flaw.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
+use std::thread::{self, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, TrySendError};
 use rusqlite::wal::CheckpointMode;
@@ -24,6 +24,7 @@ pub(crate) struct Checkpoints {
     wanted: Sender<()>,
     /// The bulk has been moved: the writer should move the rest.
     nearly_done: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
 }
 
 impl Checkpoints {
@@ -33,11 +34,18 @@ impl Checkpoints {
         let (wanted, requests) = crossbeam_channel::bounded(1);
         let nearly_done = Arc::new(AtomicBool::new(false));
         let done = nearly_done.clone();
-        thread::Builder::new()
+        let thread = thread::Builder::new()
             .name("tidelock-checkpoint".into())
             .spawn(move || serve(&connection, &requests, &done))
             .map_err(|e| StoreError::invalid("a thread for checkpoints cannot be started").caused_by(e))?;
-        Ok(Self { wanted, nearly_done })
+        Ok(Self { wanted, nearly_done, thread })
+    }
+
+    /// Ends the thread and waits until it has let go of the file.
+    pub(crate) fn close(self) {
+        drop(self.wanted);
+        // If it panicked, its connection is closed all the same.
+        let _ = self.thread.join();
     }
 
     /// Called by the writer between two transactions.

@@ -14,7 +14,7 @@ use tidelock_store::{
 
 use crate::error::failed;
 use crate::leases::{find_item, put_item};
-use crate::log::{event, event_columns, find_stream, number};
+use crate::log::{event, event_columns, find_stream, last_position};
 use crate::records::find_record;
 
 /// How many streams the writer remembers.
@@ -119,13 +119,7 @@ impl Rows for Transaction<'_> {
         if let Some(position) = self.memo.last_position {
             return Ok(position);
         }
-        let sql = "SELECT max(position_floor, coalesce((SELECT max(position) FROM tidelock_events), 0))
-                   FROM tidelock_meta";
-        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
-        let mut rows = statement.query([]).map_err(failed)?;
-        let row = rows.next().map_err(failed)?;
-        let row = row.ok_or_else(|| StoreError::corrupt("the table tidelock_meta has no row"))?;
-        let position = Position::new(number(row, 0)?)?;
+        let position = last_position(self.connection)?;
         self.memo.last_position = Some(position);
         Ok(position)
     }

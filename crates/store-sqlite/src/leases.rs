@@ -77,7 +77,7 @@ pub(crate) fn lease(
     for lane in &lanes {
         next_due = earlier(next_due, lane.first_ready(connection, &request.queue)?);
     }
-    Ok(Leased { leases, next_due })
+    Ok(Leased { at: now, leases, next_due })
 }
 
 pub(crate) fn renew(

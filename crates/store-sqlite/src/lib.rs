@@ -124,32 +124,32 @@ impl Store for SqliteStore {
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
         self.check_process(Operation::ReadStream)?;
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::ReadStream))?;
         self.shared.readers.read(Operation::ReadStream, move |reader| log::read_stream(reader, &query)).await
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         self.check_process(Operation::ReadFeed)?;
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::ReadFeed))?;
         self.shared.readers.read(Operation::ReadFeed, move |reader| log::read_feed(reader, &query)).await
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
         self.check_process(Operation::Heads)?;
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::Heads))?;
         self.shared.readers.read(Operation::Heads, move |reader| log::heads(reader, query)).await
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
         self.check_process(Operation::Get)?;
-        check_names(keys.len())?;
+        check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
         let (keys, clock) = (keys.to_vec(), self.shared.clock.clone());
         self.shared.readers.read(Operation::Get, move |reader| records::get(reader, &keys, clock.now())).await
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
         self.check_process(Operation::Scan)?;
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::Scan))?;
         let clock = self.shared.clock.clone();
         self.shared
             .readers
@@ -159,7 +159,7 @@ impl Store for SqliteStore {
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         self.check_process(Operation::Lease)?;
-        request.check()?;
+        request.check().map_err(|e| e.during(Operation::Lease))?;
         let turns = self.shared.turns.clone();
         let lease =
             move |tx: &mut commit::Transaction<'_>| leases::lease(tx.connection, &request, &turns, tx.now);
@@ -168,7 +168,7 @@ impl Store for SqliteStore {
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
         self.check_process(Operation::Renew)?;
-        check_renewal(leases, duration)?;
+        check_renewal(leases, duration).map_err(|e| e.during(Operation::Renew))?;
         let tokens = leases.to_vec();
         let renew = move |tx: &mut commit::Transaction<'_>| {
             tokens.iter().map(|token| leases::renew(tx.connection, token, duration, tx.now)).collect()
@@ -178,14 +178,14 @@ impl Store for SqliteStore {
 
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
         self.check_process(Operation::Items)?;
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::Items))?;
         self.shared.readers.read(Operation::Items, move |reader| leases::list(reader, &query)).await
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
         self.check_process(Operation::Adjust)?;
-        filter.check()?;
-        adjustment.check()?;
+        filter.check().map_err(|e| e.during(Operation::Adjust))?;
+        adjustment.check().map_err(|e| e.during(Operation::Adjust))?;
         let mut total = Adjusted::default();
         let mut after = None;
         // A few at a time, so that others can write in between.

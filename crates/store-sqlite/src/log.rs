@@ -1,10 +1,10 @@
 //! Reading the log.
 
 use rusqlite::{Connection, Row, params};
-use tidelock_store::plan::StreamRow;
+use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Json, Position,
-    Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Position, Result,
+    StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
 };
 
 use crate::error::failed;
@@ -71,11 +71,30 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
         let stream = names.get(connection, row.get(1).map_err(failed)?)?;
         page.next = Position::new(number(row, 0)?)?;
         let event_type = text(row, 4)?;
-        if query.filter.passes(stream.as_str(), event_type, || Json::stored(text(row, 6).unwrap_or("{}"))) {
+        if query.filter.passes(stream.as_str(), event_type, || stored_json(text(row, 6).unwrap_or("{}"))) {
             page.events.push(event(row, stream)?);
         }
     }
+    if page.next == query.after {
+        check_given_out(connection, query.after)?;
+    }
     Ok(page)
+}
+
+/// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.
+fn check_given_out(connection: &Connection, position: Position) -> Result<()> {
+    let last = last_position(connection)?;
+    if position > last { Err(StoreError::rewound(position, last)) } else { Ok(()) }
+}
+
+/// The last position given out.
+pub(crate) fn last_position(connection: &Connection) -> Result<Position> {
+    let sql = "SELECT max(position_floor, coalesce((SELECT max(position) FROM tidelock_events), 0))
+               FROM tidelock_meta";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    let row = rows.next().map_err(failed)?;
+    Position::new(number(row.ok_or_else(|| StoreError::corrupt("the table tidelock_meta has no row"))?, 0)?)
 }
 
 pub(crate) fn heads(reader: &mut Reader, query: HeadQuery) -> Result<HeadPage> {
@@ -143,8 +162,8 @@ pub(crate) fn event(row: &Row<'_>, stream: StreamName) -> Result<Event> {
         version: Version::new(number(row, 2)?)?,
         position: Position::new(number(row, 0)?)?,
         event_type: EventType::new(text(row, 4)?)?,
-        payload: Json::stored(text(row, 5)?),
-        metadata: Json::stored(text(row, 6)?),
+        payload: stored_json(text(row, 5)?),
+        metadata: stored_json(text(row, 6)?),
         recorded_at: Timestamp::from_micros(row.get(7).map_err(failed)?)?,
     })
 }

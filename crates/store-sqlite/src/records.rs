@@ -1,8 +1,8 @@
 //! Reading records.
 
 use rusqlite::{Connection, Row, params};
-use tidelock_store::plan::RecordRow;
-use tidelock_store::{Json, RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits};
+use tidelock_store::plan::{RecordRow, stored_json};
+use tidelock_store::{RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits};
 
 use crate::error::failed;
 use crate::log::{number, text};
@@ -48,11 +48,11 @@ pub(crate) fn find_record(connection: &Connection, key: &RecordKey) -> Result<Op
 }
 
 fn record(row: &Row<'_>) -> Result<RecordRow> {
-    let value: Option<String> = row.get(1).map_err(failed)?;
+    let value = row.get_ref(1).and_then(|value| Ok(value.as_str_or_null()?)).map_err(failed)?;
     let expires_at: Option<i64> = row.get(2).map_err(failed)?;
     Ok(RecordRow {
         revision: Revision::new(number(row, 0)?)?,
-        value: value.map(Json::stored),
+        value: value.map(stored_json),
         expires_at: expires_at.map(Timestamp::from_micros).transpose()?,
     })
 }

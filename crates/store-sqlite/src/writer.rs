@@ -336,7 +336,9 @@ impl WriterThread {
         Ok(())
     }
 
+    /// Lets go of the file, the last of all, so that SQLite moves the log into it and removes the log.
     fn close(self) -> Result<()> {
+        self.checkpoints.close();
         self.connection.flush_prepared_statement_cache();
         self.connection.close().map_err(|(_, error)| failed(error))
     }

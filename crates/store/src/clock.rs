@@ -113,9 +113,8 @@ impl When {
     pub(crate) fn check(self, what: &str) -> Result<()> {
         match self {
             Self::In(duration) if duration > limits::HORIZON => Err(StoreError::limit(format!(
-                "{what} lies {} days ahead; the limit is {} days",
-                duration.as_secs() / 86_400,
-                limits::HORIZON.as_secs() / 86_400
+                "{what} lies {duration:?} ahead; the limit is {:?}",
+                limits::HORIZON
             ))),
             _ => Ok(()),
         }

@@ -6,6 +6,8 @@
 use std::error::Error;
 use std::fmt;
 
+use crate::marks::Position;
+
 /// The result of every call on a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 
@@ -27,6 +29,9 @@ pub enum ErrorKind {
     Storage,
     /// What is stored is not what this version of Tidelock can safely use.
     Incompatible,
+    /// A position was given that this store never gave out: it is another store's, or this one was restored from a
+    /// backup and is behind.
+    Rewound,
     /// What is stored makes no sense. This is a bug, or the work of something other than Tidelock.
     Corrupt,
 }
@@ -126,6 +131,15 @@ impl StoreError {
     /// An id used before for something else.
     pub fn mismatch(context: impl Into<String>) -> Self {
         Self::new(ErrorKind::IdempotencyMismatch, Advice::Never, Operation::Commit, context)
+    }
+
+    /// A position that the store never gave out.
+    pub fn rewound(asked: Position, last: Position) -> Self {
+        let context = format!(
+            "position {asked} was never given out, the last one is {last}: it is from another store, or this one was \
+             restored from a backup and is behind; decide whether to read on from {last} or from the start"
+        );
+        Self::new(ErrorKind::Rewound, Advice::Never, Operation::ReadFeed, context)
     }
 
     /// Stored data that makes no sense.

@@ -5,6 +5,7 @@ use async_trait::async_trait;
 use crate::commit::{Commit, CommitOutcome};
 use crate::error::Result;
 use crate::json::Json;
+use crate::leases::{Item, ItemFilter, ItemQuery, ItemRef, NamePattern};
 use crate::log::{Event, ExpectedVersion, NewEvent, StreamQuery};
 use crate::names::{RecordKey, StreamName};
 use crate::records::{ExpectedRevision, Slot, Write};
@@ -32,6 +33,12 @@ pub trait StoreExt: Store {
     async fn get_one(&self, key: &RecordKey) -> Result<Slot> {
         let mut slots = self.get(std::slice::from_ref(key)).await?;
         Ok(slots.pop().expect("one key gives one slot"))
+    }
+
+    /// One work item, as it stands.
+    async fn item(&self, item: &ItemRef) -> Result<Option<Item>> {
+        let filter = ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str()));
+        Ok(self.items(ItemQuery::new(filter)).await?.items.pop())
     }
 
     /// All events of a stream, page after page.

@@ -4,6 +4,7 @@
 //! no store could repair later: it is JSON, not too deep, its numbers are finite, and it has no NUL in it.
 
 mod finite;
+mod same;
 
 use std::fmt;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ impl Json {
     }
 
     /// Text that a store read back from where it had put it; it is not checked again.
-    pub fn stored(text: impl Into<Arc<str>>) -> Self {
+    pub(crate) fn stored(text: impl Into<Arc<str>>) -> Self {
         Self(text.into())
     }
 
@@ -73,14 +74,15 @@ impl Json {
         })
     }
 
-    /// Whether both say the same, spaces and the order of keys aside.
+    /// Whether both say the same, spaces and the order of keys aside. Numbers are compared as they are written.
     pub fn same_value(&self, other: &Self) -> bool {
-        self == other || matches!((self.value(), other.value()), (Some(a), Some(b)) if a == b)
+        self == other || same::value(&self.0, &other.0)
     }
 
     /// The text of a top-level field that is a string.
     pub fn field(&self, name: &str) -> Option<String> {
-        self.value()?.get(name)?.as_str().map(str::to_owned)
+        let value: serde_json::Value = serde_json::from_str(&self.0).ok()?;
+        value.get(name)?.as_str().map(str::to_owned)
     }
 
     pub(crate) fn integer(number: i64) -> Self {
@@ -88,7 +90,7 @@ impl Json {
     }
 
     pub(crate) fn as_integer(&self) -> Option<i64> {
-        self.0.parse().ok()
+        self.0.trim_ascii().parse().ok()
     }
 
     pub(crate) fn empty_object() -> Self {
@@ -106,10 +108,6 @@ impl Json {
             }
             _ => Ok(()),
         }
-    }
-
-    fn value(&self) -> Option<serde_json::Value> {
-        serde_json::from_str(&self.0).ok()
     }
 }
 
@@ -220,7 +218,24 @@ mod tests {
     fn text_is_kept_as_it_was_given() {
         let text = "{ \"b\": 1.50, \"a\": [ ] }";
         assert_eq!(Json::parse(text).unwrap().as_str(), text);
-        assert!(Json::parse(text).unwrap().same_value(&Json::parse(r#"{"a":[],"b":1.5}"#).unwrap()));
+    }
+
+    #[test]
+    fn spaces_and_the_order_of_keys_do_not_matter_and_all_else_does() {
+        let same =
+            |one: &str, other: &str| Json::parse(one).unwrap().same_value(&Json::parse(other).unwrap());
+        assert!(same(r#" {"b": [1, {"c":null}], "a": "x"}"#, r#"{"a":"\u0078","b":[1,{"c":null}]} "#));
+        for (one, other) in [
+            ("123456789012345678901", "123456789012345678902"),
+            (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
+            ("[1,2]", "[2,1]"),
+            ("[1]", "[1,1]"),
+            ("{}", "[]"),
+            ("1", "\"1\""),
+            ("null", "false"),
+        ] {
+            assert!(!same(one, other), "{one} and {other}");
+        }
     }
 
     #[test]

@@ -52,8 +52,9 @@ impl std::fmt::Display for ItemRef {
 
 /// A part of a commit: this item has something to do.
 ///
-/// Wakes commute and can be repeated: the furthest mark and the earliest due time count. A wake never cuts a hold
-/// short (a retry's backoff, a deferral), and never unblocks.
+/// Wakes commute and can be repeated: the furthest mark and the earliest due time count. Only that one time is kept:
+/// whoever is leased the item at it sets a later one again if it is still wanted. A wake never cuts a hold short (a
+/// retry's backoff, a deferral), and never unblocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
     /// The item; it is made if there is none.
@@ -174,6 +175,11 @@ pub struct Lease {
 }
 
 impl Lease {
+    /// Ends this lease well: all of the work that it was granted for is done.
+    pub fn ack(&self) -> Settlement {
+        Settlement::ack(self.token(), self.mark)
+    }
+
     /// The proof to put into commits and renewals.
     pub fn token(&self) -> LeaseToken {
         LeaseToken { item: self.item.clone(), fence: self.fence }
@@ -183,6 +189,8 @@ impl Lease {
 /// What leasing gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leased {
+    /// The moment at which they were granted, by the store's clock.
+    pub at: Timestamp,
     /// The leases, in the order in which the items were chosen.
     pub leases: Vec<Lease>,
     /// When there will next be something to lease here if nobody wakes anything before; a time that has passed
@@ -254,9 +262,8 @@ pub(crate) fn check_duration(duration: Duration) -> Result<()> {
     }
     if duration > limits::LEASE_DURATION {
         return Err(StoreError::limit(format!(
-            "a lease of {} seconds was asked for; the limit is {}",
-            duration.as_secs(),
-            limits::LEASE_DURATION.as_secs()
+            "a lease of {duration:?} was asked for; the limit is {:?}",
+            limits::LEASE_DURATION
         )));
     }
     Ok(())

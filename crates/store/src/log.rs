@@ -339,6 +339,13 @@ impl FeedQuery {
     pub fn check(&self) -> Result<()> {
         check_prefix(&self.filter.stream_prefix, "stream prefix", limits::STREAM_NAME_BYTES)?;
         check_names(self.filter.types.len() + self.filter.metadata.len())?;
+        let fields = self.filter.metadata.iter().map(|(name, value)| name.len() + value.len());
+        if let Some(bytes) = fields.max().filter(|bytes| *bytes > limits::METADATA_BYTES) {
+            let limit = limits::METADATA_BYTES;
+            return Err(StoreError::limit(format!(
+                "a filter on {bytes} bytes of metadata; the limit is {limit}"
+            )));
+        }
         check_page(self.limit)
     }
 }
@@ -348,7 +355,7 @@ impl FeedQuery {
 pub struct FeedPage {
     /// The events, by position. May be empty though more follow, when none of those looked at passed the filter.
     pub events: Vec<Event>,
-    /// Read on after this. Nothing will ever appear at or before it.
+    /// Read on after this. Nothing will ever appear at or before it that is not there now.
     pub next: Position,
     /// Whether the feed ended here when it was read.
     pub at_end: bool,

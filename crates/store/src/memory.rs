@@ -119,50 +119,50 @@ impl Store for MemoryStore {
     }
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::ReadStream))?;
         self.with(Operation::ReadStream, |state, _| Ok(state.read_stream(&query)))
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        query.check()?;
-        self.with(Operation::ReadFeed, |state, _| Ok(state.read_feed(&query)))
+        query.check().map_err(|e| e.during(Operation::ReadFeed))?;
+        self.with(Operation::ReadFeed, |state, _| state.read_feed(&query))
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::Heads))?;
         self.with(Operation::Heads, |state, _| Ok(state.heads(query)))
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        check_names(keys.len())?;
+        check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
         self.with(Operation::Get, |state, now| Ok(keys.iter().map(|key| state.slot(key, now)).collect()))
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::Scan))?;
         self.with(Operation::Scan, |state, now| Ok(state.scan(&query, now)))
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        request.check()?;
+        request.check().map_err(|e| e.during(Operation::Lease))?;
         self.with(Operation::Lease, |state, now| Ok(state.lease(&request, &self.shared.turns, now)))
     }
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        check_renewal(leases, duration)?;
+        check_renewal(leases, duration).map_err(|e| e.during(Operation::Renew))?;
         self.with(Operation::Renew, |state, now| {
             Ok(leases.iter().map(|token| state.renew(token, duration, now)).collect())
         })
     }
 
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        query.check()?;
+        query.check().map_err(|e| e.during(Operation::Items))?;
         self.with(Operation::Items, |state, _| Ok(state.list(&query)))
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        filter.check()?;
-        adjustment.check()?;
+        filter.check().map_err(|e| e.during(Operation::Adjust))?;
+        adjustment.check().map_err(|e| e.during(Operation::Adjust))?;
         let (adjusted, topics) =
             self.with(Operation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now)))?;
         self.shared.signals.notify(&topics);

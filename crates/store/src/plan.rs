@@ -13,6 +13,7 @@ use crate::clock::Timestamp;
 use crate::commit::{Clash, Commit, Committed, Conflict, Guard, Part};
 use crate::error::{Result, StoreError};
 use crate::ids::{CommitId, EventId};
+use crate::json::Json;
 use crate::leases::{Item, ItemRef};
 use crate::log::Event;
 use crate::marks::{Position, Version};
@@ -24,6 +25,11 @@ pub use crate::log::check_names;
 pub use fairness::{Candidate, Turns};
 pub use records::RecordRow;
 pub use streams::StreamRow;
+
+/// JSON that a store reads back from where it had put it; it is not checked again.
+pub fn stored_json(text: &str) -> Json {
+    Json::stored(text)
+}
 
 /// Where the rows are. Each method looks one up, as it stands inside the transaction of the commit.
 pub trait Rows {

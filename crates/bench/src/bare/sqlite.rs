@@ -18,6 +18,7 @@ pub(super) use leases::leases;
 pub(super) use reads::{feed, loads};
 pub(super) use records::{adds, refused_sets, sets};
 
+/// A connection as plain programs have it, durable; checkpoints are left to SQLite, which makes them inside commits.
 fn open(path: &Path) -> Result<Connection, Failure> {
     let connection = Connection::open(path)?;
     connection

@@ -21,6 +21,7 @@ cases! { "leases::adjust":
     "LEASE-10 LEASE-3" a_deferred_item_is_not_leased_before_then,
     "LEASE-10" a_deferral_does_not_touch_a_lease_that_stands,
     "LEASE-10" a_deferral_holds_a_released_item_back,
+    "LEASE-10 LEASE-11" a_holder_does_not_cut_a_deferral_short,
     "LEASE-10 LEASE-7" a_new_priority_changes_the_order,
     "LEASE-10" an_item_moved_is_leased_from_its_new_lane_only,
     "LEASE-10" an_item_that_is_held_can_be_moved_and_prioritised,
@@ -177,6 +178,22 @@ async fn a_deferral_holds_a_released_item_back(world: World) {
     assert_eq!(lease_keys(&world).await, Vec::<String>::new());
     world.advance(secs(10)).await;
     assert_eq!(lease_keys(&world).await, ["a"]);
+}
+
+async fn a_holder_does_not_cut_a_deferral_short(world: World) {
+    for which in 0..3 {
+        let lease = leased(&*world.store, &format!("{which}"), 5).await;
+        let until = now(&*world.store).await.plus(secs(3600));
+        adjust(&world, ItemFilter::default().held(true), Adjustment::Defer { until: When::At(until) }).await;
+        let soon = When::In(secs(1));
+        let exit = match which {
+            0 => Settlement::retry(lease.token(), secs(1), "no luck"),
+            1 => Settlement::defer(lease.token(), soon),
+            _ => Settlement::ack_and_defer(lease.token(), mark(2), soon),
+        };
+        settle(&*world.store, exit).await;
+        assert_eq!(item_now(&*world.store, &format!("{which}")).await.hold, Some(until));
+    }
 }
 
 async fn a_new_priority_changes_the_order(world: World) {

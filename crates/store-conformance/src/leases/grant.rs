@@ -67,7 +67,10 @@ async fn a_lease_tells_all_about_the_item(world: World) {
         priority: urgent,
     };
     assert_eq!(item_now(&*world.store, "a").await, held(&expected, "w", start));
-    assert_eq!(leased, Leased { next_due: Some(expected.deadline), leases: vec![expected] });
+    assert_eq!(
+        leased,
+        Leased { at: now(&*world.store).await, next_due: Some(expected.deadline), leases: vec![expected] }
+    );
 }
 
 async fn a_second_lease_has_a_higher_fence(world: World) {
@@ -86,10 +89,13 @@ async fn an_item_that_is_held_is_not_leased_again(world: World) {
 }
 
 async fn nothing_is_leased_where_nothing_is_due(world: World) {
-    assert_eq!(ask(&world).await, Leased { leases: vec![], next_due: None });
+    assert_eq!(ask(&world).await, Leased { at: now(&*world.store).await, leases: vec![], next_due: None });
     let then = now(&*world.store).await.plus(secs(1));
     commit(&*world.store, Commit::new().wake(Wake::at(item("a"), When::At(then)))).await;
-    assert_eq!(ask(&world).await, Leased { leases: vec![], next_due: Some(then) });
+    assert_eq!(
+        ask(&world).await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: Some(then) }
+    );
 }
 
 async fn no_more_is_leased_than_was_asked_for(world: World) {
@@ -104,7 +110,7 @@ async fn no_more_is_leased_than_was_asked_for(world: World) {
 async fn only_the_queue_asked_for_is_leased_from(world: World) {
     let other = ItemRef::parse("r", "a").unwrap();
     commit(&*world.store, Commit::new().wake(Wake::to_mark(other, mark(1)))).await;
-    assert_eq!(ask(&world).await, Leased { leases: vec![], next_due: None });
+    assert_eq!(ask(&world).await, Leased { at: now(&*world.store).await, leases: vec![], next_due: None });
 }
 
 async fn one_lane_is_leased_from_or_all(world: World) {
@@ -178,7 +184,7 @@ async fn next_due_is_none_where_nothing_will_be_due(world: World) {
     settle(&*world.store, Settlement::ack(done.token(), mark(1))).await;
     let blocked = leased(&*world.store, "blocked", 1).await;
     settle(&*world.store, Settlement::block(blocked.token(), "no hope")).await;
-    assert_eq!(ask(&world).await, Leased { leases: vec![], next_due: None });
+    assert_eq!(ask(&world).await, Leased { at: now(&*world.store).await, leases: vec![], next_due: None });
 }
 
 async fn next_due_tells_of_timers(world: World) {
@@ -186,21 +192,30 @@ async fn next_due_tells_of_timers(world: World) {
     for (key, after) in [("a", 20), ("b", 10), ("c", 30)] {
         commit(&*world.store, Commit::new().wake(Wake::at(item(key), When::In(secs(after))))).await;
     }
-    assert_eq!(ask(&world).await, Leased { leases: vec![], next_due: Some(start.plus(secs(10))) });
+    assert_eq!(
+        ask(&world).await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: Some(start.plus(secs(10))) }
+    );
 }
 
 async fn next_due_tells_of_deadlines(world: World) {
     let first = leased(&*world.store, "a", 1).await;
     world.advance(secs(1)).await;
     leased(&*world.store, "b", 1).await;
-    assert_eq!(ask(&world).await, Leased { leases: vec![], next_due: Some(first.deadline) });
+    assert_eq!(
+        ask(&world).await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: Some(first.deadline) }
+    );
 }
 
 async fn next_due_tells_of_holds(world: World) {
     let start = now(&*world.store).await;
     let lease = leased(&*world.store, "a", 1).await;
     settle(&*world.store, Settlement::retry(lease.token(), secs(7), "no luck")).await;
-    assert_eq!(ask(&world).await, Leased { leases: vec![], next_due: Some(start.plus(secs(7))) });
+    assert_eq!(
+        ask(&world).await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: Some(start.plus(secs(7))) }
+    );
 }
 
 async fn next_due_has_passed_when_more_is_due(world: World) {
@@ -216,7 +231,10 @@ async fn next_due_has_passed_when_more_is_due(world: World) {
 
 async fn next_due_looks_only_at_the_lane_asked_for(world: World) {
     wake_in_lane(&world, "a", "slow").await;
-    assert_eq!(lease_lane(&world, "fast").await, Leased { leases: vec![], next_due: None });
+    assert_eq!(
+        lease_lane(&world, "fast").await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: None }
+    );
     let leased = lease_lane(&world, "slow").await;
     assert_eq!(leased.next_due, Some(now(&*world.store).await.plus(LEASE)));
 }

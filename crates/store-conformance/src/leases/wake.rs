@@ -26,6 +26,8 @@ cases! { "leases::wake":
     "LEASE-1 LEASE-3" a_wake_of_a_held_item_is_noted_and_does_not_free_it,
     "LEASE-3" a_wake_does_not_cut_a_backoff_short,
     "LEASE-3" a_wake_does_not_cut_a_deferral_short,
+    "LEASE-3" a_wake_to_where_the_holder_gets_anyway_is_not_worked_on_twice,
+    "LEASE-3" a_timer_set_during_a_lease_outlives_the_lease_that_follows,
     "LEASE-3" lane_and_priority_count_only_when_the_item_is_made,
     "LEASE-3" the_same_key_in_another_queue_is_another_item,
     "COMMIT-1 LEASE-3" a_refused_commit_wakes_nobody,
@@ -160,9 +162,32 @@ async fn a_wake_of_a_held_item_is_noted_and_does_not_free_it(world: World) {
 
     wake(&*world.store, "a", 9).await;
 
-    let expected = Item { mark: mark(9), due: Some(start.plus(secs(1))), ..held(&first, "w", start) };
+    let expected = Item { mark: mark(9), ..held(&first, "w", start) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     assert_eq!(lease(&*world.store, "w", 1).await, []);
+}
+
+async fn a_wake_to_where_the_holder_gets_anyway_is_not_worked_on_twice(world: World) {
+    let lease = leased(&*world.store, "a", 3).await;
+    wake(&*world.store, "a", 3).await;
+    wake(&*world.store, "a", 5).await;
+
+    settle(&*world.store, Settlement::ack(lease.token(), mark(5))).await;
+
+    assert_eq!(item_now(&*world.store, "a").await.due, None);
+}
+
+async fn a_timer_set_during_a_lease_outlives_the_lease_that_follows(world: World) {
+    let stalled = leased(&*world.store, "a", 1).await;
+    wake_with(&world, Wake::at(item("a"), When::In(secs(3600)))).await;
+    world.advance(stalled.deadline.since(now(&*world.store).await)).await;
+
+    let taken_over = lease_one(&*world.store, "v").await;
+    settle(&*world.store, taken_over.ack()).await;
+
+    assert_eq!(lease(&*world.store, "v", 1).await, []);
+    world.advance(secs(3600)).await;
+    assert_eq!(lease_one(&*world.store, "v").await.item, item("a"));
 }
 
 async fn a_wake_does_not_cut_a_backoff_short(world: World) {

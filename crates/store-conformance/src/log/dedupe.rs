@@ -4,7 +4,7 @@ use std::slice;
 
 use tidelock_store::{
     AfterTrim, Append, Appended, Commit, ErrorKind, EventType, ExpectedRevision, ExpectedVersion, NewEvent,
-    Part, Reason, Store, StoreError, StoreExt, StreamState, Write,
+    Part, Reason, Store, StoreError, StoreExt, StreamQuery, StreamState, Write,
 };
 
 use crate::case::{World, cases};
@@ -21,6 +21,9 @@ cases! { "log::dedupe":
     "LOG-5" two_earlier_appends_sent_as_one_are_known,
     "LOG-5" json_that_differs_in_spaces_and_order_of_keys_is_the_same,
     "LOG-5" the_same_id_with_other_content_is_a_mismatch,
+    "LOG-5" numbers_that_differ_beyond_64_bits_are_a_mismatch,
+    "LOG-5 LOG-8" a_close_that_did_not_come_with_known_events_is_a_mismatch,
+    "LOG-5 LOG-8" a_close_that_was_undone_is_not_done_again_by_a_retry,
     "LOG-5" the_same_id_on_another_stream_is_a_mismatch,
     "LOG-5" a_batch_of_known_and_new_events_is_a_mismatch,
     "LOG-5" known_events_in_another_order_are_a_mismatch,
@@ -140,6 +143,42 @@ async fn the_same_id_with_other_content_is_a_mismatch(world: World) {
         let error = mismatch(store, [other]).await;
         assert!(error.to_string().contains(&new.id.to_string()), "{error}");
     }
+}
+
+async fn numbers_that_differ_beyond_64_bits_are_a_mismatch(world: World) {
+    let store = &*world.store;
+    let first = NewEvent::new(EventType::new("noted").unwrap(), json("123456789012345678901"));
+    first_try(store, slice::from_ref(&first)).await;
+    let other = NewEvent { payload: json("123456789012345678902"), ..first };
+    mismatch(store, [other]).await;
+}
+
+async fn a_close_that_did_not_come_with_known_events_is_a_mismatch(world: World) {
+    let store = &*world.store;
+    let known = events(1);
+    first_try(store, &known).await;
+    let closing = Append::new(&stream("s"), exact(1), known).and_close();
+    let refused = failed(store, Commit::new().with_append(closing.clone())).await;
+    assert_eq!(refused.kind(), ErrorKind::IdempotencyMismatch);
+    let trimming = Commit::new().with_append(closing).trim(&stream("s"), version(1), AfterTrim::Reopen);
+    assert_eq!(failed(store, trimming).await.kind(), ErrorKind::IdempotencyMismatch);
+}
+
+async fn a_close_that_was_undone_is_not_done_again_by_a_retry(world: World) {
+    let store = &*world.store;
+    let known = events(2);
+    first_try(store, &known[..1]).await;
+    let closing = Append::new(&stream("s"), ExpectedVersion::Any, known[1..].to_vec()).and_close();
+    let first = Commit::new().with_append(closing).trim(&stream("s"), version(1), AfterTrim::StayClosed);
+    commit(store, first.clone()).await;
+    let reopened = Commit::new().trim(&stream("s"), version(1), AfterTrim::Reopen);
+    commit(store, reopened.append(&stream("s"), exact(2), events(1))).await;
+
+    let refused = failed(store, first).await;
+
+    assert_eq!(refused.kind(), ErrorKind::IdempotencyMismatch);
+    let head = store.read_stream(StreamQuery::forward(&stream("s"))).await.unwrap();
+    assert_eq!(head.state, StreamState::Open(version(3)));
 }
 
 /// Schedule 8: event ids are unique in the whole store, not in a stream.

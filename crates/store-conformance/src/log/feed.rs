@@ -1,8 +1,8 @@
 //! Reading the feed of all streams.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, Event, EventType, ExpectedVersion, FeedPage, FeedQuery, NewEvent, Position,
-    Store, limits,
+    Advice, AfterTrim, Append, Commit, ErrorKind, Event, EventType, ExpectedVersion, FeedPage, FeedQuery,
+    NewEvent, Position, Store, limits,
 };
 
 use crate::case::{World, cases};
@@ -14,7 +14,7 @@ cases! { "log::feed":
     "LOG-7" pages_of_the_feed_of_any_size_miss_and_repeat_nothing,
     "LOG-7" a_page_that_takes_the_last_event_is_at_the_end,
     "LOG-7" a_reader_who_comes_back_gets_what_is_new,
-    "LOG-7" a_read_past_the_end_of_the_feed_is_empty,
+    "LOG-10" a_position_that_was_never_given_out_is_refused,
     "LOG-7" a_filter_by_stream_takes_names_that_begin_so_to_the_letter,
     "LOG-7" a_filter_by_types_takes_any_of_them,
     "LOG-7" a_filter_by_metadata_takes_events_with_all_of_these_strings,
@@ -129,12 +129,21 @@ async fn a_reader_who_comes_back_gets_what_is_new(world: World) {
     assert_eq!((page.next, page.at_end), (page.events[1].position, true));
 }
 
-async fn a_read_past_the_end_of_the_feed_is_empty(world: World) {
+async fn a_position_that_was_never_given_out_is_refused(world: World) {
     let store = &*world.store;
     append(store, "s", events(2)).await;
-    let far = Position::new(i64::MAX as u64).unwrap();
-    let page = store.read_feed(FeedQuery::after(far)).await.unwrap();
-    assert_eq!((page.events, page.at_end), (vec![], true));
+    let last = store.read_feed(all()).await.unwrap().next;
+    for never in [last.plus(1), Position::new(i64::MAX as u64).unwrap()] {
+        let refused = store.read_feed(FeedQuery::after(never)).await.unwrap_err();
+        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Rewound, Advice::Never), "{refused}");
+        assert!(refused.to_string().contains(&format!("the last one is {last}")), "{refused}");
+    }
+
+    let close = Append::closing(&stream("s"), exact(2));
+    let trim = Commit::new().with_append(close).trim(&stream("s"), version(2), AfterTrim::StayClosed);
+    commit(store, trim).await;
+    let page = store.read_feed(FeedQuery::after(last)).await.unwrap();
+    assert_eq!(page, FeedPage { events: vec![], next: last, at_end: true }, "what was trimmed was given out");
 }
 
 async fn a_filter_by_stream_takes_names_that_begin_so_to_the_letter(world: World) {

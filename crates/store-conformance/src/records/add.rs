@@ -19,6 +19,7 @@ cases! { "records::add":
     "REC-4" only_the_bound_moved_towards_counts,
     "REC-4" adding_nothing_is_within_every_bound,
     "REC-4 REC-3" nothing_is_added_to_what_is_no_integer,
+    "REC-4" spaces_around_an_integer_do_not_matter,
     "REC-4 REC-1" an_expectation_comes_before_the_bound,
     "REC-4" of_two_who_take_the_last_unit_one_gets_it,
 }
@@ -138,6 +139,12 @@ async fn nothing_is_added_to_what_is_no_integer(world: World) {
         assert_eq!(conflict, clash(Part::Write(0), Reason::NotACounter { found }));
         assert!(conflict.has(ClashKind::Unfit));
     }
+}
+
+async fn spaces_around_an_integer_do_not_matter(world: World) {
+    let store = &*world.store;
+    store.put(&key("n"), ExpectedRevision::Any, json(" 5\n")).await.unwrap().committed().unwrap();
+    assert_eq!(sum(store, 2, Bounds::NONE).await, 7);
 }
 
 async fn an_expectation_comes_before_the_bound(world: World) {

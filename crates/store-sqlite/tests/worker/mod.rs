@@ -4,6 +4,9 @@
 //! before a kill is still read. Waiting for a line is how the tests wait for another process: nobody sleeps. The
 //! deadline is there so that a worker that hangs fails a test instead of stopping the suite.
 
+// Each of the test binaries uses what it needs of this.
+#![allow(dead_code)]
+
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Command, Stdio};

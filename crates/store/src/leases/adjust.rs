@@ -167,8 +167,8 @@ impl ItemFilter {
 pub enum Adjustment {
     /// A blocked item goes on where it stopped, at once, with its counts at zero. Others are left alone.
     Unblock,
-    /// Back to this mark, unblocked, unheld, with its counts at zero; due at once if there is work after the mark.
-    /// Whoever holds it loses the lease.
+    /// Back to this mark, unblocked, unheld, with its counts at zero; due at once if there is work after the mark, or
+    /// if somebody was at it. Whoever holds it loses the lease.
     Reset {
         /// Where to go back to.
         to: Mark,

@@ -37,8 +37,8 @@ pub struct Item {
     pub at: Mark,
     /// Work up to here.
     pub mark: Mark,
-    /// Has something to do from this moment on; nothing to do if there is none. While the item is leased this is
-    /// only what came after the lease was granted.
+    /// Has something to do from this moment on; nothing to do if there is none. While the item is leased, only a timer
+    /// that is still to come.
     pub due: Option<Timestamp>,
     /// Not to be leased before this moment, however due: a retry's backoff, or a deferral.
     pub hold: Option<Timestamp>,
@@ -52,7 +52,7 @@ pub struct Item {
     pub blocked: bool,
     /// What went wrong when it was last retried or blocked.
     pub error: Option<String>,
-    /// The fence of the newest lease; none if it was never leased.
+    /// The fence of the newest lease, or the one after it if that was revoked; none if it was never leased.
     pub fence: Option<Fence>,
     /// Who holds it. Still set after the deadline, until somebody else takes it.
     pub holder: Option<Holder>,
@@ -111,7 +111,10 @@ impl Item {
     pub(crate) fn wake(&mut self, wake: &Wake, now: Timestamp) {
         if let Some(mark) = wake.mark.filter(|mark| *mark > self.at) {
             self.mark = self.mark.max(mark);
-            self.is_due_from(now);
+            // While it is held, the settlement will see how far the mark has moved.
+            if self.holder.is_none() {
+                self.is_due_from(now);
+            }
         }
         if let Some(due) = wake.due {
             self.is_due_from(due.resolve(now).max(now));
@@ -129,7 +132,8 @@ impl Item {
         self.fence = Some(fence);
         self.holder = Some(Holder { worker: worker.clone(), since: now, deadline });
         self.settled = None;
-        self.due = None;
+        // What was due is what the lease is for; a timer that was set during an earlier lease is still to come.
+        self.due = self.due.filter(|due| *due > now);
         self.hold = None;
         Lease {
             item: self.item.clone(),
@@ -163,7 +167,9 @@ impl Item {
             Exit::Ack { defer } => {
                 self.start_counting_anew();
                 self.error = None;
-                self.hold = defer.map(|when| when.resolve(now)).or(self.hold);
+                if let Some(until) = defer {
+                    self.hold_until(until.resolve(now));
+                }
                 if self.at < self.mark {
                     self.is_due_from(now);
                 }
@@ -171,11 +177,11 @@ impl Item {
             Exit::Retry { after, error } => {
                 self.failures += 1;
                 self.error = Some(cut(error));
-                self.hold = Some(now.plus(*after));
+                self.hold_until(now.plus(*after));
                 self.is_due_from(now);
             }
             Exit::Defer { until } => {
-                self.hold = Some(until.resolve(now));
+                self.hold_until(until.resolve(now));
                 self.is_due_from(now);
             }
             Exit::Block { error } => {
@@ -189,6 +195,11 @@ impl Item {
 
     pub(super) fn is_due_from(&mut self, moment: Timestamp) {
         self.due = Some(self.due.map_or(moment, |due| due.min(moment)));
+    }
+
+    /// Holds it back; not for less long than somebody else asked for while it was leased.
+    fn hold_until(&mut self, moment: Timestamp) {
+        self.hold = Some(self.hold.map_or(moment, |hold| hold.max(moment)));
     }
 
     pub(super) fn start_counting_anew(&mut self) {

@@ -11,7 +11,8 @@ use crate::marks::Mark;
 
 /// A part of a commit: the end of a lease.
 ///
-/// Sent again in the same way before anybody else leases the item, it is accepted and changes nothing.
+/// The same exit with no further progress, sent again before anybody else leases the item, is accepted and changes
+/// nothing: its first reply was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
     /// The lease.

@@ -26,7 +26,7 @@ impl State {
             leases.push(item.grant(&request.worker, request.duration, now));
             self.put_item(item);
         }
-        Leased { leases, next_due: self.next_due(request) }
+        Leased { at: now, leases, next_due: self.next_due(request) }
     }
 
     pub(super) fn renew(&mut self, token: &LeaseToken, duration: Duration, now: Timestamp) -> Renewal {

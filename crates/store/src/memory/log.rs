@@ -4,11 +4,12 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use super::state::{State, Stream};
+use crate::error::{Result, StoreError};
 use crate::limits;
 use crate::log::{
     Direction, Event, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, StreamPage, StreamQuery, StreamState,
 };
-use crate::marks::Version;
+use crate::marks::{Position, Version};
 use crate::names::StreamName;
 
 impl State {
@@ -30,12 +31,16 @@ impl State {
         StreamPage { events, state: stream.row.state(), first: stream.row.first_left(), next }
     }
 
-    pub(super) fn read_feed(&self, query: &FeedQuery) -> FeedPage {
+    pub(super) fn read_feed(&self, query: &FeedQuery) -> Result<FeedPage> {
+        let last = self.last_position.unwrap_or(Position::START);
+        if query.after > last {
+            return Err(StoreError::rewound(query.after, last));
+        }
         let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
         let after = self.feed.range((Bound::Excluded(query.after), Bound::Unbounded));
         for (seen, (position, event)) in after.enumerate() {
             if page.events.len() == query.limit || seen == limits::FEED_SCAN {
-                return page;
+                return Ok(page);
             }
             page.next = *position;
             if query
@@ -46,7 +51,7 @@ impl State {
             }
         }
         page.at_end = true;
-        page
+        Ok(page)
     }
 
     pub(super) fn heads(&self, query: HeadQuery) -> HeadPage {

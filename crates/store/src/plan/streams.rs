@@ -64,7 +64,9 @@ pub(super) fn plan(
     }
     for (at, trim) in commit.trims.iter().enumerate() {
         let closing = commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
-        if let Err(reason) = plan.trim(trim, closing, rows)? {
+        // What an earlier try closed may have been reopened by others since; only a close of this commit counts.
+        let replayed = plan.appended.iter().any(|a| a.stream == trim.stream && a.replayed);
+        if let Err(reason) = plan.trim(trim, closing && !replayed, rows)? {
             clashes.push(Clash { part: Part::Trim(at), reason });
         }
     }
@@ -88,10 +90,11 @@ impl LogPlan {
         now: Timestamp,
         rows: &mut impl Rows,
     ) -> Result<Result<Appended, Reason>> {
+        let row = rows.stream(&append.stream)?;
         if let Some(appended) = earlier_append(append, rows)? {
+            check_closed_before(append, row)?;
             return Ok(Ok(appended));
         }
-        let row = rows.stream(&append.stream)?;
         if let Err(reason) = judge(append, trim, state(row)) {
             return Ok(Err(reason));
         }
@@ -174,6 +177,17 @@ fn reopens(trim: Option<&Trim>) -> bool {
 fn closed_after(closed_before: bool, append: &Append, trim: Option<&Trim>) -> bool {
     let closes = append.then == AfterAppend::Close;
     if closed_before { closes || !reopens(trim) } else { closes && !reopens(trim) }
+}
+
+/// Refuses to take a close for granted that did not come with the events the first time, or that was undone since.
+fn check_closed_before(append: &Append, row: Option<StreamRow>) -> Result<()> {
+    if append.then == AfterAppend::StayOpen || row.is_some_and(|row| row.closed) {
+        return Ok(());
+    }
+    Err(StoreError::mismatch(format!(
+        "append to stream {:?}: its events are there already and the stream is open; close it by an append of no events",
+        append.stream
+    )))
 }
 
 /// Finds out whether these very events are in the store already: dedupe comes before the version check, so that a

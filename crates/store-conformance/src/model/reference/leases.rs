@@ -56,15 +56,15 @@ impl Leases {
             Exit::Ack { defer } => {
                 count_anew(item);
                 item.error = None;
-                item.hold = defer.map(|when| moment(when, now)).or(item.hold);
+                item.hold = later(item.hold, defer.map(|when| moment(when, now)));
                 due = due.filter(|_| item.at < item.mark);
             }
             Exit::Retry { after, error } => {
                 item.failures += 1;
                 item.error = Some(cut(error));
-                item.hold = Some(now.plus(*after));
+                item.hold = later(item.hold, Some(now.plus(*after)));
             }
-            Exit::Defer { until } => item.hold = Some(moment(*until, now)),
+            Exit::Defer { until } => item.hold = later(item.hold, Some(moment(*until, now))),
             Exit::Block { error } => {
                 item.blocked = true;
                 item.error = Some(cut(error));
@@ -78,7 +78,8 @@ impl Leases {
         let item = self.items.entry(wake.item.clone()).or_insert_with(|| new_item(wake));
         if let Some(mark) = wake.mark.filter(|mark| *mark > item.at) {
             item.mark = item.mark.max(mark);
-            item.due = earlier(item.due, Some(now));
+            // Its holder's settlement shows whether anything is left.
+            item.due = earlier(item.due, Some(now).filter(|_| item.holder.is_none()));
         }
         item.due = earlier(item.due, wake.due.map(|when| moment(when, now).max(now)));
     }
@@ -101,7 +102,7 @@ impl Leases {
         }
         let asked_for = self.items.values().filter(|item| is_asked_for(item, request));
         let next_due = asked_for.filter_map(ready_at).min().map(|due| due.max(now));
-        Leased { leases, next_due }
+        Leased { at: now, leases, next_due }
     }
 
     fn grant(&mut self, chosen: &ItemRef, request: &LeaseRequest, now: Timestamp) -> Lease {
@@ -112,7 +113,9 @@ impl Leases {
         item.expiries += u32::from(item.holder.is_some());
         item.fence = Some(fence);
         item.holder = Some(Holder { worker: request.worker.clone(), since: now, deadline });
-        (item.settled, item.due, item.hold) = (None, None, None);
+        (item.settled, item.hold) = (None, None);
+        // A timer that is still to come stays.
+        item.due = item.due.filter(|due| *due > now);
         Lease {
             item: chosen.clone(),
             fence,
@@ -258,6 +261,10 @@ fn is_like(pattern: &str, name: &str) -> bool {
 
 fn earlier(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
     [one, other].into_iter().flatten().min()
+}
+
+fn later(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> {
+    [one, other].into_iter().flatten().max()
 }
 
 fn cut(error: &str) -> String {

@@ -53,7 +53,9 @@ impl Log {
     /// Whether an event's id was used before, for something else.
     pub(super) fn misuses_an_id(&self, append: &Append) -> bool {
         let known = append.events.iter().any(|event| self.event(event.id).is_some());
-        known && self.earlier(append).is_none()
+        let closes = append.then == AfterAppend::Close;
+        let closed = self.streams.get(&append.stream).is_some_and(|stream| stream.closed);
+        known && (self.earlier(append).is_none() || closes && !closed)
     }
 
     pub(super) fn judge(&self, name: &StreamName, expected: ExpectedVersion) -> Option<Reason> {
@@ -86,7 +88,9 @@ impl Log {
     }
 
     pub(super) fn judge_trim(&self, trim: &Trim, commit: &Commit) -> Option<Reason> {
-        let closing = commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
+        let mut appends = commit.appends.iter().filter(|append| append.stream == trim.stream);
+        let closing =
+            appends.any(|append| append.then == AfterAppend::Close && self.earlier(append).is_none());
         let fits = self
             .streams
             .get(&trim.stream)

@@ -1,0 +1,179 @@
+//! What a disk holds after a loss of power, worked out from the journal of what was written to it.
+//!
+//! What was written before a flush that succeeded is there. What was written since may be there, or not, or in part, each
+//! write for itself and in no order. A flush that failed promises nothing, then or later: the kernel forgets what it could not
+//! write (LWN calls it "fsyncgate"), and so does this disk. A new file, or the removal of one, is certain once its folder was
+//! flushed.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::dice::Dice;
+
+/// What a disk writes in one piece.
+const SECTOR: usize = 512;
+
+/// Something that happened to a file.
+#[derive(Debug, Clone)]
+pub(crate) enum Happening {
+    Write { offset: usize, bytes: Vec<u8> },
+    Truncate { length: usize },
+    Sync,
+    FailedSync,
+    Unlink,
+}
+
+/// All that happened, in order.
+pub(crate) fn read_journal(path: &Path) -> Vec<(PathBuf, Happening)> {
+    let journal = fs::read(path).unwrap();
+    let mut rest = journal.as_slice();
+    let mut happenings = Vec::new();
+    while !rest.is_empty() {
+        let kind = u32::from_ne_bytes(*take(&mut rest));
+        let path = u32::from_ne_bytes(*take(&mut rest)) as usize;
+        let offset = u64::from_ne_bytes(*take(&mut rest)) as usize;
+        let length = u64::from_ne_bytes(*take(&mut rest)) as usize;
+        let path = PathBuf::from(str::from_utf8(rest.split_off(..path).unwrap()).unwrap());
+        let bytes = rest.split_off(..length).unwrap().to_vec();
+        let happening = match kind {
+            1 => Happening::Write { offset, bytes },
+            2 => Happening::Truncate { length: offset },
+            3 => Happening::Sync,
+            4 => Happening::FailedSync,
+            5 => Happening::Unlink,
+            _ => panic!("the shim notes nothing of kind {kind}"),
+        };
+        happenings.push((path, happening));
+    }
+    happenings
+}
+
+fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> &'a [u8; N] {
+    rest.split_off(..N).and_then(|bytes| bytes.try_into().ok()).expect("the journal is whole")
+}
+
+/// A folder on a disk, between the flushes.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    files: BTreeMap<PathBuf, File>,
+}
+
+#[derive(Debug, Default)]
+struct File {
+    /// What is certain.
+    content: Vec<u8>,
+    /// What was written since the last flush, and whether a flush of it failed.
+    pending: Vec<(Happening, bool)>,
+    /// Whether its name is certain to be in the folder.
+    listed: bool,
+    /// Whether its removal is under way.
+    unlinked: bool,
+}
+
+impl Disk {
+    /// Takes note of what happened next.
+    pub(crate) fn take(&mut self, path: &Path, happening: &Happening, dice: &mut Dice) {
+        match happening {
+            Happening::Sync if self.is_folder(path) => self.sync_folder(),
+            Happening::FailedSync if self.is_folder(path) => {}
+            Happening::Sync => self.file(path).sync(dice),
+            Happening::FailedSync => {
+                self.file(path).pending.iter_mut().for_each(|(_, doomed)| *doomed = true);
+            }
+            Happening::Unlink => self.file(path).unlinked = true,
+            Happening::Write { .. } | Happening::Truncate { .. } => {
+                let file = self.file(path);
+                if file.unlinked {
+                    // A new file of the same name.
+                    *file = File::default();
+                }
+                file.pending.push((happening.clone(), false));
+            }
+        }
+    }
+
+    /// Puts into a folder what the disk might hold if the power went away now.
+    pub(crate) fn lose_power(&self, folder: &Path, dice: &mut Dice) {
+        for (path, file) in &self.files {
+            let there = match (file.listed, file.unlinked) {
+                (true, false) => true,
+                (false, true) => false,
+                _ => dice.one_in(2),
+            };
+            if there {
+                fs::write(folder.join(path.file_name().unwrap()), file.after_loss(dice)).unwrap();
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> &mut File {
+        self.files.entry(path.to_owned()).or_default()
+    }
+
+    fn is_folder(&self, path: &Path) -> bool {
+        self.files.keys().any(|file| file.parent() == Some(path))
+    }
+
+    fn sync_folder(&mut self) {
+        self.files.retain(|_, file| !file.unlinked);
+        self.files.values_mut().for_each(|file| file.listed = true);
+    }
+}
+
+impl File {
+    fn sync(&mut self, dice: &mut Dice) {
+        for (happening, doomed) in std::mem::take(&mut self.pending) {
+            if !doomed || dice.one_in(2) {
+                apply(&mut self.content, &happening);
+            }
+        }
+    }
+
+    fn after_loss(&self, dice: &mut Dice) -> Vec<u8> {
+        let mut content = self.content.clone();
+        // Nothing of it, all of it, or some of it: where only some is, most orders of the disk's are among them.
+        let fate = dice.below(4);
+        for (happening, _) in &self.pending {
+            match (fate, happening) {
+                (0, _) => {}
+                (1, _) => apply(&mut content, happening),
+                (_, Happening::Write { offset, bytes }) => write_in_part(&mut content, *offset, bytes, dice),
+                (_, happening) if dice.one_in(2) => apply(&mut content, happening),
+                _ => {}
+            }
+        }
+        content
+    }
+}
+
+fn apply(content: &mut Vec<u8>, happening: &Happening) {
+    match happening {
+        Happening::Write { offset, bytes } => {
+            content.resize(content.len().max(offset + bytes.len()), 0);
+            content[*offset..offset + bytes.len()].copy_from_slice(bytes);
+        }
+        Happening::Truncate { length } => content.resize(*length, 0),
+        Happening::Sync | Happening::FailedSync | Happening::Unlink => {}
+    }
+}
+
+/// Writes some of the sectors that the bytes lie in: all, none, the first few, or any.
+fn write_in_part(content: &mut Vec<u8>, offset: usize, bytes: &[u8], dice: &mut Dice) {
+    let fate = dice.below(4);
+    let cut = dice.below(bytes.len() as u64 + 1) as usize;
+    let mut start = 0;
+    while start < bytes.len() {
+        let end = bytes.len().min((offset + start) / SECTOR * SECTOR + SECTOR - offset);
+        let lands = match fate {
+            0 => false,
+            1 => true,
+            2 => start < cut,
+            _ => dice.one_in(2),
+        };
+        if lands {
+            apply(content, &Happening::Write { offset: offset + start, bytes: bytes[start..end].to_vec() });
+        }
+        start = end;
+    }
+}

@@ -1,0 +1,99 @@
+//! The shim: its compiling, its settings, and a folder that it looks after.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::worker::Worker;
+
+/// A folder on a disk that misbehaves, for processes that are started on it.
+#[derive(Debug)]
+pub(crate) struct Shim {
+    folder: TempDir,
+}
+
+impl Shim {
+    /// Compiles the shim; where Rust links, there is a C compiler.
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/faults/shim.c");
+        let shim = Self { folder };
+        fs::create_dir(shim.disk()).unwrap();
+        let compiled = Command::new("cc")
+            .args(["-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o"])
+            .args([shim.path("shim.so").as_os_str(), source.as_os_str()])
+            .args(["-ldl", "-pthread"])
+            .status()
+            .expect("cc can be started");
+        assert!(compiled.success(), "the shim does not compile");
+        shim
+    }
+
+    /// The folder that the shim looks after.
+    pub(crate) fn disk(&self) -> PathBuf {
+        self.path("disk")
+    }
+
+    /// The store's file in it.
+    pub(crate) fn file(&self) -> PathBuf {
+        self.disk().join("store.db")
+    }
+
+    /// Where everything written is noted.
+    pub(crate) fn journal(&self) -> PathBuf {
+        self.path("journal")
+    }
+
+    pub(crate) fn control(&self) -> Control {
+        Control { path: self.path("control") }
+    }
+
+    /// Starts a worker on this disk; its first argument is the store's file, its second the control file.
+    pub(crate) fn start(&self, role: &str, arguments: &[&dyn AsRef<OsStr>]) -> Worker {
+        let (library, disk) = (self.path("shim.so"), self.disk());
+        let (journal, control) = (self.journal(), self.path("control"));
+        let environment = [
+            ("LD_PRELOAD", library.as_os_str()),
+            ("SHIM_FOLDER", disk.as_os_str()),
+            ("SHIM_JOURNAL", journal.as_os_str()),
+            ("SHIM_CONTROL", control.as_os_str()),
+        ];
+        let file = self.file();
+        let mut all: Vec<&dyn AsRef<OsStr>> = vec![&file, &control];
+        all.extend(arguments);
+        Worker::start_in(&environment, role, &all)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        // The shim compares paths as the kernel knows them.
+        self.folder.path().canonicalize().unwrap().join(name)
+    }
+}
+
+/// The file by which the shim is told what to do.
+#[derive(Debug)]
+pub(crate) struct Control {
+    path: PathBuf,
+}
+
+impl Control {
+    pub(crate) fn at(path: &str) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Has the shim do this from now on; the language is that of `shim.c`.
+    pub(crate) fn set(&self, line: &str) {
+        // In one step, so that no call finds half a line.
+        let new = self.path.with_extension("new");
+        fs::write(&new, line).unwrap();
+        fs::rename(new, &self.path).unwrap();
+    }
+
+    /// Has it do nothing any more.
+    pub(crate) fn lift(&self) {
+        self.set("");
+    }
+}
