@@ -52,7 +52,7 @@ fn bench(args: &StoreArgs) -> Result<(), Failure> {
 async fn measure_all(args: &StoreArgs) -> Result<(), Failure> {
     let cases = workloads::chosen(&args.only)?;
     let target = Target::parse(&args.url)?;
-    let mut report = Report::new(args.json);
+    let report = Report::new(args.json);
     let mut progress = Progress::new(cases.len());
     progress.note(&format!("measuring {target}"));
     progress.print(|| report.head())?;

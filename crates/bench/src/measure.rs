@@ -29,25 +29,47 @@ pub(crate) struct Measured {
     /// The time of one call; ninety-nine in a hundred took no longer.
     pub(crate) p99: Duration,
     pub(crate) bare_ops_per_s: Option<f64>,
+    /// The same operations where they should cost the same.
+    pub(crate) yardstick_ops_per_s: Option<f64>,
 }
 
-/// Measures callers and bare loop in turns, for this long each. Without a bare loop there is no bare limit.
+/// What takes turns.
+pub(crate) struct Contest<C> {
+    /// Those who are measured.
+    pub(crate) callers: Vec<C>,
+    /// The same operations elsewhere, to compare with. May be empty.
+    pub(crate) yardstick: Vec<C>,
+    /// The bare loops. Without one there is no bare limit.
+    pub(crate) bare: Vec<Box<dyn Bare>>,
+}
+
+impl<C> Contest<C> {
+    /// Callers and bare loops, and nothing else to compare with.
+    pub(crate) fn against(bare: Vec<Box<dyn Bare>>, callers: Vec<C>) -> Self {
+        Self { callers, yardstick: Vec::new(), bare }
+    }
+}
+
+/// Measures all of them in turns, for this long each.
 pub(crate) async fn measure<C: Caller>(
-    mut callers: Vec<C>,
-    mut bare: Vec<Box<dyn Bare>>,
+    contest: Contest<C>,
     time: Duration,
     progress: &Progress,
 ) -> Result<Measured, Failure> {
     let slice = time / SLICES;
-    let (mut ours, mut limit) = (Lap::default(), Lap::default());
+    let Contest { mut callers, mut yardstick, mut bare } = contest;
+    let (mut ours, mut other, mut limit) = (Lap::default(), Lap::default(), Lap::default());
     // The first calls make streams, prepare statements and warm caches; they are not counted.
     callers = ours_for(callers, slice / 5).await?.0;
+    yardstick = ours_for(yardstick, slice / 5).await?.0;
     bare_for(&mut bare, slice / 5)?;
     for turn in 1..=SLICES {
         progress.step(&format!("slice {turn} of {SLICES}"));
-        let lap;
+        let (lap, other_lap);
         (callers, lap) = ours_for(callers, slice).await?;
         ours.add(lap);
+        (yardstick, other_lap) = ours_for(yardstick, slice).await?;
+        other.add(other_lap);
         progress.step(&format!("slice {turn} of {SLICES}, bare"));
         limit.add(bare_for(&mut bare, slice)?);
     }
@@ -57,6 +79,7 @@ pub(crate) async fn measure<C: Caller>(
         p50: percentile(&ours.times, 50),
         p99: percentile(&ours.times, 99),
         bare_ops_per_s: (!bare.is_empty()).then(|| limit.per_second()),
+        yardstick_ops_per_s: (!yardstick.is_empty()).then(|| other.per_second()),
     })
 }
 
@@ -171,11 +194,15 @@ mod tests {
                 Ok(std::iter::repeat_with(time_for_more).take_while(|more| *more).count() as u64)
             }
         }
-        let (callers, bare) = (vec![Instantly, Instantly], vec![Box::new(Loop) as Box<dyn Bare>]);
-        let time = Duration::from_millis(30);
-        let measured = measure(callers, bare, time, &Progress::new(1)).await.unwrap();
+        let contest = Contest {
+            callers: vec![Instantly, Instantly],
+            yardstick: vec![Instantly],
+            bare: vec![Box::new(Loop) as Box<dyn Bare>],
+        };
+        let measured = measure(contest, Duration::from_millis(30), &Progress::new(1)).await.unwrap();
         assert!(measured.ops_per_s > 0.0);
         assert!(measured.p50 <= measured.p99);
         assert!(measured.bare_ops_per_s.unwrap() > 0.0);
+        assert!(measured.yardstick_ops_per_s.unwrap() > 0.0);
     }
 }

@@ -7,13 +7,11 @@ use indicatif::HumanCount;
 use serde::Serialize;
 
 use crate::measure::Measured;
-use crate::workloads::{Case, Workload};
+use crate::workloads::Case;
 
 /// Writes each row as soon as it is measured.
 pub(crate) struct Report {
     json: bool,
-    /// Operations per second with the fewest idle items, which the others of that family are compared with.
-    few_idle: Option<f64>,
 }
 
 /// One line of JSON.
@@ -30,7 +28,7 @@ struct Line<'a> {
 
 impl Report {
     pub(crate) fn new(json: bool) -> Self {
-        Self { json, few_idle: None }
+        Self { json }
     }
 
     pub(crate) fn head(&self) -> io::Result<()> {
@@ -43,7 +41,7 @@ impl Report {
         ))
     }
 
-    pub(crate) fn row(&mut self, case: &Case, measured: &Measured) -> io::Result<()> {
+    pub(crate) fn row(&self, case: &Case, measured: &Measured) -> io::Result<()> {
         let line = Line {
             workload: case.name,
             callers: case.callers,
@@ -53,24 +51,13 @@ impl Report {
             bare_ops_per_s: measured.bare_ops_per_s.map(|bare| round(bare, 1)),
             ratio: measured.bare_ops_per_s.map(|bare| round(measured.ops_per_s / bare, 4)),
         };
-        let note = self.note(case, measured.ops_per_s);
+        let slower = measured.yardstick_ops_per_s.map(|few| few / measured.ops_per_s);
+        let note = slower.map_or(String::new(), |slower| format!("  {slower:.2}x the time with 1,000 idle"));
         write_line(&if self.json {
             serde_json::to_string(&line).expect("names and numbers are JSON")
         } else {
             format!("{}{note}", line.as_text())
         })
-    }
-
-    /// How much longer an operation takes than with the fewest idle items.
-    fn note(&mut self, case: &Case, ops_per_s: f64) -> String {
-        let Workload::Lease { idle } = case.workload else { return String::new() };
-        match self.few_idle {
-            Some(few) => format!("  {:.2}x the time with 1,000 idle", few / ops_per_s),
-            None => {
-                self.few_idle = (idle == 1_000).then_some(ops_per_s);
-                String::new()
-            }
-        }
     }
 }
 

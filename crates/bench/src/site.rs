@@ -51,6 +51,16 @@ impl Target {
         Ok(target)
     }
 
+    /// The same kind of store in another file.
+    pub(crate) fn another(&self, ending: &str) -> Self {
+        match self {
+            Self::Memory => Self::Memory,
+            Self::Sqlite { path, options, .. } => {
+                Self::Sqlite { path: beside(path, ending), options: options.clone(), _folder: None }
+            }
+        }
+    }
+
     /// The file of the store, and the one of the bare loop.
     fn files(&self) -> Vec<PathBuf> {
         match self {

@@ -113,6 +113,11 @@ where
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit();
 }
 
+/// The promises that each case is about, by the case's name.
+pub fn promises() -> Vec<(String, &'static str)> {
+    all().into_iter().map(|case| (case.name, case.promises)).collect()
+}
+
 /// What came of the suite when nobody was to be told.
 #[derive(Debug)]
 pub struct Report {

@@ -29,6 +29,6 @@ mod sample;
 mod signals;
 mod time;
 
-pub use case::{Report, Subject, main, run_quietly};
+pub use case::{Report, Subject, main, promises, run_quietly};
 pub use memory::MemorySubject;
 pub use model::{Runs, check_differential, check_model};

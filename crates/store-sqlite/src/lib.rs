@@ -1,7 +1,7 @@
 //! Tidelock's embedded store: one SQLite file, several processes on one machine.
 //!
-//! All writes go through one thread, which takes what callers have queued into one transaction (see `writer`); reads
-//! have connections of their own. The meaning of a commit is [`tidelock_store::plan`]: this crate is a place to keep its
+//! All writes go through one connection, the `pen`, and share transactions where they can (see `writer`); reads have
+//! connections of their own. The meaning of a commit is [`tidelock_store::plan`]: this crate is a place to keep its
 //! rows, described for people with a SQL prompt in `docs/internals/sqlite.md`. No type of rusqlite is public, so that
 //! a program may link another version of it.
 
@@ -9,11 +9,14 @@ mod checkpoint;
 mod commit;
 mod error;
 mod file;
+mod job;
 mod leases;
 mod log;
 mod migrate;
 mod open;
+mod pace;
 mod pause;
+mod pen;
 mod reader;
 mod records;
 mod wake;
@@ -33,9 +36,10 @@ use tidelock_store::{
 
 use checkpoint::Checkpoints;
 use file::StoreFile;
+use pen::Pen;
 use reader::Readers;
 use wake::Watch;
-use writer::{Writer, WriterThread};
+use writer::Writer;
 
 pub use open::SqliteOptions;
 
@@ -75,12 +79,12 @@ impl SqliteStore {
         let clock = Arc::new(StoreClock::new(options.clock.clone()));
         let mut connection = open::writer(path, options)?;
         migrate::migrate(&mut connection, clock.now())?;
-        clock.at_least(writer::saved_clock(&connection)?);
+        clock.at_least(pen::saved_clock(&connection)?);
         let file = Arc::new(StoreFile::opened(path)?);
         let signals = Signals::default();
         let checkpoints = Checkpoints::start(open::writer(path, options)?)?;
         let readers = (0..options.readers).map(|_| open::reader(path, options)).collect::<Result<_>>()?;
-        let thread = WriterThread::new(
+        let pen = Pen::new(
             connection,
             file.clone(),
             clock.clone(),
@@ -88,7 +92,7 @@ impl SqliteStore {
             checkpoints,
             options.busy_timeout,
         )?;
-        let writer = Arc::new(Writer::start(thread)?);
+        let writer = Arc::new(Writer::start(pen, options.callers_may_write)?);
         let watch = Watch::start(&writer, signals.clone(), options.watch_interval)?;
         let readers = Readers::start(readers)?;
         let turns = Arc::default();

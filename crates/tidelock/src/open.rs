@@ -8,8 +8,8 @@ use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
 ///
 /// - `memory:` is a new store in memory, gone with its last handle.
 /// - `sqlite:shop.db` is that file, created if there is none. Options follow a question mark:
-///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000), `readers` (2) and
-///   `watch_interval_ms` (20).
+///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000), `callers_may_write`
+///   (1), `readers` (2) and `watch_interval_ms` (20).
 ///
 /// # Errors
 /// `Invalid` if the URL is of no known form or has an option that is not known; otherwise as the store has it.

@@ -7,7 +7,7 @@ use tidelock::{Commit, EventType, ExpectedVersion, Json, NewEvent, Store, Stream
 use super::{Bench, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Measured};
+use crate::measure::{self, Caller, Contest, Measured};
 use crate::rows;
 use crate::site::Site;
 
@@ -15,7 +15,7 @@ pub(super) async fn measure(bench: &Bench<'_>, callers: usize, events: usize) ->
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
     let writers = (0..callers).map(|n| Writer::new(&site, n, events)).collect::<Result<Vec<_>, _>>()?;
     let bare = bare::commits(&site, callers, events)?;
-    let measured = measure::measure(writers, bare, bench.time, bench.progress).await?;
+    let measured = measure::measure(Contest::against(bare, writers), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }

@@ -5,32 +5,43 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::{
-    Commit, ItemKey, ItemRef, Lease, LeaseRequest, Mark, QueueName, Settlement, Store, Wake, WorkerName,
-};
+use tidelock::{Commit, ItemKey, ItemRef, Lease, LeaseRequest, Mark, QueueName, Store, Wake, WorkerName};
 
 use super::{Bench, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Measured};
+use crate::measure::{self, Caller, Contest, Measured};
 use crate::progress::Progress;
 use crate::rows;
 use crate::site::Site;
 
 /// Items that always have work.
 const WORKING: usize = 100;
+/// Idle items of the queue that the others are compared with.
+const FEW_IDLE: usize = 1_000;
 const AT_ONCE: usize = 10;
 /// As many as one call may take.
 const FILL_AT_ONCE: usize = 1_000;
 const DURATION: Duration = Duration::from_secs(60);
 
+/// Leasing among many idle items takes turns with leasing among few: what the disk does, it does to both.
 pub(super) async fn measure(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
-    let worker = Worker { store: site.store.clone(), request: request(AT_ONCE)? };
-    let bare = bare::leases(&site, AT_ONCE, DURATION)?;
-    let measured = measure::measure(vec![worker], bare, bench.time, bench.progress).await?;
+    let few = bench.target.another("-few");
+    let few = Site::filled(&few, async |store| fill(store, FEW_IDLE, bench.progress).await).await?;
+    let contest = Contest {
+        callers: vec![worker(&site)?],
+        yardstick: vec![worker(&few)?],
+        bare: bare::leases(&site, AT_ONCE, DURATION)?,
+    };
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
+    few.clear().await?;
     Ok(measured)
+}
+
+fn worker(site: &Site) -> Result<Worker, Failure> {
+    Ok(Worker { store: site.store.clone(), request: request(AT_ONCE)? })
 }
 
 struct Worker {
@@ -75,7 +86,7 @@ async fn wake(store: &dyn Store, items: impl Iterator<Item = usize>, mark: Mark)
 }
 
 fn acked(commit: Commit, lease: &Lease) -> Commit {
-    commit.settle(Settlement::ack(lease.token(), lease.mark))
+    commit.settle(lease.ack())
 }
 
 fn request(limit: usize) -> Result<LeaseRequest, Failure> {

@@ -11,7 +11,7 @@ use tidelock::{
 use super::{Bench, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Measured};
+use crate::measure::{self, Caller, Contest, Measured};
 use crate::progress::Progress;
 use crate::rows;
 use crate::site::Site;
@@ -28,7 +28,7 @@ pub(super) async fn measure_load(bench: &Bench<'_>, callers: usize) -> Result<Me
         .collect();
     // Readers do not wait for each other, so the bare limit of many is that of all the cores there are.
     let bare = bare::loads(&site, callers.min(crate::WORKERS), EVENTS_EACH)?;
-    let measured = measure::measure(readers, bare, bench.time, bench.progress).await?;
+    let measured = measure::measure(Contest::against(bare, readers), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
@@ -37,7 +37,7 @@ pub(super) async fn measure_feed(bench: &Bench<'_>) -> Result<Measured, Failure>
     let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let reader = Follower { store: site.store.clone(), after: Position::START };
     let bare = bare::feed(&site, PAGE)?;
-    let measured = measure::measure(vec![reader], bare, bench.time, bench.progress).await?;
+    let measured = measure::measure(Contest::against(bare, vec![reader]), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }

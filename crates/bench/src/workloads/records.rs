@@ -9,7 +9,7 @@ use tidelock::{
 use super::{Bench, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Measured};
+use crate::measure::{self, Caller, Contest, Measured};
 use crate::rows;
 use crate::site::Site;
 
@@ -20,7 +20,7 @@ pub(super) async fn measure_absent(bench: &Bench<'_>, callers: usize) -> Result<
         .map(|caller| Setter { store: site.store.clone(), caller, next: 0, value: value.clone() })
         .collect();
     let bare = bare::sets(&site, callers)?;
-    let measured = measure::measure(setters, bare, bench.time, bench.progress).await?;
+    let measured = measure::measure(Contest::against(bare, setters), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
@@ -36,7 +36,7 @@ pub(super) async fn measure_taken(bench: &Bench<'_>, callers: usize) -> Result<M
         .map(|_| Loser { store: site.store.clone(), key: key.clone(), value: value.clone() })
         .collect();
     let bare = bare::refused_sets(&site, callers)?;
-    let measured = measure::measure(losers, bare, bench.time, bench.progress).await?;
+    let measured = measure::measure(Contest::against(bare, losers), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
@@ -50,7 +50,7 @@ pub(super) async fn measure_add(bench: &Bench<'_>, callers: usize) -> Result<Mea
     let site = site.await?;
     let adders = (0..callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
     let bare = bare::adds(&site, callers)?;
-    let measured = measure::measure(adders, bare, bench.time, bench.progress).await?;
+    let measured = measure::measure(Contest::against(bare, adders), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }

@@ -7,14 +7,14 @@
 use std::path::Path;
 
 use nix::errno::Errno;
-use tidelock_store::{Advice, Commit, CommitOutcome, ErrorKind, Result, Store};
+use tidelock_store::{Advice, Commit, CommitOutcome, ErrorKind, Result, Revision, Store, StoreExt};
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::dice::Dice;
 use crate::disk::{Happening, read_journal};
 use crate::power::{Acknowledged, check_losses, committed, deed};
 use crate::shim::{Control, Shim};
-use crate::worker::{Part, say};
+use crate::worker::{Part, order, say};
 use crate::{block_on, integrity, open};
 
 /// How many callers commit at once, so that they share transactions.
@@ -82,7 +82,12 @@ pub(crate) fn sufferer(part: &Part) {
     block_on(async {
         for fault in faults() {
             for callers in [1, CALLERS] {
-                sufferer.live_through(&fault, &control, callers).await;
+                // A single failure may hit a checkpoint, which nobody waits for.
+                let mut tries = 0;
+                while sufferer.live_through(&fault, &control, callers).await == 0 {
+                    tries += 1;
+                    assert!(tries < 10 && !fault.lasting, "{}: it hits nobody", fault.line);
+                }
             }
         }
     });
@@ -99,7 +104,8 @@ struct Sufferer {
 }
 
 impl Sufferer {
-    async fn live_through(&mut self, fault: &Fault, control: &Control, callers: u64) {
+    /// Says how many calls failed.
+    async fn live_through(&mut self, fault: &Fault, control: &Control, callers: u64) -> u64 {
         control.set(&fault.line);
         let answers = self.commit_at_once(callers).await;
         control.lift();
@@ -108,7 +114,6 @@ impl Sufferer {
         if fault.lasting && fault.line.contains(" 1 ") {
             assert_eq!(failed, callers, "{}: each of them is told", fault.line);
         }
-        assert!(failed > 0, "{}: it hit nobody", fault.line);
         for (task, commit, answer) in answers {
             match answer {
                 Ok(outcome) => assert!(matches!(outcome, CommitOutcome::Committed(_))),
@@ -116,6 +121,8 @@ impl Sufferer {
                     assert_eq!(error.kind(), fault.kind, "{}: {error}", fault.line);
                     let found = committed(&self.store, task).await;
                     match error.advice() {
+                        // What could not be flushed may be on the disk all the same, for whoever opens it next.
+                        Advice::Later if fault.line.contains("sync") => panic!("{}: {error}", fault.line),
                         Advice::Later => assert_eq!(found, 0, "{}: written after all: {error}", fault.line),
                         Advice::Unknown => self.unknown += 1,
                         Advice::Never => panic!("{}: it does help to try again: {error}", fault.line),
@@ -129,6 +136,7 @@ impl Sufferer {
             assert_eq!(committed(&self.store, task).await, 1);
             self.acknowledged.note(task, 1);
         }
+        failed
     }
 
     async fn commit_at_once(&mut self, callers: u64) -> Vec<(u64, Commit, Result<CommitOutcome>)> {
@@ -143,6 +151,39 @@ impl Sufferer {
         }
         tasks.join_all().await
     }
+}
+
+/// Schedule 10 in spirit. Why a failed flush is `Unknown`: what was not flushed is in the log all the same, and whoever opens
+/// the file next finds it there.
+pub(crate) fn an_unknown_commit_may_have_happened_and_its_id_tells() {
+    let shim = Shim::new();
+    let unlucky = shim.start("unlucky", &[]);
+    let commit: Commit = serde_json::from_str(&unlucky.hear("unknown")).unwrap();
+    unlucky.kill();
+    shim.control().lift();
+    let store = open(shim.file());
+    block_on(async {
+        assert_eq!(committed(&store, 0).await, 1, "what was acknowledged before is there");
+        assert_eq!(committed(&store, 1).await, 1, "and so is what was not");
+        let first = store.commit(commit.clone()).await.unwrap();
+        assert_eq!(store.commit(commit.clone()).await.unwrap(), first);
+        let revision = store.get_one(&commit.writes[0].key).await.unwrap().revision();
+        assert_eq!(revision, Some(Revision::FIRST), "it was written once");
+        assert_eq!(committed(&store, 1).await, 1);
+    });
+}
+
+pub(crate) fn unlucky(part: &Part) {
+    let (store, control) = (open(part.argument(0)), Control::at(part.argument(1)));
+    block_on(async {
+        let _ = store.commit(deed(0, 1, 100)).await.unwrap();
+        control.set(&format!("fail sync -wal 1 0 {}", Errno::EIO as i32));
+        let commit = deed(1, 1, 100);
+        let failed = store.commit(commit.clone()).await.expect_err("the disk does not flush");
+        assert_eq!((failed.kind(), failed.advice()), (ErrorKind::Storage, Advice::Unknown), "{failed}");
+        say(format!("unknown {}", serde_json::to_string(&commit).unwrap()));
+    });
+    order();
 }
 
 /// Wherever the making of a new file is cut short, the file can be made later.

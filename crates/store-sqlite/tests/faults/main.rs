@@ -40,6 +40,10 @@ fn main() -> ExitCode {
             full::a_failing_disk_acknowledges_nothing_and_is_forgiven,
         ),
         (
+            "an_unknown_commit_may_have_happened_and_its_id_tells",
+            full::an_unknown_commit_may_have_happened_and_its_id_tells,
+        ),
+        (
             "a_full_disk_refuses_a_new_file_and_leaves_no_trace",
             full::a_full_disk_refuses_a_new_file_and_leaves_no_trace,
         ),
@@ -71,6 +75,7 @@ fn play(part: &Part) {
         "committer" => power::committer(part),
         "careless" => power::careless(part),
         "sufferer" => full::sufferer(part),
+        "unlucky" => full::unlucky(part),
         "newcomer" => full::newcomer(part),
         "mover" => full::mover(part),
         "guest" => place::guest(part),

@@ -8,8 +8,8 @@ use tidelock_store::{Commit, ExpectedVersion, NewEvent, Store, StoreExt, StreamN
 use crate::worker::{Part, Worker, say};
 use crate::{block_on, check_integrity, open};
 
-const PROCESSES: u64 = 3;
-const COMMITS: u64 = 300;
+const PROCESSES: u64 = 5;
+const COMMITS: u64 = 180;
 /// What one commit writes, give or take.
 const COMMIT_BYTES: usize = 100_000;
 /// A log is moved from 8 MiB on, and begins anew at 32 MiB even when others are in the way. All commits together write

@@ -13,6 +13,9 @@ use crate::dice::Dice;
 use crate::worker::Part;
 use crate::{block_on, open};
 
+/// Somebody gets through each time, so nobody needs nearly as many.
+const TRIES: usize = 500;
+
 /// Arguments: file, name, how many commits at least, seed.
 pub(crate) fn writer(part: &Part) {
     let (name, commits) = (part.argument(1), part.number(2));
@@ -45,7 +48,7 @@ impl Writer {
         let shared = shared_stream(self.dice.below(SHARED));
         let note = RecordKey::new(format!("note-{}", self.dice.below(3))).unwrap();
         let mut takes_stock = true;
-        loop {
+        for _ in 0..TRIES {
             let commit = self.decide(&shared, &note, takes_stock).await;
             match send(&self.name, &self.store, &commit).await {
                 CommitOutcome::Committed(_) if self.dice.one_in(8) => {
@@ -57,6 +60,7 @@ impl Writer {
                 CommitOutcome::Conflict(conflict) => takes_stock &= !conflict.has(ClashKind::Exceeded),
             }
         }
+        panic!("{} decides by what is there and is refused {TRIES} times", self.name);
     }
 
     /// A commit that is right for what is there now, and for nothing else.

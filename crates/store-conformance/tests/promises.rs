@@ -1,0 +1,84 @@
+//! What is promised and what is tested are the same list.
+//!
+//! Every number of docs/guarantees.md is quoted by a case of the suite, or by a test with real processes or a real disk;
+//! every number that is quoted exists; and every failure schedule that the stores owe has a test that names it.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The schedules that belong to the store, on all stores and on SQLite.
+const SCHEDULES: &[u32] = &[
+    5, 6, 7, 8, 9, 13, 17, 18, 19, 22, 23, 25, 26, 28, 31, 54, 55, 56, 59, 61, 62, 64, 65, 66, 67, 68, 69,
+    70, 71, 72, 73, 80, 82, 96,
+];
+
+fn workspace() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The promises of docs/guarantees.md: what stands there in bold with a dash and a number.
+fn promised() -> BTreeSet<String> {
+    let page = fs::read_to_string(workspace().join("docs/guarantees.md")).unwrap();
+    page.split("**").skip(1).step_by(2).filter(|bold| is_promise(bold)).map(str::to_owned).collect()
+}
+
+fn is_promise(word: &str) -> bool {
+    word.split_once('-').is_some_and(|(family, number)| {
+        !family.is_empty() && family.chars().all(|c| c.is_ascii_uppercase()) && number.parse::<u32>().is_ok()
+    })
+}
+
+/// All Rust text below the crates.
+fn sources(folder: &Path, text: &mut String) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            sources(&path, text);
+        } else if path.extension().is_some_and(|ending| ending == "rs") {
+            text.push_str(&fs::read_to_string(&path).unwrap());
+        }
+    }
+}
+
+fn all_sources() -> String {
+    let mut text = String::new();
+    sources(&workspace().join("crates"), &mut text);
+    text
+}
+
+fn quoted_by_cases() -> BTreeSet<String> {
+    let cases = tidelock_store_conformance::promises();
+    cases.iter().flat_map(|(_, promises)| promises.split(' ')).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_promise_is_quoted_by_a_test() {
+    let in_process_tests = all_sources();
+    let quoted = quoted_by_cases();
+    let unquoted: Vec<_> = promised()
+        .into_iter()
+        .filter(|promise| !quoted.contains(promise))
+        .filter(|promise| !in_process_tests.contains(&format!("/// {promise}")))
+        .collect();
+    assert_eq!(unquoted, Vec::<String>::new(), "promised and not tested");
+}
+
+#[test]
+fn every_promise_that_a_case_quotes_exists() {
+    let invented: Vec<_> = quoted_by_cases().difference(&promised()).cloned().collect();
+    assert_eq!(invented, Vec::<String>::new(), "tested and not promised");
+}
+
+#[test]
+fn every_schedule_that_is_owed_has_a_test_that_names_it() {
+    let text = all_sources();
+    let named: BTreeSet<u32> = text
+        .lines()
+        .filter_map(|line| line.trim_start().strip_prefix("/// Schedule"))
+        .flat_map(|rest| rest.split(|c: char| !c.is_ascii_digit()))
+        .filter_map(|number| number.parse().ok())
+        .collect();
+    let missing: Vec<_> = SCHEDULES.iter().filter(|schedule| !named.contains(schedule)).collect();
+    assert_eq!(missing, Vec::<&u32>::new(), "owed and not tested");
+}

@@ -1,0 +1,224 @@
+//! The right to write to the file, and all that it takes to use it: whoever holds the pen writes.
+//!
+//! The pen does a group of calls in one transaction. Each call is judged on its own: a refusal concerns its caller only.
+//! A failure of the file undoes the whole group, and each of its callers is told so.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
+
+use rusqlite::Connection;
+use tidelock_store::{Result, Signals, StoreClock, StoreError, Timestamp, Topic};
+
+use crate::checkpoint::Checkpoints;
+use crate::commit::{Memo, Transaction};
+use crate::error::{GroupFailure, commit_failed, failed};
+use crate::file::StoreFile;
+use crate::job::Job;
+use crate::pace::Pace;
+use crate::pause::{Pause, is_busy};
+
+/// How often the clock is written down, for processes that come later, and the expired swept up.
+const HOUSEKEEPING: Duration = Duration::from_secs(1);
+
+/// What writing needs.
+pub(crate) struct Pen {
+    connection: Connection,
+    file: Arc<StoreFile>,
+    clock: Arc<StoreClock>,
+    signals: Signals,
+    checkpoints: Checkpoints,
+    busy_timeout: Duration,
+    memo: Memo,
+    /// Changes when another connection has written; as of the last transaction.
+    data_version: i64,
+    /// The same, as of when others' writes were last signalled.
+    signalled_version: i64,
+    /// When the clock was last written down.
+    kept_house: Option<Timestamp>,
+    /// How long the log is, as of the last commit.
+    log_pages: Arc<AtomicI32>,
+    pub(crate) pace: Pace,
+}
+
+impl Pen {
+    pub(crate) fn new(
+        mut connection: Connection,
+        file: Arc<StoreFile>,
+        clock: Arc<StoreClock>,
+        signals: Signals,
+        checkpoints: Checkpoints,
+        busy_timeout: Duration,
+    ) -> Result<Self> {
+        // The pen waits for the file in its own way.
+        connection.busy_timeout(Duration::ZERO).map_err(failed)?;
+        let log_pages = Arc::new(AtomicI32::new(0));
+        let pages = log_pages.clone();
+        let note = move |_: &mut rusqlite::hooks::Wal, count| {
+            pages.store(count, Ordering::Relaxed);
+            Ok(())
+        };
+        connection.wal_hook(Some(note)).map_err(failed)?;
+        let data_version = data_version(&connection)?;
+        Ok(Self {
+            connection,
+            file,
+            clock,
+            signals,
+            checkpoints,
+            busy_timeout,
+            memo: Memo::default(),
+            data_version,
+            signalled_version: data_version,
+            kept_house: None,
+            log_pages,
+            pace: Pace::default(),
+        })
+    }
+
+    /// Takes the right to write before reading anything, so that no read is stale and no upgrade can fail; waits for
+    /// other processes to let go of it.
+    pub(crate) fn begin(&mut self) -> Result<()> {
+        let mut pause = Pause::new(self.busy_timeout);
+        loop {
+            match self.begin_once() {
+                Err(error) if is_busy(&error) && pause.wait() => {}
+                result => return result.map_err(failed),
+            }
+        }
+    }
+
+    /// The same, if no other process has it now.
+    pub(crate) fn begin_at_once(&mut self) -> bool {
+        self.begin_once().is_ok()
+    }
+
+    fn begin_once(&mut self) -> rusqlite::Result<()> {
+        if !self.connection.is_autocommit() {
+            // Whoever held the pen before panicked in the middle of something.
+            self.undo();
+        }
+        self.execute("BEGIN IMMEDIATE")
+    }
+
+    /// Does all of the group in the transaction that was begun, and answers its callers.
+    pub(crate) fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
+        let started = Instant::now();
+        let mut topics = Vec::new();
+        let written = self.run(&mut group, &mut topics);
+        let done = written.and_then(|()| self.execute("COMMIT").map_err(commit_failed));
+        self.pace.note(group.len(), started.elapsed());
+        if done.is_err() {
+            topics.clear();
+            self.undo();
+        }
+        self.answer(group, done.err());
+        self.signals.notify(&topics);
+    }
+
+    /// Tells every caller of the group what became of it.
+    pub(crate) fn answer(&self, group: Vec<Box<dyn Job>>, failure: Option<StoreError>) {
+        let failure = failure.map(|failure| GroupFailure { failure, calls: group.len() });
+        if let Some(GroupFailure { failure, calls }) = &failure {
+            tracing::warn!(error = %failure, calls, "a group of writes failed");
+        }
+        for job in group {
+            job.finish(failure.as_ref());
+        }
+    }
+
+    fn run(&mut self, group: &mut [Box<dyn Job>], topics: &mut Vec<Topic>) -> Result<()> {
+        self.file.is_still_there()?;
+        self.notice_others()?;
+        self.keep_house()?;
+        let waited_for = self.signals.any_waiter();
+        for job in group {
+            let topics = waited_for.then_some(&mut *topics);
+            let now = self.clock.now();
+            job.run(&mut Transaction { connection: &self.connection, memo: &mut self.memo, now, topics })?;
+        }
+        Ok(())
+    }
+
+    fn undo(&mut self) {
+        self.memo.forget();
+        self.kept_house = None;
+        // SQLite may have rolled back by itself; then there is nothing left to do.
+        let _ = self.execute("ROLLBACK");
+    }
+
+    /// Forgets what was remembered if another process has written.
+    fn notice_others(&mut self) -> Result<()> {
+        let version = data_version(&self.connection)?;
+        if version != self.data_version {
+            self.data_version = version;
+            self.memo.forget();
+            self.clock.at_least(saved_clock(&self.connection)?);
+            self.signal_others(version);
+        }
+        Ok(())
+    }
+
+    /// Looks whether another process has written, and says so to those who wait.
+    pub(crate) fn look(&mut self) {
+        // The next write will notice whatever this cannot.
+        if let Ok(version) = data_version(&self.connection) {
+            self.signal_others(version);
+        }
+    }
+
+    fn signal_others(&mut self, version: i64) {
+        if version != self.signalled_version {
+            self.signalled_version = version;
+            self.signals.notify_all();
+        }
+    }
+
+    fn keep_house(&mut self) -> Result<()> {
+        let now = self.clock.now();
+        if self.kept_house.is_some_and(|last| now.since(last) < HOUSEKEEPING) {
+            return Ok(());
+        }
+        let sql = "UPDATE tidelock_meta SET clock = ?1 WHERE clock < ?1";
+        self.connection.prepare_cached(sql).and_then(|mut s| s.execute([now.micros()])).map_err(failed)?;
+        let mut transaction =
+            Transaction { connection: &self.connection, memo: &mut self.memo, now, topics: None };
+        let more = transaction.sweep()?;
+        self.kept_house = (!more).then_some(now);
+        Ok(())
+    }
+
+    /// Has the log moved into the file when it is long. Says whether this pen should help, which takes a while.
+    pub(crate) fn wants_checkpoint(&self) -> bool {
+        self.checkpoints.ask(self.log_pages.load(Ordering::Relaxed))
+    }
+
+    /// Moves the rest of the log, which the other thread cannot move while this one writes.
+    pub(crate) fn checkpoint(&self) {
+        self.checkpoints.finish(&self.connection);
+    }
+
+    /// Lets go of the file, the last of all, so that SQLite moves the log into it and removes the log.
+    pub(crate) fn close(self) -> Result<()> {
+        self.checkpoints.close();
+        self.connection.flush_prepared_statement_cache();
+        self.connection.close().map_err(|(_, error)| failed(error))
+    }
+
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([])?;
+        Ok(())
+    }
+}
+
+fn data_version(connection: &Connection) -> Result<i64> {
+    let mut statement = connection.prepare_cached("PRAGMA data_version").map_err(failed)?;
+    statement.query_row([], |row| row.get(0)).map_err(failed)
+}
+
+/// A moment that every clock on this file is past.
+pub(crate) fn saved_clock(connection: &Connection) -> Result<Timestamp> {
+    let sql = "SELECT clock FROM tidelock_meta";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    Timestamp::from_micros(statement.query_row([], |row| row.get(0)).map_err(failed)?)
+}
