@@ -3,8 +3,8 @@
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Position, Result,
-    StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Json, Position,
+    Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
 };
 
 use crate::error::failed;
@@ -45,9 +45,9 @@ pub(crate) fn read_stream(reader: &mut Reader, query: &StreamQuery) -> Result<St
     let mut statement = reader.connection.prepare_cached(sql).map_err(failed)?;
     // One more than the limit, to know whether there is more.
     let mut rows = statement.query(params![id, from as i64, query.limit as i64 + 1]).map_err(failed)?;
-    let mut events = Vec::new();
+    let (mut events, mut alike) = (Vec::new(), Alike::default());
     while let Some(row) = rows.next().map_err(failed)? {
-        events.push(event(row, query.stream.clone())?);
+        events.push(alike.event(row, query.stream.clone())?);
     }
     let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
     Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
@@ -56,6 +56,7 @@ pub(crate) fn read_stream(reader: &mut Reader, query: &StreamQuery) -> Result<St
 pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPage> {
     let Reader { connection, names } = reader;
     let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
+    let mut alike = Alike::default();
     let mut statement = connection.prepare_cached(FEED).map_err(failed)?;
     // One more than may be looked at, to know whether the feed ends here.
     let mut rows =
@@ -72,7 +73,7 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
         page.next = Position::new(number(row, 0)?)?;
         let event_type = text(row, 4)?;
         if query.filter.passes(stream.as_str(), event_type, || stored_json(text(row, 6).unwrap_or("{}"))) {
-            page.events.push(event(row, stream)?);
+            page.events.push(alike.event(row, stream)?);
         }
     }
     if page.next == query.after {
@@ -156,16 +157,43 @@ pub(crate) fn find_stream(connection: &Connection, name: &StreamName) -> Result<
 
 /// Reads the columns of `event_columns!`.
 pub(crate) fn event(row: &Row<'_>, stream: StreamName) -> Result<Event> {
-    Ok(Event {
-        id: EventId::from_bytes(row.get(3).map_err(failed)?),
-        stream,
-        version: Version::new(number(row, 2)?)?,
-        position: Position::new(number(row, 0)?)?,
-        event_type: EventType::new(text(row, 4)?)?,
-        payload: stored_json(text(row, 5)?),
-        metadata: stored_json(text(row, 6)?),
-        recorded_at: Timestamp::from_micros(row.get(7).map_err(failed)?)?,
-    })
+    Alike::default().event(row, stream)
+}
+
+/// Events that follow each other often have the same type and metadata; then they share them.
+#[derive(Default)]
+struct Alike {
+    last: Option<(EventType, Json)>,
+}
+
+impl Alike {
+    fn event(&mut self, row: &Row<'_>, stream: StreamName) -> Result<Event> {
+        let (event_type, metadata) = self.share(text(row, 4)?, text(row, 6)?)?;
+        Ok(Event {
+            id: EventId::from_bytes(row.get(3).map_err(failed)?),
+            stream,
+            version: Version::new(number(row, 2)?)?,
+            position: Position::new(number(row, 0)?)?,
+            event_type,
+            payload: stored_json(text(row, 5)?),
+            metadata,
+            recorded_at: Timestamp::from_micros(row.get(7).map_err(failed)?)?,
+        })
+    }
+
+    fn share(&mut self, event_type: &str, metadata: &str) -> Result<(EventType, Json)> {
+        let (known_type, known_metadata) = self.last.take().unzip();
+        let event_type = match known_type.filter(|known| known.as_str() == event_type) {
+            Some(known) => known,
+            None => EventType::new(event_type)?,
+        };
+        let metadata = match known_metadata.filter(|known| known.as_str() == metadata) {
+            Some(known) => known,
+            None => stored_json(metadata),
+        };
+        self.last = Some((event_type.clone(), metadata.clone()));
+        Ok((event_type, metadata))
+    }
 }
 
 /// A number that the store wrote and that is never negative.

@@ -92,12 +92,8 @@ pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection>
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
     turn_wal_on(&connection, path, options)?;
     // FULL flushes the log with every commit: what was acknowledged survives a loss of power. Checkpoints are ours.
-    connection
-        .execute_batch(
-            "PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY;",
-        )
-        .map_err(failed)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0").map_err(failed)?;
+    give_memory(&connection)?;
     Ok(connection)
 }
 
@@ -105,13 +101,19 @@ pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection>
 pub(crate) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::empty())).map_err(failed)?;
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
-    connection.execute_batch("PRAGMA query_only = ON; PRAGMA temp_store = MEMORY;").map_err(failed)?;
-    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
+    give_memory(&connection)?;
     Ok(connection)
 }
 
+/// Up to 8 MiB of pages, and every statement that there is, once prepared.
+fn give_memory(connection: &Connection) -> Result<()> {
+    connection.set_prepared_statement_cache_capacity(64);
+    connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192").map_err(failed)
+}
+
 fn flags(more: OpenFlags) -> OpenFlags {
-    // One thread per connection, so SQLite's own mutexes would only cost.
+    // No connection is ever used by two threads at once, so SQLite's own mutexes would only cost.
     OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX | more
 }
 
