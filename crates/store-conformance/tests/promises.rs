@@ -19,7 +19,7 @@ fn workspace() -> PathBuf {
 
 /// The promises of docs/guarantees.md: what stands there in bold with a dash and a number.
 fn promised() -> BTreeSet<String> {
-    let page = fs::read_to_string(workspace().join("docs/guarantees.md")).unwrap();
+    let page = fs::read_to_string(workspace().join("docs/guarantees.md")).expect("the page is there");
     page.split("**").skip(1).step_by(2).filter(|bold| is_promise(bold)).map(str::to_owned).collect()
 }
 
@@ -31,12 +31,12 @@ fn is_promise(word: &str) -> bool {
 
 /// All Rust text below the crates.
 fn sources(folder: &Path, text: &mut String) {
-    for entry in fs::read_dir(folder).unwrap() {
-        let path = entry.unwrap().path();
+    for entry in fs::read_dir(folder).expect("the crates can be read") {
+        let path = entry.expect("the crates can be read").path();
         if path.is_dir() {
             sources(&path, text);
         } else if path.extension().is_some_and(|ending| ending == "rs") {
-            text.push_str(&fs::read_to_string(&path).unwrap());
+            text.push_str(&fs::read_to_string(&path).expect("sources are text"));
         }
     }
 }
