@@ -3,6 +3,8 @@
 //! An event is immutable. A stream is named, ordered and only grows, until it is closed and trimmed. The feed is
 //! every stream's events in the order in which readers could first see them; a position handed out is final.
 
+mod read;
+
 use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
@@ -11,7 +13,13 @@ use crate::ids::EventId;
 use crate::json::Json;
 use crate::limits;
 use crate::marks::{Position, Version};
-use crate::names::{EventType, StreamName, check_prefix};
+use crate::names::{EventType, StreamName};
+
+pub(crate) use read::check_page;
+pub use read::{
+    Direction, FeedFilter, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, StreamPage, StreamQuery,
+    check_names,
+};
 
 /// An event that is not in the store yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -197,244 +205,4 @@ impl Append {
     pub(crate) fn bytes(&self) -> usize {
         self.events.iter().map(|e| e.payload.as_str().len() + e.metadata.as_str().len()).sum()
     }
-}
-
-/// Which way a stream is read.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Direction {
-    /// From older to newer.
-    #[default]
-    Forward,
-    /// From newer to older.
-    Backward,
-}
-
-/// A page of one stream.
-#[derive(Debug, Clone)]
-pub struct StreamQuery {
-    /// The stream.
-    pub stream: StreamName,
-    /// Which way.
-    pub direction: Direction,
-    /// The first version to return; the stream's first or last, by the direction, if there is none.
-    pub from: Option<Version>,
-    /// How many events at most.
-    pub limit: usize,
-}
-
-impl StreamQuery {
-    /// The oldest events.
-    pub fn forward(stream: &StreamName) -> Self {
-        Self { stream: stream.clone(), direction: Direction::Forward, from: None, limit: limits::PAGE_SIZE }
-    }
-
-    /// The newest events, newest first.
-    pub fn backward(stream: &StreamName) -> Self {
-        Self { direction: Direction::Backward, ..Self::forward(stream) }
-    }
-
-    /// The same, beginning with this version.
-    #[must_use]
-    pub fn from(mut self, version: Version) -> Self {
-        self.from = Some(version);
-        self
-    }
-
-    /// The same, with at most this many events.
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Refuses what no store should be asked.
-    pub fn check(&self) -> Result<()> {
-        check_page(self.limit)
-    }
-}
-
-/// Events of one stream, and what the stream is like.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct StreamPage {
-    /// The events, in the direction that was asked for.
-    pub events: Vec<Event>,
-    /// The stream when they were read.
-    pub state: StreamState,
-    /// The oldest version that was not trimmed away, if any event is left.
-    pub first: Option<Version>,
-    /// Where to go on, if there is more that way.
-    pub next: Option<Version>,
-}
-
-/// Which events of the feed to return. Empty lists let everything through.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct FeedFilter {
-    /// Streams whose name begins with this.
-    pub stream_prefix: String,
-    /// Events of one of these types.
-    pub types: Vec<EventType>,
-    /// Events whose metadata has all of these fields, as strings.
-    pub metadata: Vec<(String, String)>,
-}
-
-impl FeedFilter {
-    /// Whether an event with these features passes.
-    pub fn passes(&self, stream: &str, event_type: &str, metadata: impl FnOnce() -> Json) -> bool {
-        stream.starts_with(&self.stream_prefix)
-            && (self.types.is_empty() || self.types.iter().any(|t| t.as_str() == event_type))
-            && (self.metadata.is_empty() || self.metadata_passes(&metadata()))
-    }
-
-    fn metadata_passes(&self, metadata: &Json) -> bool {
-        self.metadata.iter().all(|(name, value)| metadata.field(name).as_deref() == Some(value))
-    }
-}
-
-/// A page of the feed of all streams.
-#[derive(Debug, Clone)]
-pub struct FeedQuery {
-    /// Events after this position.
-    pub after: Position,
-    /// Which of them.
-    pub filter: FeedFilter,
-    /// How many events at most.
-    pub limit: usize,
-}
-
-impl FeedQuery {
-    /// The feed after this position.
-    pub fn after(position: Position) -> Self {
-        Self { after: position, filter: FeedFilter::default(), limit: limits::PAGE_SIZE }
-    }
-
-    /// The same, of streams whose name begins with this.
-    #[must_use]
-    pub fn stream_prefix(mut self, prefix: impl Into<String>) -> Self {
-        self.filter.stream_prefix = prefix.into();
-        self
-    }
-
-    /// The same, of these types.
-    #[must_use]
-    pub fn types(mut self, types: impl IntoIterator<Item = EventType>) -> Self {
-        self.filter.types = types.into_iter().collect();
-        self
-    }
-
-    /// The same, with this field in their metadata.
-    #[must_use]
-    pub fn metadata(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
-        self.filter.metadata.push((name.into(), value.into()));
-        self
-    }
-
-    /// The same, with at most this many events.
-    #[must_use]
-    pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit;
-        self
-    }
-
-    /// Refuses what no store should be asked.
-    pub fn check(&self) -> Result<()> {
-        check_prefix(&self.filter.stream_prefix, "stream prefix", limits::STREAM_NAME_BYTES)?;
-        check_names(self.filter.types.len() + self.filter.metadata.len())?;
-        let fields = self.filter.metadata.iter().map(|(name, value)| name.len() + value.len());
-        if let Some(bytes) = fields.max().filter(|bytes| *bytes > limits::METADATA_BYTES) {
-            let limit = limits::METADATA_BYTES;
-            return Err(StoreError::limit(format!(
-                "a filter on {bytes} bytes of metadata; the limit is {limit}"
-            )));
-        }
-        check_page(self.limit)
-    }
-}
-
-/// Events of the feed, and where to go on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct FeedPage {
-    /// The events, by position. May be empty though more follow, when none of those looked at passed the filter.
-    pub events: Vec<Event>,
-    /// Read on after this. Nothing will ever appear at or before it that is not there now.
-    pub next: Position,
-    /// Whether the feed ended here when it was read.
-    pub at_end: bool,
-}
-
-/// Which streams to tell about.
-#[derive(Debug, Clone)]
-pub enum HeadQuery {
-    /// These, in this order.
-    Named(Vec<StreamName>),
-    /// Those whose name begins with the prefix, by name.
-    Prefix {
-        /// What their names begin with; everything begins with nothing.
-        prefix: String,
-        /// Only names after this one.
-        after: Option<StreamName>,
-        /// How many at most.
-        limit: usize,
-    },
-}
-
-impl HeadQuery {
-    /// All streams whose name begins with this, a page of them.
-    pub fn prefix(prefix: impl Into<String>) -> Self {
-        Self::Prefix { prefix: prefix.into(), after: None, limit: limits::PAGE_SIZE }
-    }
-
-    /// Refuses what no store should be asked.
-    pub fn check(&self) -> Result<()> {
-        match self {
-            Self::Named(names) => check_names(names.len()),
-            Self::Prefix { prefix, limit, .. } => {
-                check_prefix(prefix, "stream prefix", limits::STREAM_NAME_BYTES)?;
-                check_page(*limit)
-            }
-        }
-    }
-}
-
-/// What there is to know of a stream without reading it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Head {
-    /// The stream.
-    pub stream: StreamName,
-    /// Whether it exists, its version, and whether it is closed.
-    pub state: StreamState,
-    /// How many events are there to be read: fewer than the version says once some were trimmed.
-    pub count: u64,
-    /// The newest event, if any is left.
-    pub last: Option<Event>,
-}
-
-/// Heads, and where to go on.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct HeadPage {
-    /// One for each stream.
-    pub heads: Vec<Head>,
-    /// Read on after this name, if there is more.
-    pub next: Option<StreamName>,
-}
-
-pub(crate) fn check_page(limit: usize) -> Result<()> {
-    match limit {
-        0 => Err(StoreError::invalid("a page of 0 entries was asked for")),
-        n if n > limits::PAGE_SIZE => Err(StoreError::limit(format!(
-            "a page of {n} entries was asked for; the limit is {}",
-            limits::PAGE_SIZE
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses a call that names too many things.
-pub fn check_names(count: usize) -> Result<()> {
-    if count > limits::PAGE_SIZE {
-        return Err(StoreError::limit(format!(
-            "{count} names in one call; the limit is {}",
-            limits::PAGE_SIZE
-        )));
-    }
-    Ok(())
 }
