@@ -5,6 +5,7 @@
 
 mod leases;
 mod log;
+mod manners;
 mod records;
 
 use std::future::Future;
@@ -16,7 +17,7 @@ use tokio::sync::Barrier;
 use crate::case::{Case, World};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [log::cases(), records::cases(), leases::cases()].into_iter().flatten().collect()
+    [log::cases(), records::cases(), leases::cases(), manners::cases()].into_iter().flatten().collect()
 }
 
 /// Runs this for all racers at once and gives what each came to.

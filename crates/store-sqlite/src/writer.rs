@@ -6,15 +6,13 @@
 //!
 //! A caller that went away before its turn costs nothing; one that goes away later finds its commit whole or not at all.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::task::{Context, Poll};
 use std::thread;
 use std::time::Instant;
 
 use crossbeam_channel::{Receiver, Sender};
+use tidelock_store::plan::YieldOnce;
 use tidelock_store::{Operation, Result, StoreError};
 use tokio::sync::oneshot;
 
@@ -221,23 +219,5 @@ impl Desk {
     fn lock(&self) -> MutexGuard<'_, Option<Pen>> {
         // Whoever panicked with the pen in hand left a transaction open; the next one undoes it.
         self.pen.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Lets other tasks of the same thread go first, once.
-#[derive(Default)]
-struct YieldOnce {
-    yielded: bool,
-}
-
-impl Future for YieldOnce {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        if std::mem::replace(&mut self.yielded, true) {
-            return Poll::Ready(());
-        }
-        context.waker().wake_by_ref();
-        Poll::Pending
     }
 }

@@ -8,6 +8,7 @@ mod log;
 mod records;
 mod state;
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::leases::{
 };
 use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery, check_names};
 use crate::names::RecordKey;
-use crate::plan::{self, Decision, Turns};
+use crate::plan::{self, Decision, Turns, YieldOnce};
 use crate::records::{RecordPage, RecordQuery, Slot};
 use crate::signal::{Signal, Signals, Topic};
 use crate::store::Store;
@@ -35,8 +36,12 @@ pub struct MemoryStore {
     shared: Arc<Shared>,
 }
 
+/// How many calls a task may make before others of its thread go first.
+const CALLS_IN_A_ROW: usize = 64;
+
 #[derive(Debug, Default)]
 struct Shared {
+    calls: AtomicUsize,
     clock: StoreClock,
     turns: Turns,
     signals: Signals,
@@ -64,8 +69,19 @@ impl MemoryStore {
         Self { shared: Arc::new(Shared { clock: StoreClock::new(clock), ..Shared::default() }) }
     }
 
-    /// Does something at one moment of this store's life.
-    fn with<T>(
+    /// Does something at one moment of this store's life; now and then lets other tasks go first.
+    async fn with<T>(
+        &self,
+        operation: Operation,
+        act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
+    ) -> Result<T> {
+        if self.shared.calls.fetch_add(1, Ordering::Relaxed) % CALLS_IN_A_ROW == CALLS_IN_A_ROW - 1 {
+            YieldOnce::default().await;
+        }
+        self.at_once(operation, act)
+    }
+
+    fn at_once<T>(
         &self,
         operation: Operation,
         act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
@@ -97,55 +113,58 @@ impl Store for MemoryStore {
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        self.with(Operation::Now, |_, now| Ok(now))
+        self.with(Operation::Now, |_, now| Ok(now)).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         commit.check().map_err(|e| e.during(Operation::Commit))?;
-        let (outcome, topics) = self.with(Operation::Commit, |state, now| {
-            state.sweep(now);
-            Ok(match plan::decide(&commit, now, state)? {
-                Decision::Replay(committed) => (CommitOutcome::Committed(committed), Vec::new()),
-                Decision::Conflict(conflict) => (CommitOutcome::Conflict(conflict), Vec::new()),
-                Decision::Apply(plan) => {
-                    let waited_for = self.shared.signals.any_waiter();
-                    let topics = if waited_for { plan.topics().collect() } else { Vec::new() };
-                    (CommitOutcome::Committed(state.apply(*plan, now)), topics)
-                }
+        let (outcome, topics) = self
+            .with(Operation::Commit, |state, now| {
+                state.sweep(now);
+                Ok(match plan::decide(&commit, now, state)? {
+                    Decision::Replay(committed) => (CommitOutcome::Committed(committed), Vec::new()),
+                    Decision::Conflict(conflict) => (CommitOutcome::Conflict(conflict), Vec::new()),
+                    Decision::Apply(plan) => {
+                        let waited_for = self.shared.signals.any_waiter();
+                        let topics = if waited_for { plan.topics().collect() } else { Vec::new() };
+                        (CommitOutcome::Committed(state.apply(*plan, now)), topics)
+                    }
+                })
             })
-        })?;
+            .await?;
         self.shared.signals.notify(&topics);
         Ok(outcome)
     }
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
         query.check().map_err(|e| e.during(Operation::ReadStream))?;
-        self.with(Operation::ReadStream, |state, _| Ok(state.read_stream(&query)))
+        self.with(Operation::ReadStream, |state, _| Ok(state.read_stream(&query))).await
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         query.check().map_err(|e| e.during(Operation::ReadFeed))?;
-        self.with(Operation::ReadFeed, |state, _| state.read_feed(&query))
+        self.with(Operation::ReadFeed, |state, _| state.read_feed(&query)).await
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
         query.check().map_err(|e| e.during(Operation::Heads))?;
-        self.with(Operation::Heads, |state, _| Ok(state.heads(query)))
+        self.with(Operation::Heads, |state, _| Ok(state.heads(query))).await
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
         check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
         self.with(Operation::Get, |state, now| Ok(keys.iter().map(|key| state.slot(key, now)).collect()))
+            .await
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
         query.check().map_err(|e| e.during(Operation::Scan))?;
-        self.with(Operation::Scan, |state, now| Ok(state.scan(&query, now)))
+        self.with(Operation::Scan, |state, now| Ok(state.scan(&query, now))).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         request.check().map_err(|e| e.during(Operation::Lease))?;
-        self.with(Operation::Lease, |state, now| Ok(state.lease(&request, &self.shared.turns, now)))
+        self.with(Operation::Lease, |state, now| Ok(state.lease(&request, &self.shared.turns, now))).await
     }
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
@@ -153,18 +172,19 @@ impl Store for MemoryStore {
         self.with(Operation::Renew, |state, now| {
             Ok(leases.iter().map(|token| state.renew(token, duration, now)).collect())
         })
+        .await
     }
 
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
         query.check().map_err(|e| e.during(Operation::Items))?;
-        self.with(Operation::Items, |state, _| Ok(state.list(&query)))
+        self.with(Operation::Items, |state, _| Ok(state.list(&query))).await
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
         filter.check().map_err(|e| e.during(Operation::Adjust))?;
         adjustment.check().map_err(|e| e.during(Operation::Adjust))?;
         let (adjusted, topics) =
-            self.with(Operation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now)))?;
+            self.with(Operation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now))).await?;
         self.shared.signals.notify(&topics);
         Ok(adjusted)
     }

@@ -6,6 +6,7 @@
 
 mod fairness;
 mod items;
+mod manners;
 mod records;
 mod streams;
 
@@ -23,6 +24,7 @@ use crate::signal::Topic;
 pub use crate::leases::check_renewal;
 pub use crate::log::check_names;
 pub use fairness::{Candidate, Turns};
+pub use manners::YieldOnce;
 pub use records::RecordRow;
 pub use streams::StreamRow;
 

@@ -1,0 +1,26 @@
+//! Good manners towards the tasks that share a thread.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+/// Lets the other tasks of this thread go first, once, whatever runtime it is.
+///
+/// A store that answers without ever waiting would otherwise keep its caller's thread for as long as the caller has
+/// something to ask.
+#[derive(Debug, Default)]
+pub struct YieldOnce {
+    yielded: bool,
+}
+
+impl Future for YieldOnce {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        if std::mem::replace(&mut self.yielded, true) {
+            return Poll::Ready(());
+        }
+        context.waker().wake_by_ref();
+        Poll::Pending
+    }
+}
