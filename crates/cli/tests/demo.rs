@@ -29,7 +29,7 @@ fn assert_tells_the_story(output: &Output) {
         "worker slow leases it for 150 ms, gets fence 1, and stalls",
         "lease with fence 1 lost, held by \"quick\" with fence 2",
         "granted: 18,",
-        "refused: 46, record \"boat-3/taken\": 18 +1 would leave at most 18",
+        "refused: 46, record \"boat-3/taken\": 18 +1 goes past the bound of at most 18",
         "✓ all three are there",
         "✓ nothing of it is there",
         "all 4 promises were kept",

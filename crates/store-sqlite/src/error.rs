@@ -23,16 +23,13 @@ pub(crate) fn commit_failed(error: rusqlite::Error) -> StoreError {
 fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
     let (kind, what) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (ErrorKind::Unavailable, "the file is locked by another process for too long")
+            (ErrorKind::Unavailable, "locked by another process for longer than busy_timeout_ms allows")
         }
-        Some(ErrorCode::DiskFull) => {
-            (ErrorKind::Full, "no room is left on the disk: make room, then try again")
-        }
+        Some(ErrorCode::DiskFull) => (ErrorKind::Full, "no room is left on the disk, make some"),
         Some(ErrorCode::SystemIoFailure) => (ErrorKind::Storage, "the disk failed to read or write"),
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied) => {
-            (ErrorKind::Storage, "the file, or its folder, cannot be written by this user")
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
+            (ErrorKind::Storage, "the file, or its folder, cannot be opened and written by this user")
         }
-        Some(ErrorCode::CannotOpen) => (ErrorKind::Unavailable, "the file cannot be opened"),
         Some(ErrorCode::NotADatabase) => (ErrorKind::Incompatible, "the file is not an SQLite database"),
         Some(ErrorCode::DatabaseCorrupt) => (
             ErrorKind::Corrupt,
@@ -40,8 +37,10 @@ fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
         ),
         _ => (ErrorKind::Storage, "SQLite refused a statement"),
     };
+    let hopeless = [ErrorCode::ReadOnly, ErrorCode::PermissionDenied, ErrorCode::CannotOpen];
     let advice = match kind {
         ErrorKind::Corrupt | ErrorKind::Incompatible => Advice::Never,
+        _ if error.sqlite_error_code().is_some_and(|code| hopeless.contains(&code)) => Advice::Never,
         _ => advice,
     };
     StoreError::new(kind, advice, Operation::Commit, format!("{what}: {error}")).caused_by(error)
@@ -67,11 +66,10 @@ pub(crate) struct GroupFailure {
 impl GroupFailure {
     /// What each of the callers is told.
     pub(crate) fn to_error(&self) -> StoreError {
-        let failure = &self.failure;
-        let context = match self.calls {
-            1 => failure.context().to_owned(),
-            calls => format!("the transaction that {calls} calls shared failed: {}", failure.context()),
-        };
-        StoreError::new(failure.kind(), failure.advice(), failure.operation(), context)
+        let failure = self.failure.clone();
+        match self.calls {
+            1 => failure,
+            calls => failure.about(format_args!("the transaction that {calls} calls shared failed")),
+        }
     }
 }

@@ -28,7 +28,7 @@ struct Part {
 impl StoreFile {
     /// Takes note of the file that was just opened.
     pub(crate) fn opened(path: &Path) -> Result<Self> {
-        let vanished = || unavailable(format!("the file {} vanished while it was opened", path.display()));
+        let vanished = || unavailable("the file vanished while it was opened".to_owned());
         let path = path.canonicalize().map_err(|e| vanished().caused_by(e))?;
         let part = |suffix| {
             let mut part = path.clone().into_os_string();
@@ -49,7 +49,7 @@ impl StoreFile {
                 None => "was deleted or moved",
             };
             return Err(unavailable(format!(
-                "the file {} {lost} while it was open: nothing can be written any more; open the store again",
+                "the file {} {lost} while it was open, so nothing can be written any more: open the store again",
                 part.path.display()
             )));
         }
@@ -95,17 +95,18 @@ fn unavailable(context: String) -> StoreError {
     StoreError::new(ErrorKind::Unavailable, Advice::Never, Operation::Commit, context)
 }
 
-/// Refuses a place where a file cannot be used safely.
+/// Refuses a place where a file cannot be used safely. The caller says which place.
 pub(crate) fn check_place(path: &Path) -> Result<()> {
-    let refuse = |context| Err(StoreError::invalid(context).during(Operation::Open));
-    if path.as_os_str().as_encoded_bytes().starts_with(b"file:") {
-        return refuse(format!(
-            "{} looks like SQLite's own kind of URL: give the path alone",
-            path.display()
-        ));
+    let refuse = |context| Err(StoreError::invalid(context));
+    let name = path.as_os_str().as_encoded_bytes();
+    if name.contains(&0) {
+        return refuse("a path cannot have a NUL in it".to_owned());
     }
-    if path.is_dir() {
-        return refuse(format!("{} is a folder: name a file in it", path.display()));
+    if name.starts_with(b"file:") {
+        return refuse("this looks like SQLite's own kind of URL: give the path alone".to_owned());
+    }
+    if path.is_dir() || name.ends_with(b"/") {
+        return refuse("this is a folder: name a file in it".to_owned());
     }
     // What counts is where the file is, not where a link to it is.
     let real = path.canonicalize();
@@ -118,8 +119,7 @@ pub(crate) fn check_place(path: &Path) -> Result<()> {
     }
     match file_system(folder).and_then(network_name) {
         Some(name) => refuse(format!(
-            "{} is on a network file system ({name}), where SQLite's locks do not hold: use a local disk, or PostgreSQL",
-            path.display()
+            "this is on a network file system ({name}), where SQLite's locks do not hold: use a local disk"
         )),
         None => Ok(()),
     }

@@ -70,7 +70,7 @@ impl SqliteStore {
     /// - `Unavailable`: another process has it locked for longer than the busy timeout.
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<Self> {
         let path = path.as_ref();
-        Self::open_checked(path, options).map_err(|e| e.during(Operation::Open))
+        Self::open_checked(path, options).map_err(|e| e.about(path.display()).during(Operation::Open))
     }
 
     fn open_checked(path: &Path, options: &SqliteOptions) -> Result<Self> {
@@ -218,6 +218,8 @@ impl Store for SqliteStore {
     async fn close(&self) -> Result<()> {
         self.check_process(Operation::Open)?;
         self.shared.readers.close().await;
-        self.shared.writer.close().await
+        let closed = self.shared.writer.close().await;
+        self.shared.signals.notify_all();
+        closed
     }
 }

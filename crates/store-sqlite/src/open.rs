@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, MAIN_DB, OpenFlags};
 use tidelock_store::{Advice, Clock, ErrorKind, Operation, Result, StoreError, SystemClock};
 
 use crate::error::failed;
@@ -90,11 +90,21 @@ pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection>
     let connection =
         Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_CREATE)).map_err(failed)?;
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
-    turn_wal_on(&connection, path, options)?;
+    check_writable(&connection)?;
+    turn_wal_on(&connection, options)?;
     // FULL flushes the log with every commit: what was acknowledged survives a loss of power. Checkpoints are ours.
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0").map_err(failed)?;
     give_memory(&connection)?;
     Ok(connection)
+}
+
+/// SQLite opens a file that it cannot write, and says so only when somebody tries to.
+fn check_writable(connection: &Connection) -> Result<()> {
+    if !connection.is_readonly(MAIN_DB).map_err(failed)? {
+        return Ok(());
+    }
+    let context = "the file cannot be written by this user: give it the right to, or run as another";
+    Err(StoreError::new(ErrorKind::Storage, Advice::Never, Operation::Open, context))
 }
 
 /// A connection that only reads.
@@ -118,14 +128,13 @@ fn flags(more: OpenFlags) -> OpenFlags {
 }
 
 /// Turning the mode on needs the file for itself, and SQLite does not wait for that by itself.
-fn turn_wal_on(connection: &Connection, path: &Path, options: &SqliteOptions) -> Result<()> {
+fn turn_wal_on(connection: &Connection, options: &SqliteOptions) -> Result<()> {
     let mut pause = crate::pause::Pause::new(options.busy_timeout);
     loop {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                let context =
-                    format!("{} cannot be put in WAL mode; it stays in {mode} mode", path.display());
+                let context = format!("the file cannot be put in WAL mode; it stays in {mode} mode");
                 return Err(StoreError::new(
                     ErrorKind::Incompatible,
                     Advice::Never,

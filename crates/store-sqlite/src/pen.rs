@@ -118,7 +118,10 @@ impl Pen {
 
     /// Tells every caller of the group what became of it.
     pub(crate) fn answer(&self, group: Vec<Box<dyn Job>>, failure: Option<StoreError>) {
-        let failure = failure.map(|failure| GroupFailure { failure, calls: group.len() });
+        let failure = failure.map(|failure| GroupFailure {
+            failure: failure.about(self.file.path().display()),
+            calls: group.len(),
+        });
         if let Some(GroupFailure { failure, calls }) = &failure {
             tracing::warn!(error = %failure, calls, "a group of writes failed");
         }

@@ -3,7 +3,8 @@
 //! Deadlines, expiries and due times are compared on the store's clock and on no other. [`StoreClock`] is that
 //! clock for stores that run inside this process: it follows the machine's wall clock forward, and when somebody
 //! sets that clock back it goes on at the pace of the monotonic one, so that no lease lives for ever and none is
-//! granted twice. This is the only file that reads time.
+//! granted twice. This is the only file that reads the
+//! calendar.
 
 use std::fmt;
 use std::str::FromStr;

@@ -5,6 +5,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::sync::Arc;
 
 use crate::marks::Position;
 
@@ -103,13 +104,14 @@ impl fmt::Display for Operation {
 ///
 /// Its message is one line that names the thing and the value; [`source`](Error::source) holds what the database
 /// said, if it said anything.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct StoreError {
     kind: ErrorKind,
     advice: Advice,
     operation: Operation,
     context: String,
-    source: Option<Box<dyn Error + Send + Sync>>,
+    /// Shared, because callers whose writes shared a transaction share its failure.
+    source: Option<Arc<dyn Error + Send + Sync>>,
 }
 
 impl StoreError {
@@ -157,7 +159,21 @@ impl StoreError {
     /// The same error with what caused it.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {
-        self.source = Some(source.into());
+        self.source = Some(Arc::from(source.into()));
+        self
+    }
+
+    /// The same error about this thing.
+    #[must_use]
+    pub fn about(mut self, thing: impl fmt::Display) -> Self {
+        self.context = format!("{thing}: {}", self.context);
+        self
+    }
+
+    /// The same error with other advice.
+    #[must_use]
+    pub fn advising(mut self, advice: Advice) -> Self {
+        self.advice = advice;
         self
     }
 

@@ -25,6 +25,9 @@ pub struct Json(Arc<str>);
 impl Json {
     /// The JSON of a value.
     ///
+    /// A `serde_json::Value` cannot hold a number that is not finite: the `json!` macro turns it into `null` before this
+    /// sees it. Values of your own types are checked.
+    ///
     /// # Errors
     /// `Invalid` if the value cannot be written as JSON, or has a number that is not finite (which JSON cannot
     /// say) or a NUL in it; `LimitExceeded` if it is too deep.
@@ -101,7 +104,7 @@ impl Json {
         self.0.trim_ascii_start().starts_with('{')
     }
 
-    pub(crate) fn check_size(&self, what: &str, limit: usize) -> Result<()> {
+    pub(crate) fn check_size(&self, what: impl fmt::Display, limit: usize) -> Result<()> {
         match self.0.len() {
             bytes if bytes > limit => {
                 Err(StoreError::limit(format!("{what} has {bytes} bytes; the limit is {limit}")))

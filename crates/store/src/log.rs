@@ -61,8 +61,8 @@ impl NewEvent {
     }
 
     fn check(&self) -> Result<()> {
-        self.payload.check_size("payload", limits::PAYLOAD_BYTES)?;
-        self.metadata.check_size("metadata", limits::METADATA_BYTES)?;
+        self.payload.check_size(format_args!("payload of event {}", self.id), limits::PAYLOAD_BYTES)?;
+        self.metadata.check_size(format_args!("metadata of event {}", self.id), limits::METADATA_BYTES)?;
         if !self.metadata.is_object() {
             return Err(StoreError::invalid(format!("metadata of event {} is not a JSON object", self.id)));
         }

@@ -195,6 +195,7 @@ impl Store for MemoryStore {
 
     async fn close(&self) -> Result<()> {
         self.lock().0 = None;
+        self.shared.signals.notify_all();
         Ok(())
     }
 }

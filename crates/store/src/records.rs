@@ -203,6 +203,10 @@ impl Write {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
+        self.check_change().map_err(|e| e.about(format_args!("write to record {:?}", self.key)))
+    }
+
+    fn check_change(&self) -> Result<()> {
         let expiry = match &self.change {
             Change::Put { value, expires } => {
                 value.check_size("value", limits::VALUE_BYTES)?;

@@ -34,6 +34,8 @@ pub struct Signal {
 impl Signal {
     /// Waits until something may have happened since the last wait, or since the signal was taken.
     ///
+    /// Once the store was closed there is one last signal, and then none: wait with a timeout, and look again.
+    ///
     /// Cancel safe: a change that came while nobody waited is seen by the next wait.
     pub async fn wait(&mut self) {
         if self.changes.changed().await.is_err() {

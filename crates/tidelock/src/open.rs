@@ -44,10 +44,14 @@ async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         options.set(name, value)?;
     }
-    // Opening waits for the disk, and for other processes that migrate the same file.
-    let opened =
-        tokio::task::spawn_blocking(move || tidelock_store_sqlite::SqliteStore::open(path, &options)).await;
-    let store = opened.map_err(|e| StoreError::invalid("opening the file was cut short").caused_by(e))??;
+    // Opening waits for the disk, and for other processes that migrate the same file: not on the caller's thread.
+    let (reply, opened) = tokio::sync::oneshot::channel();
+    std::thread::Builder::new()
+        .name("tidelock-open".into())
+        .spawn(move || reply.send(tidelock_store_sqlite::SqliteStore::open(path, &options)))
+        .map_err(|e| StoreError::invalid("a thread for opening the file cannot be started").caused_by(e))?;
+    let store =
+        opened.await.map_err(|e| StoreError::invalid("opening the file was cut short").caused_by(e))??;
     Ok(Arc::new(store))
 }
 

@@ -170,7 +170,7 @@ fn makes_no_sense(call: &Call) -> bool {
         Call::Heads(HeadQuery::Prefix { limit, .. }) => *limit == 0,
         Call::Scan(_, limit) | Call::Items(_, limit) => *limit == 0,
         Call::Lease(request) => request.limit == 0 || request.duration.is_zero(),
-        Call::Renew(tokens, duration) => tokens.is_empty() || duration.is_zero(),
+        Call::Renew(_, duration) => duration.is_zero(),
         Call::Heads(_) | Call::Get(_) | Call::Adjust(..) | Call::Clock(_) => false,
     }
 }

@@ -117,7 +117,7 @@ pub enum ClashKind {
     Taken,
     /// The stream is closed, or is not closed and was to be.
     Closed,
-    /// There is not enough left, or no room.
+    /// There is not enough of it: a bound would be passed, or a stream is not that long.
     Exceeded,
     /// It is not of the kind that this can be done to.
     Unfit,
@@ -132,7 +132,9 @@ impl Reason {
             Self::Stream { found: StreamState::Absent, .. } => ClashKind::Gone,
             Self::Stream { expected: ExpectedVersion::NoStream, .. } => ClashKind::Taken,
             Self::Stream { .. } => ClashKind::Moved,
-            Self::Closed { .. } | Self::Untrimmable { .. } => ClashKind::Closed,
+            Self::Untrimmable { found: StreamState::Absent, .. } => ClashKind::Gone,
+            Self::Untrimmable { found: StreamState::Closed(_), .. } => ClashKind::Exceeded,
+            Self::Closed { .. } | Self::Untrimmable { found: StreamState::Open(_), .. } => ClashKind::Closed,
             Self::Record { found: Slot::Absent | Slot::Deleted(_), .. } => ClashKind::Gone,
             Self::Record { expected: ExpectedRevision::Absent, .. } => ClashKind::Taken,
             Self::Record { .. } => ClashKind::Moved,
@@ -199,7 +201,7 @@ impl fmt::Display for Reason {
                 write!(f, "record {key:?}: expected {expected}, found {found}")
             }
             Self::Bound { key, found, delta, within } => {
-                write!(f, "record {key:?}: {found} {delta:+} would leave {within}")
+                write!(f, "record {key:?}: {found} {delta:+} goes past the bound of {within}")
             }
             Self::NotACounter { found } => {
                 write!(f, "record {:?}: its value is no integer to add to", found.key)

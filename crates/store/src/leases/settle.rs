@@ -49,7 +49,7 @@ pub enum Exit {
         /// What went wrong.
         error: String,
     },
-    /// It is given back as it was, for anybody to take.
+    /// It is given back as it was, for anybody to take; the attempt stays counted.
     Release,
 }
 
@@ -79,7 +79,8 @@ impl Exit {
 }
 
 impl Settlement {
-    /// Done up to this mark.
+    /// Done up to this mark. A holder that got further than the item's mark moves the mark too: wakes up to there are
+    /// done already.
     pub fn ack(lease: LeaseToken, done: Mark) -> Self {
         Self { lease, done: Some(done), exit: Exit::Ack { defer: None } }
     }
@@ -104,7 +105,7 @@ impl Settlement {
         Self { lease, done: None, exit: Exit::Block { error: error.into() } }
     }
 
-    /// Given back untouched.
+    /// Given back; the attempt stays counted.
     pub fn release(lease: LeaseToken) -> Self {
         Self { lease, done: None, exit: Exit::Release }
     }
@@ -117,10 +118,11 @@ impl Settlement {
     }
 
     pub(crate) fn check(&self) -> Result<()> {
-        match &self.exit {
+        let time = match &self.exit {
             Exit::Ack { defer: Some(until) } | Exit::Defer { until } => until.check("deferral"),
             Exit::Retry { after, .. } => When::In(*after).check("retry"),
             _ => Ok(()),
-        }
+        };
+        time.map_err(|e| e.about(format_args!("settlement of {}", self.lease.item)))
     }
 }

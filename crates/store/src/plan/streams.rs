@@ -161,10 +161,12 @@ fn judge(append: &Append, trim: Option<&Trim>, found: StreamState) -> Result<(),
     {
         return Err(Reason::Closed { stream: stream(), version });
     }
-    // Closing what was never there: there is nothing to put the tombstone on.
-    let closes_nothing = found == StreamState::Absent && append.events.is_empty();
-    if !found.meets(append.expected) || closes_nothing {
+    if !found.meets(append.expected) {
         return Err(Reason::Stream { stream: stream(), expected: append.expected, found });
+    }
+    if found == StreamState::Absent && append.events.is_empty() {
+        // There is nothing to put the tombstone on.
+        return Err(Reason::Stream { stream: stream(), expected: ExpectedVersion::Exists, found });
     }
     Ok(())
 }
@@ -197,9 +199,11 @@ fn earlier_append(append: &Append, rows: &mut impl Rows) -> Result<Option<Append
     for new in &append.events {
         let Some(found) = rows.event(new.id)? else { continue };
         if !found.is_same_fact(&append.stream, new) {
+            let other =
+                if found.stream == append.stream { "with other content" } else { "which is another stream" };
             return Err(StoreError::mismatch(format!(
-                "event id {} was used before, for version {} of stream {:?} with other content",
-                new.id, found.version, found.stream
+                "append to stream {:?}: event id {} was used before, for version {} of stream {:?}, {other}",
+                append.stream, new.id, found.version, found.stream
             )));
         }
         earlier.push(found);

@@ -79,11 +79,12 @@ impl Log {
             StreamState::Closed(version) if !reopens(&stream, commit) => {
                 Some(Reason::Closed { stream, version })
             }
-            // There is nothing to put a tombstone on.
-            StreamState::Absent if append.events.is_empty() => {
-                Some(Reason::Stream { stream, expected, found })
-            }
-            _ => self.judge(&stream, expected),
+            _ => self.judge(&stream, expected).or_else(|| {
+                // There is nothing to put a tombstone on.
+                let nothing = found == StreamState::Absent && append.events.is_empty();
+                let expected = ExpectedVersion::Exists;
+                nothing.then_some(Reason::Stream { stream, expected, found })
+            }),
         }
     }
 
