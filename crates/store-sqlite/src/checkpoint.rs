@@ -86,15 +86,21 @@ fn serve(mut connection: Connection, requests: &Receiver<()>, stage: &Mutex<Stag
     if let Err(error) = connection.busy_handler(Some(wait_shortly)) {
         tracing::warn!(%error, "the log may grow long while several processes write");
     }
+    let mut long = LONG;
     for () in requests {
         let moved = checkpoint(&connection, CheckpointMode::PASSIVE);
         *lock(stage) = match moved {
             // With several processes there is always a commit that came meanwhile, so this one keeps them all out.
-            Some((log, _)) if log >= LONG => {
-                checkpoint(&connection, CheckpointMode::RESTART);
+            Some((log, _)) if log >= long => {
+                let restarted = checkpoint(&connection, CheckpointMode::RESTART).is_some();
+                // A reader is in the way and may be for long. Each try holds up every commit, so they must be rare.
+                long = if restarted { LONG } else { log.saturating_add(LONG) };
                 Stage::Rest
             }
-            Some(_) => Stage::NearlyDone,
+            Some((log, _)) => {
+                long = long.min(log.saturating_add(LONG));
+                Stage::NearlyDone
+            }
             None => Stage::Rest,
         };
     }

@@ -46,6 +46,16 @@ fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
     StoreError::new(kind, advice, Operation::Commit, format!("{what}: {error}")).caused_by(error)
 }
 
+/// What was read from the file should have been checked when it was written.
+pub(crate) fn corrupt(error: StoreError) -> StoreError {
+    match error.kind() {
+        ErrorKind::Invalid | ErrorKind::LimitExceeded => {
+            StoreError::corrupt(format!("a stored row makes no sense: {}", error.context())).caused_by(error)
+        }
+        _ => error,
+    }
+}
+
 /// The store's threads are gone.
 pub(crate) fn closed(operation: Operation) -> StoreError {
     StoreError::new(ErrorKind::Unavailable, Advice::Never, operation, "the store was closed: open it again")

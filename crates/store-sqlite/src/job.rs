@@ -52,13 +52,33 @@ where
 
     fn finish(self: Box<Self>, failure: Option<&GroupFailure>) {
         let answer = match (failure, self.answer) {
-            // What the caller did wrong is so whatever became of the others.
-            (_, Some(Err(refusal))) => Err(refusal),
+            // A refusal too: an id that was used before may have been used by a neighbour, whose write was undone.
             (Some(failure), _) => Err(failure.to_error()),
             (None, Some(answer)) => answer,
             (None, None) => Err(closed(Operation::Commit)),
         };
         // A caller that does not wait any more need not be told.
         let _ = self.reply.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidelock_store::{Advice, ErrorKind, StoreError};
+
+    use super::*;
+    use crate::commit::Memo;
+
+    /// LOG-5, COMMIT-6: the neighbour that had used the id was undone, so the id is free.
+    #[test]
+    fn a_mismatch_with_a_write_that_was_undone_is_not_for_ever() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        let now = tidelock_store::Timestamp::from_micros(0).unwrap();
+        let (mut job, mut answer) = job(|_| Err::<(), _>(StoreError::mismatch("used by a neighbour")));
+        let mut memo = Memo::default();
+        job.run(&mut Transaction { connection: &connection, memo: &mut memo, now, topics: None }).unwrap();
+        let failure = StoreError::new(ErrorKind::Full, Advice::Later, Operation::Commit, "no room");
+        job.finish(Some(&GroupFailure { failure, calls: 2 }));
+        assert_eq!(answer.try_recv().unwrap().unwrap_err().advice(), Advice::Later);
     }
 }

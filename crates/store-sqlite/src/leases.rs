@@ -11,7 +11,7 @@ use tidelock_store::{
     Timestamp, Topic, WorkerName, limits,
 };
 
-use crate::error::failed;
+use crate::error::{corrupt, failed};
 use crate::log::{number, text};
 use crate::reader::Reader;
 
@@ -43,8 +43,11 @@ const LIST: &str = concat!(
 );
 
 /// The lane and priority that come next among those that have anything ready, now or later.
+///
+/// SQLite begins a comparison of rows at the first row that is equal, and would walk through all that is ready in the lane
+/// just seen; so the last moment there is stands for the end of that lane.
 const NEXT_LANE: &str = "SELECT lane, priority FROM tidelock_items
-     WHERE queue = ?1 AND (lane, priority) > (?2, ?3) AND ready IS NOT NULL
+     WHERE queue = ?1 AND (lane, priority, ready) > (?2, ?3, 9223372036854775807) AND ready IS NOT NULL
      ORDER BY lane, priority LIMIT 1";
 const READY: &str = "SELECT key, ready FROM tidelock_items
      WHERE queue = ?1 AND lane = ?2 AND priority = ?3 AND ready <= ?4
@@ -52,6 +55,10 @@ const READY: &str = "SELECT key, ready FROM tidelock_items
 const FIRST_READY: &str = "SELECT ready FROM tidelock_items
      WHERE queue = ?1 AND lane = ?2 AND priority = ?3 AND ready IS NOT NULL
      ORDER BY ready LIMIT 1";
+
+/// The statements that find what can be leased.
+#[cfg(test)]
+pub(crate) const LOOKUPS: &[&str] = &[NEXT_LANE, READY, FIRST_READY];
 
 pub(crate) fn lease(
     connection: &Connection,
@@ -247,6 +254,10 @@ fn page(connection: &Connection, query: &ItemQuery) -> Result<ItemPage> {
 }
 
 fn item(row: &Row<'_>) -> Result<Item> {
+    read_item(row).map_err(corrupt)
+}
+
+fn read_item(row: &Row<'_>) -> Result<Item> {
     let count = |column| row.get::<_, u32>(column).map_err(failed);
     let fence: Option<i64> = row.get(13).map_err(failed)?;
     let settled: Option<String> = row.get(17).map_err(failed)?;

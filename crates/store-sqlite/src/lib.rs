@@ -7,6 +7,8 @@
 
 mod checkpoint;
 mod commit;
+#[cfg(test)]
+mod cost;
 mod error;
 mod file;
 mod job;
@@ -28,10 +30,10 @@ use std::time::Duration;
 
 use tidelock_store::plan::{Turns, check_names, check_renewal};
 use tidelock_store::{
-    Adjusted, Adjustment, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage, HeadQuery,
-    ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Operation, RecordKey, RecordPage,
-    RecordQuery, Renewal, Result, Signal, Signals, Slot, Store, StoreClock, StreamPage, StreamQuery,
-    Timestamp, Topic, async_trait,
+    Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage,
+    HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Operation, RecordKey,
+    RecordPage, RecordQuery, Renewal, Result, Signal, Signals, Slot, Store, StoreClock, StoreError,
+    StreamPage, StreamQuery, Timestamp, Topic, async_trait,
 };
 
 use checkpoint::Checkpoints;
@@ -198,7 +200,9 @@ impl Store for SqliteStore {
             let some = move |tx: &mut commit::Transaction<'_>| {
                 leases::adjust_some(tx.connection, &filter, &adjustment, after, tx.now)
             };
-            let (adjusted, topics, next) = self.shared.writer.write(Operation::Adjust, some).await?;
+            let written = self.shared.writer.write(Operation::Adjust, some).await;
+            let (adjusted, topics, next) =
+                written.map_err(|e| if total.changed > 0 { half_done(e) } else { e })?;
             total.matched += adjusted.matched;
             total.changed += adjusted.changed;
             self.shared.signals.notify(&topics);
@@ -222,4 +226,9 @@ impl Store for SqliteStore {
         self.shared.signals.notify_all();
         closed
     }
+}
+
+/// An adjustment that failed after some of its items were changed.
+fn half_done(error: StoreError) -> StoreError {
+    error.about("some items were adjusted, then").advising(Advice::Unknown)
 }

@@ -7,7 +7,7 @@ use tidelock_store::{
     Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
 };
 
-use crate::error::failed;
+use crate::error::{corrupt, failed};
 use crate::reader::Reader;
 
 /// The columns of an event, in the order in which [`event`] reads them.
@@ -33,6 +33,10 @@ const FEED: &str = concat!(
     event_columns!(),
     " FROM tidelock_events WHERE position > ?1 ORDER BY position LIMIT ?2"
 );
+
+/// SQLite looks up by one lower bound only and walks from there, so it is given the higher of prefix and last name.
+pub(crate) const NAMES_AFTER: &str =
+    "SELECT name FROM tidelock_streams WHERE name >= ?1 AND name <> ?2 ORDER BY name LIMIT ?3";
 
 pub(crate) fn read_stream(reader: &mut Reader, query: &StreamQuery) -> Result<StreamPage> {
     let Some((id, row)) = find_stream(&reader.connection, &query.stream)? else {
@@ -123,10 +127,10 @@ fn names_after(
     after: Option<&StreamName>,
     limit: usize,
 ) -> Result<Vec<StreamName>> {
-    let sql = "SELECT name FROM tidelock_streams WHERE name >= ?1 AND name > ?2 ORDER BY name LIMIT ?3";
-    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut statement = connection.prepare_cached(NAMES_AFTER).map_err(failed)?;
     let after = after.map_or("", StreamName::as_str);
-    let rows = statement.query_map(params![prefix, after, limit as i64], |row| row.get::<_, String>(0));
+    let from = prefix.max(after);
+    let rows = statement.query_map(params![from, after, limit as i64], |row| row.get::<_, String>(0));
     let names = rows.map_err(failed)?.map(|name| StreamName::new(name.map_err(failed)?));
     names.take_while(|name| name.as_ref().map_or(true, |name| name.as_str().starts_with(prefix))).collect()
 }
@@ -148,8 +152,8 @@ pub(crate) fn find_stream(connection: &Connection, name: &StreamName) -> Result<
     let mut rows = statement.query([name.as_str()]).map_err(failed)?;
     let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
     let stream = StreamRow {
-        version: Version::new(number(row, 1)?)?,
-        first: Version::new(number(row, 2)?)?,
+        version: Version::new(number(row, 1)?).map_err(corrupt)?,
+        first: Version::new(number(row, 2)?).map_err(corrupt)?,
         closed: number(row, 3)? == 1,
     };
     Ok(Some((row.get(0).map_err(failed)?, stream)))
@@ -168,6 +172,10 @@ struct Alike {
 
 impl Alike {
     fn event(&mut self, row: &Row<'_>, stream: StreamName) -> Result<Event> {
+        self.read_event(row, stream).map_err(corrupt)
+    }
+
+    fn read_event(&mut self, row: &Row<'_>, stream: StreamName) -> Result<Event> {
         let (event_type, metadata) = self.share(text(row, 4)?, text(row, 6)?)?;
         Ok(Event {
             id: EventId::from_bytes(row.get(3).map_err(failed)?),

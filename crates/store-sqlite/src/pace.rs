@@ -8,6 +8,8 @@ const QUICK: Duration = Duration::from_micros(500);
 const MEMORY: u32 = 8;
 /// What fraction of the time that the last group took may be spent on waiting for the next one to gather.
 const PATIENCE: u32 = 4;
+/// And never more than this, however long the last group took.
+const MOST_PATIENCE: Duration = Duration::from_millis(5);
 
 /// The last group, and how long groups take on average.
 #[derive(Debug, Default)]
@@ -30,6 +32,6 @@ impl Pace {
 
     /// How many calls are worth waiting for, and for how long. A call that was alone waits for nobody.
     pub(crate) fn company(&self) -> Option<(usize, Duration)> {
-        (self.calls > 1).then_some((self.calls, self.took / PATIENCE))
+        (self.calls > 1).then_some((self.calls, (self.took / PATIENCE).min(MOST_PATIENCE)))
     }
 }

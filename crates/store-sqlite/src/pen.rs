@@ -104,16 +104,22 @@ impl Pen {
     /// Does all of the group in the transaction that was begun, and answers its callers.
     pub(crate) fn write(&mut self, mut group: Vec<Box<dyn Job>>) {
         let started = Instant::now();
+        let waited_for = self.signals.any_waiter();
         let mut topics = Vec::new();
-        let written = self.run(&mut group, &mut topics);
+        let written = self.run(&mut group, waited_for.then_some(&mut topics));
         let done = written.and_then(|()| self.execute("COMMIT").map_err(commit_failed));
         self.pace.note(group.len(), started.elapsed());
-        if done.is_err() {
-            topics.clear();
+        let written = done.is_ok();
+        if !written {
             self.undo();
         }
         self.answer(group, done.err());
-        self.signals.notify(&topics);
+        match (written, waited_for) {
+            (true, true) => self.signals.notify(&topics),
+            // Whoever came meanwhile may have looked before this was there; for whom it is was not noted.
+            (true, false) if self.signals.any_waiter() => self.signals.notify_all(),
+            _ => {}
+        }
     }
 
     /// Tells every caller of the group what became of it.
@@ -130,13 +136,12 @@ impl Pen {
         }
     }
 
-    fn run(&mut self, group: &mut [Box<dyn Job>], topics: &mut Vec<Topic>) -> Result<()> {
+    fn run(&mut self, group: &mut [Box<dyn Job>], mut topics: Option<&mut Vec<Topic>>) -> Result<()> {
         self.file.is_still_there()?;
         self.notice_others()?;
         self.keep_house()?;
-        let waited_for = self.signals.any_waiter();
         for job in group {
-            let topics = waited_for.then_some(&mut *topics);
+            let topics = topics.as_deref_mut();
             let now = self.clock.now();
             job.run(&mut Transaction { connection: &self.connection, memo: &mut self.memo, now, topics })?;
         }
@@ -154,9 +159,9 @@ impl Pen {
     fn notice_others(&mut self) -> Result<()> {
         let version = data_version(&self.connection)?;
         if version != self.data_version {
-            self.data_version = version;
             self.memo.forget();
             self.clock.at_least(saved_clock(&self.connection)?);
+            self.data_version = version;
             self.signal_others(version);
         }
         Ok(())
@@ -182,12 +187,17 @@ impl Pen {
         if self.kept_house.is_some_and(|last| now.since(last) < HOUSEKEEPING) {
             return Ok(());
         }
-        let sql = "UPDATE tidelock_meta SET clock = ?1 WHERE clock < ?1";
-        self.connection.prepare_cached(sql).and_then(|mut s| s.execute([now.micros()])).map_err(failed)?;
+        self.save_clock(now)?;
         let mut transaction =
             Transaction { connection: &self.connection, memo: &mut self.memo, now, topics: None };
         let more = transaction.sweep()?;
         self.kept_house = (!more).then_some(now);
+        Ok(())
+    }
+
+    fn save_clock(&self, now: Timestamp) -> Result<()> {
+        let sql = "UPDATE tidelock_meta SET clock = ?1 WHERE clock < ?1";
+        self.connection.prepare_cached(sql).and_then(|mut s| s.execute([now.micros()])).map_err(failed)?;
         Ok(())
     }
 
@@ -202,10 +212,23 @@ impl Pen {
     }
 
     /// Lets go of the file, the last of all, so that SQLite moves the log into it and removes the log.
-    pub(crate) fn close(self) -> Result<()> {
+    pub(crate) fn close(mut self) -> Result<()> {
+        self.save_clock_at_last();
         self.checkpoints.close();
         self.connection.flush_prepared_statement_cache();
         self.connection.close().map_err(|(_, error)| failed(error))
+    }
+
+    /// Whoever opens the file next goes on from here, whatever the calendar says then. If this fails, they go on from when
+    /// the clock was last written down.
+    fn save_clock_at_last(&mut self) {
+        if !self.begin_at_once() {
+            return;
+        }
+        let saved = self.file.is_still_there().and_then(|()| self.save_clock(self.clock.now()));
+        if saved.is_err() || self.execute("COMMIT").is_err() {
+            self.undo();
+        }
     }
 
     fn execute(&self, sql: &str) -> rusqlite::Result<()> {

@@ -151,7 +151,9 @@ impl WriterThread {
         {
             let mut pen = self.desk.lock();
             let Some(pen) = pen.as_mut() else { break };
-            wait_for_company(pen, messages);
+            if matches!(first, Message::Write(_)) {
+                wait_for_company(pen, messages);
+            }
             let round = Round::take(first, messages);
             if round.look {
                 pen.look();

@@ -82,12 +82,6 @@ impl Json {
         self == other || same::value(&self.0, &other.0)
     }
 
-    /// The text of a top-level field that is a string.
-    pub fn field(&self, name: &str) -> Option<String> {
-        let value: serde_json::Value = serde_json::from_str(&self.0).ok()?;
-        value.get(name)?.as_str().map(str::to_owned)
-    }
-
     pub(crate) fn integer(number: i64) -> Self {
         Self(number.to_string().into())
     }

@@ -96,7 +96,9 @@ impl FeedFilter {
     }
 
     fn metadata_passes(&self, metadata: &Json) -> bool {
-        self.metadata.iter().all(|(name, value)| metadata.field(name).as_deref() == Some(value))
+        // Parsed once, however many fields are asked for.
+        let Ok(fields) = metadata.to::<serde_json::Value>() else { return false };
+        self.metadata.iter().all(|(name, value)| fields.get(name).and_then(|f| f.as_str()) == Some(value))
     }
 }
 

@@ -35,6 +35,10 @@ impl Turns {
     /// Chooses up to the request's limit, in order. The candidates must hold, for each priority and lane, as many of
     /// those that have been due longest as the request asks for.
     pub fn choose(&self, request: &LeaseRequest, mut candidates: Vec<Candidate>) -> Vec<ItemKey> {
+        if candidates.is_empty() {
+            // Nothing is counted for queues that anybody can make up by asking for them.
+            return Vec::new();
+        }
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let turn = given.entry((request.queue.clone(), request.lane.clone())).or_default();
         let chosen = choose(&mut candidates, request.limit, *turn);

@@ -1,0 +1,102 @@
+//! How cost grows, counted in steps of SQLite's machine and not in time: what is idle, or due later, must not be walked
+//! through.
+
+use std::time::Duration;
+
+use rusqlite::{Connection, StatementStatus};
+use tidelock_store::plan::Turns;
+use tidelock_store::{
+    Commit, HeadQuery, ItemRef, LeaseRequest, NewEvent, QueueName, RecordKey, RecordQuery, StreamName,
+    Timestamp, Wake, When, WorkerName, Write, limits,
+};
+
+use crate::commit::{Memo, Transaction, commit};
+use crate::reader::{Names, Reader};
+use crate::{leases, log, migrate, records};
+
+fn now() -> Timestamp {
+    Timestamp::from_micros(1_000_000).unwrap()
+}
+
+fn store() -> Connection {
+    let mut connection = Connection::open_in_memory().unwrap();
+    connection.set_prepared_statement_cache_capacity(64);
+    migrate::migrate(&mut connection, now()).unwrap();
+    connection
+}
+
+fn write(connection: &Connection, write: &Commit) {
+    let mut memo = Memo::default();
+    let mut transaction = Transaction { connection, memo: &mut memo, now: now(), topics: None };
+    commit(&mut transaction, write).unwrap().committed().unwrap();
+}
+
+/// Steps that this takes on a connection where it was done once before.
+fn steps(connection: &mut Connection, sql: &[&str], act: impl Fn(&mut Connection)) -> i32 {
+    act(connection);
+    let count = |connection: &Connection| {
+        let status =
+            |sql: &&str| connection.prepare_cached(sql).unwrap().reset_status(StatementStatus::VmStep);
+        sql.iter().map(status).sum::<i32>()
+    };
+    count(connection);
+    act(connection);
+    count(connection)
+}
+
+fn lease_steps(later: usize) -> i32 {
+    let mut connection = store();
+    for number in 0..later {
+        let item = ItemRef::parse("q", &format!("{number:05}")).unwrap();
+        write(&connection, &Commit::new().wake(Wake::at(item, When::In(Duration::from_secs(3600)))));
+    }
+    let worker = WorkerName::new("w").unwrap();
+    let request = LeaseRequest::new(&QueueName::new("q").unwrap(), &worker, Duration::from_secs(1), 10);
+    steps(&mut connection, leases::LOOKUPS, |connection| {
+        assert_eq!(leases::lease(connection, &request, &Turns::default(), now()).unwrap().leases, []);
+    })
+}
+
+#[test]
+fn leasing_does_not_walk_through_what_is_due_later() {
+    assert_eq!(lease_steps(10), lease_steps(2_000));
+}
+
+fn page_steps(before: usize) -> (i32, i32) {
+    let connection = store();
+    let name = |number| format!("n-{number:05}");
+    for number in 0..=before {
+        let stream = StreamName::new(name(number)).unwrap();
+        let key = RecordKey::new(name(number)).unwrap();
+        let event = NewEvent::of("noted", &1).unwrap();
+        let expected = tidelock_store::ExpectedVersion::NoStream;
+        let put = Write::put(
+            &key,
+            tidelock_store::ExpectedRevision::Absent,
+            tidelock_store::Json::new(&1).unwrap(),
+        );
+        write(&connection, &Commit::new().append(&stream, expected, [event]).write(put));
+    }
+    let last = name(before - 1);
+    let mut reader = Reader { connection, names: Names::default() };
+    let heads = HeadQuery::Prefix {
+        prefix: "n-".into(),
+        after: Some(StreamName::new(last.clone()).unwrap()),
+        limit: limits::PAGE_SIZE,
+    };
+    let query = RecordQuery::prefix("n-").after(RecordKey::new(last).unwrap());
+    let run = |reader: &mut Reader| {
+        assert_eq!(log::heads(reader, heads.clone()).unwrap().heads.len(), 1);
+        assert_eq!(records::scan(reader, &query, now()).unwrap().records.len(), 1);
+    };
+    run(&mut reader);
+    let count = |reader: &Reader, sql| {
+        reader.connection.prepare_cached(sql).unwrap().reset_status(StatementStatus::VmStep)
+    };
+    (count(&reader, log::NAMES_AFTER), count(&reader, records::SCAN))
+}
+
+#[test]
+fn a_page_does_not_walk_through_the_pages_before_it() {
+    assert_eq!(page_steps(10), page_steps(1_000));
+}
