@@ -34,7 +34,9 @@ impl Failure {
         let what = format!("cannot open store {url:?}: {}", source.context());
         match source.kind() {
             ErrorKind::Invalid => {
-                Self::Usage { what, hint: "give memory: or sqlite:PATH, such as sqlite:shop.db".into() }
+                let of_a_known_kind = url.starts_with("memory:") || url.starts_with("sqlite:");
+                let hint = if of_a_known_kind { "another store" } else { "give memory: or sqlite:PATH" };
+                Self::Usage { what, hint: hint.into() }
             }
             _ => Self::Store { what, source },
         }
@@ -82,7 +84,7 @@ impl Failure {
                 (ErrorKind::Full, _) => {
                     "make room where the store keeps its data, then the same command again"
                 }
-                (ErrorKind::Incompatible, _) => "another path, or the newer tidelock that wrote this one",
+                (ErrorKind::Incompatible, _) => "another path",
                 (_, Advice::Never) => "another store, or tidelock --help",
                 (_, Advice::Later | Advice::Unknown) => "the same command again",
             },

@@ -8,8 +8,8 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use tidelock_store::{
-    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Settlement, Signal, Topic, Wake, When,
-    Write,
+    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Settlement, Signal, StoreExt, Topic,
+    Wake, When, Write,
 };
 
 use crate::case::{World, cases};
@@ -25,6 +25,7 @@ cases! { "signals":
     "LEASE-10" an_unblocked_item_signals_its_queue,
     "LEASE-3" what_came_between_taking_the_signal_and_waiting_is_not_missed,
     "LEASE-3" what_came_between_two_waits_is_not_missed,
+    "REC-1" a_waiter_who_comes_during_a_commit_is_told,
     "COMMIT-1" a_refused_commit_signals_nothing,
 }
 
@@ -65,6 +66,19 @@ impl Signals {
 
 fn append() -> Commit {
     Commit::new().append(&stream("s"), ExpectedVersion::Any, [event(1)])
+}
+
+async fn a_waiter_who_comes_during_a_commit_is_told(world: World) {
+    for round in 0..300 {
+        let (store, key) = (world.store.clone(), key(&format!("{round}")));
+        let put = Commit::new().write(Write::put(&key, ExpectedRevision::Absent, value(1)));
+        let committer = tokio::spawn(async move { store.commit(put).await });
+        let mut signal = world.store.signal(Topic::Record(key.clone()));
+        while world.store.get_one(&key).await.unwrap().live().is_none() {
+            heard(&mut signal).await;
+        }
+        committer.await.unwrap().unwrap().committed().unwrap();
+    }
 }
 
 async fn an_append_signals_the_log_and_nothing_else(world: World) {

@@ -43,7 +43,7 @@ fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
         _ if error.sqlite_error_code().is_some_and(|code| hopeless.contains(&code)) => Advice::Never,
         _ => advice,
     };
-    StoreError::new(kind, advice, Operation::Commit, format!("{what}: {error}")).caused_by(error)
+    StoreError::new(kind, advice, Operation::Commit, what).caused_by(error)
 }
 
 /// What was read from the file should have been checked when it was written.

@@ -22,6 +22,56 @@
 //! # Ok(())
 //! # }
 //! ```
+//!
+//! A worker leases what is due, works, and settles; between, it waits for a signal, and for no longer than until
+//! something is due by itself:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use std::time::Duration;
+//! # use tidelock::prelude::*;
+//! # let store = tidelock::open("memory:").await?;
+//! let (mail, worker) = (QueueName::new("mail")?, WorkerName::new("worker-1")?);
+//! # store.commit(Commit::new().wake(Wake::at(ItemRef::parse("mail", "order-7")?, When::NOW))).await?.committed()?;
+//! # let mut rounds = 0;
+//! let mut signal = store.signal(Topic::Queue(mail.clone())); // taken before the first look, so nothing is missed
+//! loop {
+//!     let leased = store.lease(LeaseRequest::new(&mail, &worker, Duration::from_secs(30), 10)).await?;
+//!     for lease in &leased.leases {
+//!         // … the work; long work renews its lease with `store.renew` meanwhile …
+//!         match store.commit(Commit::new().settle(lease.ack())).await?.committed() {
+//!             Ok(_) => println!("{} is done", lease.item),
+//!             Err(conflict) => println!("somebody else has it now: {conflict}"),
+//!         }
+//!     }
+//! #   rounds += 1;
+//! #   if rounds == 2 { break }
+//!     if leased.leases.is_empty() {
+//!         let due = leased.next_due.map_or(Duration::from_secs(5), |due| due.since(leased.at));
+//! #       let due = due.min(Duration::ZERO);
+//!         let _ = tokio::time::timeout(due.min(Duration::from_secs(5)), signal.wait()).await;
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! After an unknown outcome (the connection died, the caller was cut off), the same commit under its id tells what the
+//! first one did:
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # use tidelock::prelude::*;
+//! # let store = tidelock::open("memory:").await?;
+//! let taken = RecordKey::new("boat-3/taken")?;
+//! let commit = Commit::new().with_id(CommitId::fresh()).write(Write::add(&taken, 1, Bounds::at_most(18)));
+//! let first = store.commit(commit.clone()).await?;
+//! assert_eq!(store.commit(commit).await?, first, "one place was taken, not two");
+//! # Ok(())
+//! # }
+//! ```
 
 mod open;
 
@@ -36,8 +86,9 @@ struct Readme;
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use tidelock_store::{
-        Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef,
-        Json, LeaseRequest, NewEvent, QueueName, RecordKey, Settlement, Store, StoreExt, StreamName,
-        StreamQuery, Wake, When, WorkerName, Write,
+        Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision,
+        ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest, Mark,
+        NewEvent, Position, QueueName, RecordKey, RecordQuery, Settlement, Slot, Store, StoreExt, StreamName,
+        StreamQuery, Topic, Version, Wake, When, WorkerName, Write,
     };
 }
