@@ -108,22 +108,27 @@ fn kill_after(worker: Worker, verb: &str, times: u64, journal: &Journal) {
     }
 }
 
-/// Schedule 20: stops a worker that holds a lease until somebody else has it, and then lets it go on.
+/// Schedule 20: stops a worker that holds leases until others have all of them, and then lets it go on.
 fn stop_past_the_lease(mut sleeper: Worker, journal: &Journal) {
-    let mut held: Option<Lease> = None;
-    let held = loop {
+    let mut held: Vec<Lease> = Vec::new();
+    loop {
         let line = sleeper.line().expect("it leases something");
         journal.note(&line);
         let mut words = line.splitn(3, ' ').skip(1);
         match (words.next(), words.next()) {
-            (Some(HELD), Some(lease)) => held = Some(serde_json::from_str(lease).unwrap()),
-            (Some(HOLDING), _) => break held.expect("it holds what it leased"),
+            (Some(HELD), Some(lease)) => held.push(serde_json::from_str(lease).unwrap()),
+            (Some(HOLDING), _) => break,
             _ => {}
         }
-    };
+    }
     sleeper.send(Signal::SIGSTOP);
-    let took_over = |lease: Lease| lease.item == held.item && lease.fence > held.fence;
-    journal.wait_until(|told| told.iter().any(|told| told.lease().is_some_and(took_over)));
+    // One that nobody has taken yet is still its own to settle, however late.
+    let took_over = |held: &Lease, lease: Lease| lease.item == held.item && lease.fence > held.fence;
+    journal.wait_until(|told| {
+        let is_taken =
+            |held: &Lease| told.iter().any(|t| t.lease().is_some_and(|lease| took_over(held, lease)));
+        held.iter().all(is_taken)
+    });
     sleeper.send(Signal::SIGCONT);
     sleeper.tell("go on");
     journal.hear_out(sleeper);
