@@ -7,7 +7,6 @@
 
 mod checkpoint;
 mod commit;
-#[cfg(test)]
 mod cost;
 mod error;
 mod file;
@@ -99,11 +98,6 @@ impl SqliteStore {
         let readers = Readers::start(readers)?;
         let turns = Arc::default();
         Ok(Self { shared: Arc::new(Shared { file, clock, turns, signals, writer, readers, watch }) })
-    }
-
-    /// The file's path.
-    pub fn path(&self) -> &Path {
-        self.shared.file.path()
     }
 
     fn check_process(&self, operation: Operation) -> Result<()> {
