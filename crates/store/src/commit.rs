@@ -195,16 +195,19 @@ impl Commit {
         once(self.trims.iter().map(|t| &t.stream), "trim of stream")
     }
 
+    /// How many bytes of JSON it holds.
+    pub fn bytes(&self) -> usize {
+        self.appends.iter().map(Append::bytes).chain(self.writes.iter().map(Write::bytes)).sum()
+    }
+
     fn check_size(&self) -> Result<()> {
         let events: usize = self.appends.iter().map(|a| a.events.len()).sum();
-        let bytes: usize =
-            self.appends.iter().map(Append::bytes).chain(self.writes.iter().map(Write::bytes)).sum();
         match self.parts() {
             0 => return Err(StoreError::invalid("a commit of nothing")),
             n => at_most(n, limits::PARTS_PER_COMMIT, "parts")?,
         }
         at_most(events, limits::EVENTS_PER_COMMIT, "events")?;
-        at_most(bytes, limits::COMMIT_BYTES, "bytes of JSON")
+        at_most(self.bytes(), limits::COMMIT_BYTES, "bytes of JSON")
     }
 
     /// A digest of everything in it, by which a retry is told from another commit under the same id.

@@ -9,7 +9,7 @@
 //! use serde_json::json;
 //! use tidelock::prelude::*;
 //!
-//! let store = tidelock::open("memory:").await?; // or sqlite:shop.db
+//! let store = tidelock::open("memory:").await?; // or sqlite:shop.db, or postgres://…
 //! let order = StreamName::new("order-7")?;
 //! let placed = NewEvent::of("placed", &json!({ "units": 2 }))?;
 //!
@@ -77,6 +77,9 @@ mod open;
 
 pub use open::open;
 pub use tidelock_store::*;
+/// The PostgreSQL store itself, for what only it can do: a transaction that holds a commit and SQL of one's own.
+#[cfg(feature = "postgres")]
+pub use tidelock_store_postgres as postgres;
 
 /// The README's example is compiled and run with the rest.
 #[cfg(doctest)]

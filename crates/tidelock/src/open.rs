@@ -10,6 +10,8 @@ use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
 /// - `sqlite:shop.db` is that file, created if there is none. Options follow a question mark:
 ///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000), `callers_may_write`
 ///   (1), `readers` (2) and `watch_interval_ms` (20).
+/// - `postgres://user@host/database` is that database; its tables are made if there are none. The options, and what can be
+///   said about the connection, are listed in `docs/guides/postgres.md`.
 ///
 /// # Errors
 /// `Invalid` if the URL is of no known form or has an option that is not known; otherwise as the store has it.
@@ -24,10 +26,29 @@ async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
             Err(StoreError::invalid(format!("memory: takes nothing after the colon, but has {rest:?}")))
         }
         Some(("sqlite", rest)) => open_sqlite(rest).await,
-        _ => Err(StoreError::invalid(format!(
-            "{url:?} is no store URL: write memory: or sqlite:PATH, for example sqlite:shop.db"
-        ))),
+        Some(("postgres" | "postgresql", _)) => open_postgres(url).await,
+        Some((scheme, _)) => Err(no_store_url(&format!("{scheme:?} is no kind of store"))),
+        None => Err(no_store_url(&format!("{url:?} is no store URL"))),
     }
+}
+
+/// Only what stands before the colon is ever quoted: what comes after it may hold a password.
+fn no_store_url(what: &str) -> StoreError {
+    StoreError::invalid(format!(
+        "{what}: write memory:, sqlite:PATH or postgres://USER@HOST/DATABASE, for example sqlite:shop.db"
+    ))
+}
+
+#[cfg(feature = "postgres")]
+async fn open_postgres(url: &str) -> Result<Arc<dyn Store>> {
+    Ok(Arc::new(tidelock_store_postgres::PostgresStore::open(url).await?))
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn open_postgres(_: &str) -> Result<Arc<dyn Store>> {
+    Err(StoreError::invalid(
+        "this program was built without PostgreSQL: enable the feature \"postgres\" of tidelock",
+    ))
 }
 
 #[cfg(feature = "sqlite")]
@@ -75,6 +96,7 @@ mod tests {
         assert!(refusal("shop.db").await.contains("sqlite:shop.db"));
         assert!(refusal("redis://localhost").await.contains("sqlite:PATH"));
         assert!(refusal("memory:x").await.contains("nothing after the colon"));
+        assert!(!refusal("postgress://joe:hush@host/shop").await.contains("hush"));
     }
 
     #[cfg(feature = "sqlite")]

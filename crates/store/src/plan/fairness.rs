@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::clock::Timestamp;
 use crate::leases::LeaseRequest;
@@ -28,23 +28,42 @@ pub struct Candidate {
 /// Counts the slots given out, by queue and lane.
 #[derive(Debug, Default)]
 pub struct Turns {
-    given: Mutex<HashMap<(QueueName, Option<LaneName>), u64>>,
+    given: Mutex<HashMap<Place, u64>>,
 }
 
+type Place = (QueueName, Option<LaneName>);
+
 impl Turns {
-    /// Chooses up to the request's limit, in order. The candidates must hold, for each priority and lane, as many of
-    /// those that have been due longest as the request asks for.
-    pub fn choose(&self, request: &LeaseRequest, mut candidates: Vec<Candidate>) -> Vec<ItemKey> {
-        if candidates.is_empty() {
-            // Nothing is counted for queues that anybody can make up by asking for them.
-            return Vec::new();
-        }
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        let turn = given.entry((request.queue.clone(), request.lane.clone())).or_default();
-        let chosen = choose(&mut candidates, request.limit, *turn);
-        *turn += chosen.len() as u64;
+    /// Chooses up to the request's limit, in order, and counts them. The candidates must hold, for each priority and
+    /// lane, as many of those that have been due longest as the request asks for.
+    pub fn choose(&self, request: &LeaseRequest, candidates: Vec<Candidate>) -> Vec<ItemKey> {
+        let chosen = self.order(request, candidates, request.limit);
+        self.count(request, chosen.len());
         chosen
     }
+
+    /// The first so many of the candidates, in the order in which they are to be leased. Nothing is counted yet: a store
+    /// that may find some of them taken asks for more than it wants, and counts what it got.
+    pub fn order(&self, request: &LeaseRequest, mut candidates: Vec<Candidate>, most: usize) -> Vec<ItemKey> {
+        let turn = self.lock().get(&place(request)).copied().unwrap_or_default();
+        choose(&mut candidates, most, turn)
+    }
+
+    /// Counts slots that were given out.
+    pub fn count(&self, request: &LeaseRequest, leased: usize) {
+        // Nothing is counted for queues that anybody can make up by asking for them.
+        if leased > 0 {
+            *self.lock().entry(place(request)).or_default() += leased as u64;
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Place, u64>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn place(request: &LeaseRequest) -> Place {
+    (request.queue.clone(), request.lane.clone())
 }
 
 fn choose(candidates: &mut [Candidate], limit: usize, turn: u64) -> Vec<ItemKey> {

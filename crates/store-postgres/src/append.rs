@@ -1,0 +1,334 @@
+//! The short way for the most common commit: one append, and nothing else.
+//!
+//! Such a commit is judged and written by the server in one statement, alone or together with others of its kind: one
+//! trip. The statement knows no more than whether the stream is as expected and open. If it is, the events are there; if
+//! not, or if an event's id was used before, nothing is, and the commit goes [the long way](crate::commit), which finds
+//! out what to answer. So the meaning of a commit is in one place all the same.
+
+use std::collections::HashSet;
+
+use tidelock_store::{
+    AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, Position, Result,
+    StreamName, Timestamp, Topic, Version,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+use uuid::Uuid;
+
+use crate::commit::{Judged, not_replicated};
+use crate::error::{commit_failed, failed, is_race};
+use crate::log::number;
+use crate::session::{Parameters, Session};
+use crate::statement::Statement;
+
+/// One append: the stream's row first, then the counter, then the events. No row of the head: nothing happens.
+macro_rules! alone {
+    ($head:literal) => {
+        concat!(
+            "WITH head AS (",
+            $head,
+            "),
+             counter AS (
+                UPDATE tidelock.meta SET last_position = last_position + $2,
+                    clock = greatest(clock, tidelock.calendar() + shift)
+                FROM head WHERE one RETURNING head.before, last_position - $2 AS base, clock),
+             added AS (
+                INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
+                SELECT base + nth, $1, before + nth, n.id, n.type, n.payload, n.metadata, clock
+                FROM counter, unnest($3, $4, $5, $6) WITH ORDINALITY AS n (id, type, payload, metadata, nth))
+             SELECT before, base, clock FROM counter"
+        )
+    };
+}
+
+macro_rules! alone_types {
+    ($($more:expr)?) => {
+        &[Type::TEXT, Type::INT8, Type::UUID_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, $($more)?]
+    };
+}
+
+static CREATE: Statement = Statement::new(
+    alone!(
+        "INSERT INTO tidelock.streams (name, version) VALUES ($1, $2)
+         ON CONFLICT (name) DO NOTHING RETURNING 0::bigint AS before"
+    ),
+    alone_types!(),
+);
+static EXTEND: Statement = Statement::new(
+    alone!(
+        "UPDATE tidelock.streams SET version = version + $2 WHERE name = $1 AND NOT closed
+         RETURNING version - $2 AS before"
+    ),
+    alone_types!(),
+);
+static EXTEND_EXACTLY: Statement = Statement::new(
+    alone!(
+        "UPDATE tidelock.streams SET version = version + $2 WHERE name = $1 AND NOT closed AND version = $7
+         RETURNING version - $2 AS before"
+    ),
+    alone_types!(Type::INT8),
+);
+static CREATE_OR_EXTEND: Statement = Statement::new(
+    alone!(
+        "INSERT INTO tidelock.streams AS s (name, version) VALUES ($1, $2)
+         ON CONFLICT (name) DO UPDATE SET version = s.version + $2 WHERE NOT s.closed
+         RETURNING version - $2 AS before"
+    ),
+    alone_types!(),
+);
+
+/// Many appends, each to another stream, sorted by the streams' names. Rows that are there are locked in that order; then
+/// those that are not are created in that order; the counter comes last. So no two batches can wait for each other.
+///
+/// What each append came to is kept in arrays, in which the events look up where they belong.
+static TOGETHER: Statement = Statement::new(
+    "WITH judged AS MATERIALIZED (
+        SELECT a.nth, a.name, a.count, coalesce(s.version, 0) AS before, s.version IS NULL AS new,
+               CASE WHEN s.version IS NULL THEN a.expected IN (-1, 0)
+                    ELSE NOT s.closed AND (a.expected < 0 OR a.expected = s.version) END AS holds
+        FROM unnest($1, $2, $3) WITH ORDINALITY AS a (name, expected, count, nth)
+        LEFT JOIN LATERAL (
+            SELECT version, closed FROM tidelock.streams WHERE name = a.name FOR NO KEY UPDATE) s ON true),
+     created AS (
+        INSERT INTO tidelock.streams (name, version)
+        SELECT name, count FROM judged WHERE holds AND new RETURNING 1),
+     changed AS (
+        UPDATE tidelock.streams s SET version = j.before + j.count
+        FROM judged j WHERE j.holds AND NOT j.new AND s.name = j.name RETURNING 1),
+     total AS MATERIALIZED (
+        SELECT coalesce(sum(count) FILTER (WHERE holds), 0)::bigint AS events FROM judged
+        WHERE (SELECT count(*) FROM created) + (SELECT count(*) FROM changed) >= 0),
+     counter AS (
+        UPDATE tidelock.meta SET last_position = last_position + events,
+            clock = greatest(clock, tidelock.calendar() + shift)
+        FROM total WHERE one RETURNING last_position - events AS base, clock),
+     placed AS MATERIALIZED (
+        SELECT array_agg(CASE WHEN holds THEN before ELSE -1 END ORDER BY nth) AS before,
+               array_agg(skip ORDER BY nth) AS skip
+        FROM (SELECT nth, holds, before,
+                     coalesce(sum(count) FILTER (WHERE holds) OVER (ORDER BY nth), 0)::bigint AS skip FROM judged) j),
+     added AS (
+        INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
+        SELECT c.base + p.skip[n.owner] - n.left, n.stream, p.before[n.owner] + n.ordinal, n.id, n.type, n.payload, n.metadata,
+               c.clock
+        FROM counter c, placed p, unnest($4, $5, $6, $7, $8, $9, $10, $11)
+            AS n (owner, ordinal, \"left\", stream, id, type, payload, metadata)
+        WHERE p.before[n.owner] >= 0)
+     SELECT p.before, p.skip, c.base, c.clock FROM counter c, placed p",
+    &[
+        Type::TEXT_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT8_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::UUID_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+    ],
+);
+
+/// The append that is all there is to a commit, if that is so.
+pub(crate) fn only_append(commit: &Commit) -> Option<&Append> {
+    let append = commit.appends.first()?;
+    let plain = commit.parts() == 1 && commit.id.is_none();
+    (plain && append.then == AfterAppend::StayOpen && !append.events.is_empty()).then_some(append)
+}
+
+/// Those of the commits that can go together this way: plain appends, each to another stream and with other events.
+pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
+    let (mut streams, mut events): (HashSet<&StreamName>, HashSet<_>) = Default::default();
+    let mut fits = |append: &'a Append| {
+        streams.insert(&append.stream) && append.events.iter().all(|event| events.insert(event.id))
+    };
+    commits.iter().map(|commit| only_append(commit).is_some_and(&mut fits)).collect()
+}
+
+/// Makes one plain append; nothing if it must go the long way.
+pub(crate) async fn append(session: &Session, append: &Append) -> Result<Option<Judged>> {
+    let events = Events::of(append);
+    let (name, count) = (append.stream.as_str(), append.events.len() as i64);
+    let mut with: Vec<&(dyn ToSql + Sync)> = vec![&name, &count];
+    with.extend(events.parameters());
+    let version;
+    let statement = match append.expected {
+        ExpectedVersion::NoStream => &CREATE,
+        ExpectedVersion::Exists => &EXTEND,
+        ExpectedVersion::Any => &CREATE_OR_EXTEND,
+        ExpectedVersion::Exact(expected) => {
+            version = expected.get() as i64;
+            with.push(&version);
+            &EXTEND_EXACTLY
+        }
+    };
+    let rows = send(session, statement, &with).await?;
+    let row = rows.as_ref().and_then(|rows| rows.first());
+    row.map(|row| {
+        let at = Timestamp::from_micros(row.try_get(2).map_err(failed)?)?;
+        judged(append, number(row, 0)?, number(row, 1)?, at)
+    })
+    .transpose()
+}
+
+/// Makes plain appends to different streams; for each in turn, nothing if it must go the long way.
+pub(crate) async fn append_together(session: &Session, appends: &[&Append]) -> Result<Vec<Option<Judged>>> {
+    let mut order: Vec<usize> = (0..appends.len()).collect();
+    order.sort_by_key(|at| &appends[*at].stream);
+    let sorted: Vec<&Append> = order.iter().map(|at| appends[*at]).collect();
+    let batch = Batch::of(&sorted);
+    let rows = send(session, &TOGETHER, &batch.parameters()).await?;
+    let Some(row) = rows.as_ref().and_then(|rows| rows.first()) else {
+        return Ok(appends.iter().map(|_| None).collect());
+    };
+    let mut answers: Vec<Option<Judged>> = appends.iter().map(|_| None).collect();
+    let placed = Placed::read(row)?;
+    for (nth, at) in order.into_iter().enumerate() {
+        answers[at] = placed.judged(nth, appends[at])?;
+    }
+    Ok(answers)
+}
+
+/// The rows that came back; nothing if others were in the way and the server undid it all.
+async fn send(
+    session: &Session,
+    statement: &'static Statement,
+    with: Parameters<'_>,
+) -> Result<Option<Vec<Row>>> {
+    let warnings = session.warnings();
+    let rows = match session.query(statement, with).await {
+        Err(error) if is_race(&error) => return Ok(None),
+        answered => answered.map_err(commit_failed)?,
+    };
+    if session.warnings() > warnings {
+        return Err(not_replicated());
+    }
+    Ok(Some(rows))
+}
+
+fn judged(append: &Append, before: u64, base: u64, at: Timestamp) -> Result<Judged> {
+    let count = append.events.len() as u64;
+    let positions = Some((Position::new(base + 1)?, Position::new(base + count)?));
+    let version = Version::new(before + count)?;
+    let appended = Appended { stream: append.stream.clone(), version, positions, replayed: false };
+    let committed = Committed { at, appends: vec![appended], writes: Vec::new() };
+    Ok(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics: vec![Topic::Log] })
+}
+
+/// The events of one append, as columns.
+#[derive(Default)]
+struct Events<'a> {
+    ids: Vec<Uuid>,
+    types: Vec<&'a str>,
+    payloads: Vec<&'a str>,
+    metadata: Vec<&'a str>,
+}
+
+impl<'a> Events<'a> {
+    fn of(append: &'a Append) -> Self {
+        let mut events = Self::default();
+        events.add(append);
+        events
+    }
+
+    fn add(&mut self, append: &'a Append) {
+        for event in &append.events {
+            self.ids.push(Uuid::from_bytes(*event.id.as_bytes()));
+            self.types.push(event.event_type.as_str());
+            self.payloads.push(event.payload.as_str());
+            self.metadata.push(event.metadata.as_str());
+        }
+    }
+
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 4] {
+        [&self.ids, &self.types, &self.payloads, &self.metadata]
+    }
+}
+
+/// Many appends, as columns.
+#[derive(Default)]
+struct Batch<'a> {
+    names: Vec<&'a str>,
+    expected: Vec<i64>,
+    counts: Vec<i64>,
+    /// Of each event: which append it belongs to, counted from 1.
+    owners: Vec<i32>,
+    /// Of each event: which of its append's it is, counted from 1.
+    ordinals: Vec<i64>,
+    /// Of each event: how many of its append's come after it.
+    left: Vec<i64>,
+    streams: Vec<&'a str>,
+    events: Events<'a>,
+}
+
+impl<'a> Batch<'a> {
+    fn of(appends: &[&'a Append]) -> Self {
+        let mut batch = Self::default();
+        for (owner, append) in (1..).zip(appends) {
+            let count = append.events.len() as i64;
+            batch.names.push(append.stream.as_str());
+            batch.expected.push(code(append.expected));
+            batch.counts.push(count);
+            for ordinal in 1..=count {
+                batch.owners.push(owner);
+                batch.ordinals.push(ordinal);
+                batch.left.push(count - ordinal);
+                batch.streams.push(append.stream.as_str());
+            }
+            batch.events.add(append);
+        }
+        batch
+    }
+
+    fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+        let mut all: Vec<&(dyn ToSql + Sync)> = vec![
+            &self.names,
+            &self.expected,
+            &self.counts,
+            &self.owners,
+            &self.ordinals,
+            &self.left,
+            &self.streams,
+        ];
+        all.extend(self.events.parameters());
+        all
+    }
+}
+
+/// An expectation as a number, for the statement that judges many.
+fn code(expected: ExpectedVersion) -> i64 {
+    match expected {
+        ExpectedVersion::Any => -1,
+        ExpectedVersion::Exists => -2,
+        ExpectedVersion::NoStream => 0,
+        ExpectedVersion::Exact(version) => version.get() as i64,
+    }
+}
+
+/// What the appends of a batch came to, in the order in which they were sent.
+struct Placed {
+    /// The version that each stream had; -1 if the append was refused.
+    before: Vec<i64>,
+    /// How many events were added up to and with each append.
+    skip: Vec<i64>,
+    base: u64,
+    at: Timestamp,
+}
+
+impl Placed {
+    fn read(row: &Row) -> Result<Self> {
+        Ok(Self {
+            before: row.try_get(0).map_err(failed)?,
+            skip: row.try_get(1).map_err(failed)?,
+            base: number(row, 2)?,
+            at: Timestamp::from_micros(row.try_get(3).map_err(failed)?)?,
+        })
+    }
+
+    fn judged(&self, nth: usize, append: &Append) -> Result<Option<Judged>> {
+        let Ok(before) = u64::try_from(self.before[nth]) else { return Ok(None) };
+        let base = self.base + self.skip[nth] as u64 - append.events.len() as u64;
+        judged(append, before, base, self.at).map(Some)
+    }
+}

@@ -1,0 +1,305 @@
+//! Judging and writing a batch of commits in one transaction.
+//!
+//! Two trips to the server. The first locks every row that the batch names, always in the same order (streams, records,
+//! items, each by name), and reads it. Then each commit is judged on its own, in turn, by the contract's own rule
+//! ([`plan::decide`]), against the rows as its predecessors will leave them. The second trip writes what came of it and
+//! commits. What a commit finds wrong is its own affair; its neighbours never notice.
+//!
+//! Nothing can lock a row that is not there yet. Whoever creates one inserts it; if somebody else was quicker, the
+//! server refuses the whole batch, and it is done again with that row in view.
+
+mod columns;
+mod rows;
+mod writes;
+
+use std::future::Future;
+use std::pin::Pin;
+
+use futures_util::future::join_all;
+use tidelock_store::plan::{self, Decision};
+use tidelock_store::{
+    Adjusted, Adjustment, Advice, Commit, CommitOutcome, Committed, ErrorKind, Item, ItemFilter, ItemRef,
+    Operation, Position, Result, StoreError, Timestamp, Topic,
+};
+use tokio_postgres::Row;
+
+use crate::error::{commit_failed, failed, is_race, is_refusal};
+use crate::leases;
+use crate::session::Session;
+
+use rows::{Absent, Loaded, Wanted};
+use writes::Writes;
+
+/// How often a batch is done again because others wrote the same rows at the same time.
+const TRIES: u32 = 20;
+
+type PgResult<T> = std::result::Result<T, tokio_postgres::Error>;
+type Sent<'a> = Pin<Box<dyn Future<Output = PgResult<Vec<Row>>> + Send + 'a>>;
+
+/// What became of one commit of a batch, and whom to tell.
+#[derive(Debug)]
+pub(crate) struct Judged {
+    pub(crate) outcome: Result<CommitOutcome>,
+    pub(crate) topics: Vec<Topic>,
+}
+
+/// Does all of the batch, and answers for each of its commits. An error is about the whole batch.
+pub(crate) async fn commit(session: &Session, batch: &[&Commit]) -> Result<Vec<Judged>> {
+    let (mut tries, mut absent) = (0, Absent::Leave);
+    loop {
+        tries += 1;
+        match try_commit(session, Begin::Now, absent, batch).await {
+            Err(Failure::Absent) => absent = Absent::Hold,
+            Err(Failure::Race(_)) if tries < TRIES => pause(tries).await,
+            Err(Failure::Race(error)) => return Err(commit_failed(error)),
+            Err(failure @ Failure::Store(_)) => return Err(failure.into_error()),
+            Ok(judged) => return Ok(judged),
+        }
+    }
+}
+
+/// Adjusts those of the items that still pass the filter once they are locked.
+pub(crate) async fn adjust(
+    session: &Session,
+    items: &[ItemRef],
+    filter: &ItemFilter,
+    adjustment: &Adjustment,
+) -> Result<(Adjusted, Vec<Topic>)> {
+    let wanted = Wanted::items(items);
+    let loaded = load(session, Begin::Now, &wanted).await.map_err(Failure::into_error)?;
+    let matching: Vec<&Item> = loaded.items().filter(|item| filter.matches(item)).collect();
+    let changed = leases::adjusted(&matching, adjustment, loaded.now);
+    let adjusted = Adjusted { matched: matching.len() as u64, changed: changed.len() as u64 };
+    let topics = changed.iter().map(|item| Topic::Queue(item.item.queue.clone())).collect();
+    let mut writes = Writes::new(&loaded);
+    changed.into_iter().for_each(|item| writes.put_item(item, true));
+    write(session, &writes).await.map_err(Failure::into_error)?;
+    Ok((adjusted, topics))
+}
+
+/// Why a try came to nothing.
+enum Failure {
+    /// Somebody else wrote the same rows; the same again may go through.
+    Race(tokio_postgres::Error),
+    /// It relies on rows not being there that others could create meanwhile.
+    Absent,
+    Store(StoreError),
+}
+
+impl Failure {
+    fn into_error(self) -> StoreError {
+        match self {
+            Self::Race(error) => commit_failed(error),
+            Self::Absent => StoreError::corrupt("a row that was held against others is not there"),
+            Self::Store(error) => error,
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Makes one commit in a transaction that was begun before, and ends that. After a conflict the whole of it is undone.
+pub(crate) async fn commit_begun(session: &Session, commit: &Commit) -> Result<Judged> {
+    let judged =
+        try_commit(session, Begin::Before, Absent::Hold, &[commit]).await.map_err(Failure::into_error)?;
+    judged.into_iter().next().ok_or_else(|| StoreError::corrupt("a batch of one commit had no answer"))
+}
+
+/// When the transaction begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Begin {
+    Now,
+    Before,
+}
+
+async fn try_commit(
+    session: &Session,
+    begin: Begin,
+    absent: Absent,
+    batch: &[&Commit],
+) -> std::result::Result<Vec<Judged>, Failure> {
+    let mut loaded = load(session, begin, &Wanted::by(batch, absent)).await?;
+    if absent == Absent::Leave && loaded.could_be_created(batch) {
+        roll_back(session).await;
+        return Err(Failure::Absent);
+    }
+    let mut writes = Writes::new(&loaded);
+    let mut judged: Vec<Judged> = Vec::with_capacity(batch.len());
+    for commit in batch {
+        let decided = plan::decide(commit, loaded.now, &mut loaded);
+        match judge(decided, &mut loaded, &mut writes) {
+            Ok(one) => judged.push(one),
+            Err(error) => {
+                roll_back(session).await;
+                return Err(error.into());
+            }
+        }
+    }
+    let base = write(session, &writes).await?;
+    for one in &mut judged {
+        one.date(base);
+    }
+    Ok(judged)
+}
+
+/// Notes what a commit does. What it did wrong itself is its answer; anything else undoes the batch.
+fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) -> Result<Judged> {
+    let (outcome, topics) = match decided {
+        Ok(Decision::Apply(plan)) => {
+            let topics = plan.topics().collect();
+            let committed = plan.committed.clone();
+            loaded.apply(&plan, writes);
+            (Ok(CommitOutcome::Committed(committed)), topics)
+        }
+        Ok(Decision::Replay(committed)) => {
+            writes.confirm();
+            (Ok(CommitOutcome::Committed(committed)), Vec::new())
+        }
+        Ok(Decision::Conflict(conflict)) => (Ok(CommitOutcome::Conflict(conflict)), Vec::new()),
+        Err(error) if error.kind() == ErrorKind::IdempotencyMismatch => (Err(error), Vec::new()),
+        Err(error) => return Err(error),
+    };
+    Ok(Judged { outcome, topics })
+}
+
+/// Where the batch's new events came to lie, and when.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Base {
+    pub(crate) position: u64,
+    pub(crate) at: Timestamp,
+}
+
+impl Judged {
+    /// Puts real positions and the real moment in the place of provisional ones.
+    fn date(&mut self, base: Base) {
+        if let Ok(CommitOutcome::Committed(committed)) = &mut self.outcome {
+            date(committed, base);
+        }
+    }
+}
+
+/// New positions are not known before everything is written; until then they are counted from here.
+const PROVISIONAL: u64 = 1 << 62;
+
+pub(crate) fn provisional(nth: u64) -> Position {
+    Position::START.plus(PROVISIONAL + nth)
+}
+
+/// How far a provisional position lies above its base; nothing for a real one.
+pub(crate) fn offset(position: Position) -> Option<u64> {
+    position.get().checked_sub(PROVISIONAL)
+}
+
+fn date(committed: &mut Committed, base: Base) {
+    let real = |position: Position| {
+        offset(position).map_or(position, |nth| Position::START.plus(base.position + nth))
+    };
+    let mut wrote = false;
+    for appended in &mut committed.appends {
+        if let Some((first, last)) = appended.positions {
+            wrote |= offset(first).is_some();
+            appended.positions = Some((real(first), real(last)));
+        }
+    }
+    if wrote {
+        committed.at = base.at;
+    }
+}
+
+/// A commit that was remembered, with real positions.
+pub(crate) fn recall(mut committed: Committed, base: Base) -> Committed {
+    date(&mut committed, base);
+    committed.at = base.at;
+    committed
+}
+
+/// Later statements see what others committed meanwhile, whatever the role's or the database's default is.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
+
+/// Begins a transaction, locks what is wanted and reads it: one trip.
+async fn load(session: &Session, begin: Begin, wanted: &Wanted) -> std::result::Result<Loaded, Failure> {
+    session.prepare_all(&rows::STATEMENTS).await.map_err(failed)?;
+    let mut sent: Vec<Sent<'_>> = Vec::new();
+    if begin == Begin::Now {
+        sent.push(execute(session, BEGIN));
+    }
+    sent.extend(wanted.ask(session));
+    let answers = match answers(sent).await {
+        Ok(answers) => answers,
+        Err(error) => {
+            roll_back(session).await;
+            // Nothing was written yet, so even a lost connection leaves no doubt.
+            return Err(if is_race(&error) { Failure::Race(error) } else { failed(error).into() });
+        }
+    };
+    let asked = usize::from(begin == Begin::Now);
+    match Loaded::read(wanted, &answers[asked..]) {
+        Ok(loaded) => Ok(loaded),
+        Err(error) => {
+            roll_back(session).await;
+            Err(error.into())
+        }
+    }
+}
+
+/// Writes everything and commits: one trip.
+async fn write(session: &Session, writes: &Writes) -> std::result::Result<Base, Failure> {
+    if writes.is_empty() {
+        roll_back(session).await;
+        return Ok(Base { position: 0, at: writes.now });
+    }
+    if let Err(error) = session.prepare_all(&writes::STATEMENTS).await {
+        return Err(failed(error).into());
+    }
+    let warnings = session.warnings();
+    let mut sent = writes.send(session);
+    sent.push(execute(session, "COMMIT"));
+    let answers = answers(sent).await.map_err(|error| match is_race(&error) {
+        true => Failure::Race(error),
+        false => commit_failed(error).into(),
+    })?;
+    if session.warnings() > warnings {
+        return Err(not_replicated().into());
+    }
+    Ok(writes.base(&answers)?)
+}
+
+/// The server warned while it committed. What it warns of then is that it stopped waiting for a standby.
+pub(crate) fn not_replicated() -> StoreError {
+    let context =
+        "the server committed, but stopped waiting for its synchronous standby (its warning is in the log)";
+    StoreError::new(ErrorKind::Unavailable, Advice::Unknown, Operation::Commit, context)
+}
+
+/// Sends all, in order, without waiting in between; the first failure is what made the others fail.
+async fn answers(sent: Vec<Sent<'_>>) -> PgResult<Vec<Vec<Row>>> {
+    let (mut answers, mut lost) = (Vec::with_capacity(sent.len()), None);
+    for answer in join_all(sent).await {
+        match answer {
+            Ok(rows) => answers.push(rows),
+            Err(error) if is_refusal(&error) => return Err(error),
+            Err(error) => lost = lost.or(Some(error)),
+        }
+    }
+    lost.map_or(Ok(answers), Err)
+}
+
+fn execute<'a>(session: &'a Session, sql: &'a str) -> Sent<'a> {
+    Box::pin(async move { session.execute(sql).await.map(|()| Vec::new()) })
+}
+
+async fn roll_back(session: &Session) {
+    // On a lost connection the server has done it already.
+    let _ = session.execute("ROLLBACK").await;
+}
+
+/// Steps aside for a moment, longer each time, and not for as long as the others do.
+async fn pause(tries: u32) {
+    let most = 200_u64 << tries.min(6);
+    let jitter = uuid::Uuid::now_v7().as_u128() as u64 % most;
+    tokio::time::sleep(std::time::Duration::from_micros(jitter)).await;
+}

@@ -1,0 +1,374 @@
+//! The rows that a batch of commits names, locked and read.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+
+use tidelock_store::plan::{Plan, RecordRow, Remembered, Rows, StreamRow};
+use tidelock_store::{
+    Change, Commit, CommitId, Committed, Event, EventId, Guard, Item, ItemRef, Position, RecordKey, Result,
+    StoreError, StreamName, Timestamp, limits,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use super::writes::Writes;
+use super::{Base, Sent, provisional, recall};
+use crate::error::{corrupt, failed};
+use crate::leases::{item, item_columns};
+use crate::log::{Alike, event_columns, number, stream_row, text};
+use crate::records::{record, record_columns};
+use crate::session::Session;
+use crate::statement::{Statement, now};
+
+static LOCK_STREAMS: Statement = Statement::new(
+    "SELECT name, version, first, closed FROM tidelock.streams WHERE name = ANY ($1) ORDER BY name FOR NO KEY UPDATE",
+    &[Type::TEXT_ARRAY],
+);
+static LOCK_RECORDS: Statement = Statement::new(
+    concat!(
+        "SELECT ",
+        record_columns!(),
+        " FROM tidelock.records r WHERE r.key = ANY ($1) ORDER BY r.key FOR NO KEY UPDATE"
+    ),
+    &[Type::TEXT_ARRAY],
+);
+static LOCK_ITEMS: Statement = Statement::new(
+    concat!(
+        "SELECT ",
+        item_columns!(),
+        " FROM unnest($1, $2) AS a (queue, key) JOIN tidelock.items i ON i.queue = a.queue AND i.key = a.key
+          ORDER BY i.queue, i.key FOR NO KEY UPDATE OF i"
+    ),
+    &[Type::TEXT_ARRAY, Type::TEXT_ARRAY],
+);
+static FIND_EVENTS: Statement = Statement::new(
+    concat!("SELECT e.stream, ", event_columns!(), " FROM tidelock.events e WHERE e.id = ANY ($1)"),
+    &[Type::UUID_ARRAY],
+);
+static FIND_COMMITS: Statement = Statement::new(
+    "SELECT id, fingerprint, committed, base, committed_at FROM tidelock.commits WHERE id = ANY ($1)",
+    &[Type::UUID_ARRAY],
+);
+/// A row that is not there cannot be locked. Where a commit relies on one's absence without creating it, an empty one is
+/// put there for as long as the transaction lasts, so that nobody else can create it.
+static HOLD_STREAMS: Statement = Statement::new(
+    "INSERT INTO tidelock.streams (name, version) SELECT name, 0 FROM unnest($1) AS s (name) ORDER BY name
+     ON CONFLICT (name) DO NOTHING",
+    &[Type::TEXT_ARRAY],
+);
+static HOLD_RECORDS: Statement = Statement::new(
+    "INSERT INTO tidelock.records (key, revision) SELECT key, 0 FROM unnest($1) AS r (key) ORDER BY key
+     ON CONFLICT (key) DO NOTHING",
+    &[Type::TEXT_ARRAY],
+);
+/// Read last, when all locks are held: whoever waited for one must not judge by the time before.
+static MOMENT: Statement = Statement::new(concat!("SELECT ", now!()), &[]);
+
+pub(super) static STATEMENTS: [&Statement; 8] = [
+    &HOLD_STREAMS,
+    &LOCK_STREAMS,
+    &HOLD_RECORDS,
+    &LOCK_RECORDS,
+    &LOCK_ITEMS,
+    &FIND_EVENTS,
+    &FIND_COMMITS,
+    &MOMENT,
+];
+
+/// The rows that a batch names, each kind sorted and without repetition.
+#[derive(Debug, Default)]
+pub(super) struct Wanted {
+    streams: Vec<String>,
+    records: Vec<String>,
+    queues: Vec<String>,
+    keys: Vec<String>,
+    events: Vec<Uuid>,
+    commits: Vec<Uuid>,
+    absent: Absent,
+}
+
+/// What to do about rows that are not there.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Absent {
+    /// Nothing: whoever creates one will be told if somebody else was quicker.
+    #[default]
+    Leave,
+    /// Keep everybody from creating them.
+    Hold,
+}
+
+impl Wanted {
+    pub(super) fn by(batch: &[&Commit], absent: Absent) -> Self {
+        let (mut streams, mut records, mut items) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut wanted = Self { absent, ..Self::default() };
+        for commit in batch {
+            streams.extend(commit.appends.iter().map(|append| &append.stream));
+            streams.extend(commit.trims.iter().map(|trim| &trim.stream));
+            records.extend(commit.writes.iter().map(|write| &write.key));
+            items.extend(commit.wakes.iter().map(|wake| &wake.item));
+            items.extend(commit.settlements.iter().map(|settlement| &settlement.lease.item));
+            items.extend(commit.fences.iter().map(|lease| &lease.item));
+            for guard in &commit.guards {
+                match guard {
+                    Guard::Stream { stream, .. } => streams.insert(stream),
+                    Guard::Record { key, .. } => records.insert(key),
+                };
+            }
+            let events = commit.appends.iter().flat_map(|append| &append.events);
+            wanted.events.extend(events.map(|event| Uuid::from_bytes(*event.id.as_bytes())));
+            wanted.commits.extend(commit.id.map(|id| Uuid::from_bytes(*id.as_bytes())));
+        }
+        wanted.streams = streams.into_iter().map(ToString::to_string).collect();
+        wanted.records = records.into_iter().map(ToString::to_string).collect();
+        (wanted.queues, wanted.keys) =
+            items.into_iter().map(|item| (item.queue.to_string(), item.key.to_string())).unzip();
+        wanted
+    }
+
+    pub(super) fn items(items: &[ItemRef]) -> Self {
+        let items: BTreeSet<&ItemRef> = items.iter().collect();
+        let (queues, keys) =
+            items.into_iter().map(|item| (item.queue.to_string(), item.key.to_string())).unzip();
+        Self { queues, keys, ..Self::default() }
+    }
+
+    /// Asks for each kind of row there is any of, and for the time.
+    pub(super) fn ask<'a>(&'a self, session: &'a Session) -> Vec<Sent<'a>> {
+        let mut sent: Vec<Sent<'a>> = Vec::new();
+        if self.absent == Absent::Hold {
+            sent.push(Box::pin(async { session.query(&HOLD_STREAMS, &[&self.streams]).await }));
+            sent.push(Box::pin(async { session.query(&HOLD_RECORDS, &[&self.records]).await }));
+        }
+        if !self.streams.is_empty() {
+            sent.push(Box::pin(async { session.query(&LOCK_STREAMS, &[&self.streams]).await }));
+        }
+        if !self.records.is_empty() {
+            sent.push(Box::pin(async { session.query(&LOCK_RECORDS, &[&self.records]).await }));
+        }
+        if !self.queues.is_empty() {
+            sent.push(Box::pin(async { session.query(&LOCK_ITEMS, &[&self.queues, &self.keys]).await }));
+        }
+        if !self.events.is_empty() {
+            sent.push(Box::pin(async { session.query(&FIND_EVENTS, &[&self.events]).await }));
+        }
+        if !self.commits.is_empty() {
+            sent.push(Box::pin(async { session.query(&FIND_COMMITS, &[&self.commits]).await }));
+        }
+        sent.push(Box::pin(async { session.query(&MOMENT, &[]).await }));
+        sent
+    }
+}
+
+/// What was found; and, as one commit after the other is judged, what there will be.
+#[derive(Debug)]
+pub(super) struct Loaded {
+    pub(super) now: Timestamp,
+    streams: HashMap<StreamName, StreamRow>,
+    records: HashMap<RecordKey, RecordRow>,
+    items: HashMap<ItemRef, Item>,
+    events: HashMap<EventId, Event>,
+    commits: HashMap<CommitId, Remembered>,
+    /// Rows that are there already, and so are to be changed and not created.
+    there: There,
+    held: Held,
+    /// How many events the batch has added so far.
+    added: u64,
+}
+
+#[derive(Debug, Default)]
+struct There {
+    streams: HashSet<String>,
+    records: HashSet<String>,
+    items: HashSet<ItemRef>,
+}
+
+/// Rows that were put there to keep others from creating them.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Held {
+    pub(super) streams: Vec<String>,
+    pub(super) records: Vec<String>,
+}
+
+impl Loaded {
+    /// Reads the answers to what was asked.
+    pub(super) fn read(wanted: &Wanted, answers: &[Vec<Row>]) -> Result<Self> {
+        let mut answers = answers.iter();
+        let mut next = |asked: bool| answers.next_if(asked);
+        for _ in 0..2 {
+            next(wanted.absent == Absent::Hold);
+        }
+        let (streams, held_streams) = found_or_held(next(!wanted.streams.is_empty()), 0, stream)?;
+        let (records, held_records) = found_or_held(next(!wanted.records.is_empty()), 0, keyed_record)?;
+        let items = found(next(!wanted.queues.is_empty()), |row| {
+            let item = item(row, 0)?;
+            Ok((item.item.clone(), item))
+        })?;
+        let events = found(next(!wanted.events.is_empty()), event)?;
+        let commits = next(!wanted.commits.is_empty());
+        let now = next(true).and_then(|rows| rows.first()).map(|row| row.try_get(0).map_err(failed));
+        let now = now.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))??;
+        let now = Timestamp::from_micros(now)?;
+        let there = There {
+            streams: streams.keys().map(ToString::to_string).chain(held_streams.iter().cloned()).collect(),
+            records: records.keys().map(ToString::to_string).chain(held_records.iter().cloned()).collect(),
+            items: items.keys().cloned().collect(),
+        };
+        let held = Held { streams: held_streams, records: held_records };
+        let mut loaded =
+            Self { now, streams, records, items, events, commits: HashMap::new(), there, held, added: 0 };
+        loaded.remember(commits)?;
+        Ok(loaded)
+    }
+
+    pub(super) fn held(&self) -> &Held {
+        &self.held
+    }
+
+    /// Whether any of the commits relies on the absence of a row that it does not create, and that anybody else could.
+    pub(super) fn could_be_created(&self, batch: &[&Commit]) -> bool {
+        let guards = batch.iter().flat_map(|commit| &commit.guards);
+        let guarded = guards.into_iter().any(|guard| match guard {
+            Guard::Stream { stream, .. } => !self.there.streams.contains(stream.as_str()),
+            Guard::Record { key, .. } => !self.there.records.contains(key.as_str()),
+        });
+        let mut writes = batch.iter().flat_map(|commit| &commit.writes);
+        guarded
+            || writes.any(|write| {
+                matches!(write.change, Change::Delete) && !self.there.records.contains(write.key.as_str())
+            })
+    }
+
+    pub(super) fn items(&self) -> impl Iterator<Item = &Item> {
+        self.items.values()
+    }
+
+    fn remember(&mut self, rows: Option<&Vec<Row>>) -> Result<()> {
+        let forgotten = self.now.micros() - limits::COMMIT_MEMORY.as_micros() as i64;
+        for row in rows.into_iter().flatten() {
+            let at: i64 = row.try_get(4).map_err(failed)?;
+            if at > forgotten {
+                let (id, remembered) = remembered(row)?;
+                self.commits.insert(id, remembered);
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the next commit of the batch see what this one does, and notes it to be written.
+    pub(super) fn apply(&mut self, plan: &Plan, writes: &mut Writes) {
+        for (name, row) in &plan.streams {
+            writes.put_stream(name, *row, self.there.streams.contains(name.as_str()));
+            self.streams.insert(name.clone(), *row);
+        }
+        for event in &plan.events {
+            writes.add_event(event);
+            self.events.insert(event.id, event.clone());
+        }
+        for (stream, through) in &plan.trims {
+            writes.trim(stream, *through);
+        }
+        for (key, row) in &plan.records {
+            writes.put_record(key, row, self.there.records.contains(key.as_str()));
+            self.records.insert(key.clone(), row.clone());
+        }
+        for item in &plan.items {
+            writes.put_item(item.clone(), self.there.items.contains(&item.item));
+            self.items.insert(item.item.clone(), item.clone());
+        }
+        if let Some((id, remembered)) = &plan.remember {
+            writes.remember(*id, remembered);
+            self.commits.insert(*id, remembered.clone());
+        }
+        self.added += plan.events.len() as u64;
+    }
+}
+
+impl Rows for Loaded {
+    fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>> {
+        Ok(self.commits.get(&id).cloned())
+    }
+
+    fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>> {
+        Ok(self.streams.get(name).copied())
+    }
+
+    fn event(&mut self, id: EventId) -> Result<Option<Event>> {
+        Ok(self.events.get(&id).cloned())
+    }
+
+    fn record(&mut self, key: &RecordKey) -> Result<Option<RecordRow>> {
+        Ok(self.records.get(key).cloned())
+    }
+
+    fn item(&mut self, item: &ItemRef) -> Result<Option<Item>> {
+        Ok(self.items.get(item).cloned())
+    }
+
+    fn last_position(&mut self) -> Result<Position> {
+        Ok(provisional(self.added))
+    }
+}
+
+fn found<K: std::hash::Hash + Eq, V>(
+    rows: Option<&Vec<Row>>,
+    read: impl Fn(&Row) -> Result<(K, V)>,
+) -> Result<HashMap<K, V>> {
+    rows.into_iter().flatten().map(read).collect()
+}
+
+/// The rows that count, and the names of those that only keep others out.
+#[expect(clippy::type_complexity, reason = "a map and a list")]
+fn found_or_held<K: std::hash::Hash + Eq, V>(
+    rows: Option<&Vec<Row>>,
+    name: usize,
+    read: impl Fn(&Row) -> Result<(K, V)>,
+) -> Result<(HashMap<K, V>, Vec<String>)> {
+    let (mut found, mut held) = (HashMap::new(), Vec::new());
+    for row in rows.into_iter().flatten() {
+        if number(row, name + 1)? == 0 {
+            held.push(text(row, name)?.to_owned());
+        } else {
+            let (key, value) = read(row)?;
+            found.insert(key, value);
+        }
+    }
+    Ok((found, held))
+}
+
+fn stream(row: &Row) -> Result<(StreamName, StreamRow)> {
+    Ok((StreamName::new(text(row, 0)?).map_err(corrupt)?, stream_row(row, 1)?))
+}
+
+fn keyed_record(row: &Row) -> Result<(RecordKey, RecordRow)> {
+    Ok((RecordKey::new(text(row, 0)?).map_err(corrupt)?, record(row, 0)?))
+}
+
+fn event(row: &Row) -> Result<(EventId, Event)> {
+    let stream = StreamName::new(text(row, 0)?).map_err(corrupt)?;
+    let event = Alike::default().event(row, 1, stream)?;
+    Ok((event.id, event))
+}
+
+fn remembered(row: &Row) -> Result<(CommitId, Remembered)> {
+    let id: Uuid = row.try_get(0).map_err(failed)?;
+    let fingerprint: Uuid = row.try_get(1).map_err(failed)?;
+    let committed: Committed = serde_json::from_str(text(row, 2)?)
+        .map_err(|e| StoreError::corrupt(format!("the result of commit {id} cannot be read")).caused_by(e))?;
+    let at = Timestamp::from_micros(row.try_get(4).map_err(failed)?).map_err(corrupt)?;
+    let committed = recall(committed, Base { position: number(row, 3)?, at });
+    Ok((
+        CommitId::from_bytes(id.into_bytes()),
+        Remembered { fingerprint: fingerprint.into_bytes(), committed },
+    ))
+}
+
+/// Takes the next answer only if the question was asked.
+trait NextIf<'a> {
+    fn next_if(&mut self, asked: bool) -> Option<&'a Vec<Row>>;
+}
+
+impl<'a> NextIf<'a> for std::slice::Iter<'a, Vec<Row>> {
+    fn next_if(&mut self, asked: bool) -> Option<&'a Vec<Row>> {
+        if asked { self.next() } else { None }
+    }
+}

@@ -1,0 +1,75 @@
+//! The one door through which a commit and a user's own SQL land together.
+
+use tidelock_store::{Commit, CommitOutcome, Operation, Result, StoreError};
+use tokio_postgres::Row;
+
+use crate::PostgresStore;
+use crate::commit;
+use crate::error::failed;
+use crate::pool::Borrowed;
+use crate::session::Parameters;
+use crate::wake::Wakes;
+
+/// A transaction in the store's database, for statements of one's own, that ends with a commit to the store.
+///
+/// Either both are there afterwards or neither is, whatever crashes in between: rows of a read model and the cursor that
+/// says how far it has read; an effect in a table and the record that says it was done.
+///
+/// Statements run first, the commit comes last, so that the locks that others wait for are held for a moment only. Dropped
+/// without a commit, everything is undone.
+#[derive(Debug)]
+pub struct OwnTransaction {
+    borrowed: Borrowed,
+    wakes: Wakes,
+}
+
+impl PostgresStore {
+    /// Begins a transaction for statements of one's own, on a connection that nobody else has meanwhile.
+    ///
+    /// # Errors
+    /// `Unavailable` if there is no connection to be had.
+    pub async fn begin(&self) -> Result<OwnTransaction> {
+        self.shared.check_open(Operation::Commit)?;
+        let borrowed = self.shared.pool.borrow().await.map_err(|e| e.during(Operation::Commit))?;
+        let begun = borrowed.session().execute(commit::BEGIN).await;
+        begun.map_err(|e| self.shared.place.at(failed(e)))?;
+        Ok(OwnTransaction { borrowed, wakes: self.shared.wakes.clone() })
+    }
+}
+
+impl OwnTransaction {
+    /// Runs a statement and gives its rows.
+    ///
+    /// # Errors
+    /// As the server has it. After an error nothing more can be done in this transaction: drop it.
+    pub async fn query(&self, sql: &str, with: Parameters<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+        self.borrowed.session().client().query(sql, with).await
+    }
+
+    /// Runs a statement and gives the number of rows it changed.
+    ///
+    /// # Errors
+    /// As the server has it. After an error nothing more can be done in this transaction: drop it.
+    pub async fn execute(&self, sql: &str, with: Parameters<'_>) -> Result<u64, tokio_postgres::Error> {
+        self.borrowed.session().client().execute(sql, with).await
+    }
+
+    /// Makes the commit and ends the transaction: both are durable, or neither.
+    ///
+    /// After a conflict the statements are undone as well.
+    ///
+    /// # Errors
+    /// As [`Store::commit`](tidelock_store::Store::commit). A failure that may pass is not tried again here, because the
+    /// statements would have to be run again too: begin anew.
+    pub async fn commit(self, commit: Commit) -> Result<CommitOutcome> {
+        self.commit_checked(commit).await.map_err(|e: StoreError| e.during(Operation::Commit))
+    }
+
+    async fn commit_checked(self, commit: Commit) -> Result<CommitOutcome> {
+        commit.check()?;
+        let judged = commit::commit_begun(self.borrowed.session(), &commit).await?;
+        self.borrowed.give_back();
+        self.wakes.written(judged.topics);
+        judged.outcome
+    }
+}

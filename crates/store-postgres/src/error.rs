@@ -1,0 +1,130 @@
+//! What PostgreSQL's errors mean to a caller.
+//!
+//! No type of tokio-postgres leaves this crate except as the source of an error, and through the door.
+
+use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+type PgError = tokio_postgres::Error;
+
+/// A statement failed, and with it everything in its transaction: nothing was written.
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+pub(crate) fn failed(error: PgError) -> StoreError {
+    translate(&error, Advice::Later)
+}
+
+/// A statement that commits by itself failed. If the server said so, nothing was written; if the connection was lost, it
+/// may have been.
+#[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
+pub(crate) fn commit_failed(error: PgError) -> StoreError {
+    let advice = if is_refusal(&error) { Advice::Later } else { Advice::Unknown };
+    translate(&error, advice)
+}
+
+/// Whether the server answered that it undid the statement and goes on. Any other error leaves it open what became of it:
+/// a server that shuts down says so also to those whose commit it has just made.
+pub(crate) fn is_refusal(error: &PgError) -> bool {
+    error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
+}
+
+/// Whether the same again, a moment later, is likely to go through: a deadlock, a serialisation failure, or a row that
+/// somebody else has just created.
+pub(crate) fn is_race(error: &PgError) -> bool {
+    let races =
+        [&SqlState::T_R_DEADLOCK_DETECTED, &SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::UNIQUE_VIOLATION];
+    is_refusal(error) && error.code().is_some_and(|code| races.contains(&code))
+}
+
+fn translate(error: &PgError, advice: Advice) -> StoreError {
+    let (kind, hopeless, what) = match error.as_db_error() {
+        Some(error) => meaning(error),
+        None => (ErrorKind::Unavailable, false, "the connection to the server was lost".to_owned()),
+    };
+    let advice = if hopeless && advice == Advice::Later { Advice::Never } else { advice };
+    StoreError::new(kind, advice, Operation::Commit, what).caused_by(Told::of(error))
+}
+
+/// The kind, whether trying again is hopeless, and what to say.
+fn meaning(error: &DbError) -> (ErrorKind, bool, String) {
+    let (kind, hopeless, what) = match error.code().code() {
+        "53100" => (ErrorKind::Full, false, "no room is left on the server's disk, make some"),
+        "53200" | "53300" | "53400" => {
+            (ErrorKind::Unavailable, false, "the server is short of memory or connections")
+        }
+        "57014" => {
+            (ErrorKind::Unavailable, false, "the statement was cancelled, by hand or by statement_timeout")
+        }
+        "25006" => (
+            ErrorKind::Unavailable,
+            false,
+            "the server takes no writes: it is a standby, or set to read only",
+        ),
+        "42501" => (
+            ErrorKind::Storage,
+            true,
+            "the database role may not do this: give it the application role (docs/guides/postgres.md)",
+        ),
+        "42P01" | "3F000" | "42883" | "42703" => (
+            ErrorKind::Incompatible,
+            true,
+            "a table or function of Tidelock is missing: run the migrations with the owner role",
+        ),
+        "XX001" | "XX002" => {
+            (ErrorKind::Corrupt, true, "the server found damaged data: restore it from a backup")
+        }
+        "40001" | "40P01" | "23505" => {
+            (ErrorKind::Unavailable, false, "too many others wrote the same rows at the same time")
+        }
+        code if code.starts_with("08") || code.starts_with("57P") => {
+            (ErrorKind::Unavailable, false, "the server ended the connection")
+        }
+        code if code.starts_with("58") || code.starts_with("XX") => {
+            (ErrorKind::Storage, false, "the server failed to read or write")
+        }
+        _ => (ErrorKind::Storage, false, "the server refused a statement"),
+    };
+    (kind, hopeless, format!("{what} ({}: {})", error.code().code(), error.message()))
+}
+
+/// What the server or the driver said, without the values of rows that the server puts into an error's details.
+#[derive(Debug)]
+struct Told(String);
+
+impl Told {
+    fn of(error: &PgError) -> Self {
+        Self(match error.as_db_error() {
+            Some(error) => format!("{} {}: {}", error.severity(), error.code().code(), error.message()),
+            None => chain(error),
+        })
+    }
+}
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Told {}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    match error.source() {
+        Some(source) => format!("{error}: {}", chain(source)),
+        None => error.to_string(),
+    }
+}
+
+/// What was read from the database should have been checked when it was written.
+pub(crate) fn corrupt(error: StoreError) -> StoreError {
+    match error.kind() {
+        ErrorKind::Invalid | ErrorKind::LimitExceeded => {
+            StoreError::corrupt(format!("a stored row makes no sense: {}", error.context())).caused_by(error)
+        }
+        _ => error,
+    }
+}
+
+/// The store was closed.
+pub(crate) fn closed(operation: Operation) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, Advice::Never, operation, "the store was closed: open it again")
+}

@@ -1,0 +1,290 @@
+//! Tidelock's store for many processes on many machines: one PostgreSQL database.
+//!
+//! All commits of a process go through one connection and share transactions where they can (see `committer`); reads,
+//! leases, heartbeats and notifications have connections of their own, so that none of them waits for another. The
+//! meaning of a commit is [`tidelock_store::plan`]; the tables are described for people with a SQL prompt in
+//! `docs/internals/postgres.md`. The one way in which a commit and a user's own SQL share a transaction is
+//! [`PostgresStore::begin`].
+
+mod address;
+mod append;
+mod clock;
+mod commit;
+mod committer;
+mod door;
+mod error;
+mod home;
+mod leases;
+mod link;
+mod log;
+mod migrate;
+mod open;
+mod pool;
+mod records;
+mod schema_name;
+mod server;
+mod session;
+mod setting;
+mod statement;
+mod sweep;
+mod tls;
+mod wake;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tidelock_store::plan::{Turns, check_names, check_renewal};
+use tidelock_store::{
+    Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage,
+    HeadQuery, ItemFilter, ItemPage, ItemQuery, ItemRef, LeaseRequest, LeaseToken, Leased, Operation,
+    RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StoreError, StreamPage,
+    StreamQuery, Timestamp, Topic, async_trait,
+};
+
+use address::Address;
+use clock::StoreTime;
+use committer::Committer;
+use link::{Link, Place};
+use pool::Pool;
+use wake::Wakes;
+
+pub use door::OwnTransaction;
+pub use open::{Notify, PostgresOptions, Prepare};
+pub use schema_name::SchemaName;
+pub use tokio_postgres;
+
+/// How many items an adjustment changes before others get their turn.
+const ADJUSTED_AT_ONCE: usize = 500;
+
+/// A store in one schema of a PostgreSQL database. Clones are handles on the same connections.
+#[derive(Debug, Clone)]
+pub struct PostgresStore {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    place: Arc<Place>,
+    time: StoreTime,
+    turns: Turns,
+    wakes: Wakes,
+    committer: Committer,
+    readers: Vec<Link>,
+    next_reader: AtomicUsize,
+    leases: Link,
+    /// Renewals have a connection to themselves: whatever holds up the others, no lease is lost for want of one.
+    heartbeats: Link,
+    pool: Pool,
+    /// Whether anything was written since the clock was last written down.
+    used: AtomicBool,
+}
+
+impl PostgresStore {
+    /// Opens the store at a `postgres://` URL, and brings its tables up to date.
+    ///
+    /// # Errors
+    /// - `Invalid`: the URL is not one, or names an option that is not known; the server refuses the name, the password
+    ///   or the database.
+    /// - `Incompatible`: the tables are from a newer version of Tidelock, or the server could lose what it acknowledged.
+    /// - `Unavailable`: the server cannot be reached, or is not ready.
+    pub async fn open(url: &str) -> Result<Self> {
+        Self::open_with(url, PostgresOptions::default()).await
+    }
+
+    /// The same, with options that a URL cannot hold; those that it does hold count for more.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub async fn open_with(url: &str, mut options: PostgresOptions) -> Result<Self> {
+        let address = Address::parse(url, &mut options).map_err(|e| e.during(Operation::Open))?;
+        Self::open_at(address, &options).await
+    }
+
+    async fn open_at(address: Address, options: &PostgresOptions) -> Result<Self> {
+        let schema = options.schema.as_str();
+        let place = Arc::new(Place::new(address, schema, options.prepare));
+        prepare_place(&place, options).await.map_err(|e| e.during(Operation::Open))?;
+        let wakes = Wakes::start(place.clone(), options).await;
+        let link = || Link::new(place.clone());
+        let shared = Arc::new(Shared {
+            time: StoreTime::new(options.clock.clone()),
+            turns: Turns::default(),
+            committer: Committer::start(link(), wakes.clone()),
+            wakes,
+            readers: (0..options.readers).map(|_| link()).collect(),
+            next_reader: AtomicUsize::new(0),
+            leases: link(),
+            heartbeats: link(),
+            pool: Pool::new(place.clone(), options.door),
+            used: AtomicBool::new(false),
+            place,
+        });
+        shared.time.now(shared.reader()).await.map_err(|e| e.during(Operation::Open))?;
+        tokio::spawn(sweep::keep_house(Arc::downgrade(&shared)));
+        Ok(Self { shared })
+    }
+}
+
+/// Looks at the server, and makes or checks the tables.
+async fn prepare_place(place: &Place, options: &PostgresOptions) -> Result<()> {
+    let session = place.connect(None).await?;
+    server::check(&session, options).await.map_err(|e| place.at(e))?;
+    let migrated = if options.migrate {
+        migrate::migrate(&session, &place.schema).await
+    } else {
+        migrate::check(&session, &place.schema).await
+    };
+    migrated.map_err(|e| place.at(e))
+}
+
+impl Shared {
+    fn reader(&self) -> &Link {
+        let turn = self.next_reader.fetch_add(1, Ordering::Relaxed);
+        &self.readers[turn % self.readers.len()]
+    }
+
+    fn used(&self) {
+        self.used.store(true, Ordering::Relaxed);
+    }
+
+    fn check_open(&self, operation: Operation) -> Result<()> {
+        if self.place.is_closed() { Err(error::closed(operation)) } else { Ok(()) }
+    }
+
+    async fn adjust(
+        &self,
+        items: &[ItemRef],
+        filter: &ItemFilter,
+        adjustment: &Adjustment,
+    ) -> Result<Adjusted> {
+        let borrowed = self.pool.borrow().await?;
+        let (adjusted, topics) = commit::adjust(borrowed.session(), items, filter, adjustment).await?;
+        borrowed.give_back();
+        self.wakes.written(topics);
+        Ok(adjusted)
+    }
+}
+
+impl Drop for Shared {
+    fn drop(&mut self) {
+        self.place.close();
+        self.wakes.close();
+    }
+}
+
+#[async_trait]
+impl Store for PostgresStore {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::new("postgres", true, true)
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.shared.check_open(Operation::Now)?;
+        self.shared.time.now(self.shared.reader()).await.map_err(|e| e.during(Operation::Now))
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
+        self.shared.check_open(Operation::Commit)?;
+        commit.check().map_err(|e| e.during(Operation::Commit))?;
+        self.shared.used();
+        self.shared.committer.commit(commit).await.map_err(|e| e.during(Operation::Commit))
+    }
+
+    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
+        self.shared.check_open(Operation::ReadStream)?;
+        query.check().map_err(|e| e.during(Operation::ReadStream))?;
+        log::read_stream(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::ReadStream))
+    }
+
+    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
+        self.shared.check_open(Operation::ReadFeed)?;
+        query.check().map_err(|e| e.during(Operation::ReadFeed))?;
+        log::read_feed(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::ReadFeed))
+    }
+
+    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
+        self.shared.check_open(Operation::Heads)?;
+        query.check().map_err(|e| e.during(Operation::Heads))?;
+        log::heads(self.shared.reader(), query).await.map_err(|e| e.during(Operation::Heads))
+    }
+
+    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+        self.shared.check_open(Operation::Get)?;
+        check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
+        records::get(self.shared.reader(), keys).await.map_err(|e| e.during(Operation::Get))
+    }
+
+    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
+        self.shared.check_open(Operation::Scan)?;
+        query.check().map_err(|e| e.during(Operation::Scan))?;
+        records::scan(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::Scan))
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
+        self.shared.check_open(Operation::Lease)?;
+        request.check().map_err(|e| e.during(Operation::Lease))?;
+        let leased = leases::lease(&self.shared.leases, &request, &self.shared.turns).await;
+        self.shared.used();
+        leased.map_err(|e| self.shared.place.at(e).during(Operation::Lease))
+    }
+
+    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
+        self.shared.check_open(Operation::Renew)?;
+        check_renewal(leases, duration).map_err(|e| e.during(Operation::Renew))?;
+        self.shared.used();
+        leases::renew(&self.shared.heartbeats, leases, duration).await.map_err(|e| e.during(Operation::Renew))
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
+        self.shared.check_open(Operation::Items)?;
+        query.check().map_err(|e| e.during(Operation::Items))?;
+        leases::list(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::Items))
+    }
+
+    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
+        self.shared.check_open(Operation::Adjust)?;
+        filter.check().map_err(|e| e.during(Operation::Adjust))?;
+        adjustment.check().map_err(|e| e.during(Operation::Adjust))?;
+        let mut total = Adjusted::default();
+        let mut query = ItemQuery { filter, after: None, limit: ADJUSTED_AT_ONCE };
+        // A few at a time, so that nobody waits long for a row.
+        loop {
+            let page = leases::list(self.shared.reader(), &query).await;
+            let page = page.map_err(|e| half_done(e, total).during(Operation::Adjust))?;
+            let names: Vec<ItemRef> = page.items.into_iter().map(|item| item.item).collect();
+            if !names.is_empty() {
+                let adjusted = self.shared.adjust(&names, &query.filter, &adjustment).await;
+                let adjusted = adjusted.map_err(|e| half_done(e, total).during(Operation::Adjust))?;
+                total.matched += adjusted.matched;
+                total.changed += adjusted.changed;
+            }
+            match page.next {
+                Some(next) => query.after = Some(next),
+                None => return Ok(total),
+            }
+        }
+    }
+
+    fn signal(&self, topic: Topic) -> Signal {
+        self.shared.wakes.signal(topic)
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.shared.committer.close().await;
+        self.shared.place.close();
+        self.shared.pool.close();
+        let links = self.shared.readers.iter().chain([&self.shared.leases, &self.shared.heartbeats]);
+        links.for_each(Link::drop_session);
+        self.shared.wakes.close();
+        Ok(())
+    }
+}
+
+/// An adjustment that failed, perhaps after some of its items were changed.
+fn half_done(error: StoreError, total: Adjusted) -> StoreError {
+    if total.changed == 0 {
+        return error;
+    }
+    error.about("some items were adjusted, then").advising(Advice::Unknown)
+}

@@ -1,0 +1,127 @@
+//! A connection that is there when it is needed: made on first use, and made anew when it was lost.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use tidelock_store::{Operation, Result};
+use tokio::sync::mpsc;
+use tokio_postgres::{Notification, Row};
+
+use crate::address::Address;
+use crate::error::{closed, failed, is_refusal};
+use crate::home::Home;
+use crate::open::Prepare;
+use crate::session::{Parameters, Session};
+use crate::statement::Statement;
+use crate::tls;
+
+/// Where the store is: everything that it takes to make a connection to it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    pub(crate) address: Address,
+    pub(crate) schema: Arc<str>,
+    pub(crate) prepare: Prepare,
+    pub(crate) home: Home,
+    closed: AtomicBool,
+}
+
+impl Place {
+    pub(crate) fn new(address: Address, schema: &str, prepare: Prepare) -> Self {
+        Self {
+            address,
+            schema: schema.into(),
+            prepare,
+            home: Home::default(),
+            closed: AtomicBool::new(false),
+        }
+    }
+
+    /// A connection about which nothing is known yet, not even whether there are tables.
+    pub(crate) async fn connect(
+        &self,
+        notifications: Option<mpsc::UnboundedSender<Notification>>,
+    ) -> Result<Session> {
+        let (client, connection) = tls::connect(&self.address).await?;
+        let started =
+            Session::start(client, connection, self.schema.clone(), self.prepare, notifications).await;
+        started.map_err(|e| self.at(failed(e)))
+    }
+
+    /// A connection to the store itself.
+    pub(crate) async fn enter(
+        &self,
+        notifications: Option<mpsc::UnboundedSender<Notification>>,
+    ) -> Result<Arc<Session>> {
+        let session = self.connect(notifications).await?;
+        self.home.enter(&session).await.map_err(|e| self.at(e))?;
+        Ok(Arc::new(session))
+    }
+
+    /// An error, with the server it is about.
+    pub(crate) fn at(&self, error: tidelock_store::StoreError) -> tidelock_store::StoreError {
+        error.about(self.address.label())
+    }
+
+    pub(crate) fn close(&self) {
+        self.closed.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::SeqCst)
+    }
+}
+
+/// A connection for one purpose.
+#[derive(Debug)]
+pub(crate) struct Link {
+    place: Arc<Place>,
+    session: RwLock<Option<Arc<Session>>>,
+    /// Held by whoever connects, so that a crowd does not connect many times.
+    connecting: tokio::sync::Mutex<()>,
+}
+
+impl Link {
+    pub(crate) fn new(place: Arc<Place>) -> Self {
+        Self { place, session: RwLock::default(), connecting: tokio::sync::Mutex::default() }
+    }
+
+    pub(crate) async fn session(&self) -> Result<Arc<Session>> {
+        if self.place.is_closed() {
+            self.drop_session();
+            return Err(closed(Operation::Open));
+        }
+        if let Some(session) = self.open_session() {
+            return Ok(session);
+        }
+        let _turn = self.connecting.lock().await;
+        if let Some(session) = self.open_session() {
+            return Ok(session);
+        }
+        let session = self.place.enter(None).await?;
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
+        Ok(session)
+    }
+
+    /// Asks for something that can be asked again: if the connection is lost meanwhile, it is, once.
+    pub(crate) async fn read(&self, statement: &'static Statement, with: Parameters<'_>) -> Result<Vec<Row>> {
+        let first = self.session().await?.query(statement, with).await;
+        let rows = match first {
+            Err(error) if !is_refusal(&error) => self.session().await?.query(statement, with).await,
+            answered => answered,
+        };
+        rows.map_err(|e| self.place.at(failed(e)))
+    }
+
+    pub(crate) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    pub(crate) fn drop_session(&self) {
+        *self.session.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    fn open_session(&self) -> Option<Arc<Session>> {
+        let session = self.session.read().unwrap_or_else(PoisonError::into_inner);
+        session.as_ref().filter(|session| !session.is_closed()).cloned()
+    }
+}

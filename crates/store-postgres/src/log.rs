@@ -1,0 +1,288 @@
+//! Reading the log.
+
+use tidelock_store::plan::{StreamRow, stored_json};
+use tidelock_store::{
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Json, Position,
+    Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
+};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::error::{corrupt, failed};
+use crate::link::Link;
+use crate::statement::Statement;
+
+/// The columns of an event, in the order in which [`Alike::event`] reads them.
+macro_rules! event_columns {
+    () => {
+        "e.position, e.version, e.id, e.type, e.payload, e.metadata, e.recorded_at"
+    };
+}
+pub(crate) use event_columns;
+
+/// The head of a stream and a page of its events, all at one moment; one row with no event if there is none.
+macro_rules! stream_page {
+    ($where:literal, $order:literal) => {
+        concat!(
+            "SELECT s.version, s.first, s.closed, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
+            event_columns!(),
+            " FROM tidelock.events e WHERE e.stream = s.name AND ",
+            $where,
+            " ORDER BY e.version ",
+            $order,
+            " LIMIT $3) e ON true WHERE s.name = $1"
+        )
+    };
+}
+
+static FORWARD: Statement =
+    Statement::new(stream_page!("e.version >= $2", ""), &[Type::TEXT, Type::INT8, Type::INT8]);
+static BACKWARD: Statement = Statement::new(
+    stream_page!("e.version <= coalesce($2, s.version)", "DESC"),
+    &[Type::TEXT, Type::INT8, Type::INT8],
+);
+
+/// How far it looked, at how many events, and those that passed.
+static FEED: Statement = Statement::new(
+    concat!(
+        "WITH seen AS MATERIALIZED (
+            SELECT max(position) AS upto, count(*) AS count
+            FROM (SELECT position FROM tidelock.events WHERE position > $1 ORDER BY position LIMIT $2) s)
+         SELECT seen.upto, seen.count, e.* FROM seen LEFT JOIN LATERAL (SELECT e.stream, ",
+        event_columns!(),
+        " FROM tidelock.events e
+          WHERE e.position > $1 AND e.position <= seen.upto
+            AND starts_with(e.stream, $3) AND (cardinality($4) = 0 OR e.type = ANY ($4))
+          ORDER BY e.position LIMIT $5) e ON true"
+    ),
+    &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT_ARRAY, Type::INT8],
+);
+static LAST_POSITION: Statement = Statement::new("SELECT last_position FROM tidelock.meta", &[]);
+
+/// Heads of streams, each with its last event.
+macro_rules! heads {
+    ($which:literal) => {
+        concat!(
+            "SELECT s.name, s.version, s.first, s.closed, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
+            event_columns!(),
+            " FROM tidelock.events e WHERE e.stream = s.name ORDER BY e.version DESC LIMIT 1) e ON true ",
+            $which
+        )
+    };
+}
+
+static NAMED: Statement = Statement::new(heads!("WHERE s.name = ANY ($1)"), &[Type::TEXT_ARRAY]);
+static PREFIXED: Statement = Statement::new(
+    heads!("WHERE s.name >= $1 AND s.name <> $2 ORDER BY s.name LIMIT $3"),
+    &[Type::TEXT, Type::TEXT, Type::INT8],
+);
+
+pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<StreamPage> {
+    let (statement, from) = match query.direction {
+        Direction::Forward => (&FORWARD, Some(query.from.map_or(1, Version::get) as i64)),
+        Direction::Backward => (&BACKWARD, query.from.map(|version| version.get() as i64)),
+    };
+    // One more than the limit, to know whether there is more.
+    let rows = link.read(statement, &[&query.stream.as_str(), &from, &(query.limit as i64 + 1)]).await?;
+    let Some(first) = rows.first() else {
+        return Ok(StreamPage { events: Vec::new(), state: StreamState::Absent, first: None, next: None });
+    };
+    let row = stream_row(first, 0)?;
+    let mut alike = Alike::default();
+    let mut events = Vec::with_capacity(rows.len());
+    for found in rows.iter().filter(|row| has_event(row, 3)) {
+        events.push(alike.event(found, 3, query.stream.clone())?);
+    }
+    let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
+    Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
+}
+
+pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage> {
+    link.place().home.check_not_lost(query.after)?;
+    let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
+    let mut left = limits::FEED_SCAN;
+    while left > 0 && !page.at_end && page.events.len() < query.limit {
+        let scan = scan_of(query).min(left);
+        if !look_on(link, query, scan, &mut page).await? {
+            break;
+        }
+        left -= scan;
+    }
+    if page.next == query.after {
+        check_given_out(link, query.after).await?;
+    }
+    Ok(page)
+}
+
+/// How many events to look at in one go: all that may be, unless each has to be sent over to be judged.
+fn scan_of(query: &FeedQuery) -> usize {
+    let filter = &query.filter;
+    match (filter.metadata.is_empty(), filter.stream_prefix.is_empty() && filter.types.is_empty()) {
+        (false, _) => limits::PAGE_SIZE,
+        (true, true) => query.limit + 1,
+        (true, false) => limits::FEED_SCAN,
+    }
+}
+
+/// Adds what passes among the next events; says whether to go on from there.
+async fn look_on(link: &Link, query: &FeedQuery, scan: usize, page: &mut FeedPage) -> Result<bool> {
+    let filter = &query.filter;
+    let types: Vec<&str> = filter.types.iter().map(EventType::as_str).collect();
+    // With a filter on metadata more may be sent over than pass.
+    let most = if filter.metadata.is_empty() { query.limit - page.events.len() + 1 } else { scan };
+    let after = page.next.get() as i64;
+    let rows =
+        link.read(&FEED, &[&after, &(scan as i64), &filter.stream_prefix, &types, &(most as i64)]).await?;
+    let seen = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(1)).map_err(failed)? as usize;
+    if seen == 0 {
+        page.at_end = true;
+        return Ok(false);
+    }
+    let upto = Position::new(number(&rows[0], 0)?)?;
+    let mut alike = Alike::default();
+    for row in rows.iter().filter(|row| has_event(row, 3)) {
+        let (stream, metadata) = (text(row, 2)?, text(row, 8)?);
+        if !filter.passes(stream, text(row, 6)?, || stored_json(metadata)) {
+            continue;
+        }
+        if page.events.len() == query.limit {
+            page.next = page.events.last().map_or(query.after, |event| event.position);
+            return Ok(false);
+        }
+        page.events.push(alike.event(row, 3, StreamName::new(stream)?)?);
+    }
+    let full = page.events.len() == query.limit;
+    page.next = match page.events.last() {
+        Some(last) if full => last.position,
+        _ => upto,
+    };
+    page.at_end = seen < scan && page.next == upto;
+    Ok(!full)
+}
+
+/// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.
+async fn check_given_out(link: &Link, position: Position) -> Result<()> {
+    let rows = link.read(&LAST_POSITION, &[]).await?;
+    let row = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+    let last = Position::new(number(row, 0)?)?;
+    if position > last { Err(StoreError::rewound(position, last)) } else { Ok(()) }
+}
+
+pub(crate) async fn heads(link: &Link, query: HeadQuery) -> Result<HeadPage> {
+    match query {
+        HeadQuery::Named(names) => named_heads(link, names).await,
+        HeadQuery::Prefix { prefix, after, limit } => {
+            prefixed_heads(link, &prefix, after.as_ref(), limit).await
+        }
+    }
+}
+
+async fn named_heads(link: &Link, names: Vec<StreamName>) -> Result<HeadPage> {
+    let asked: Vec<&str> = names.iter().map(StreamName::as_str).collect();
+    let rows = link.read(&NAMED, &[&asked]).await?;
+    let found = rows.iter().map(head).collect::<Result<Vec<_>>>()?;
+    let found: std::collections::HashMap<StreamName, Head> =
+        found.into_iter().map(|head| (head.stream.clone(), head)).collect();
+    let heads = names.into_iter().map(|stream| match found.get(&stream) {
+        Some(head) => head.clone(),
+        None => Head { stream, state: StreamState::Absent, count: 0, last: None },
+    });
+    Ok(HeadPage { heads: heads.collect(), next: None })
+}
+
+async fn prefixed_heads(
+    link: &Link,
+    prefix: &str,
+    after: Option<&StreamName>,
+    limit: usize,
+) -> Result<HeadPage> {
+    let after = after.map_or("", StreamName::as_str);
+    let from = prefix.max(after);
+    let rows = link.read(&PREFIXED, &[&from, &after, &(limit as i64 + 1)]).await?;
+    let mut heads = rows.iter().map(head).collect::<Result<Vec<_>>>()?;
+    heads.retain(|head| head.stream.as_str().starts_with(prefix));
+    let more = heads.len() > limit;
+    heads.truncate(limit);
+    let next = heads.last().filter(|_| more).map(|head| head.stream.clone());
+    Ok(HeadPage { heads, next })
+}
+
+fn head(row: &Row) -> Result<Head> {
+    let stream = StreamName::new(text(row, 0)?).map_err(corrupt)?;
+    let head = stream_row(row, 1)?;
+    let last = has_event(row, 4).then(|| Alike::default().event(row, 4, stream.clone())).transpose()?;
+    Ok(Head { stream, state: head.state(), count: head.count(), last })
+}
+
+/// Reads version, first and closed, from this column on.
+pub(crate) fn stream_row(row: &Row, from: usize) -> Result<StreamRow> {
+    Ok(StreamRow {
+        version: Version::new(number(row, from)?).map_err(corrupt)?,
+        first: Version::new(number(row, from + 1)?).map_err(corrupt)?,
+        closed: row.try_get(from + 2).map_err(failed)?,
+    })
+}
+
+fn has_event(row: &Row, from: usize) -> bool {
+    row.try_get::<_, Option<i64>>(from).is_ok_and(|position| position.is_some())
+}
+
+/// Events that follow each other often have the same type and metadata; then they share them.
+#[derive(Default)]
+pub(crate) struct Alike {
+    last: Option<(EventType, Json)>,
+}
+
+impl Alike {
+    /// Reads the columns of `event_columns!`, from this one on.
+    pub(crate) fn event(&mut self, row: &Row, from: usize, stream: StreamName) -> Result<Event> {
+        self.read_event(row, from, stream).map_err(corrupt)
+    }
+
+    fn read_event(&mut self, row: &Row, from: usize, stream: StreamName) -> Result<Event> {
+        let (event_type, metadata) = self.share(text(row, from + 3)?, text(row, from + 5)?)?;
+        let id: Uuid = row.try_get(from + 2).map_err(failed)?;
+        Ok(Event {
+            id: EventId::from_bytes(id.into_bytes()),
+            stream,
+            version: Version::new(number(row, from + 1)?)?,
+            position: Position::new(number(row, from)?)?,
+            event_type,
+            payload: stored_json(text(row, from + 4)?),
+            metadata,
+            recorded_at: Timestamp::from_micros(row.try_get(from + 6).map_err(failed)?)?,
+        })
+    }
+
+    fn share(&mut self, event_type: &str, metadata: &str) -> Result<(EventType, Json)> {
+        let (known_type, known_metadata) = self.last.take().unzip();
+        let event_type = match known_type.filter(|known| known.as_str() == event_type) {
+            Some(known) => known,
+            None => EventType::new(event_type)?,
+        };
+        let metadata = match known_metadata.filter(|known| known.as_str() == metadata) {
+            Some(known) => known,
+            None => stored_json(metadata),
+        };
+        self.last = Some((event_type.clone(), metadata.clone()));
+        Ok((event_type, metadata))
+    }
+}
+
+/// A number that the store wrote and that is never negative.
+pub(crate) fn number(row: &Row, column: usize) -> Result<u64> {
+    let number: i64 = row.try_get(column).map_err(failed)?;
+    u64::try_from(number).map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
+}
+
+/// Text, where it lies.
+pub(crate) fn text(row: &Row, column: usize) -> Result<&str> {
+    row.try_get(column).map_err(failed)
+}
+
+/// A moment that may be missing.
+pub(crate) fn moment(row: &Row, column: usize) -> Result<Option<Timestamp>> {
+    let micros: Option<i64> = row.try_get(column).map_err(failed)?;
+    micros.map(Timestamp::from_micros).transpose()
+}

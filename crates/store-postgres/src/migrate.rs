@@ -1,0 +1,164 @@
+//! Brings a schema's tables to the version that this code knows.
+//!
+//! Each migration is one SQL script with a number and a checksum, applied in one transaction together with the row
+//! that says so: a step that was cut short has not happened, and the next process does it. Processes that start at once
+//! take turns by a lock on the table of migrations, and all but one find it done. A schema from a newer version, or one
+//! whose migrations are not ours, is refused untouched. Where all is done, nothing but a read is needed, so the
+//! application's role need not be able to change tables.
+
+use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::Type;
+use uuid::Uuid;
+
+use crate::error::{failed, is_race};
+use crate::session::Session;
+use crate::statement::Statement;
+
+struct Migration {
+    number: i32,
+    name: &'static str,
+    sql: &'static str,
+}
+
+const MIGRATIONS: &[Migration] =
+    &[Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") }];
+
+/// How often to try again when others create the same things at the same moment.
+const TRIES: usize = 50;
+
+const CREATE: &str = "CREATE TABLE IF NOT EXISTS tidelock.migrations (
+    number     integer PRIMARY KEY,
+    name       text    NOT NULL,
+    checksum   text    NOT NULL,
+    applied_at timestamptz NOT NULL
+)";
+
+static HAS_TABLE: Statement = Statement::new(
+    "SELECT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1),
+            to_regclass(quote_ident($1) || '.migrations') IS NOT NULL",
+    &[Type::TEXT],
+);
+static APPLIED: Statement =
+    Statement::new("SELECT number, name, checksum FROM tidelock.migrations ORDER BY number", &[]);
+static APPLY: Statement = Statement::new(
+    "INSERT INTO tidelock.migrations (number, name, checksum, applied_at) VALUES ($1, $2, $3, clock_timestamp())",
+    &[Type::INT4, Type::TEXT, Type::TEXT],
+);
+
+/// Applies what is missing.
+pub(crate) async fn migrate(session: &Session, schema: &str) -> Result<()> {
+    if applied(session, schema).await? == MIGRATIONS.len() {
+        return Ok(());
+    }
+    create_table(session, schema).await.map_err(|e| not_allowed(e, schema))?;
+    for migration in MIGRATIONS {
+        let outcome = apply(session, schema, migration).await;
+        if outcome.is_err() {
+            // Best effort: a connection that is lost has no transaction left.
+            let _ = session.execute("ROLLBACK").await;
+        }
+        outcome.map_err(|e| not_allowed(e, schema))?;
+    }
+    Ok(())
+}
+
+/// Refuses a schema that is not up to date, without changing it.
+pub(crate) async fn check(session: &Session, schema: &str) -> Result<()> {
+    match applied(session, schema).await? {
+        n if n == MIGRATIONS.len() => Ok(()),
+        n => Err(incompatible(format!(
+            "schema {schema:?} has {n} of {} migrations, and migrate=0 was asked for: run them with the owner role",
+            MIGRATIONS.len()
+        ))),
+    }
+}
+
+/// How many migrations the schema has; refuses it if they are not ours.
+async fn applied(session: &Session, schema: &str) -> Result<usize> {
+    let rows = session.ask(&HAS_TABLE, &[&schema]).await.map_err(failed)?;
+    let has_table = rows.first().is_some_and(|row| row.try_get(1).unwrap_or(false));
+    if !has_table {
+        return Ok(0);
+    }
+    let rows = session.ask(&APPLIED, &[]).await.map_err(failed)?;
+    for (at, row) in rows.iter().enumerate() {
+        let text = |column| row.try_get::<_, String>(column).map_err(failed);
+        let number: i32 = row.try_get(0).map_err(failed)?;
+        check_known(MIGRATIONS.get(at), number, &text(1)?, &text(2)?)?;
+    }
+    Ok(rows.len())
+}
+
+/// Creates the schema and the table of migrations. `IF NOT EXISTS` looks before it leaps: two processes can both see
+/// nothing, and then one of them fails on a catalog's index.
+async fn create_table(session: &Session, schema: &str) -> Result<()> {
+    let rows = session.ask(&HAS_TABLE, &[&schema]).await.map_err(failed)?;
+    let has_schema = rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false));
+    let schema_sql =
+        if has_schema { String::new() } else { format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"; ") };
+    let sql = format!("{schema_sql}{CREATE}");
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        match session.execute(&sql).await {
+            Err(error) if tries < TRIES && (is_race(&error) || is_there(&error)) => {
+                tokio::task::yield_now().await;
+            }
+            outcome => return outcome.map_err(failed),
+        }
+    }
+}
+
+fn is_there(error: &tokio_postgres::Error) -> bool {
+    let there = [&SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE, &SqlState::DUPLICATE_OBJECT];
+    error.code().is_some_and(|code| there.contains(&code))
+}
+
+/// Does one step, unless somebody else has done it by the time the lock is ours.
+async fn apply(session: &Session, schema: &str, migration: &Migration) -> Result<()> {
+    session
+        .execute("BEGIN; LOCK TABLE tidelock.migrations IN SHARE ROW EXCLUSIVE MODE")
+        .await
+        .map_err(failed)?;
+    if applied(session, schema).await? < usize::try_from(migration.number).unwrap_or(usize::MAX) {
+        session.execute(migration.sql).await.map_err(failed)?;
+        let row: [&(dyn tokio_postgres::types::ToSql + Sync); 3] =
+            [&migration.number, &migration.name, &checksum(migration.sql)];
+        session.ask(&APPLY, &row).await.map_err(failed)?;
+    }
+    session.execute("COMMIT").await.map_err(failed)
+}
+
+fn check_known(known: Option<&Migration>, number: i32, name: &str, sum: &str) -> Result<()> {
+    match known {
+        Some(known) if known.number == number && checksum(known.sql) == sum => Ok(()),
+        None => Err(incompatible(format!(
+            "the schema was made by a newer version of Tidelock (it has migration {number}, {name:?}; this version \
+             knows {}): upgrade this program",
+            MIGRATIONS.len()
+        ))),
+        Some(_) => Err(incompatible(format!(
+            "migration {number} ({name:?}) of the schema is not the one that this version of Tidelock knows: the schema \
+             was changed by something else, or by an unreleased version"
+        ))),
+    }
+}
+
+fn not_allowed(error: StoreError, schema: &str) -> StoreError {
+    if error.kind() == ErrorKind::Storage && error.context().contains("42501") {
+        return incompatible(format!(
+            "schema {schema:?} is not up to date, and this role may not change it: open it once with the owner role"
+        ))
+        .caused_by(error);
+    }
+    error
+}
+
+fn incompatible(context: String) -> StoreError {
+    StoreError::new(ErrorKind::Incompatible, Advice::Never, Operation::Open, context)
+}
+
+fn checksum(sql: &str) -> String {
+    Uuid::new_v5(&Uuid::NAMESPACE_OID, sql.as_bytes()).to_string()
+}

@@ -1,0 +1,148 @@
+//! How a database is used: the options that a program or a URL sets.
+//!
+//! Where the server is and how to reach it is no option; that is the [address](crate::address).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_store::{Clock, Result, StoreError, SystemClock};
+
+use crate::schema_name::SchemaName;
+use crate::setting::Setting;
+
+/// Whether statements are prepared once and kept by the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Prepare {
+    /// Once for each connection: the quickest.
+    Always,
+    /// Never: for a proxy that gives every transaction another connection and does not follow prepared statements.
+    Never,
+}
+
+/// How waiters learn that something was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Notify {
+    /// By the database's notifications, over a connection of their own.
+    Listen,
+    /// By polling only: for a proxy that does not pass notifications on.
+    Never,
+}
+
+/// How a database is used.
+#[derive(Debug, Clone)]
+pub struct PostgresOptions {
+    /// The schema that holds the store's tables. Stores in different schemas know nothing of each other.
+    pub schema: SchemaName,
+    /// How many connections read at the same time.
+    pub readers: usize,
+    /// How many transactions of users' own can be open at the same time. Each has a connection to itself.
+    pub door: usize,
+    /// Whether statements are prepared once and kept by the server.
+    pub prepare: Prepare,
+    /// How waiters learn that something was written.
+    pub notify: Notify,
+    /// How often waiters are woken to look for themselves, whatever the notifications say.
+    pub poll_interval: Duration,
+    /// How long it may take until a connection is ready for use, all servers that the URL names taken together.
+    pub connect_timeout: Duration,
+    /// Whether opening brings the tables up to date. Off, tables that are not are refused: for a role that may not
+    /// change them.
+    pub migrate: bool,
+    /// Whether to work on a server that forgets what it acknowledged when it crashes (`fsync` or `synchronous_commit`
+    /// is off there).
+    pub allow_lossy: bool,
+    /// What measures how long things take. Deadlines and due times are on the database's clock, never on this one.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for PostgresOptions {
+    fn default() -> Self {
+        Self {
+            schema: SchemaName::default(),
+            readers: 4,
+            door: 8,
+            prepare: Prepare::Always,
+            notify: Notify::Listen,
+            poll_interval: Duration::from_secs(1),
+            connect_timeout: Duration::from_secs(10),
+            migrate: true,
+            allow_lossy: false,
+            clock: Arc::new(SystemClock::default()),
+        }
+    }
+}
+
+impl PostgresOptions {
+    /// Sets an option by the name it has in a URL.
+    ///
+    /// # Errors
+    /// `Invalid` if there is no such option, or the value is not one of its.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let setting = Setting { name, value };
+        match name {
+            "connect_timeout_ms" => self.connect_timeout = setting.millis(1, 600_000)?,
+            "door" => self.door = setting.number(1, 256)?,
+            "lossy" => self.allow_lossy = setting.choice(&[("refuse", false), ("allow", true)])?,
+            "migrate" => self.migrate = setting.switch()?,
+            "notify" => {
+                self.notify = setting.choice(&[("listen", Notify::Listen), ("never", Notify::Never)])?;
+            }
+            "poll_interval_ms" => self.poll_interval = setting.millis(1, 60_000)?,
+            "prepare" => {
+                self.prepare = setting.choice(&[("always", Prepare::Always), ("never", Prepare::Never)])?;
+            }
+            "readers" => self.readers = setting.number(1, 64)?,
+            "schema" => self.schema = SchemaName::new(value)?,
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+}
+
+fn unknown(name: &str) -> StoreError {
+    StoreError::invalid(format!(
+        "unknown option {name:?} for a PostgreSQL database: there are connect_timeout_ms, door, lossy, migrate, notify, \
+         poll_interval_ms, prepare, readers and schema; and in a URL, for the connection, application_name, \
+         channel_binding, connect_timeout, dbname, host, hostaddr, keepalives, keepalives_count, keepalives_idle, \
+         keepalives_interval, options, password, port, sslcert, sslkey, sslmode, sslrootcert, target_session_attrs, \
+         tcp_user_timeout and user"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_option_is_refused_by_name() {
+        let mut options = PostgresOptions::default();
+        let refused = options.set("reader", "1").unwrap_err().to_string();
+        assert!(refused.contains("\"reader\"") && refused.contains("poll_interval_ms"), "{refused}");
+        assert!(options.set("readers", "none").unwrap_err().to_string().contains("from 1 to 64"));
+    }
+
+    #[test]
+    fn every_option_can_be_set_by_name() {
+        let mut options = PostgresOptions::default();
+        let settings = [
+            ("connect_timeout_ms", "1500"),
+            ("door", "256"),
+            ("lossy", "allow"),
+            ("migrate", "0"),
+            ("notify", "never"),
+            ("poll_interval_ms", "60000"),
+            ("prepare", "never"),
+            ("readers", "64"),
+            ("schema", "shop"),
+        ];
+        for (name, value) in settings {
+            options.set(name, value).unwrap();
+        }
+        assert_eq!(options.connect_timeout, Duration::from_millis(1500));
+        assert_eq!((options.door, options.readers), (256, 64));
+        assert_eq!((options.allow_lossy, options.migrate), (true, false));
+        assert_eq!((options.notify, options.prepare), (Notify::Never, Prepare::Never));
+        assert_eq!(options.poll_interval, Duration::from_secs(60));
+        assert_eq!(options.schema.as_str(), "shop");
+    }
+}

@@ -1,0 +1,70 @@
+//! Connections that one caller at a time has to itself, for transactions of several trips.
+//!
+//! A connection comes back to the pool only when its borrower says that it is clean. Dropped in any other way, by a
+//! cancelled future or a panic, it is closed, and the server undoes what was open on it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tidelock_store::{Operation, Result};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::closed;
+use crate::link::Place;
+use crate::session::Session;
+
+/// Some connections, made when they are needed.
+#[derive(Debug, Clone)]
+pub(crate) struct Pool {
+    place: Arc<Place>,
+    idle: Arc<Mutex<Vec<Arc<Session>>>>,
+    places: Arc<Semaphore>,
+}
+
+/// A connection of one's own.
+#[derive(Debug)]
+pub(crate) struct Borrowed {
+    session: Arc<Session>,
+    idle: Arc<Mutex<Vec<Arc<Session>>>>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl Pool {
+    pub(crate) fn new(place: Arc<Place>, size: usize) -> Self {
+        Self { place, idle: Arc::default(), places: Arc::new(Semaphore::new(size)) }
+    }
+
+    /// Waits for a connection that nobody else has.
+    pub(crate) async fn borrow(&self) -> Result<Borrowed> {
+        let place = self.places.clone().acquire_owned().await.map_err(|_| closed(Operation::Open))?;
+        if self.place.is_closed() {
+            return Err(closed(Operation::Open));
+        }
+        let session = match self.take_idle() {
+            Some(session) => session,
+            None => self.place.enter(None).await?,
+        };
+        Ok(Borrowed { session, idle: self.idle.clone(), _place: place })
+    }
+
+    pub(crate) fn close(&self) {
+        self.places.close();
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    fn take_idle(&self) -> Option<Arc<Session>> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|session| !session.is_closed());
+        idle.pop()
+    }
+}
+
+impl Borrowed {
+    pub(crate) fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Gives the connection back. No transaction is open on it.
+    pub(crate) fn give_back(self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(self.session);
+    }
+}

@@ -1,0 +1,151 @@
+//! One connection to the server, and what was prepared on it.
+
+use std::collections::HashMap;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio_postgres::error::Severity;
+use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::{AsyncMessage, Client, Notification, Row};
+
+use crate::open::Prepare;
+use crate::statement::{Statement, in_schema};
+use crate::tls::Connection;
+
+type PgResult<T> = Result<T, tokio_postgres::Error>;
+
+/// What a statement is run with.
+pub(crate) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+/// How a plan is made for a connection of our own. All of it is about speed and nothing about correctness: behind a
+/// proxy it is left out.
+///
+/// Every statement of this crate looks rows up by an index. A plan that was made while a table was small would read
+/// through the whole of it, and be kept while the table grows.
+const MANNERS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; \
+                       SET plan_cache_mode = force_generic_plan";
+
+/// A connection, shared by whoever has something to ask: questions are sent at once and answered in turn.
+#[derive(Debug)]
+pub(crate) struct Session {
+    client: Client,
+    schema: Arc<str>,
+    prepare: Prepare,
+    prepared: Mutex<HashMap<&'static str, tokio_postgres::Statement>>,
+    /// How many warnings the server has sent.
+    warnings: Arc<AtomicU64>,
+}
+
+impl Session {
+    /// Makes a session of a new connection; what the server tells by itself goes to `notifications`.
+    pub(crate) async fn start(
+        client: Client,
+        connection: Connection,
+        schema: Arc<str>,
+        prepare: Prepare,
+        notifications: Option<mpsc::UnboundedSender<Notification>>,
+    ) -> PgResult<Self> {
+        let warnings = Arc::new(AtomicU64::new(0));
+        tokio::spawn(drive(connection, warnings.clone(), notifications));
+        if prepare == Prepare::Always {
+            client.batch_execute(MANNERS).await?;
+        }
+        Ok(Self { client, schema, prepare, prepared: Mutex::default(), warnings })
+    }
+
+    pub(crate) fn is_closed(&self) -> bool {
+        self.client.is_closed()
+    }
+
+    /// How many warnings the server has sent so far. Those that belong to an answer are counted before it is given.
+    pub(crate) fn warnings(&self) -> u64 {
+        self.warnings.load(Ordering::SeqCst)
+    }
+
+    /// Prepares what is about to be sent in one go, so that nothing has to be waited for in between.
+    pub(crate) async fn prepare_all(&self, statements: &[&'static Statement]) -> PgResult<()> {
+        if self.prepare == Prepare::Always {
+            for statement in statements {
+                self.prepared(statement).await?;
+            }
+        }
+        Ok(())
+    }
+
+    pub(crate) async fn query(
+        &self,
+        statement: &'static Statement,
+        with: Parameters<'_>,
+    ) -> PgResult<Vec<Row>> {
+        match self.prepare {
+            Prepare::Always => {
+                let prepared = self.prepared(statement).await?;
+                self.client.query(&prepared, with).await
+            }
+            Prepare::Never => self.ask(statement, with).await,
+        }
+    }
+
+    /// Runs a statement without preparing it: the quickest for what is asked once.
+    pub(crate) async fn ask(
+        &self,
+        statement: &'static Statement,
+        with: Parameters<'_>,
+    ) -> PgResult<Vec<Row>> {
+        let typed: Vec<(&(dyn ToSql + Sync), Type)> =
+            with.iter().copied().zip(statement.types.iter().cloned()).collect();
+        self.client.query_typed(&in_schema(statement.sql, &self.schema), &typed).await
+    }
+
+    /// Runs something that has no parameters and gives nothing: BEGIN, COMMIT and the like.
+    pub(crate) async fn execute(&self, sql: &str) -> PgResult<()> {
+        self.client.batch_execute(&in_schema(sql, &self.schema)).await
+    }
+
+    /// The driver's own handle, for users' own statements.
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
+    }
+
+    async fn prepared(&self, statement: &'static Statement) -> PgResult<tokio_postgres::Statement> {
+        if let Some(known) = self.known(statement) {
+            return Ok(known);
+        }
+        let sql = in_schema(statement.sql, &self.schema);
+        let prepared = self.client.prepare_typed(&sql, statement.types).await?;
+        let mut known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
+        known.insert(statement.sql, prepared.clone());
+        Ok(prepared)
+    }
+
+    fn known(&self, statement: &'static Statement) -> Option<tokio_postgres::Statement> {
+        self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(statement.sql).cloned()
+    }
+}
+
+/// Moves bytes until the session is dropped or the connection is lost.
+async fn drive(
+    mut connection: Connection,
+    warnings: Arc<AtomicU64>,
+    notifications: Option<mpsc::UnboundedSender<Notification>>,
+) {
+    while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
+        match message {
+            Ok(AsyncMessage::Notice(notice)) if notice.parsed_severity() == Some(Severity::Warning) => {
+                tracing::warn!(code = notice.code().code(), message = notice.message(), "the server warns");
+                warnings.fetch_add(1, Ordering::SeqCst);
+            }
+            Ok(AsyncMessage::Notification(notification)) => {
+                if let Some(to) = &notifications {
+                    // Nobody listens any more: the session is about to go.
+                    let _ = to.send(notification);
+                }
+            }
+            Ok(_) => {}
+            // Whoever waits for an answer is told.
+            Err(_) => return,
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! One option as it stands in a URL: a name and a text, and the few ways there are to read the text.
+//!
+//! Here every option gets its error in the same words. The errors quote the text, so a secret is taken from
+//! [`Setting::value`] and never read in another way.
+
+use std::time::Duration;
+
+use tidelock_store::{Result, StoreError};
+
+/// An option's name and value, decoded. It has no `Debug`, because one of them is the password.
+#[derive(Clone, Copy)]
+pub(crate) struct Setting<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) value: &'a str,
+}
+
+impl Setting<'_> {
+    /// A number within these bounds.
+    pub(crate) fn number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N> {
+        let number = self.value.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
+        number
+            .and_then(|number| N::try_from(number).ok())
+            .ok_or_else(|| self.must_be(&format!("a number from {least} to {most}")))
+    }
+
+    /// Whether it is on: 0 or 1.
+    pub(crate) fn switch(&self) -> Result<bool> {
+        Ok(self.number::<u8>(0, 1)? == 1)
+    }
+
+    /// A time in milliseconds.
+    pub(crate) fn millis(&self, least: u64, most: u64) -> Result<Duration> {
+        self.number(least, most).map(Duration::from_millis)
+    }
+
+    /// A time in seconds.
+    pub(crate) fn seconds(&self, least: u64, most: u64) -> Result<Duration> {
+        self.number(least, most).map(Duration::from_secs)
+    }
+
+    /// One of a few words, and what it stands for.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&str, T)]) -> Result<T> {
+        let chosen = choices.iter().find(|(word, _)| *word == self.value);
+        chosen.map(|(_, meaning)| *meaning).ok_or_else(|| {
+            let words: Vec<_> = choices.iter().map(|(word, _)| *word).collect();
+            self.must_be(&format!("one of {}", words.join(", ")))
+        })
+    }
+
+    /// The error for a value that is not what it must be.
+    pub(crate) fn must_be(&self, what: &str) -> StoreError {
+        StoreError::invalid(format!("option {}={}: must be {what}", self.name, self.value))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_outside_its_bounds_is_refused_with_the_bounds() {
+        let setting = |value| Setting { name: "readers", value };
+        assert_eq!(setting("64").number::<usize>(1, 64).unwrap(), 64);
+        for bad in ["0", "65", "-1", "", "four", "18446744073709551616"] {
+            let refused = setting(bad).number::<usize>(1, 64).unwrap_err().to_string();
+            assert_eq!(refused, format!("check: option readers={bad}: must be a number from 1 to 64"));
+        }
+    }
+
+    #[test]
+    fn a_word_that_is_no_choice_is_refused_with_the_choices() {
+        let setting = Setting { name: "prepare", value: "sometimes" };
+        let refused = setting.choice(&[("always", true), ("never", false)]).unwrap_err();
+        assert_eq!(refused.context(), "option prepare=sometimes: must be one of always, never");
+    }
+}

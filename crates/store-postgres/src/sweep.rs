@@ -1,0 +1,60 @@
+//! What a store does by itself, once a second, while it is being used: it writes its clock down, and throws away what has
+//! had its time.
+
+use std::sync::Weak;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidelock_store::{Result, limits};
+use tokio_postgres::types::Type;
+
+use crate::Shared;
+use crate::statement::{Statement, now};
+
+const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many rows go at once.
+const AT_ONCE: i64 = 500;
+
+static EXPIRED: Statement = Statement::new(
+    concat!(
+        "UPDATE tidelock.records SET value = NULL, expires_at = NULL WHERE key IN (
+            SELECT key FROM tidelock.records WHERE expires_at <= ",
+        now!(),
+        " ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)"
+    ),
+    &[Type::INT8],
+);
+static FORGOTTEN: Statement = Statement::new(
+    concat!(
+        "DELETE FROM tidelock.commits WHERE id IN (
+            SELECT id FROM tidelock.commits WHERE committed_at <= ",
+        now!(),
+        " - $2 ORDER BY committed_at LIMIT $1 FOR UPDATE SKIP LOCKED)"
+    ),
+    &[Type::INT8, Type::INT8],
+);
+
+/// Ends with the last handle on the store.
+pub(crate) async fn keep_house(store: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(INTERVAL).await;
+        let Some(store) = store.upgrade() else { return };
+        if store.place.is_closed() {
+            return;
+        }
+        if store.used.swap(false, Ordering::Relaxed)
+            && let Err(error) = sweep(&store).await
+        {
+            tracing::debug!(%error, "housekeeping failed; the next round will do it");
+        }
+    }
+}
+
+async fn sweep(store: &Shared) -> Result<()> {
+    let link = &store.heartbeats;
+    store.time.tick(link).await?;
+    link.read(&EXPIRED, &[&AT_ONCE]).await?;
+    let memory = limits::COMMIT_MEMORY.as_micros() as i64;
+    link.read(&FORGOTTEN, &[&AT_ONCE, &memory]).await.map(|_| ())
+}

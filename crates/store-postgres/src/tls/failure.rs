@@ -1,0 +1,142 @@
+//! Why there is no connection, and what to do about it.
+//!
+//! What passes by itself is `Unavailable` and worth another try: a server that is down, starting, full or a standby.
+//! What somebody has to change is `Invalid`: the user, the password, the database, a certificate.
+
+use std::error::Error;
+use std::io;
+use std::time::Duration;
+
+use rustls::CertificateError;
+use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
+use tokio_postgres::error::DbError;
+
+/// One error for what kept each server from being used. While one of them may pass, it is worth trying again.
+pub(super) fn of_all(mut failures: Vec<(&str, StoreError)>) -> StoreError {
+    let each: Vec<_> =
+        failures.iter().map(|(place, failure)| format!("{place}: {}", failure.context())).collect();
+    let passing = failures.iter().position(|(_, failure)| failure.advice() == Advice::Later);
+    let (_, cause) = failures.swap_remove(passing.unwrap_or_default());
+    if failures.is_empty() {
+        return cause;
+    }
+    let context = format!("none of the servers can be used: {}", each.join("; "));
+    StoreError::new(cause.kind(), cause.advice(), Operation::Open, context).caused_by(cause)
+}
+
+/// The server took longer than it may.
+pub(super) fn timed_out(limit: Duration) -> StoreError {
+    passing(format!(
+        "no connection within {limit:?}: is something between here and the server dropping what is sent?"
+    ))
+}
+
+/// The server, or the way to it, refused.
+pub(super) fn refused(error: tokio_postgres::Error) -> StoreError {
+    let failure = match error.source() {
+        Some(source) => meaning(source),
+        None if error.is_closed() => {
+            passing("the server closed the connection before it was ready".to_owned())
+        }
+        None => lasting(format!("{error}: is this a PostgreSQL server?")),
+    };
+    failure.caused_by(error)
+}
+
+fn meaning(source: &(dyn Error + 'static)) -> StoreError {
+    if let Some(error) = source.downcast_ref::<DbError>() {
+        return refused_by_server(error);
+    }
+    match source.downcast_ref::<io::Error>() {
+        Some(error) => refused_on_the_way(error),
+        None => refused_by_driver(&source.to_string()),
+    }
+}
+
+fn refused_by_server(error: &DbError) -> StoreError {
+    let (code, message) = (error.code().code(), error.message());
+    let advice = match code {
+        "28P01" => "check the user and the password in the URL",
+        "28000" => {
+            "check the user in the URL, and what the server's pg_hba.conf allows; if it demands encryption, write \
+             sslmode=verify-full"
+        }
+        "3D000" => "create the database, or check its name in the URL",
+        "42501" => "grant the user CONNECT on the database",
+        "53300" => "raise max_connections on the server, or open fewer stores with fewer readers",
+        "57P03" => "the server is starting or stopping",
+        _ => "",
+    };
+    let what = match advice {
+        "" => format!("the server refuses the connection: {message} ({code})"),
+        advice => format!("the server refuses the connection: {message} ({code}): {advice}"),
+    };
+    // What is wrong with the role, the database or a parameter stays wrong; what the server lacks, it may get.
+    let lasts = ["22", "28", "3D", "42"].iter().any(|class| code.starts_with(class));
+    if lasts { lasting(what) } else { passing(what) }
+}
+
+fn refused_on_the_way(error: &io::Error) -> StoreError {
+    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return not_encrypted(error);
+    }
+    // The driver's own word for a server that takes writes when it should not, or the reverse; the system's have a number.
+    if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
+        return passing(format!(
+            "{error}: the server is not of the kind that target_session_attrs asks for; a standby takes no writes"
+        ));
+    }
+    passing(format!("cannot be reached: {error}: is the server running, and is this its host and port?"))
+}
+
+fn not_encrypted(error: &rustls::Error) -> StoreError {
+    let rustls::Error::InvalidCertificate(reason) = error else {
+        return lasting(format!("no encrypted connection can be agreed on: {error}"));
+    };
+    let advice = match reason {
+        CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
+            "connect by a name that the certificate has, or give the server one for this name"
+        }
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "name the file of the authority that signed it with sslrootcert=FILE"
+        }
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "give the server a new one",
+        _ => "give the server one that can be checked",
+    };
+    lasting(format!("the server's certificate is not trusted: {error}: {advice}"))
+}
+
+/// The driver says these in words only.
+fn refused_by_driver(message: &str) -> StoreError {
+    let advice = match message {
+        "server does not support TLS" => {
+            "turn ssl on in the server; or, if nobody can listen or answer in its place, write sslmode=disable"
+        }
+        "password missing" => "the server asks for one: write postgres://USER:PASSWORD@HOST/DATABASE",
+        _ => "check how the server lets this user in",
+    };
+    lasting(format!("{message}: {advice}"))
+}
+
+fn passing(context: String) -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, Advice::Later, Operation::Open, context)
+}
+
+fn lasting(context: String) -> StoreError {
+    StoreError::new(ErrorKind::Invalid, Advice::Never, Operation::Open, context)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_server_that_may_come_back_makes_it_worth_trying_again() {
+        let (down, wrong) = (passing("down".into()), lasting("wrong password".into()));
+        let both = of_all(vec![("a", wrong.clone()), ("b", down)]);
+        assert_eq!((both.kind(), both.advice()), (ErrorKind::Unavailable, Advice::Later));
+        assert_eq!(both.context(), "none of the servers can be used: a: wrong password; b: down");
+        assert_eq!(of_all(vec![("a", wrong.clone()), ("b", wrong.clone())]).advice(), Advice::Never);
+        assert_eq!(of_all(vec![("a", wrong)]).context(), "wrong password");
+    }
+}

@@ -1,0 +1,19 @@
+//! The same random histories on PostgreSQL and on the other stores: every answer must be the same, not only the end.
+
+#[path = "../../store-sqlite/tests/subject/mod.rs"]
+mod sqlite_subject;
+mod subject;
+
+use sqlite_subject::SqliteSubject;
+use subject::PostgresSubject;
+use tidelock_store_conformance::{MemorySubject, Runs, check_differential};
+
+#[test]
+fn memory_and_postgres_give_the_same_answers() {
+    check_differential(|| async { MemorySubject::default() }, PostgresSubject::new, Runs::new(64));
+}
+
+#[test]
+fn sqlite_and_postgres_give_the_same_answers() {
+    check_differential(|| async { SqliteSubject::new() }, PostgresSubject::new, Runs::new(64));
+}

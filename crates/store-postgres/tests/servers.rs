@@ -1,0 +1,91 @@
+//! Which of the servers that a URL names is used, and what is said when none can be.
+
+// Clippy lets tests unwrap, but not what they have in common.
+#![allow(clippy::unwrap_used)]
+
+use std::net::TcpListener;
+
+use tidelock_store::{Advice, ErrorKind, StoreError};
+use tidelock_store_postgres::PostgresStore;
+use tidelock_test_postgres::Server;
+
+fn url(ports: &[u16], options: &str) -> String {
+    let hosts: Vec<_> = ports.iter().map(|port| format!("127.0.0.1:{port}")).collect();
+    format!("postgres://postgres@{}/postgres?{options}", hosts.join(","))
+}
+
+async fn refusal(url: &str) -> StoreError {
+    PostgresStore::open(url).await.map(drop).expect_err("no server can be used")
+}
+
+/// A port where nobody answers: connections are taken by the system, and nobody ever reads from them.
+fn silence() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
+}
+
+/// A port that is closed.
+fn nothing() -> u16 {
+    silence().1
+}
+
+/// Schedule 74 in part: after a failover the URL leads to the new primary by itself.
+#[tokio::test]
+async fn a_standby_and_a_silent_server_are_passed_over() {
+    let primary = Server::start().unwrap();
+    let standby = primary.standby("second").unwrap();
+    let (_listener, silent) = silence();
+    let ports = [nothing(), silent, standby.port(), primary.port()];
+    PostgresStore::open(&url(&ports, "connect_timeout_ms=8000")).await.unwrap();
+
+    let refused = refusal(&url(&[standby.port()], "")).await;
+    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+    assert!(refused.context().contains("standby"), "{refused}");
+
+    standby.promote().unwrap();
+    PostgresStore::open(&url(&[standby.port()], "")).await.unwrap();
+}
+
+#[tokio::test]
+async fn servers_that_cannot_be_reached_are_worth_another_try() {
+    let (_listener, silent) = silence();
+    let closed = nothing();
+    let refused = refusal(&url(&[silent, closed], "connect_timeout_ms=200")).await;
+    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+    for said in [
+        format!("127.0.0.1:{silent},127.0.0.1:{closed}/postgres: none of the servers can be used"),
+        format!("127.0.0.1:{silent}: no connection within 100ms"),
+        format!("127.0.0.1:{closed}: cannot be reached: Connection refused"),
+    ] {
+        assert!(refused.context().contains(&said), "{said:?} in {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_is_reached_through_its_socket() {
+    let server = Server::start().unwrap();
+    let (folder, port) = (server.socket_folder().display(), server.port());
+    let url = |port| format!("postgres://postgres@/postgres?host={folder}&port={port}&sslmode=verify-full");
+    PostgresStore::open(&url(port)).await.unwrap();
+
+    let refused = refusal(&url(nothing())).await;
+    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+}
+
+#[tokio::test]
+async fn a_wrong_user_or_database_is_said_for_good_and_a_full_server_is_not() {
+    let server = Server::start().unwrap();
+    server.run_sql("postgres", "CREATE ROLE crowd LOGIN CONNECTION LIMIT 0").unwrap();
+    let cases = [
+        ("postgres", "nowhere", "create the database", ErrorKind::Invalid, Advice::Never),
+        ("nobody", "postgres", "check the user", ErrorKind::Invalid, Advice::Never),
+        ("crowd", "postgres", "max_connections", ErrorKind::Unavailable, Advice::Later),
+    ];
+    for (user, database, said, kind, advice) in cases {
+        let refused = refusal(&server.url_of(user, database)).await;
+        assert_eq!((refused.kind(), refused.advice()), (kind, advice), "{refused}");
+        assert!(refused.context().contains(said), "{refused}");
+        assert!(refused.context().contains(&format!("{}/{database}", server.port())), "{refused}");
+    }
+}

@@ -1,0 +1,99 @@
+//! A fresh schema on a calendar that the suite moves; every handle is opened anew, with connections of its own.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tidelock_store::{Clock, ManualClock, Store, async_trait};
+use tidelock_store_conformance::Subject;
+use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
+use tidelock_store_postgres::{PostgresOptions, PostgresStore, SchemaName};
+use tokio::sync::OnceCell;
+
+pub(crate) struct PostgresSubject {
+    url: String,
+    schema: SchemaName,
+    /// The stopwatch of every handle; its calendar is not used, since the database has one.
+    clock: ManualClock,
+    admin: Client,
+    /// Looks at the clock whenever the calendar was set.
+    keeper: OnceCell<PostgresStore>,
+}
+
+impl PostgresSubject {
+    pub(crate) async fn new() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let url = tidelock_test_postgres::shared_url().expect("a server");
+        let nth = COUNT.fetch_add(1, Ordering::SeqCst);
+        let schema = SchemaName::new(format!("case_{}_{nth}", std::process::id())).expect("a good name");
+        let (admin, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");
+        tokio::spawn(connection);
+        let subject = Self { url, schema, clock: ManualClock::default(), admin, keeper: OnceCell::new() };
+        subject.make().await.close().await.expect("it closes");
+        subject.replace_calendar().await;
+        subject
+    }
+
+    async fn make(&self) -> PostgresStore {
+        let options = PostgresOptions {
+            schema: self.schema.clone(),
+            clock: Arc::new(self.clock.clone()),
+            // The suite wants to know who is woken by what, not who looks by himself.
+            poll_interval: Duration::from_secs(60),
+            ..PostgresOptions::default()
+        };
+        PostgresStore::open_with(&self.url, options).await.expect("the store opens")
+    }
+
+    /// From now on the database's calendar says what the suite wants.
+    async fn replace_calendar(&self) {
+        let (schema, start) = (self.schema.as_str(), self.clock.wall().micros());
+        let sql = format!(
+            "CREATE TABLE {schema}.suite_calendar (micros bigint);
+             INSERT INTO {schema}.suite_calendar VALUES ({start});
+             CREATE OR REPLACE FUNCTION {schema}.calendar() RETURNS bigint LANGUAGE sql VOLATILE
+                 AS 'SELECT micros FROM {schema}.suite_calendar'"
+        );
+        self.admin.batch_execute(&sql).await.expect("the calendar is replaced");
+    }
+
+    async fn set_calendar(&self, change: i64) {
+        let schema = self.schema.as_str();
+        let sql = format!("UPDATE {schema}.suite_calendar SET micros = greatest(micros + $1, 0)");
+        self.admin.execute(&sql, &[&change]).await.expect("the calendar moves");
+    }
+
+    /// Does what every handle does once a second while it is used.
+    async fn look_at_the_clock(&self) {
+        let keeper = self.keeper.get_or_init(|| self.make()).await;
+        keeper.now().await.expect("there is a clock");
+    }
+}
+
+fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.as_micros()).expect("a case does not wait for that long")
+}
+
+#[async_trait]
+impl Subject for PostgresSubject {
+    async fn open(&self) -> Arc<dyn Store> {
+        Arc::new(self.make().await)
+    }
+
+    async fn advance(&self, duration: Duration) {
+        self.clock.advance(duration);
+        self.set_calendar(micros(duration)).await;
+    }
+
+    async fn set_forward(&self, duration: Duration) {
+        self.look_at_the_clock().await;
+        self.set_calendar(micros(duration)).await;
+        self.look_at_the_clock().await;
+    }
+
+    async fn set_back(&self, duration: Duration) {
+        self.look_at_the_clock().await;
+        self.set_calendar(-micros(duration)).await;
+        self.look_at_the_clock().await;
+    }
+}

@@ -1,0 +1,204 @@
+//! Encrypted connections to a real server: who is trusted, and who is not.
+//!
+//! The servers are on the loopback and play distant ones: the URL names `db.example`, and says where that is.
+
+mod authority;
+
+use std::env;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+
+use authority::{Authority, Certificate, self_signed};
+use tidelock_store::{Advice, ErrorKind, StoreError};
+use tidelock_store_postgres::PostgresStore;
+use tidelock_test_postgres::Server;
+
+/// Nobody gets in over TCP without encryption.
+const ONLY_ENCRYPTED: &str = "local all all trust
+hostssl all certified all cert
+hostssl all all all scram-sha-256
+";
+
+/// A server that has a certificate, or none, and the files to connect to it with.
+struct Distant {
+    server: Server,
+}
+
+impl Distant {
+    fn start(certificate: &Certificate, clients: &Authority) -> Self {
+        let distant = Self { server: Server::start().expect("a server starts") };
+        distant.write("server.pem", &certificate.certificate);
+        distant.write("server.key", &certificate.key);
+        distant.write("clients.pem", &clients.pem());
+        distant.write("pg_hba.conf", ONLY_ENCRYPTED);
+        distant.turn_tls_on();
+        distant
+    }
+
+    fn turn_tls_on(&self) {
+        let sql = "CREATE ROLE app SUPERUSER LOGIN PASSWORD 's3cret'; CREATE ROLE certified SUPERUSER LOGIN";
+        self.server.run_sql("postgres", sql).expect("roles can be made");
+        let settings = [
+            ("ssl_cert_file", "server.pem"),
+            ("ssl_key_file", "server.key"),
+            ("ssl_ca_file", "clients.pem"),
+            ("ssl", "on"),
+        ];
+        for (setting, value) in settings {
+            self.server.set(setting, value).expect("the files are there");
+        }
+    }
+
+    /// Writes a file that belongs to the server's user, who demands that of keys; gives back where it is.
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let folder = self.server.data_folder();
+        let (owner, file) = (fs::metadata(folder).expect("the folder is there"), folder.join(name));
+        fs::write(&file, text).expect("the folder can be written to");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("the file is ours");
+        chown(&file, Some(owner.uid()), Some(owner.gid())).expect("the file is ours, or we are root");
+        file
+    }
+
+    /// The URL under which the server is known as `host`.
+    fn url(&self, user: &str, host: &str, options: &str) -> String {
+        let port = self.server.port();
+        format!("postgres://{user}@{host}:{port}/postgres?hostaddr=127.0.0.1&{options}")
+    }
+
+    async fn open(&self, host: &str, options: &str) -> Result<PostgresStore, StoreError> {
+        PostgresStore::open(&self.url("app:s3cret", host, options)).await
+    }
+
+    async fn refusal(&self, host: &str, options: &str) -> String {
+        let refused = self.open(host, options).await.expect_err("the server is not to be trusted");
+        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
+        assert!(refused.context().contains(&format!("{host}:{}/postgres", self.server.port())), "{refused}");
+        refused.to_string()
+    }
+}
+
+/// One authority, and a server that has a good certificate of its for `db.example`.
+struct Trusted {
+    authority: Authority,
+    distant: Distant,
+    root: String,
+}
+
+static TRUSTED: LazyLock<Trusted> = LazyLock::new(|| {
+    let authority = Authority::named("authority.example");
+    let distant = Distant::start(&authority.sign("db.example"), &authority);
+    let root = format!("sslrootcert={}", distant.write("root.pem", &authority.pem()).display());
+    Trusted { authority, distant, root }
+});
+
+#[tokio::test]
+async fn a_server_with_a_trusted_certificate_for_its_name_is_used() {
+    let trusted = &*TRUSTED;
+    trusted.distant.open("db.example", &format!("sslmode=verify-full&{}", trusted.root)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_distant_server_is_verified_without_a_word() {
+    let trusted = &*TRUSTED;
+    trusted.distant.open("db.example", &trusted.root).await.unwrap();
+    let refused = trusted.distant.refusal("other.example", &trusted.root).await;
+    assert!(refused.contains("certificate is not trusted"), "{refused}");
+}
+
+/// The machine's authorities are those that a variable of the environment names, so another process has to ask.
+#[tokio::test]
+async fn the_machines_authorities_are_trusted_when_the_url_names_none() {
+    const URL: &str = "TIDELOCK_TEST_TLS_URL";
+    if let Ok(url) = env::var(URL) {
+        PostgresStore::open(&url).await.unwrap();
+        return;
+    }
+    let opens = |authorities: &Authority, name: &str| {
+        Command::new(env::current_exe().unwrap())
+            .args(["--exact", "the_machines_authorities_are_trusted_when_the_url_names_none"])
+            .env("SSL_CERT_FILE", TRUSTED.distant.write(name, &authorities.pem()))
+            .env(URL, TRUSTED.distant.url("app:s3cret", "db.example", ""))
+            .output()
+            .unwrap()
+            .status
+            .success()
+    };
+    assert!(opens(&TRUSTED.authority, "machine.pem"));
+    assert!(!opens(&Authority::named("stranger.example"), "other-machine.pem"));
+}
+
+#[tokio::test]
+async fn a_certificate_for_another_name_is_refused() {
+    let refused = TRUSTED.distant.refusal("other.example", &TRUSTED.root).await;
+    assert!(
+        refused.contains("other.example") && refused.contains("a name that the certificate has"),
+        "{refused}"
+    );
+    let refused = TRUSTED.distant.refusal("127.0.0.1", &TRUSTED.root).await;
+    assert!(refused.contains("a name that the certificate has"), "an address is a name too: {refused}");
+}
+
+#[tokio::test]
+async fn a_certificate_of_an_unknown_authority_is_refused() {
+    for name in ["stranger.example", "authority.example"] {
+        let stranger = TRUSTED.distant.write(&format!("{name}.pem"), &Authority::named(name).pem());
+        let refused =
+            TRUSTED.distant.refusal("db.example", &format!("sslrootcert={}", stranger.display())).await;
+        assert!(refused.contains("sslrootcert=FILE"), "{name}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_bound_to_the_certificate() {
+    let (distant, root) = (&TRUSTED.distant, &TRUSTED.root);
+    distant.open("db.example", &format!("channel_binding=require&{root}")).await.unwrap();
+    distant.open("db.example", "channel_binding=require&sslmode=require").await.unwrap();
+}
+
+#[tokio::test]
+async fn who_wants_no_encryption_is_told_that_the_server_does() {
+    let refused = TRUSTED.distant.refusal("db.example", "sslmode=disable").await;
+    assert!(refused.contains("no encryption") && refused.contains("sslmode=verify-full"), "{refused}");
+}
+
+#[tokio::test]
+async fn a_client_shows_its_certificate() {
+    let Trusted { authority, distant, root } = &*TRUSTED;
+    let mine = authority.sign("certified");
+    let certificate = distant.write("mine.pem", &mine.certificate);
+    let key = distant.write("mine.key", &mine.key);
+    let options = format!("{root}&sslcert={}&sslkey={}", certificate.display(), key.display());
+    PostgresStore::open(&distant.url("certified", "db.example", &options)).await.unwrap();
+    let refused = PostgresStore::open(&distant.url("certified", "db.example", root)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+}
+
+#[tokio::test]
+async fn a_certificate_whose_time_is_over_is_refused() {
+    let authority = Authority::named("authority.example");
+    let distant = Distant::start(&authority.sign_expired("db.example"), &authority);
+    let root = distant.write("root.pem", &authority.pem());
+    let refused = distant.refusal("db.example", &format!("sslrootcert={}", root.display())).await;
+    assert!(refused.contains("give the server a new one"), "{refused}");
+}
+
+#[tokio::test]
+async fn require_takes_a_certificate_that_nobody_vouches_for() {
+    let distant = Distant::start(&self_signed("db.example"), &Authority::named("authority.example"));
+    distant.open("db.example", "sslmode=require").await.unwrap();
+    distant.refusal("db.example", &TRUSTED.root).await;
+}
+
+#[tokio::test]
+async fn a_distant_server_without_encryption_is_refused() {
+    let distant = Distant { server: Server::start().unwrap() };
+    let root = &TRUSTED.root;
+    for options in [root, &format!("sslmode=verify-full&{root}"), "sslmode=require"] {
+        let refused = distant.refusal("db.example", options).await;
+        assert!(refused.contains("does not support TLS") && refused.contains("sslmode=disable"), "{refused}");
+    }
+    PostgresStore::open(&distant.server.url()).await.expect("one on this machine is not");
+}

@@ -1,0 +1,40 @@
+//! A small process that outlives us by a moment, and sees to it that nothing else does.
+//!
+//! A test harness leaves by `exit`, which drops nothing, and stress tests kill whole processes, which run nothing. Only
+//! another process notices both. It waits for the end of a pipe that we hold, so nobody has to tell it anything, and
+//! what it then does is the only way in which a server ever ends for good.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use crate::failure::Failure;
+
+/// Stops one server and removes its folder, when dropped or when this process ends.
+#[derive(Debug)]
+pub(crate) struct Guardian(Child);
+
+impl Guardian {
+    /// Posts a guardian over a server's folder, before anything runs in it.
+    pub(crate) fn post(folder: &Path) -> Result<Self, Failure> {
+        let child = Command::new("/bin/sh")
+            .args(["-c", include_str!("guardian.sh"), "guardian"])
+            .arg(folder)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // Not of our group, so that what a terminal sends to us does not reach it.
+            .process_group(0)
+            .current_dir("/")
+            .spawn();
+        child.map(Self).map_err(Failure::to("post a guardian over a server"))
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        drop(self.0.stdin.take());
+        // It cannot fail: the child is ours, and nobody else waits for it.
+        let _ended = self.0.wait();
+    }
+}

@@ -1,0 +1,71 @@
+//! How the data of a server comes to be: anew, or as a copy of a server that runs.
+//!
+//! The programs that do it work in the server's folder, where its guardian finds them should we not live to see their end.
+
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
+
+use crate::failure::Failure;
+use crate::folder::Folder;
+use crate::programs::{Programs, output_of};
+use crate::server::Server;
+
+/// What differs from PostgreSQL's own defaults, and why.
+const SETTINGS: [(&str, &str); 5] = [
+    // The promise under test. It is the default; it stands here because everything depends on it.
+    ("fsync", "on"),
+    // Tests run side by side, each with several pools.
+    ("max_connections", "200"),
+    // Several servers share a small machine.
+    ("shared_buffers", "64MB"),
+    // Kept in the data folder, so that it goes with it when the server is killed.
+    ("dynamic_shared_memory_type", "mmap"),
+    // A standby that lost its primary looks for it again within a test's patience.
+    ("wal_retrieve_retry_interval", "100ms"),
+];
+
+/// Makes the data of an empty server.
+pub(super) fn anew(programs: &Programs, folder: &Folder, settings: &[(&str, &str)]) -> Result<(), Failure> {
+    let mut initdb = programs.command("initdb");
+    initdb.current_dir(folder.path()).arg("-D").arg(folder.data());
+    initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]);
+    // A machine that loses power before the first start loses an empty server.
+    initdb.arg("--no-sync");
+    output_of(&mut initdb)?;
+    append(&folder.data().join("postgresql.conf"), SETTINGS.iter().chain(settings))
+}
+
+/// Makes the data of a standby, which knows where its primary is.
+pub(super) fn copy_of(
+    primary: &Server,
+    programs: &Programs,
+    folder: &Folder,
+    name: &str,
+) -> Result<(), Failure> {
+    let source =
+        format!("host=127.0.0.1 port={} user=postgres application_name={}", primary.port(), quote(name));
+    let mut backup = programs.command("pg_basebackup");
+    backup.current_dir(folder.path()).args(["-d", &source, "-D"]).arg(folder.data());
+    backup.args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]);
+    output_of(&mut backup)?;
+    // The copied file names the standbys of the primary. Promoted, this server would wait for itself.
+    append(&folder.data().join("postgresql.auto.conf"), [&("synchronous_standby_names", "")])
+}
+
+/// Adds settings at the end of a file, where they win over those above.
+fn append<'a>(
+    file: &Path,
+    settings: impl IntoIterator<Item = &'a (&'a str, &'a str)>,
+) -> Result<(), Failure> {
+    let lines: String =
+        settings.into_iter().map(|(name, value)| format!("{name} = {}\n", quote(value))).collect();
+    let written =
+        File::options().append(true).open(file).and_then(|mut file| file.write_all(lines.as_bytes()));
+    written.map_err(Failure::to(format!("write {}", file.display())))
+}
+
+/// In quotes, as a file of settings and a connection string want it; both take a backslash for an escape.
+fn quote(value: &str) -> String {
+    format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
+}
