@@ -9,17 +9,22 @@ CREATE FUNCTION tidelock.calendar() RETURNS bigint
     LANGUAGE sql VOLATILE
     AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
 
--- One row: the last position given out, and the store's clock. Whoever appends takes this row's lock last of all and
--- holds it until the commit is visible; that is why the feed never skips.
+-- One row, which never changes. Whoever appends locks it last of all, and holds the lock until the commit is visible;
+-- only then does the next one look which position comes next. That is why the feed never skips.
+CREATE TABLE tidelock.gate (one boolean PRIMARY KEY CHECK (one));
+
+INSERT INTO tidelock.gate (one) VALUES (true);
+
+-- One row: what must survive although no other row says it. It changes about once a second, while somebody writes.
 CREATE TABLE tidelock.meta (
-    one           boolean PRIMARY KEY CHECK (one),
-    last_position bigint  NOT NULL,
-    clock         bigint  NOT NULL,      -- a moment that the store's clock is past
-    shift         bigint  NOT NULL,      -- how far the store's clock is ahead of the calendar, since that was set back
-    epoch         integer NOT NULL       -- how often the database was restored or promoted
+    one            boolean PRIMARY KEY CHECK (one),
+    position_floor bigint  NOT NULL,     -- positions up to here were given out, though their events may be gone
+    clock          bigint  NOT NULL,     -- a moment that the store's clock is past
+    shift          bigint  NOT NULL,     -- how far the store's clock is ahead of the calendar, since that was set back
+    epoch          integer NOT NULL      -- how often the database was restored or promoted
 );
 
-INSERT INTO tidelock.meta (one, last_position, clock, shift, epoch) VALUES (true, 0, 0, 0, 0);
+INSERT INTO tidelock.meta (one, position_floor, clock, shift, epoch) VALUES (true, 0, 0, 0, 0);
 
 -- Where the database was when an epoch began. What came after `last_before` in an earlier epoch, and is not here, is lost.
 CREATE TABLE tidelock.epochs (
@@ -99,6 +104,102 @@ CREATE TABLE tidelock.commits (
 
 CREATE INDEX commits_by_age ON tidelock.commits (committed_at);
 
+-- The last position given out, and the moment. True for as long as the gate is locked.
+CREATE FUNCTION tidelock.last(OUT base bigint, OUT moment bigint)
+    LANGUAGE sql VOLATILE
+    AS $$
+        SELECT greatest(m.position_floor, e.position), greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
+        FROM tidelock.meta m
+        LEFT JOIN LATERAL (
+            SELECT position, recorded_at FROM tidelock.events ORDER BY position DESC LIMIT 1) e ON true
+        WHERE m.one
+    $$;
+
+-- Appends to one stream, if it is open and at the version that is expected: -1 is any, -2 is any but none, 0 is none.
+-- Otherwise nothing happens, and `before` is null.
+CREATE FUNCTION tidelock.append(
+        to_stream text, expected bigint, ids uuid[], types text[], payloads text[], metadata text[],
+        OUT before bigint, OUT base bigint, OUT moment bigint)
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+DECLARE
+    count bigint := cardinality(ids);
+BEGIN
+    IF expected = 0 THEN
+        INSERT INTO tidelock.streams AS s (name, version) VALUES (to_stream, count)
+            ON CONFLICT (name) DO NOTHING RETURNING 0 INTO before;
+    ELSIF expected = -1 THEN
+        INSERT INTO tidelock.streams AS s (name, version) VALUES (to_stream, count)
+            ON CONFLICT (name) DO UPDATE SET version = s.version + count WHERE NOT s.closed
+            RETURNING s.version - count INTO before;
+    ELSE
+        UPDATE tidelock.streams s SET version = s.version + count
+            WHERE s.name = to_stream AND NOT s.closed AND (expected = -2 OR s.version = expected)
+            RETURNING s.version - count INTO before;
+    END IF;
+    IF before IS NULL THEN
+        RETURN;
+    END IF;
+    PERFORM FROM tidelock.gate FOR UPDATE;
+    -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
+    SELECT greatest(m.position_floor, e.position), greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
+        INTO base, moment
+        FROM tidelock.meta m LEFT JOIN LATERAL (
+            SELECT e.position, e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
+        WHERE m.one;
+    IF count = 1 THEN
+        INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
+            VALUES (base + 1, to_stream, before + 1, ids[1], types[1], payloads[1], metadata[1], moment);
+        RETURN;
+    END IF;
+    INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
+        SELECT base + nth, to_stream, before + nth, n.id, n.type, n.payload, n.metadata, moment
+        FROM unnest(ids, types, payloads, metadata) WITH ORDINALITY AS n (id, type, payload, metadata, nth);
+END $$;
+
+-- The same for many streams, each named once and sorted by name. Rows that are there are locked in that order; then those
+-- that are not are created in that order; the gate comes last. So no two batches ever wait for each other.
+--
+-- The events are listed in the order of the streams; `owners` says which each belongs to, and `ordinals` which of that
+-- stream's it is, both counted from 1. `before` is -1 for a stream that was not as expected.
+CREATE FUNCTION tidelock.append_many(
+        names text[], expectations bigint[], counts bigint[],
+        owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[],
+        OUT before bigint[], OUT base bigint, OUT moment bigint)
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+DECLARE
+    fresh boolean[];
+BEGIN
+    SELECT array_agg(CASE WHEN holds THEN version ELSE -1 END ORDER BY nth), array_agg(holds AND absent ORDER BY nth)
+        INTO before, fresh
+        FROM (SELECT a.nth, coalesce(s.version, 0) AS version, s.version IS NULL AS absent,
+                     CASE WHEN s.version IS NULL THEN a.expected IN (-1, 0)
+                          ELSE NOT s.closed AND (a.expected < 0 OR a.expected = s.version) END AS holds
+              FROM unnest(names, expectations) WITH ORDINALITY AS a (name, expected, nth)
+              LEFT JOIN LATERAL (
+                  SELECT version, closed FROM tidelock.streams WHERE name = a.name FOR NO KEY UPDATE) s ON true) j;
+    IF true = ANY (fresh) THEN
+        INSERT INTO tidelock.streams (name, version)
+            SELECT n.name, n.count FROM unnest(names, counts, fresh) AS n (name, count, fresh) WHERE n.fresh;
+    END IF;
+    UPDATE tidelock.streams s SET version = n.before + n.count
+        FROM unnest(names, counts, before) AS n (name, count, before) WHERE n.before > 0 AND s.name = n.name;
+    PERFORM FROM tidelock.gate FOR UPDATE;
+    -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
+    SELECT greatest(m.position_floor, e.position), greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
+        INTO base, moment
+        FROM tidelock.meta m LEFT JOIN LATERAL (
+            SELECT e.position, e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
+        WHERE m.one;
+    INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
+        SELECT base + row_number() OVER (ORDER BY n.nth), n.stream, before[n.owner] + n.ordinal,
+               n.id, n.type, n.payload, n.metadata, moment
+        FROM unnest(owners, ordinals, streams, ids, types, payloads, metadata) WITH ORDINALITY
+            AS n (owner, ordinal, stream, id, type, payload, metadata, nth)
+        WHERE before[n.owner] >= 0;
+END $$;
+
 -- The only way in which events go away. It runs with its owner's rights: the application's role may not delete events.
 CREATE FUNCTION tidelock.trim(trimmed text, through bigint) RETURNS void
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
@@ -109,6 +210,9 @@ BEGIN
     IF NOT FOUND THEN
         RAISE EXCEPTION 'stream %: only a closed stream can be trimmed, and only up to its version', trimmed;
     END IF;
+    -- The newest positions may be among those that go; they must not be given out again.
+    UPDATE tidelock.meta
+        SET position_floor = greatest(position_floor, (SELECT coalesce(max(position), 0) FROM tidelock.events));
     DELETE FROM tidelock.events WHERE stream = trimmed AND version <= through;
 END $$;
 

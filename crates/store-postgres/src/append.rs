@@ -21,106 +21,17 @@ use crate::log::number;
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 
-/// One append: the stream's row first, then the counter, then the events. No row of the head: nothing happens.
-macro_rules! alone {
-    ($head:literal) => {
-        concat!(
-            "WITH head AS (",
-            $head,
-            "),
-             counter AS (
-                UPDATE tidelock.meta SET last_position = last_position + $2,
-                    clock = greatest(clock, tidelock.calendar() + shift)
-                FROM head WHERE one RETURNING head.before, last_position - $2 AS base, clock),
-             added AS (
-                INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-                SELECT base + nth, $1, before + nth, n.id, n.type, n.payload, n.metadata, clock
-                FROM counter, unnest($3, $4, $5, $6) WITH ORDINALITY AS n (id, type, payload, metadata, nth))
-             SELECT before, base, clock FROM counter"
-        )
-    };
-}
-
-macro_rules! alone_types {
-    ($($more:expr)?) => {
-        &[Type::TEXT, Type::INT8, Type::UUID_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, $($more)?]
-    };
-}
-
-static CREATE: Statement = Statement::new(
-    alone!(
-        "INSERT INTO tidelock.streams (name, version) VALUES ($1, $2)
-         ON CONFLICT (name) DO NOTHING RETURNING 0::bigint AS before"
-    ),
-    alone_types!(),
+static APPEND: Statement = Statement::new(
+    "SELECT before, base, moment FROM tidelock.append($1, $2, $3, $4, $5, $6)",
+    &[Type::TEXT, Type::INT8, Type::UUID_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 );
-static EXTEND: Statement = Statement::new(
-    alone!(
-        "UPDATE tidelock.streams SET version = version + $2 WHERE name = $1 AND NOT closed
-         RETURNING version - $2 AS before"
-    ),
-    alone_types!(),
-);
-static EXTEND_EXACTLY: Statement = Statement::new(
-    alone!(
-        "UPDATE tidelock.streams SET version = version + $2 WHERE name = $1 AND NOT closed AND version = $7
-         RETURNING version - $2 AS before"
-    ),
-    alone_types!(Type::INT8),
-);
-static CREATE_OR_EXTEND: Statement = Statement::new(
-    alone!(
-        "INSERT INTO tidelock.streams AS s (name, version) VALUES ($1, $2)
-         ON CONFLICT (name) DO UPDATE SET version = s.version + $2 WHERE NOT s.closed
-         RETURNING version - $2 AS before"
-    ),
-    alone_types!(),
-);
-
-/// Many appends, each to another stream, sorted by the streams' names. Rows that are there are locked in that order; then
-/// those that are not are created in that order; the counter comes last. So no two batches can wait for each other.
-///
-/// What each append came to is kept in arrays, in which the events look up where they belong.
-static TOGETHER: Statement = Statement::new(
-    "WITH judged AS MATERIALIZED (
-        SELECT a.nth, a.name, a.count, coalesce(s.version, 0) AS before, s.version IS NULL AS new,
-               CASE WHEN s.version IS NULL THEN a.expected IN (-1, 0)
-                    ELSE NOT s.closed AND (a.expected < 0 OR a.expected = s.version) END AS holds
-        FROM unnest($1, $2, $3) WITH ORDINALITY AS a (name, expected, count, nth)
-        LEFT JOIN LATERAL (
-            SELECT version, closed FROM tidelock.streams WHERE name = a.name FOR NO KEY UPDATE) s ON true),
-     created AS (
-        INSERT INTO tidelock.streams (name, version)
-        SELECT name, count FROM judged WHERE holds AND new RETURNING 1),
-     changed AS (
-        UPDATE tidelock.streams s SET version = j.before + j.count
-        FROM judged j WHERE j.holds AND NOT j.new AND s.name = j.name RETURNING 1),
-     total AS MATERIALIZED (
-        SELECT coalesce(sum(count) FILTER (WHERE holds), 0)::bigint AS events FROM judged
-        WHERE (SELECT count(*) FROM created) + (SELECT count(*) FROM changed) >= 0),
-     counter AS (
-        UPDATE tidelock.meta SET last_position = last_position + events,
-            clock = greatest(clock, tidelock.calendar() + shift)
-        FROM total WHERE one RETURNING last_position - events AS base, clock),
-     placed AS MATERIALIZED (
-        SELECT array_agg(CASE WHEN holds THEN before ELSE -1 END ORDER BY nth) AS before,
-               array_agg(skip ORDER BY nth) AS skip
-        FROM (SELECT nth, holds, before,
-                     coalesce(sum(count) FILTER (WHERE holds) OVER (ORDER BY nth), 0)::bigint AS skip FROM judged) j),
-     added AS (
-        INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT c.base + p.skip[n.owner] - n.left, n.stream, p.before[n.owner] + n.ordinal, n.id, n.type, n.payload, n.metadata,
-               c.clock
-        FROM counter c, placed p, unnest($4, $5, $6, $7, $8, $9, $10, $11)
-            AS n (owner, ordinal, \"left\", stream, id, type, payload, metadata)
-        WHERE p.before[n.owner] >= 0)
-     SELECT p.before, p.skip, c.base, c.clock FROM counter c, placed p",
+static APPEND_MANY: Statement = Statement::new(
+    "SELECT before, base, moment FROM tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     &[
         Type::TEXT_ARRAY,
         Type::INT8_ARRAY,
         Type::INT8_ARRAY,
         Type::INT4_ARRAY,
-        Type::INT8_ARRAY,
         Type::INT8_ARRAY,
         Type::TEXT_ARRAY,
         Type::UUID_ARRAY,
@@ -149,27 +60,15 @@ pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
 /// Makes one plain append; nothing if it must go the long way.
 pub(crate) async fn append(session: &Session, append: &Append) -> Result<Option<Judged>> {
     let events = Events::of(append);
-    let (name, count) = (append.stream.as_str(), append.events.len() as i64);
-    let mut with: Vec<&(dyn ToSql + Sync)> = vec![&name, &count];
+    let (name, expected) = (append.stream.as_str(), code(append.expected));
+    let mut with: Vec<&(dyn ToSql + Sync)> = vec![&name, &expected];
     with.extend(events.parameters());
-    let version;
-    let statement = match append.expected {
-        ExpectedVersion::NoStream => &CREATE,
-        ExpectedVersion::Exists => &EXTEND,
-        ExpectedVersion::Any => &CREATE_OR_EXTEND,
-        ExpectedVersion::Exact(expected) => {
-            version = expected.get() as i64;
-            with.push(&version);
-            &EXTEND_EXACTLY
-        }
-    };
-    let rows = send(session, statement, &with).await?;
-    let row = rows.as_ref().and_then(|rows| rows.first());
-    row.map(|row| {
-        let at = Timestamp::from_micros(row.try_get(2).map_err(failed)?)?;
-        judged(append, number(row, 0)?, number(row, 1)?, at)
-    })
-    .transpose()
+    let Some(row) = send(session, &APPEND, &with).await? else { return Ok(None) };
+    if row.try_get::<_, Option<i64>>(0).map_err(failed)?.is_none() {
+        return Ok(None);
+    }
+    let at = Timestamp::from_micros(row.try_get(2).map_err(failed)?)?;
+    judged(append, number(&row, 0)?, number(&row, 1)?, at).map(Some)
 }
 
 /// Makes plain appends to different streams; for each in turn, nothing if it must go the long way.
@@ -178,24 +77,17 @@ pub(crate) async fn append_together(session: &Session, appends: &[&Append]) -> R
     order.sort_by_key(|at| &appends[*at].stream);
     let sorted: Vec<&Append> = order.iter().map(|at| appends[*at]).collect();
     let batch = Batch::of(&sorted);
-    let rows = send(session, &TOGETHER, &batch.parameters()).await?;
-    let Some(row) = rows.as_ref().and_then(|rows| rows.first()) else {
-        return Ok(appends.iter().map(|_| None).collect());
-    };
     let mut answers: Vec<Option<Judged>> = appends.iter().map(|_| None).collect();
-    let placed = Placed::read(row)?;
+    let Some(row) = send(session, &APPEND_MANY, &batch.parameters()).await? else { return Ok(answers) };
+    let mut placed = Placed::read(&row)?;
     for (nth, at) in order.into_iter().enumerate() {
-        answers[at] = placed.judged(nth, appends[at])?;
+        answers[at] = placed.judge(nth, appends[at])?;
     }
     Ok(answers)
 }
 
 /// The rows that came back; nothing if others were in the way and the server undid it all.
-async fn send(
-    session: &Session,
-    statement: &'static Statement,
-    with: Parameters<'_>,
-) -> Result<Option<Vec<Row>>> {
+async fn send(session: &Session, statement: &'static Statement, with: Parameters<'_>) -> Result<Option<Row>> {
     let warnings = session.warnings();
     let rows = match session.query(statement, with).await {
         Err(error) if is_race(&error) => return Ok(None),
@@ -204,7 +96,7 @@ async fn send(
     if session.warnings() > warnings {
         return Err(not_replicated());
     }
-    Ok(Some(rows))
+    Ok(rows.into_iter().next())
 }
 
 fn judged(append: &Append, before: u64, base: u64, at: Timestamp) -> Result<Judged> {
@@ -256,8 +148,6 @@ struct Batch<'a> {
     owners: Vec<i32>,
     /// Of each event: which of its append's it is, counted from 1.
     ordinals: Vec<i64>,
-    /// Of each event: how many of its append's come after it.
-    left: Vec<i64>,
     streams: Vec<&'a str>,
     events: Events<'a>,
 }
@@ -273,7 +163,6 @@ impl<'a> Batch<'a> {
             for ordinal in 1..=count {
                 batch.owners.push(owner);
                 batch.ordinals.push(ordinal);
-                batch.left.push(count - ordinal);
                 batch.streams.push(append.stream.as_str());
             }
             batch.events.add(append);
@@ -282,15 +171,8 @@ impl<'a> Batch<'a> {
     }
 
     fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let mut all: Vec<&(dyn ToSql + Sync)> = vec![
-            &self.names,
-            &self.expected,
-            &self.counts,
-            &self.owners,
-            &self.ordinals,
-            &self.left,
-            &self.streams,
-        ];
+        let mut all: Vec<&(dyn ToSql + Sync)> =
+            vec![&self.names, &self.expected, &self.counts, &self.owners, &self.ordinals, &self.streams];
         all.extend(self.events.parameters());
         all
     }
@@ -310,8 +192,7 @@ fn code(expected: ExpectedVersion) -> i64 {
 struct Placed {
     /// The version that each stream had; -1 if the append was refused.
     before: Vec<i64>,
-    /// How many events were added up to and with each append.
-    skip: Vec<i64>,
+    /// The position before the next append's first.
     base: u64,
     at: Timestamp,
 }
@@ -320,15 +201,15 @@ impl Placed {
     fn read(row: &Row) -> Result<Self> {
         Ok(Self {
             before: row.try_get(0).map_err(failed)?,
-            skip: row.try_get(1).map_err(failed)?,
-            base: number(row, 2)?,
-            at: Timestamp::from_micros(row.try_get(3).map_err(failed)?)?,
+            base: number(row, 1)?,
+            at: Timestamp::from_micros(row.try_get(2).map_err(failed)?)?,
         })
     }
 
-    fn judged(&self, nth: usize, append: &Append) -> Result<Option<Judged>> {
+    fn judge(&mut self, nth: usize, append: &Append) -> Result<Option<Judged>> {
         let Ok(before) = u64::try_from(self.before[nth]) else { return Ok(None) };
-        let base = self.base + self.skip[nth] as u64 - append.events.len() as u64;
+        let base = self.base;
+        self.base += append.events.len() as u64;
         judged(append, before, base, self.at).map(Some)
     }
 }

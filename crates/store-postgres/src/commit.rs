@@ -210,10 +210,9 @@ fn date(committed: &mut Committed, base: Base) {
     }
 }
 
-/// A commit that was remembered, with real positions.
+/// A commit that was remembered, with real positions; dated as it was the first time.
 pub(crate) fn recall(mut committed: Committed, base: Base) -> Committed {
     date(&mut committed, base);
-    committed.at = base.at;
     committed
 }
 

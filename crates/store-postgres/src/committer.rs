@@ -5,7 +5,7 @@
 //! batch larger.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidelock_store::{Advice, Append, Commit, CommitOutcome, Operation, Result, StoreError};
@@ -42,6 +42,8 @@ struct Shared {
     /// Held by whoever uses the connection: the task, or a caller who is alone.
     desk: tokio::sync::Mutex<()>,
     closed: AtomicBool,
+    /// How many commits have been asked for and not answered.
+    waiting: AtomicUsize,
 }
 
 /// A commit that waits its turn.
@@ -62,18 +64,25 @@ impl Committer {
             work: Notify::new(),
             desk: tokio::sync::Mutex::default(),
             closed: AtomicBool::new(false),
+            waiting: AtomicUsize::new(0),
         });
         let task = tokio::spawn(serve(shared.clone()));
         Self { shared, task: Mutex::new(Some(task)) }
     }
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
+        let _waiting = Waiting::new(&self.shared.waiting);
         if let Some(outcome) = self.shared.commit_alone(&commit).await {
             return outcome;
         }
         let (reply, answer) = oneshot::channel();
         self.shared.push(Job { bytes: commit.bytes(), commit, reply })?;
         answer.await.map_err(|_| closed(Operation::Commit))?
+    }
+
+    /// How many commits have been asked for and not answered.
+    pub(crate) fn waiting(&self) -> usize {
+        self.shared.waiting.load(Ordering::Relaxed)
     }
 
     /// Takes nothing more, and waits until what is queued has gone through.
@@ -85,6 +94,22 @@ impl Committer {
             let _ = task.await;
         }
         self.shared.link.drop_session();
+    }
+}
+
+/// One more who waits, until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

@@ -32,12 +32,12 @@ static LOOK: Statement = Statement::new(
 );
 static BEGIN_EPOCH: Statement = Statement::new(
     concat!(
-        "WITH old AS (SELECT epoch, last_position FROM tidelock.meta WHERE epoch = $1 FOR UPDATE),
-         raised AS (UPDATE tidelock.meta m SET epoch = old.epoch + 1, last_position = (old.epoch + 1)::bigint << ",
+        "WITH old AS (SELECT m.epoch, l.base FROM tidelock.meta m, tidelock.last() l WHERE m.epoch = $1 FOR UPDATE OF m),
+         raised AS (UPDATE tidelock.meta m SET epoch = old.epoch + 1, position_floor = (old.epoch + 1)::bigint << ",
         epoch_bits!(),
         " FROM old)
          INSERT INTO tidelock.epochs (epoch, home, last_before, first_after, began_at)
-         SELECT epoch + 1, $2, last_position, (epoch + 1)::bigint << ",
+         SELECT epoch + 1, $2, base, (epoch + 1)::bigint << ",
         epoch_bits!(),
         ", ",
         now!(),

@@ -13,6 +13,7 @@ mod commit;
 mod committer;
 mod door;
 mod error;
+mod held_up;
 mod home;
 mod leases;
 mod link;
@@ -50,6 +51,7 @@ use pool::Pool;
 use wake::Wakes;
 
 pub use door::OwnTransaction;
+pub use held_up::HeldUp;
 pub use open::{Notify, PostgresOptions, Prepare};
 pub use schema_name::SchemaName;
 pub use tokio_postgres;
@@ -121,7 +123,7 @@ impl PostgresStore {
             place,
         });
         shared.time.now(shared.reader()).await.map_err(|e| e.during(Operation::Open))?;
-        tokio::spawn(sweep::keep_house(Arc::downgrade(&shared)));
+        tokio::spawn(sweep::keep_house(Arc::downgrade(&shared), options.sweep_interval));
         Ok(Self { shared })
     }
 }

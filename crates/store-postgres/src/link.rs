@@ -57,9 +57,13 @@ impl Place {
         Ok(Arc::new(session))
     }
 
-    /// An error, with the server it is about.
+    /// An error, with the server it is about, unless it says so already.
     pub(crate) fn at(&self, error: tidelock_store::StoreError) -> tidelock_store::StoreError {
-        error.about(self.address.label())
+        if error.context().starts_with(self.address.label()) {
+            error
+        } else {
+            error.about(self.address.label())
+        }
     }
 
     pub(crate) fn close(&self) {

@@ -58,7 +58,7 @@ static FEED: Statement = Statement::new(
     ),
     &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT_ARRAY, Type::INT8],
 );
-static LAST_POSITION: Statement = Statement::new("SELECT last_position FROM tidelock.meta", &[]);
+static LAST_POSITION: Statement = Statement::new("SELECT base FROM tidelock.last()", &[]);
 
 /// Heads of streams, each with its last event.
 macro_rules! heads {

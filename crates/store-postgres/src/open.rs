@@ -43,6 +43,8 @@ pub struct PostgresOptions {
     pub notify: Notify,
     /// How often waiters are woken to look for themselves, whatever the notifications say.
     pub poll_interval: Duration,
+    /// How often the store, while it is used, writes its clock down and throws away what has had its time.
+    pub sweep_interval: Duration,
     /// How long it may take until a connection is ready for use, all servers that the URL names taken together.
     pub connect_timeout: Duration,
     /// Whether opening brings the tables up to date. Off, tables that are not are refused: for a role that may not
@@ -64,6 +66,7 @@ impl Default for PostgresOptions {
             prepare: Prepare::Always,
             notify: Notify::Listen,
             poll_interval: Duration::from_secs(1),
+            sweep_interval: Duration::from_secs(1),
             connect_timeout: Duration::from_secs(10),
             migrate: true,
             allow_lossy: false,
@@ -93,6 +96,7 @@ impl PostgresOptions {
             }
             "readers" => self.readers = setting.number(1, 64)?,
             "schema" => self.schema = SchemaName::new(value)?,
+            "sweep_interval_ms" => self.sweep_interval = setting.millis(10, 3_600_000)?,
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -102,7 +106,7 @@ impl PostgresOptions {
 fn unknown(name: &str) -> StoreError {
     StoreError::invalid(format!(
         "unknown option {name:?} for a PostgreSQL database: there are connect_timeout_ms, door, lossy, migrate, notify, \
-         poll_interval_ms, prepare, readers and schema; and in a URL, for the connection, application_name, \
+         poll_interval_ms, prepare, readers, schema and sweep_interval_ms; and in a URL, for the connection, application_name, \
          channel_binding, connect_timeout, dbname, host, hostaddr, keepalives, keepalives_count, keepalives_idle, \
          keepalives_interval, options, password, port, sslcert, sslkey, sslmode, sslrootcert, target_session_attrs, \
          tcp_user_timeout and user"
@@ -131,6 +135,7 @@ mod tests {
             ("migrate", "0"),
             ("notify", "never"),
             ("poll_interval_ms", "60000"),
+            ("sweep_interval_ms", "5000"),
             ("prepare", "never"),
             ("readers", "64"),
             ("schema", "shop"),
@@ -143,6 +148,7 @@ mod tests {
         assert_eq!((options.allow_lossy, options.migrate), (true, false));
         assert_eq!((options.notify, options.prepare), (Notify::Never, Prepare::Never));
         assert_eq!(options.poll_interval, Duration::from_secs(60));
+        assert_eq!(options.sweep_interval, Duration::from_secs(5));
         assert_eq!(options.schema.as_str(), "shop");
     }
 }

@@ -1,4 +1,4 @@
-//! What a store does by itself, once a second, while it is being used: it writes its clock down, and throws away what has
+//! What a store does by itself, from time to time, while it is being used: it writes its clock down, and throws away what has
 //! had its time.
 
 use std::sync::Weak;
@@ -9,9 +9,11 @@ use tidelock_store::{Result, limits};
 use tokio_postgres::types::Type;
 
 use crate::Shared;
+use crate::held_up;
 use crate::statement::{Statement, now};
 
-const INTERVAL: Duration = Duration::from_secs(1);
+/// Commits that wait for longer than this wait for somebody who should be named.
+const LONG: Duration = Duration::from_secs(1);
 
 /// How many rows go at once.
 const AT_ONCE: i64 = 500;
@@ -36,18 +38,31 @@ static FORGOTTEN: Statement = Statement::new(
 );
 
 /// Ends with the last handle on the store.
-pub(crate) async fn keep_house(store: Weak<Shared>) {
+pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration) {
     loop {
-        tokio::time::sleep(INTERVAL).await;
+        tokio::time::sleep(interval).await;
         let Some(store) = store.upgrade() else { return };
         if store.place.is_closed() {
             return;
         }
-        if store.used.swap(false, Ordering::Relaxed)
-            && let Err(error) = sweep(&store).await
-        {
+        if !store.used.swap(false, Ordering::Relaxed) && store.committer.waiting() == 0 {
+            continue;
+        }
+        if let Err(error) = sweep(&store).await {
             tracing::debug!(%error, "housekeeping failed; the next round will do it");
         }
+        tell_who_holds_up(&store).await;
+    }
+}
+
+async fn tell_who_holds_up(store: &Shared) {
+    if store.committer.waiting() == 0 {
+        return;
+    }
+    if let Ok(Some(who)) = held_up::look(&store.heartbeats, &store.committer).await
+        && who.waiting_for >= LONG
+    {
+        tracing::warn!(?who, "commits are held up by a database session");
     }
 }
 

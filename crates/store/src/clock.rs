@@ -230,8 +230,10 @@ impl StoreClock {
     pub fn now(&self) -> Timestamp {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let (moment, elapsed) = *latest;
+        // The calendar first: whoever is interrupted between the two is behind for a moment, and not ahead for good.
+        let wall = self.source.wall();
         let passed = self.source.elapsed();
-        let now = self.source.wall().max(moment.plus(passed.saturating_sub(elapsed)));
+        let now = wall.max(moment.plus(passed.saturating_sub(elapsed)));
         *latest = (now, passed);
         now
     }

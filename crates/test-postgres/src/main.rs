@@ -1,7 +1,7 @@
 //! Runs a command with a PostgreSQL server beside it: `tidelock-test-postgres COMMAND ARGS…`.
 //!
-//! The command finds the server's URL in `TIDELOCK_TEST_POSTGRES`. When it ends, so does the server, and its exit code is
-//! ours. Interrupted or terminated, we pass that on and leave as the command does.
+//! The command finds the server's URL in `TIDELOCK_TEST_POSTGRES`. When it ends, so does the server, and its exit code
+//! is ours. Interrupted or terminated, we pass that on and leave as the command does.
 
 use std::env;
 use std::ffi::OsString;
@@ -11,10 +11,7 @@ use std::thread;
 
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
-use tidelock_test_postgres::{SHARED_URL, Server};
-
-/// Many test binaries, each with several pools, at the same time.
-const SETTINGS: [(&str, &str); 2] = [("max_connections", "400"), ("synchronous_commit", "on")];
+use tidelock_test_postgres::{SHARED_SETTINGS, SHARED_URL, Server};
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
@@ -32,28 +29,25 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &mut Command) -> Result<ExitStatus, Box<dyn std::error::Error>> {
-    let signals = hold_signals()?;
-    let server = Server::start_with(&SETTINGS)?;
+    let server = Server::start_with(&SHARED_SETTINGS)?;
     let mut child = command.env(SHARED_URL, server.url()).spawn()?;
-    pass_signals_on(signals, &child);
+    pass_signals_on(&child)?;
     Ok(child.wait()?)
 }
 
-/// Before there is any other thread, so that none of them is ended by one. Children begin without this.
-fn hold_signals() -> nix::Result<SigSet> {
+/// Holds the signals that would end us, and has a thread give them to the child. Only once there is a child: it would
+/// inherit the holding. Until then they end us, and the server's guardian does the rest.
+fn pass_signals_on(child: &Child) -> nix::Result<()> {
+    let child = Pid::from_raw(i32::try_from(child.id()).expect("the kernel's own type for it is signed"));
     let signals: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals.thread_block()?;
-    Ok(signals)
-}
-
-fn pass_signals_on(signals: SigSet, child: &Child) {
-    let child = Pid::from_raw(i32::try_from(child.id()).expect("the kernel's own type for it is signed"));
     thread::spawn(move || {
         while let Ok(signal) = signals.wait() {
             // A child that has just ended has nothing to be told.
             let _passed = kill(child, signal);
         }
     });
+    Ok(())
 }
 
 /// As a shell gives it: that of the command, or 128 and the signal that ended it.

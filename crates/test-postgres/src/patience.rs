@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::failure::Failure;
 
-/// Longer than anything here takes on a machine that is merely slow; a recovery after a crash under load is the longest.
+/// Longer than anything takes on a machine that is merely slow; a recovery after a crash under load is the longest.
 const DEADLINE: Duration = Duration::from_secs(120);
 
 /// How often a fact is looked at.

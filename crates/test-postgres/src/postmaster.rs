@@ -1,7 +1,7 @@
 //! One running server: the postmaster, which is our child, and the processes that it starts.
 //!
-//! It is started and signalled directly and not by `pg_ctl`, so that its end is known from the kernel and not from a file,
-//! and so that no one's `init` has to bury it.
+//! It is started and signalled directly and not by `pg_ctl`, so that its end is known from the kernel and not from a
+//! file, and so that no one's `init` has to bury it.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -56,18 +56,17 @@ impl Postmaster {
         self.wait_for_the_end()
     }
 
-    /// Kills the server with all of its processes, none of which gets to do anything any more.
+    /// Kills the server with all of its processes, and waits until they have ended.
     pub(crate) fn kill(&mut self, data: &Path) -> Result<(), Failure> {
         // The postmaster first: after it, nobody starts another.
         self.0.kill().map_err(Failure::to("kill the server"))?;
-        self.wait_for_the_end()?;
         wait_for("the end of a killed server's processes", || {
             let left = processes_in(data)?;
             for process in &left {
                 // One that has ended in the meantime is what we want.
                 let _killed = kill(*process, Signal::SIGKILL);
             }
-            Ok(left.is_empty().then_some(()))
+            Ok((self.ended()? && left.is_empty()).then_some(()))
         })
     }
 

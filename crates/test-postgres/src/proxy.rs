@@ -1,8 +1,8 @@
 //! A bad network: TCP passed on to a server, and injured when told to.
 //!
 //! The injuries are those after which a client cannot know what became of its request. An order holds when its method
-//! returns: what was to be cut has been cut. Bytes are passed as they come; nothing here knows PostgreSQL's protocol, but
-//! for a few bytes that a test wants to be the last to pass.
+//! returns: what was to be cut has been cut. Bytes are passed as they come; nothing here knows PostgreSQL's protocol,
+//! but for a few bytes that a test wants to be the last to pass.
 //!
 //! [`network`] is what all connections share, [`link`] is one connection.
 

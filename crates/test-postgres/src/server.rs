@@ -1,7 +1,7 @@
 //! A PostgreSQL server of one's own.
 //!
-//! `Server` only gives orders: to [`Postmaster`] for a process, to `psql` for SQL, and to the [`Guardian`] to have it all
-//! end. How a server is made anew or copied from another is in `server/`.
+//! `Server` only gives orders: to [`Postmaster`] for a process, to `psql` for SQL, and to the [`Guardian`] to have it
+//! all end. How a server is made anew or copied from another is in `server/`.
 
 mod make;
 mod sql;
@@ -17,8 +17,8 @@ use crate::port::free_port;
 use crate::postmaster::{Postmaster, Stop};
 use crate::programs::Programs;
 
-/// A server on a port of its own, stopped at once and removed with its folder when dropped, or when this process ends in
-/// whichever way.
+/// A server on a port of its own, stopped at once and removed with its folder when dropped, or when this process ends
+/// in whichever way.
 #[derive(Debug)]
 pub struct Server {
     // Dropped first: it stops the server, and then there is a postmaster to bury.
@@ -45,8 +45,8 @@ impl Server {
 
     /// A copy of this server that follows it by streaming replication under this `application_name`, and answers reads.
     ///
-    /// Behaviour: it has the settings of this server, but for `synchronous_standby_names`: promoted, it waits for nobody
-    /// until it is told to. Whether this server waits for the standby is up to this server's settings.
+    /// Behaviour: it has the settings of this server, but for `synchronous_standby_names`: promoted, it waits for
+    /// nobody until it is told to. Whether this server waits for the standby is up to this server's settings.
     pub fn standby(&self, name: &str) -> Result<Self, Failure> {
         let standby = Self::stopped()?;
         make::copy_of(self, &standby.programs, &standby.folder, name)?;
@@ -84,8 +84,8 @@ impl Server {
         self.end(|postmaster| postmaster.stop(how))
     }
 
-    /// Kills the postmaster and all of its processes, as a power cut would. What the server gave to the kernel stays, also
-    /// where it did not ask for it to be written.
+    /// Kills the postmaster and all of its processes, as a power cut would. What the server gave to the kernel stays,
+    /// also where it did not ask for it to be written.
     pub fn kill(&self) -> Result<(), Failure> {
         self.end(|postmaster| postmaster.kill(self.data_folder()))
     }

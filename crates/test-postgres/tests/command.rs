@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// Says where the server's data is, then waits for the end of its input.
-const SAY_WHERE_AND_WAIT: &str = r#"psql -XAtc "SHOW data_directory" "$TIDELOCK_TEST_POSTGRES"; exec cat"#;
+/// Waits for the end of its input once it has said where the server's data is.
+const SAY_WHERE_AND_WAIT: &str =
+    r#"data=$(psql -XAtc "SHOW data_directory" "$TIDELOCK_TEST_POSTGRES"); echo "$data"; exec cat"#;
 
 #[test]
 fn the_command_finds_the_server_and_gives_its_own_exit_code() {
@@ -31,6 +32,8 @@ fn no_command_is_a_mistake_that_is_explained() {
 fn a_termination_is_passed_on_and_the_server_is_stopped() {
     let mut owner = beside_a_server(SAY_WHERE_AND_WAIT).spawn().unwrap();
     let data = line_of(&mut owner);
+    // Waiting would close it, and the command would end by itself.
+    let _input = owner.stdin.take();
     signal(&owner, Signal::SIGTERM);
     assert_eq!(owner.wait().unwrap().code(), Some(128 + Signal::SIGTERM as i32));
     assert!(!Path::new(&data).exists());

@@ -1,12 +1,12 @@
 //! Each injury does what it says, no more and no less.
 //!
-//! The test plays both the client and the server, so it knows who has heard what. A read has a deadline, so that an
-//! injury that hurts too much fails a test instead of stopping the suite.
+//! The test plays both the client and the server, so it knows who has heard what. Whatever waits has a deadline, so
+//! that an injury that hurts too much fails a test instead of stopping the suite.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tidelock_test_postgres::Proxy;
 
@@ -55,11 +55,10 @@ fn a_cut_resets_both_sides_and_spares_whoever_comes_later() {
 #[test]
 fn a_cut_reaches_a_connection_that_is_stuck_in_a_write() {
     let (proxy, server) = network();
-    let Line { mut client, server: mut flooder } = Line::through(&proxy, &server);
-    let flood = thread::spawn(move || flooder.write_all(&vec![0; FLOOD]));
-    client.read_exact(&mut [0]).unwrap();
+    let mut line = Line::through(&proxy, &server);
+    fill(&mut line.server);
     proxy.cut();
-    assert!(flood.join().unwrap().is_err());
+    assert_reset(&mut line.server);
 }
 
 #[test]
@@ -157,8 +156,8 @@ fn healing_forgets_a_cut_that_has_not_happened() {
 fn new_connections_go_where_the_proxy_is_aimed() {
     let (proxy, server) = network();
     let mut old = Line::through(&proxy, &server);
-    let standby = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    proxy.aim(standby.local_addr().unwrap().port());
+    let (standby, port) = listen();
+    proxy.aim(port);
     Line::through(&proxy, &standby).request(b"question");
     old.request(b"question");
 }
@@ -182,8 +181,7 @@ struct Line {
 impl Line {
     fn through(proxy: &Proxy, server: &TcpListener) -> Self {
         let client = TcpStream::connect(("127.0.0.1", proxy.port())).expect("the proxy listens");
-        let (server, _) = server.accept().expect("the proxy connects");
-        let mut line = Self { client, server };
+        let mut line = Self { client, server: accept(server) };
         line.be_patient();
         // Only what is in the proxy's books can be injured, and a byte passes only then.
         line.request(b"hello");
@@ -193,6 +191,7 @@ impl Line {
     fn be_patient(&self) {
         for end in [&self.client, &self.server] {
             end.set_read_timeout(Some(PATIENCE)).expect("it is not zero");
+            end.set_write_timeout(Some(PATIENCE)).expect("it is not zero");
         }
     }
 
@@ -209,9 +208,35 @@ impl Line {
 
 /// A proxy, and the server that it leads to.
 fn network() -> (Proxy, TcpListener) {
-    let server = TcpListener::bind(("127.0.0.1", 0)).expect("some port is free");
-    let port = server.local_addr().expect("it is bound").port();
+    let (server, port) = listen();
     (Proxy::to(port).expect("some port is free"), server)
+}
+
+fn listen() -> (TcpListener, u16) {
+    let server = TcpListener::bind(("127.0.0.1", 0)).expect("some port is free");
+    server.set_nonblocking(true).expect("it is a socket");
+    let port = server.local_addr().expect("it is bound").port();
+    (server, port)
+}
+
+/// A listener has no deadline of its own.
+fn accept(server: &TcpListener) -> TcpStream {
+    let begun = Instant::now();
+    loop {
+        match server.accept() {
+            Ok((stream, _)) => return stream,
+            Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < PATIENCE => {
+                thread::yield_now();
+            }
+            Err(error) => panic!("the proxy does not connect: {error}"),
+        }
+    }
+}
+
+/// Writes until nobody takes any more.
+fn fill(end: &mut TcpStream) {
+    end.set_write_timeout(Some(A_MOMENT)).expect("it is not zero");
+    while end.write(&[0; 1 << 16]).is_ok() {}
 }
 
 fn assert_hears(end: &mut TcpStream, words: &[u8]) {

@@ -41,6 +41,15 @@ fn what_was_committed_is_there_after_every_way_to_stop() {
 }
 
 #[test]
+fn a_kill_spares_no_process() {
+    let server = Server::start().unwrap();
+    let _client = TcpStream::connect(("127.0.0.1", server.port())).unwrap();
+    assert!(processes_of(&server) > 1);
+    server.kill().unwrap();
+    assert_eq!(processes_of(&server), 0);
+}
+
+#[test]
 fn a_server_is_started_with_settings_and_told_others() {
     let server = Server::start_with(&[("max_connections", "17"), ("search_path", "it's, a\\b")]).unwrap();
     assert_eq!(
@@ -87,9 +96,9 @@ fn a_server_that_was_killed_and_dropped_leaves_no_shared_memory() {
 fn a_standby_follows_and_takes_over_when_its_primary_is_killed() {
     let primary = Server::start().unwrap();
     primary.run_sql("postgres", "CREATE TABLE kept (n int)").unwrap();
-    let standby = primary.standby("the second").unwrap();
     primary.set("synchronous_standby_names", "\"the second\"").unwrap();
     primary.set("synchronous_commit", "remote_apply").unwrap();
+    let standby = primary.standby("the second").unwrap();
     primary.run_sql("postgres", "INSERT INTO kept VALUES (1)").unwrap();
     let followers = "SELECT application_name, state, sync_state FROM pg_stat_replication";
     assert_eq!(primary.run_sql("postgres", followers).unwrap(), "the second|streaming|sync");
@@ -100,6 +109,16 @@ fn a_standby_follows_and_takes_over_when_its_primary_is_killed() {
     standby.promote().unwrap();
     standby.run_sql("postgres", "INSERT INTO kept VALUES (2)").unwrap();
     assert_eq!(standby.run_sql("postgres", "SELECT n FROM kept").unwrap(), "1\n2");
+}
+
+/// How many processes work in the server's folder.
+fn processes_of(server: &Server) -> usize {
+    let processes = fs::read_dir("/proc").expect("every Linux has it").flatten();
+    processes
+        .filter(|process| {
+            fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd == server.data_folder())
+        })
+        .count()
 }
 
 /// The segment of shared memory that a running server holds, by the number in its own file.

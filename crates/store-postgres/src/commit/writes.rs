@@ -101,18 +101,17 @@ static CHANGE_ITEMS: Statement = Statement::new(
     ),
     ITEM_TYPES,
 );
-/// Takes the last lock of all, the one that orders the feed, and holds it for nothing but this statement and the commit.
+/// The last lock of all, the one that orders the feed; held for nothing but the events and the commit.
+static LOCK_GATE: Statement = Statement::new("SELECT FROM tidelock.gate FOR UPDATE", &[]);
+/// A statement of its own, after the gate's: only then does it see what was committed while the gate was waited for.
 static ADD_EVENTS: Statement = Statement::new(
-    "WITH counter AS (
-        UPDATE tidelock.meta SET last_position = last_position + cardinality($1),
-            clock = greatest(clock, tidelock.calendar() + shift)
-        RETURNING last_position - cardinality($1) AS base, clock),
+    "WITH last AS MATERIALIZED (SELECT base, moment FROM tidelock.last()),
      added AS (
         INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT base + nth, n.stream, n.version, n.id, n.type, n.payload, n.metadata, clock
-        FROM counter, unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
+        SELECT base + nth, n.stream, n.version, n.id, n.type, n.payload, n.metadata, moment
+        FROM last, unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
             AS n (stream, version, id, type, payload, metadata, nth))
-     SELECT base, clock FROM counter",
+     SELECT base, moment FROM last",
     &[
         Type::TEXT_ARRAY,
         Type::INT8_ARRAY,
@@ -130,9 +129,11 @@ static FORGET: Statement = Statement::new(
 );
 static REMEMBER: Statement = Statement::new(
     "INSERT INTO tidelock.commits (id, fingerprint, committed, base, committed_at)
-     SELECT n.id, n.fingerprint, n.committed, m.last_position - $4,
-            CASE WHEN $4 = 0 THEN $5 ELSE m.clock END
-     FROM tidelock.meta m, unnest($1, $2, $3) AS n (id, fingerprint, committed) ORDER BY n.id",
+     SELECT n.id, n.fingerprint, n.committed, coalesce(l.base, 0) - $4, CASE WHEN $4 = 0 THEN $5 ELSE l.recorded_at END
+     FROM unnest($1, $2, $3) AS n (id, fingerprint, committed), LATERAL (
+        SELECT max(position) AS base, max(recorded_at) AS recorded_at FROM (
+            SELECT position, recorded_at FROM tidelock.events ORDER BY position DESC LIMIT 1) e) l
+     ORDER BY n.id",
     &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::TEXT_ARRAY, Type::INT8, Type::INT8],
 );
 static CLOSE_FOR_TRIM: Statement = Statement::new(
@@ -150,13 +151,14 @@ static CONFIRM: Statement =
 static LET_GO: Statement =
     Statement::new("SELECT tidelock.let_go($1, $2)", &[Type::TEXT_ARRAY, Type::TEXT_ARRAY]);
 
-pub(super) static STATEMENTS: [&Statement; 13] = [
+pub(super) static STATEMENTS: [&Statement; 14] = [
     &CREATE_STREAMS,
     &CHANGE_STREAMS,
     &CREATE_RECORDS,
     &CHANGE_RECORDS,
     &CREATE_ITEMS,
     &CHANGE_ITEMS,
+    &LOCK_GATE,
     &ADD_EVENTS,
     &FORGET,
     &REMEMBER,
@@ -281,6 +283,7 @@ impl Writes {
         if self.events.is_empty() {
             return;
         }
+        sent.push(Box::pin(session.query(&LOCK_GATE, &[])));
         let events = EventColumns::of(&self.events);
         sent.push(Box::pin(async move { session.query(&ADD_EVENTS, &events.parameters()).await }));
     }

@@ -40,6 +40,8 @@ impl PostgresSubject {
             clock: Arc::new(self.clock.clone()),
             // The suite wants to know who is woken by what, not who looks by himself.
             poll_interval: Duration::from_secs(60),
+            // The suite moves the calendar and the stopwatch one after the other; nobody may look in between.
+            sweep_interval: Duration::from_secs(3600),
             ..PostgresOptions::default()
         };
         PostgresStore::open_with(&self.url, options).await.expect("the store opens")

@@ -1,6 +1,6 @@
 //! How the data of a server comes to be: anew, or as a copy of a server that runs.
 //!
-//! The programs that do it work in the server's folder, where its guardian finds them should we not live to see their end.
+//! The programs that do it work in the server's folder, where its guardian finds them should we not live to see it.
 
 use std::fs::File;
 use std::io::Write;
@@ -25,7 +25,8 @@ const SETTINGS: [(&str, &str); 5] = [
     ("wal_retrieve_retry_interval", "100ms"),
 ];
 
-/// Makes the data of an empty server.
+/// Makes the data of an empty server. Copying a template would be faster, and would give all servers the identifier by
+/// which PostgreSQL knows that two of them are of one origin.
 pub(super) fn anew(programs: &Programs, folder: &Folder, settings: &[(&str, &str)]) -> Result<(), Failure> {
     let mut initdb = programs.command("initdb");
     initdb.current_dir(folder.path()).arg("-D").arg(folder.data());
