@@ -1,0 +1,170 @@
+//! A store that breaks one promise, now and then, so that the tests can see the audit notice.
+//!
+//! A worker gets one only when it is told to, by an option that no help text shows. An audit that has never found
+//! anything proves nothing.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::{Deserialize, Serialize};
+use tidelock::{
+    Adjusted, Adjustment, Appended, Capabilities, Commit, CommitOutcome, Committed, EventId, ExpectedVersion,
+    FeedPage, FeedQuery, HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken,
+    Leased, RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StoreExt, StreamPage,
+    StreamQuery, Timestamp, Topic, Version, async_trait,
+};
+
+/// What it does wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Flaw {
+    /// Acknowledges a commit that it did not write.
+    Forgets,
+    /// Writes a commit a second time, under other ids.
+    Doubles,
+    /// Grants a lease to two callers.
+    Shares,
+    /// Leaves an event out of a page of the feed.
+    Skips,
+    /// Takes every lease that is settled for the one that stands.
+    Overlooks,
+}
+
+/// How often it does: seldom enough that everything else goes on.
+const ONCE_IN: u64 = 40;
+
+#[derive(Debug)]
+pub(crate) struct Broken {
+    store: Arc<dyn Store>,
+    flaw: Flaw,
+    calls: AtomicU64,
+    /// What was granted last.
+    granted: Mutex<Option<Leased>>,
+}
+
+impl Broken {
+    pub(crate) fn new(store: Arc<dyn Store>, flaw: Flaw) -> Self {
+        Self { store, flaw, calls: AtomicU64::new(0), granted: Mutex::default() }
+    }
+
+    /// Whether this call, one of those that the flaw is about, goes wrong.
+    fn fails_at(&self, flaw: Flaw) -> bool {
+        self.flaw == flaw && self.calls.fetch_add(1, Ordering::Relaxed) % ONCE_IN == ONCE_IN - 1
+    }
+
+    /// What would have been answered.
+    async fn pretend(&self, commit: &Commit) -> Result<CommitOutcome> {
+        let append = |stream| Appended { stream, version: Version::FIRST, positions: None, replayed: false };
+        Ok(CommitOutcome::Committed(Committed {
+            at: self.store.now().await?,
+            appends: commit.appends.iter().map(|a| append(a.stream.clone())).collect(),
+            writes: Vec::new(),
+        }))
+    }
+
+    /// The same commit by whoever holds the items now.
+    async fn usurp(&self, mut commit: Commit) -> Result<Commit> {
+        for settlement in &mut commit.settlements {
+            let item = self.store.item(&settlement.lease.item).await?;
+            settlement.lease.fence = item.and_then(|item| item.fence).unwrap_or(settlement.lease.fence);
+        }
+        Ok(commit)
+    }
+
+    async fn write_again(&self, mut commit: Commit) -> Result<()> {
+        commit.id = None;
+        commit.settlements.clear();
+        for append in &mut commit.appends {
+            append.expected = ExpectedVersion::Any;
+            append.events.iter_mut().for_each(|event| event.id = EventId::fresh());
+        }
+        self.store.commit(commit).await.map(drop)
+    }
+}
+
+#[async_trait]
+impl Store for Broken {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.store.now().await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
+        if commit.appends.is_empty() {
+            return self.store.commit(commit).await;
+        }
+        if self.fails_at(Flaw::Forgets) {
+            return self.pretend(&commit).await;
+        }
+        if self.fails_at(Flaw::Doubles) {
+            self.write_again(commit.clone()).await?;
+        }
+        if self.flaw == Flaw::Overlooks {
+            return self.store.commit(self.usurp(commit).await?).await;
+        }
+        self.store.commit(commit).await
+    }
+
+    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
+        self.store.read_stream(query).await
+    }
+
+    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
+        let mut page = self.store.read_feed(query).await?;
+        if !page.events.is_empty() && self.fails_at(Flaw::Skips) {
+            page.events.pop();
+        }
+        Ok(page)
+    }
+
+    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
+        self.store.heads(query).await
+    }
+
+    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+        self.store.get(keys).await
+    }
+
+    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
+        self.store.scan(query).await
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
+        let granted = || self.granted.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.fails_at(Flaw::Shares)
+            && let Some(leased) = granted().take()
+        {
+            return Ok(leased);
+        }
+        let leased = self.store.lease(request).await?;
+        if !leased.leases.is_empty() {
+            *granted() = Some(leased.clone());
+        }
+        Ok(leased)
+    }
+
+    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
+        self.store.renew(leases, duration).await
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
+        self.store.items(query).await
+    }
+
+    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
+        self.store.adjust(filter, adjustment).await
+    }
+
+    fn signal(&self, topic: Topic) -> Signal {
+        self.store.signal(topic)
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.store.close().await
+    }
+}

@@ -1,0 +1,176 @@
+//! A worker's way to the store: every call is written down, and tried again until it gets an answer.
+//!
+//! What `Later` and `Unknown` say is taken at its word here and checked by the audit: a commit that may have happened is
+//! sent again, the same, under its id. An error that says `Never` is a bug: nothing that the workers ask for is wrong.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use tidelock::{
+    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Result as StoreResult, Store, Timestamp,
+};
+use tokio::time::{sleep, timeout};
+
+use crate::did::Did;
+use crate::journal::{Entry, Journal};
+use crate::trouble::{Told, Trouble};
+
+/// How long a store may go without answering anything. No fault that is injected lasts nearly as long.
+const ENDURANCE: Duration = Duration::from_secs(60);
+
+/// What a worker cannot go on after. It is the store's fault, or ours.
+#[derive(Debug)]
+pub(crate) struct Bug(pub(crate) String);
+
+impl fmt::Display for Bug {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) store: Arc<dyn Store>,
+    journal: Arc<Journal>,
+    did: Arc<Mutex<Did>>,
+    patience: Duration,
+}
+
+impl Caller {
+    pub(crate) fn new(store: Arc<dyn Store>, journal: Arc<Journal>, patience: Duration) -> Self {
+        Self { store, journal, did: Arc::default(), patience }
+    }
+
+    pub(crate) fn did(&self) -> Did {
+        *self.did.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self, count: impl FnOnce(&mut Did)) {
+        count(&mut self.did.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    pub(crate) fn note(&self, entry: &Entry) {
+        self.journal.note(entry);
+    }
+
+    /// Sends a commit, which has an id, for the first time, and goes on until there is an answer.
+    pub(crate) async fn commit(&self, commit: &Commit) -> Result<CommitOutcome, Bug> {
+        self.note(&Entry::Try(commit.clone()));
+        self.send(commit).await
+    }
+
+    /// Sends a commit that was tried before.
+    pub(crate) async fn commit_again(&self, commit: &Commit) -> Result<CommitOutcome, Bug> {
+        self.note_again(commit).await?;
+        self.send(commit).await
+    }
+
+    async fn send(&self, commit: &Commit) -> Result<CommitOutcome, Bug> {
+        let id = commit.id.expect("every commit of a worker has an id");
+        let mut backoff = Backoff::new();
+        loop {
+            match self.ask(self.store.commit(commit.clone())).await {
+                Ok(outcome) => {
+                    self.note(&Entry::answer(id, &outcome));
+                    let acknowledged = matches!(outcome, CommitOutcome::Committed(_));
+                    self.count(|did| did.commits += u64::from(acknowledged));
+                    return Ok(outcome);
+                }
+                Err(trouble) => {
+                    self.note(&Entry::Failed { id, trouble: trouble.clone() });
+                    self.count(|did| did.doubts += u64::from(trouble.advice == Told::Unknown));
+                    backoff.after(&trouble).await?;
+                    self.note_again(commit).await?;
+                }
+            }
+        }
+    }
+
+    /// By the clock's reading the audit tells whether the answer that comes is an earlier try's.
+    async fn note_again(&self, commit: &Commit) -> Result<(), Bug> {
+        let id = commit.id.expect("every commit of a worker has an id");
+        let now = self.now().await?;
+        self.note(&Entry::Again { id, now });
+        Ok(())
+    }
+
+    pub(crate) async fn now(&self) -> Result<Timestamp, Bug> {
+        self.insist("now", || self.store.now()).await
+    }
+
+    pub(crate) async fn lease(&self, request: &LeaseRequest) -> Result<Leased, Bug> {
+        let leased = self.insist("lease", || self.store.lease(request.clone())).await?;
+        for lease in &leased.leases {
+            self.note(&Entry::Held { at: leased.at, lease: lease.clone() });
+        }
+        self.count(|did| did.leases += leased.leases.len() as u64);
+        Ok(leased)
+    }
+
+    /// Extends a lease; whether it still stood.
+    pub(crate) async fn renew(&self, token: &LeaseToken, duration: Duration) -> Result<bool, Bug> {
+        let tokens = std::slice::from_ref(token);
+        let renewed = self.insist("renew", || self.store.renew(tokens, duration)).await?;
+        match renewed.first() {
+            Some(Renewal::Renewed(deadline)) => {
+                self.note(&Entry::Renewed { lease: token.clone(), deadline: *deadline });
+                Ok(true)
+            }
+            Some(Renewal::Lost(_)) => Ok(false),
+            None => Err(Bug("renew: one token gave no renewal".to_owned())),
+        }
+    }
+
+    /// Makes a call that can be made as often as one likes, until it gives an answer.
+    pub(crate) async fn insist<T, F>(&self, what: &str, call: impl Fn() -> F) -> Result<T, Bug>
+    where
+        F: Future<Output = StoreResult<T>>,
+    {
+        let mut backoff = Backoff::new();
+        loop {
+            match self.ask(call()).await {
+                Ok(answer) => return Ok(answer),
+                Err(trouble) => {
+                    self.note(&Entry::Stumbled { during: what.to_owned(), trouble: trouble.clone() });
+                    backoff.after(&trouble).await?;
+                }
+            }
+        }
+    }
+
+    async fn ask<T>(&self, call: impl Future<Output = StoreResult<T>>) -> Result<T, Trouble> {
+        match timeout(self.patience, call).await {
+            Ok(answer) => answer.map_err(Trouble::from),
+            Err(_) => Err(Trouble::gave_up_after(self.patience)),
+        }
+    }
+}
+
+/// Waits longer and longer between tries, and not for ever.
+#[derive(Debug)]
+pub(crate) struct Backoff {
+    begun: Instant,
+    next: Duration,
+}
+
+impl Backoff {
+    const LONGEST: Duration = Duration::from_millis(200);
+
+    pub(crate) fn new() -> Self {
+        Self { begun: Instant::now(), next: Duration::from_millis(5) }
+    }
+
+    /// Waits, if trying again can help.
+    pub(crate) async fn after(&mut self, trouble: &Trouble) -> Result<(), Bug> {
+        if trouble.advice == Told::Never {
+            return Err(Bug(format!("the store says that it is of no use to try again: {trouble}")));
+        }
+        if self.begun.elapsed() > ENDURANCE {
+            return Err(Bug(format!("the store has not answered for {ENDURANCE:?}: {trouble}")));
+        }
+        sleep(self.next).await;
+        self.next = (self.next * 2).min(Self::LONGEST);
+        Ok(())
+    }
+}

@@ -1,0 +1,46 @@
+//! Who plays in a scenario: how many workers of each role.
+
+use crate::part::{Holds, Role};
+
+/// The name that followers go by.
+pub(crate) const FOLLOWER: &str = "follower";
+pub(crate) const COMMITTER: &str = "committer";
+pub(crate) const CONSUMER: &str = "consumer";
+/// Consumers to whom something happens while they hold leases.
+pub(crate) const VICTIM: &str = "victim";
+
+/// A role and the name that its workers share.
+pub(crate) type Seat = (&'static str, Role);
+
+/// Committers and consumers by halves, with a committer more if the number is odd, and one that follows the feed.
+pub(crate) fn halves(workers: usize) -> Vec<Seat> {
+    let consumers = (workers / 2).max(1);
+    let committers = workers.saturating_sub(consumers).max(1);
+    let mut seats = vec![(FOLLOWER, Role::Follower)];
+    seats.extend(vec![(COMMITTER, Role::Committer); committers]);
+    seats.extend(vec![(CONSUMER, Role::Consumer(Holds::Never)); consumers]);
+    seats
+}
+
+/// The same, and two victims beside them.
+pub(crate) fn halves_and_victims(workers: usize, holds: Holds) -> Vec<Seat> {
+    let mut seats = halves(workers);
+    seats.extend([(VICTIM, Role::Consumer(holds)); 2]);
+    seats
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_always_somebody_of_each_role() {
+        for workers in 1..6 {
+            let seats = halves_and_victims(workers, Holds::Alone);
+            for name in [FOLLOWER, COMMITTER, CONSUMER, VICTIM] {
+                assert!(seats.iter().any(|(seat, _)| *seat == name), "{workers} workers and no {name}");
+            }
+            assert_eq!(seats.len(), workers.max(2) + 3);
+        }
+    }
+}

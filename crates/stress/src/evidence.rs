@@ -1,0 +1,105 @@
+//! Everything that the audit judges: what the workers wrote down, how they ended, and what is in the store.
+
+use std::collections::BTreeMap;
+
+use tidelock::{
+    Event, FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Slot, StoreExt, StreamName,
+};
+
+use crate::caller::{Bug, Caller};
+use crate::ledger::Journals;
+use crate::space::Space;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Evidence {
+    pub(crate) space: Space,
+    pub(crate) journals: Journals,
+    pub(crate) ends: Vec<(String, End)>,
+    /// The round's events, in the feed's order.
+    pub(crate) feed: Vec<Event>,
+    /// The same, each stream read by itself.
+    pub(crate) streams: BTreeMap<StreamName, Vec<Event>>,
+    pub(crate) items: Vec<Item>,
+    pub(crate) totals: BTreeMap<RecordKey, i64>,
+}
+
+/// How a worker ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum End {
+    /// When it was told to.
+    Told,
+    /// It was killed on purpose.
+    Killed,
+    /// In any other way.
+    Failed(String),
+}
+
+impl Evidence {
+    /// Reads the store, which nobody writes to any more.
+    pub(crate) async fn gather(
+        caller: &Caller,
+        space: &Space,
+        start: Position,
+        streams: u64,
+        journals: Journals,
+        ends: Vec<(String, End)>,
+    ) -> Result<Self, Bug> {
+        Ok(Self {
+            space: space.clone(),
+            journals,
+            ends,
+            feed: read_feed(caller, space, start).await?,
+            streams: read_streams(caller, space).await?,
+            items: read_items(caller, space).await?,
+            totals: read_totals(caller, (0..streams).map(|n| space.total(n)).collect()).await?,
+        })
+    }
+}
+
+async fn read_feed(caller: &Caller, space: &Space, start: Position) -> Result<Vec<Event>, Bug> {
+    let (mut events, mut after) = (Vec::new(), start);
+    loop {
+        let read = || caller.store.read_feed(FeedQuery::after(after));
+        let page = caller.insist("read feed", read).await?;
+        let prefix = space.stream_prefix();
+        events.extend(page.events.into_iter().filter(|event| event.stream.as_str().starts_with(&prefix)));
+        after = page.next;
+        if page.at_end {
+            return Ok(events);
+        }
+    }
+}
+
+async fn read_streams(caller: &Caller, space: &Space) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
+    let mut streams = BTreeMap::new();
+    let mut query = HeadQuery::prefix(space.stream_prefix());
+    loop {
+        let page = caller.insist("heads", || caller.store.heads(query.clone())).await?;
+        for head in page.heads.into_iter().filter(|head| head.stream != space.start()) {
+            let read = || caller.store.read_whole_stream(&head.stream);
+            let events = caller.insist("read stream", read).await?;
+            streams.insert(head.stream, events);
+        }
+        match (page.next, &mut query) {
+            (Some(next), HeadQuery::Prefix { after, .. }) => *after = Some(next),
+            _ => return Ok(streams),
+        }
+    }
+}
+
+async fn read_items(caller: &Caller, space: &Space) -> Result<Vec<Item>, Bug> {
+    let mut items = Vec::new();
+    let mut query = ItemQuery::new(ItemFilter::queue(space.queue().as_str()));
+    loop {
+        let page = caller.insist("items", || caller.store.items(query.clone())).await?;
+        items.extend(page.items);
+        let Some(next) = page.next else { return Ok(items) };
+        query = query.after(next);
+    }
+}
+
+async fn read_totals(caller: &Caller, keys: Vec<RecordKey>) -> Result<BTreeMap<RecordKey, i64>, Bug> {
+    let slots = caller.insist("get", || caller.store.get(&keys)).await?;
+    let total = |slot: Slot| slot.into_live().and_then(|record| record.value.to::<i64>().ok()).unwrap_or(0);
+    Ok(keys.into_iter().zip(slots.into_iter().map(total)).collect())
+}

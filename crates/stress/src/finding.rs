@@ -1,0 +1,110 @@
+//! Something that must not be: what kind of thing, and which one.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// What kind of thing was found. Each has a test that doctors the evidence and sees it found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Kind {
+    LostCommit,
+    HalfCommit,
+    WrittenThoughRefused,
+    Contradiction,
+    BrokenPromise,
+    Unresolved,
+    Unexplained,
+    DoubledEvent,
+    Gap,
+    FeedDiffers,
+    SkippedInFeed,
+    WrongTotal,
+    Overlap,
+    MiscountedExpiry,
+    StuckLease,
+    Undrained,
+    DrainedTwice,
+    WorkerFailed,
+    NoProgress,
+    TooLittle,
+}
+
+impl Kind {
+    fn name(self) -> &'static str {
+        match self {
+            Self::LostCommit => "lost commit",
+            Self::HalfCommit => "half a commit",
+            Self::WrittenThoughRefused => "written though refused",
+            Self::Contradiction => "contradiction",
+            Self::BrokenPromise => "broken promise",
+            Self::Unresolved => "unresolved outcome",
+            Self::Unexplained => "unexplained event",
+            Self::DoubledEvent => "doubled event",
+            Self::Gap => "gap in versions",
+            Self::FeedDiffers => "feed and streams differ",
+            Self::SkippedInFeed => "skipped in the feed",
+            Self::WrongTotal => "wrong total",
+            Self::Overlap => "two holders at once",
+            Self::MiscountedExpiry => "miscounted expiry",
+            Self::StuckLease => "stuck lease",
+            Self::Undrained => "undrained event",
+            Self::DrainedTwice => "drained twice",
+            Self::WorkerFailed => "worker failed",
+            Self::NoProgress => "no progress",
+            Self::TooLittle => "too little happened",
+        }
+    }
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Finding {
+    pub(crate) kind: Kind,
+    /// Names the thing.
+    pub(crate) what: String,
+}
+
+impl Finding {
+    pub(crate) fn new(kind: Kind, what: impl Into<String>) -> Self {
+        Self { kind, what: what.into() }
+    }
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind.name(), self.what)
+    }
+}
+
+/// How many of one kind are told in full; one fault often shows a thousand times.
+const TOLD_OF_A_KIND: usize = 5;
+
+/// The first few of each kind, and how many more there were.
+pub(crate) fn in_short(findings: &[Finding]) -> Vec<String> {
+    let mut kinds: BTreeMap<Kind, Vec<&Finding>> = BTreeMap::new();
+    for finding in findings {
+        kinds.entry(finding.kind).or_default().push(finding);
+    }
+    let mut lines = Vec::new();
+    for (kind, found) in kinds {
+        lines.extend(found.iter().take(TOLD_OF_A_KIND).map(ToString::to_string));
+        if let Some(more) = found.len().checked_sub(TOLD_OF_A_KIND).filter(|more| *more > 0) {
+            lines.push(format!("{}: and {more} more", kind.name()));
+        }
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thousand_of_a_kind_are_told_in_a_few_lines() {
+        let mut findings: Vec<_> =
+            (0..1000).map(|n| Finding::new(Kind::Gap, format!("stream {n}"))).collect();
+        findings.push(Finding::new(Kind::LostCommit, "commit 1"));
+        let lines = in_short(&findings);
+        assert_eq!(lines.len(), TOLD_OF_A_KIND + 2);
+        assert_eq!(lines[0], "lost commit: commit 1");
+        assert_eq!(lines.last().unwrap(), "gap in versions: and 995 more");
+    }
+}

@@ -1,0 +1,65 @@
+//! What the supervisor asks of the store when the workers cannot any more.
+//!
+//! A worker that was killed leaves tries without an answer. Each is sent again, the same, under its id: if it had happened
+//! the answer is the first one's, and if not it happens now or is refused. And some that were answered are sent once
+//! more, to see that the answer is still the same and that nothing is written twice.
+
+use std::collections::HashMap;
+
+use tidelock::{Commit, CommitId};
+
+use crate::caller::Caller;
+use crate::finding::{Finding, Kind};
+use crate::journal::Entry;
+use crate::ledger::Journals;
+
+/// How many answered commits are sent once more.
+const REPLAYS: usize = 200;
+
+/// Sends every commit again that got no answer. The audit judges the answers; what comes back is that there was none.
+pub(crate) async fn resolve(caller: &Caller, journals: &Journals) -> Option<Finding> {
+    let open = unanswered(journals);
+    open.keys().for_each(|id| caller.note(&Entry::Orphaned(*id)));
+    send_again(caller, open.into_values()).await
+}
+
+fn unanswered(journals: &Journals) -> HashMap<CommitId, &Commit> {
+    let mut open = HashMap::new();
+    for entry in journals.iter().flat_map(|(_, entries)| entries) {
+        match entry {
+            Entry::Try(commit) => drop(commit.id.map(|id| open.insert(id, commit))),
+            Entry::Acked { id, .. } | Entry::Refused { id, .. } => drop(open.remove(id)),
+            _ => {}
+        }
+    }
+    open
+}
+
+/// Sends some of the acknowledged commits again, and is judged likewise.
+pub(crate) async fn replay(caller: &Caller, journals: &Journals) -> Option<Finding> {
+    let acked = acked(journals);
+    let every = acked.len() / REPLAYS + 1;
+    send_again(caller, acked.into_iter().step_by(every)).await
+}
+
+async fn send_again<'a>(caller: &Caller, commits: impl Iterator<Item = &'a Commit>) -> Option<Finding> {
+    for commit in commits {
+        if let Err(bug) = caller.commit_again(commit).await {
+            let what = format!("commit {:?}, sent again, gets no answer: {bug}", commit.id);
+            return Some(Finding::new(Kind::Contradiction, what));
+        }
+    }
+    None
+}
+
+fn acked(journals: &Journals) -> Vec<&Commit> {
+    let (mut tried, mut acked) = (HashMap::new(), Vec::new());
+    for entry in journals.iter().flat_map(|(_, entries)| entries) {
+        match entry {
+            Entry::Try(commit) => drop(commit.id.map(|id| tried.insert(id, commit))),
+            Entry::Acked { id, .. } => acked.extend(tried.remove(id)),
+            _ => {}
+        }
+    }
+    acked
+}

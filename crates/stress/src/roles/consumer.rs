@@ -1,0 +1,205 @@
+//! A worker that leases items and drains their streams.
+//!
+//! What it drained it writes down in the commit that settles the lease: that is the effect which must happen once. A
+//! consumer that is to be killed or stopped says when it holds leases, and waits; if it goes on, it goes on as if
+//! nothing had happened.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tidelock::{
+    Commit, CommitId, ExpectedVersion, Fence, Lease, LeaseRequest, LeaseToken, Leased, Mark, NewEvent,
+    Settlement, StreamQuery, Topic, Version, Wake, When, WorkerName,
+};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::{LOOK_AGAIN, join};
+use crate::caller::{Bug, Caller};
+use crate::dice::Dice;
+use crate::journal::Entry;
+use crate::part::{Exits, Holds, Part};
+use crate::pipe::{Orders, Report, report};
+
+/// How many leases are asked for at once, at most.
+const LEASES: u64 = 4;
+/// How many events are drained under one lease, at most.
+const EVENTS: usize = 500;
+/// After how many leases a consumer that is to hold them does: soon, and not with the first.
+const HOLDS_AFTER: u64 = 5;
+/// An item that stays out of reach for so much longer than any lease is stuck; what is left is for the audit to name.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
+
+/// What an event of a stream of drains says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Drained {
+    /// Versions after this one,
+    pub(crate) after: Mark,
+    /// and up to this one,
+    pub(crate) through: Mark,
+    /// under the lease with this fence.
+    pub(crate) fence: Fence,
+}
+
+pub(super) async fn work(
+    part: &Arc<Part>,
+    holds: Holds,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
+    let count = if holds == Holds::Alone { 1 } else { part.load.callers };
+    let countdown = Arc::new(Countdown::new((holds != Holds::Never).then_some(HOLDS_AFTER)));
+    let mut callers = JoinSet::new();
+    let mut dice = Dice::seeded(part.seed);
+    for _ in 0..count {
+        let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
+        let (dice, countdown) = (Dice::seeded(dice.next()), countdown.clone());
+        callers.spawn(Consumer { part, caller, orders, dice, countdown }.drain_until_told());
+    }
+    join(callers).await
+}
+
+struct Consumer {
+    part: Arc<Part>,
+    caller: Caller,
+    orders: Orders,
+    dice: Dice,
+    countdown: Arc<Countdown>,
+}
+
+impl Consumer {
+    async fn drain_until_told(mut self) -> Result<(), Bug> {
+        let mut signal = self.caller.store.signal(Topic::Queue(self.part.space.queue()));
+        let mut last_grant = Instant::now();
+        loop {
+            let finishing = self.orders.is_finishing();
+            let request = self.request();
+            let leased = self.caller.lease(&request).await?;
+            if !leased.leases.is_empty() {
+                last_grant = Instant::now();
+                self.handle(&leased.leases).await?;
+                continue;
+            }
+            if finishing && (leased.next_due.is_none() || last_grant.elapsed() > GIVE_UP_AFTER) {
+                return Ok(());
+            }
+            // Nothing to do if it does not come.
+            let _ = timeout(until_due(&leased), signal.wait()).await;
+        }
+    }
+
+    fn request(&mut self) -> LeaseRequest {
+        let worker = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
+        let limit = 1 + usize::try_from(self.dice.below(LEASES)).expect("it is small");
+        LeaseRequest::new(&self.part.space.queue(), &worker, self.part.load.lease, limit)
+    }
+
+    async fn handle(&mut self, leases: &[Lease]) -> Result<(), Bug> {
+        if self.countdown.is_over_with(leases.len() as u64) {
+            self.hold(leases).await;
+            self.countdown.begin_anew();
+        }
+        for lease in leases {
+            self.settle(lease).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits with its leases in hand. Most are killed meanwhile.
+    async fn hold(&self, leases: &[Lease]) {
+        let tokens: Vec<LeaseToken> = leases.iter().map(Lease::token).collect();
+        report(&Report::Holding(tokens.clone()));
+        self.orders.wait_to_go_on().await;
+        tokens.into_iter().for_each(|token| self.caller.note(&Entry::Late(token)));
+    }
+
+    async fn settle(&mut self, lease: &Lease) -> Result<(), Bug> {
+        if self.dice.one_in(4) && !self.caller.renew(&lease.token(), self.part.load.lease).await? {
+            // Told that it is lost. The commit is sent all the same: it is the fence that has to refuse it.
+            self.caller.note(&Entry::Late(lease.token()));
+        }
+        let commit = match self.other_exit(lease) {
+            Some(settlement) => Commit::new().settle(settlement),
+            None => self.drained(lease).await?,
+        };
+        // Refused or not: that is for the audit to judge.
+        let _ = self.caller.commit(&commit.with_id(CommitId::fresh())).await?;
+        Ok(())
+    }
+
+    /// A way to end the lease without having done anything, now and then.
+    fn other_exit(&mut self, lease: &Lease) -> Option<Settlement> {
+        let (token, soon) = (lease.token(), self.dice.millis(1, 40));
+        match (self.part.load.exits, self.dice.below(8)) {
+            (Exits::All, 0) => Some(Settlement::release(token)),
+            (Exits::All, 1) => Some(Settlement::retry(token, soon, "as the dice have it")),
+            (Exits::All, 2) => Some(Settlement::defer(token, When::In(soon))),
+            _ => None,
+        }
+    }
+
+    /// Everything that there is to drain, written down in the commit that ends the lease.
+    async fn drained(&self, lease: &Lease) -> Result<Commit, Bug> {
+        let space = &self.part.space;
+        let from = Version::FIRST.plus(lease.at.get());
+        let query = StreamQuery::forward(&space.work_of(&lease.item)).from(from).limit(EVENTS);
+        let page = self.caller.insist("read stream", || self.caller.store.read_stream(query.clone())).await?;
+        let Some(last) = page.events.last() else {
+            return Ok(Commit::new().settle(lease.ack()));
+        };
+        let drained = Drained { after: lease.at, through: last.version.into(), fence: lease.fence };
+        let event = NewEvent::of("drained", &drained).expect("three numbers are small");
+        let commit = Commit::new()
+            .append(&space.done_of(&lease.item), ExpectedVersion::Any, [event])
+            .settle(Settlement::ack(lease.token(), drained.through));
+        // The lease was for all that there is, and the page was too small for it.
+        let rest = page.next.map(|_| Wake::at(lease.item.clone(), When::NOW));
+        Ok(rest.into_iter().fold(commit, Commit::wake))
+    }
+}
+
+/// As long as there is nothing to lease, but not so long that a lost signal matters.
+fn until_due(leased: &Leased) -> Duration {
+    leased.next_due.map_or(LOOK_AGAIN, |due| due.since(leased.at).min(LOOK_AGAIN))
+}
+
+/// Counts down to the next time that one of the callers holds what it has.
+#[derive(Debug)]
+struct Countdown {
+    from: Option<u64>,
+    /// How many leases are left; none while somebody holds, or if nobody ever does.
+    left: Mutex<Option<u64>>,
+}
+
+impl Countdown {
+    fn new(from: Option<u64>) -> Self {
+        Self { from, left: Mutex::new(from) }
+    }
+
+    /// Whether it is over with these leases. Only one caller at a time is told so, until the next begins.
+    fn is_over_with(&self, leases: u64) -> bool {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = left.take();
+        *left = before.and_then(|before| before.checked_sub(leases)).filter(|left| *left > 0);
+        before.is_some() && left.is_none()
+    }
+
+    fn begin_anew(&self) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = self.from;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_caller_at_a_time_holds_and_then_another_may() {
+        let countdown = Countdown::new(Some(5));
+        assert_eq!([4, 1, 9].map(|leases| countdown.is_over_with(leases)), [false, true, false]);
+        countdown.begin_anew();
+        assert!(countdown.is_over_with(7));
+        assert!(!Countdown::new(None).is_over_with(u64::MAX));
+    }
+}

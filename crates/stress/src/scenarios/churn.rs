@@ -1,0 +1,23 @@
+//! Leases that are short and end in every way there is, while committers wake the same few items again and again.
+
+use std::time::Duration;
+
+use super::Scenario;
+use crate::floors::Floors;
+use crate::part::{Exits, Load};
+
+pub(super) struct Churn;
+
+impl Scenario for Churn {
+    fn name(&self) -> &'static str {
+        "churn"
+    }
+
+    fn load(&self) -> Load {
+        Load { streams: 12, lease: Duration::from_millis(150), exits: Exits::All, ..Load::default() }
+    }
+
+    fn floors(&self, seconds: u64) -> Floors {
+        Floors { leases: 5 * seconds, ..Floors::default() }
+    }
+}

@@ -1,0 +1,21 @@
+//! One stream that everybody appends to: of those who expect the same version one gets through, and the others hear why.
+
+use super::Scenario;
+use crate::floors::Floors;
+use crate::part::Load;
+
+pub(super) struct HotStream;
+
+impl Scenario for HotStream {
+    fn name(&self) -> &'static str {
+        "hot-stream"
+    }
+
+    fn load(&self) -> Load {
+        Load { streams: 1, ..Load::default() }
+    }
+
+    fn floors(&self, seconds: u64) -> Floors {
+        Floors { refused: seconds, ..Floors::default() }
+    }
+}

@@ -1,0 +1,83 @@
+//! The names that one round of a scenario uses, so that rounds, and whoever else uses the store, do not meet.
+//!
+//! A stream of work, the item that is woken for it, the stream where its drains are written down and the counter of its
+//! commits have names that follow from one number. Nothing else makes a name.
+
+use serde::{Deserialize, Serialize};
+use tidelock::{CommitId, ItemKey, ItemRef, QueueName, RecordKey, StreamName};
+
+const FITS: &str = "a prefix and a number are short and plain";
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Space {
+    prefix: String,
+}
+
+impl Space {
+    /// A space that nobody has used.
+    pub(crate) fn fresh() -> Self {
+        Self { prefix: format!("stress-{}", CommitId::fresh()) }
+    }
+
+    /// The stream that work number `n` is in.
+    pub(crate) fn work(&self, n: u64) -> StreamName {
+        self.stream(&format!("work-{n}"))
+    }
+
+    /// The counter of the commits to work number `n`.
+    pub(crate) fn total(&self, n: u64) -> RecordKey {
+        RecordKey::new(format!("{}/total-{n}", self.prefix)).expect(FITS)
+    }
+
+    /// The item that is woken when there is more of work number `n`.
+    pub(crate) fn item(&self, n: u64) -> ItemRef {
+        ItemRef::new(&self.queue(), &ItemKey::new(format!("work-{n}")).expect(FITS))
+    }
+
+    /// The stream whose events an item's holder drains.
+    pub(crate) fn work_of(&self, item: &ItemRef) -> StreamName {
+        self.stream(item.key.as_str())
+    }
+
+    /// Whether this is a stream of work.
+    pub(crate) fn is_work(&self, stream: &StreamName) -> bool {
+        stream.as_str().strip_prefix(&self.stream_prefix()).is_some_and(|name| name.starts_with("work-"))
+    }
+
+    /// Where it is written down what was drained of an item.
+    pub(crate) fn done_of(&self, item: &ItemRef) -> StreamName {
+        self.stream(&format!("done-{}", item.key))
+    }
+
+    /// The stream whose only event marks the place in the feed where the round began.
+    pub(crate) fn start(&self) -> StreamName {
+        self.stream("start")
+    }
+
+    pub(crate) fn queue(&self) -> QueueName {
+        QueueName::new(self.prefix.as_str()).expect(FITS)
+    }
+
+    /// What all of its streams begin with.
+    pub(crate) fn stream_prefix(&self) -> String {
+        format!("{}/", self.prefix)
+    }
+
+    fn stream(&self, name: &str) -> StreamName {
+        StreamName::new(format!("{}/{name}", self.prefix)).expect(FITS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_item_leads_back_to_the_stream_that_wakes_it() {
+        let space = Space::fresh();
+        assert_eq!(space.work_of(&space.item(7)), space.work(7));
+        assert_ne!(space.work(7), space.done_of(&space.item(7)));
+        assert!(space.work(7).as_str().starts_with(&space.stream_prefix()));
+        assert_ne!(space.queue(), Space::fresh().queue());
+    }
+}

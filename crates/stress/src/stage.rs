@@ -1,0 +1,199 @@
+//! What scenarios can do to the workers, their network and their server, and what they can wait for.
+//!
+//! Waiting is waiting for a report, for a fact in the store, or for time to pass under load.
+
+use std::time::{Duration, Instant};
+
+use tidelock::{Item, ItemFilter, ItemQuery, LeaseToken, NamePattern};
+use tidelock_test_postgres::{Proxy, Stop};
+use tokio::runtime::Runtime;
+
+use crate::caller::{Bug, Caller};
+use crate::cast::Seat;
+use crate::crew::{Crew, PATIENCE};
+use crate::dice::Dice;
+use crate::failure::Failure;
+use crate::faults::{Fault, Faults};
+use crate::finding::{Finding, Kind};
+use crate::journal;
+use crate::ledger::Journals;
+use crate::pipe::Order;
+use crate::target::Target;
+
+/// How often a fact in the store is looked at again.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+/// So many commits by all workers together, and they are at work again.
+const SOME_COMMITS: u64 = 20;
+
+pub(crate) struct Stage<'a> {
+    pub(crate) target: &'a Target,
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) crew: Crew<'a>,
+    /// The supervisor's own way to the store, with nothing in between.
+    pub(crate) caller: Caller,
+    pub(crate) proxy: Option<Proxy>,
+    pub(crate) dice: Dice,
+    pub(crate) until: Instant,
+    pub(crate) faults: Faults,
+    pub(crate) findings: Vec<Finding>,
+}
+
+impl Stage<'_> {
+    pub(crate) fn start(&mut self, seat: Seat) -> Result<(), Failure> {
+        let seed = self.dice.next();
+        self.crew.start(seat, seed)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        Instant::now() >= self.until
+    }
+
+    pub(crate) fn lease(&self) -> Duration {
+        self.crew.brief.load.lease
+    }
+
+    /// Lets everybody work until the time is over.
+    pub(crate) fn work_to_the_end(&mut self) {
+        let until = self.until;
+        self.crew.hear_until(until, |_| false);
+    }
+
+    /// Lets everybody work for this long, or until the time is over.
+    pub(crate) fn work_for(&mut self, time: Duration) {
+        let end = (Instant::now() + time).min(self.until);
+        self.crew.hear_until(end, |_| false);
+    }
+
+    /// Sees that work goes on after an injury: a store that loses nothing but never answers again is of no use.
+    pub(crate) fn wait_for_progress(&mut self, after: Fault) {
+        let enough = self.crew.did().commits + SOME_COMMITS;
+        if !self.crew.wait_until(|crew| crew.did().commits >= enough) {
+            let what = format!("not {SOME_COMMITS} commits within {PATIENCE:?} after this: {after}");
+            self.findings.push(Finding::new(Kind::NoProgress, what));
+        }
+    }
+
+    /// A worker in this seat, chosen by the dice.
+    pub(crate) fn any(&mut self, seat: &str) -> Option<String> {
+        let mut names = self.crew.at_work(seat);
+        let count = u64::try_from(names.len()).ok().filter(|count| *count > 0)?;
+        Some(names.swap_remove(usize::try_from(self.dice.below(count)).ok()?))
+    }
+
+    /// Waits, while there is time, for a worker that holds leases.
+    pub(crate) fn wait_for_holder(&mut self) -> Option<(String, Vec<LeaseToken>)> {
+        let until = self.until;
+        self.crew.hear_until(until, |crew| crew.holder().is_some());
+        self.crew.holder()
+    }
+
+    /// Kills a worker and puts another in its place.
+    pub(crate) fn kill_and_replace(&mut self, who: &str, fault: Fault) -> Result<(), Failure> {
+        let Some(process) = self.crew.get(who) else { return Ok(()) };
+        let seat = process.seat;
+        process.kill();
+        self.faults.count(fault);
+        self.crew.wait_until(|crew| crew.has_ended(who));
+        self.start(seat)
+    }
+
+    /// Stops a worker while something else is done, and then lets it go on.
+    pub(crate) fn stop_while<T>(&mut self, who: &str, fault: Fault, act: impl FnOnce(&mut Self) -> T) -> T {
+        if let Some(process) = self.crew.get(who) {
+            process.stop();
+            self.faults.count(fault);
+        }
+        let done = act(self);
+        if let Some(process) = self.crew.get(who) {
+            process.go_on();
+        }
+        done
+    }
+
+    /// Tells a worker that holds leases to go on.
+    pub(crate) fn release(&mut self, who: &str) {
+        if let Some(process) = self.crew.get(who) {
+            process.holding = None;
+            process.tell(Order::GoOn);
+        }
+    }
+
+    /// Whether the store says that all of these leases stand and have not run out.
+    pub(crate) fn are_held(&self, leases: &[LeaseToken]) -> Result<bool, Bug> {
+        let now = self.runtime.block_on(self.caller.now())?;
+        let lasts = |item: &Item| item.holder.as_ref().is_some_and(|holder| holder.deadline > now);
+        self.all(leases, |item, lease| item.is_held_under(lease.fence) && lasts(item))
+    }
+
+    /// Waits until each of these items was leased to somebody else.
+    pub(crate) fn wait_for_takeover(&mut self, leases: &[LeaseToken]) -> Result<(), Bug> {
+        let end = Instant::now() + PATIENCE;
+        while !self.all(leases, |item, lease| item.fence.is_some_and(|fence| fence > lease.fence))? {
+            if Instant::now() > end {
+                let what = format!("nobody took over {leases:?} within {PATIENCE:?}");
+                self.findings.push(Finding::new(Kind::StuckLease, what));
+                return Ok(());
+            }
+            self.crew.hear_until(Instant::now() + LOOK_AGAIN, |_| false);
+        }
+        Ok(())
+    }
+
+    fn all(&self, leases: &[LeaseToken], is_so: impl Fn(&Item, &LeaseToken) -> bool) -> Result<bool, Bug> {
+        for lease in leases {
+            let filter = ItemFilter::queue(lease.item.queue.as_str());
+            let query = ItemQuery::new(filter.key(NamePattern::is(lease.item.key.as_str())));
+            let read = self.caller.insist("items", || self.caller.store.items(query.clone()));
+            if !self.runtime.block_on(read)?.items.iter().all(|item| is_so(item, lease)) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Stops the server as if it had crashed, and starts it again.
+    pub(crate) fn restart_server(&mut self) -> Result<(), Failure> {
+        let Some(server) = self.target.server() else { return Ok(()) };
+        server.restart(Stop::Immediate)?;
+        self.faults.count(Fault::ServerRestarted);
+        Ok(())
+    }
+
+    /// Injures the network for as long as everybody works on, and heals it.
+    pub(crate) fn injure_network(&mut self, fault: Fault, injure: fn(&Proxy), time: Duration) {
+        self.proxy.iter().for_each(injure);
+        self.faults.count(fault);
+        self.work_for(time);
+        self.heal();
+    }
+
+    /// Cuts a connection between a request with these bytes and its reply, and waits for somebody to notice.
+    pub(crate) fn cut_after_request(&mut self, pattern: &[u8]) {
+        let doubts = self.crew.did().doubts;
+        self.proxy.iter().for_each(|proxy| proxy.cut_after_request(pattern));
+        if self.crew.wait_until(|crew| crew.did().doubts > doubts) {
+            self.faults.count(Fault::CutAfterRequest);
+        }
+        self.heal();
+    }
+
+    /// Ends whatever was done to the network.
+    pub(crate) fn heal(&self) {
+        self.proxy.iter().for_each(Proxy::heal);
+    }
+
+    /// What these workers wrote down.
+    pub(crate) fn read_journals(&self, names: &[String]) -> Result<Journals, Failure> {
+        let folder = &self.crew.brief.folder;
+        let read = |name: &String| journal::read(&folder.join(name)).map(|entries| (name.clone(), entries));
+        Ok(names.iter().map(read).collect::<Result<_, _>>()?)
+    }
+
+    /// Tells the workers in these seats to finish, and waits for them.
+    pub(crate) fn finish(&mut self, seats: &[&str]) {
+        if !self.crew.finish(seats) {
+            let what = format!("{} did not finish within {PATIENCE:?}", seats.join(" and "));
+            self.findings.push(Finding::new(Kind::WorkerFailed, what));
+        }
+    }
+}

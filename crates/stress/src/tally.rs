@@ -1,0 +1,79 @@
+//! What happened in a round, in numbers.
+
+use tidelock::ClashKind;
+
+use crate::evidence::Evidence;
+use crate::faults::Faults;
+use crate::ledger::{Case, Ledger};
+use crate::roles::Drained;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Tally {
+    pub(crate) acked: u64,
+    pub(crate) refused: u64,
+    /// Refused because the lease was lost, of commits that were made late on purpose.
+    pub(crate) refused_late: u64,
+    /// Unknown outcomes that turned out to have happened,
+    pub(crate) happened: u64,
+    /// and those that had not.
+    pub(crate) not_happened: u64,
+    /// Calls that failed and said that nothing was written, or that were only to read.
+    pub(crate) errors: u64,
+    pub(crate) leases: u64,
+    /// Leases that ran out and were granted again.
+    pub(crate) taken_over: u64,
+    /// Events drained.
+    pub(crate) drained: u64,
+    pub(crate) faults: Faults,
+}
+
+impl Tally {
+    pub(crate) fn of(evidence: &Evidence, ledger: &Ledger<'_>, faults: Faults) -> Self {
+        let count = |is_so: &dyn Fn(&Case<'_>) -> bool| {
+            ledger.cases.values().filter(|case| is_so(case)).count() as u64
+        };
+        let failed: usize = ledger.cases.values().map(Case::failed_for_now).sum();
+        let grants = || ledger.grants.values().flatten();
+        Self {
+            acked: count(&|case| case.acked().is_some()),
+            refused: count(&|case| case.refused().is_some()),
+            refused_late: count(&|case| was_late(ledger, case)),
+            happened: count(&|case| case.doubt() == Some(true)),
+            not_happened: count(&|case| case.doubt() == Some(false)),
+            errors: (failed + ledger.stumbles) as u64,
+            leases: grants().count() as u64,
+            taken_over: grants().filter(|grant| grant.lease.expiries > 0).count() as u64,
+            drained: drained(evidence),
+            faults,
+        }
+    }
+
+    pub(crate) fn unknown(&self) -> u64 {
+        self.happened + self.not_happened
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.acked += other.acked;
+        self.refused += other.refused;
+        self.refused_late += other.refused_late;
+        self.happened += other.happened;
+        self.not_happened += other.not_happened;
+        self.errors += other.errors;
+        self.leases += other.leases;
+        self.taken_over += other.taken_over;
+        self.drained += other.drained;
+        self.faults.add(&other.faults);
+    }
+}
+
+fn was_late(ledger: &Ledger<'_>, case: &Case<'_>) -> bool {
+    case.refused().is_some_and(|kinds| kinds.contains(&ClashKind::LeaseLost))
+        && case.commit.settlements.iter().any(|settlement| ledger.late.contains(&settlement.lease))
+}
+
+fn drained(evidence: &Evidence) -> u64 {
+    let done =
+        evidence.items.iter().filter_map(|item| evidence.streams.get(&evidence.space.done_of(&item.item)));
+    let drains = done.flatten().filter_map(|event| event.payload.to::<Drained>().ok());
+    drains.map(|drain| drain.through.get().saturating_sub(drain.after.get())).sum()
+}

@@ -1,0 +1,48 @@
+//! Positive controls from end to end (schedule 99): a store that breaks one promise now and then, under real workers, and the
+//! run that must notice.
+
+use std::process::Command;
+
+/// What a short run says about a store with this flaw.
+fn findings(scenario: &str, flaw: &str) -> String {
+    // The journals of a run in which something was found are kept; these nobody wants to read.
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let output = Command::new(env!("CARGO_BIN_EXE_tidelock-stress"))
+        .args([scenario, "--store", "sqlite:", "--seconds", "1", "--workers", "2", "--flaw", flaw])
+        .env("TMPDIR", folder.path())
+        .output()
+        .expect("the binary was built with this test");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    text
+}
+
+#[test]
+fn a_store_that_forgets_what_it_acknowledged_is_found_out() {
+    let found = findings("many-streams", "forgets");
+    assert!(found.contains("FOUND lost commit: commit "), "{found}");
+}
+
+#[test]
+fn a_store_that_writes_twice_is_found_out() {
+    let found = findings("many-streams", "doubles");
+    assert!(found.contains("FOUND unexplained event: event "), "{found}");
+}
+
+#[test]
+fn a_store_that_grants_a_lease_to_two_is_found_out() {
+    let found = findings("churn", "shares");
+    assert!(found.contains("FOUND two holders at once: consumer-"), "{found}");
+}
+
+#[test]
+fn a_store_that_lets_a_lost_lease_write_is_found_out() {
+    let found = findings("stopped", "overlooks");
+    assert!(found.contains("FOUND drained twice: events of item "), "{found}");
+}
+
+#[test]
+fn a_store_that_skips_in_the_feed_is_found_out() {
+    let found = findings("many-streams", "skips");
+    assert!(found.contains("FOUND skipped in the feed: follower-0 saw "), "{found}");
+}
