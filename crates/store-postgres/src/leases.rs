@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use tidelock_store::plan::{Candidate, Turns};
 use tidelock_store::{
-    Adjustment, ExitKind, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, Lease,
-    LeaseRequest, LeaseToken, Leased, Mark, Priority, QueueName, Renewal, Result, StoreError, Timestamp,
-    WorkerName, limits,
+    Adjustment, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, Lease, LeaseRequest,
+    LeaseToken, Leased, Mark, Priority, QueueName, Renewal, Result, StoreError, Timestamp, WorkerName,
+    limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -379,7 +379,7 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
         error: row.try_get(from + 12).map_err(failed)?,
         fence: fence.map(|fence| Fence::new(fence as u64)).transpose()?,
         holder: holder(row, from + 14)?,
-        settled: settled.map(exit_kind).transpose()?,
+        settled: settled.map(str::parse).transpose()?,
     })
 }
 
@@ -391,25 +391,4 @@ fn holder(row: &Row, from: usize) -> Result<Option<Holder>> {
         return Ok(None);
     };
     Ok(Some(Holder { worker: WorkerName::new(worker)?, since, deadline }))
-}
-
-pub(crate) fn exit_name(exit: ExitKind) -> &'static str {
-    match exit {
-        ExitKind::Ack => "ack",
-        ExitKind::Retry => "retry",
-        ExitKind::Defer => "defer",
-        ExitKind::Block => "block",
-        ExitKind::Release => "release",
-    }
-}
-
-fn exit_kind(name: &str) -> Result<ExitKind> {
-    match name {
-        "ack" => Ok(ExitKind::Ack),
-        "retry" => Ok(ExitKind::Retry),
-        "defer" => Ok(ExitKind::Defer),
-        "block" => Ok(ExitKind::Block),
-        "release" => Ok(ExitKind::Release),
-        _ => Err(StoreError::corrupt(format!("an item was settled as {name:?}, which is no settlement"))),
-    }
 }

@@ -157,7 +157,7 @@ pub(crate) fn put_item(connection: &Connection, item: &Item) -> Result<()> {
         holder.map(|holder| holder.worker.as_str()),
         holder.map(|holder| holder.since.micros()),
         holder.map(|holder| holder.deadline.micros()),
-        item.settled.map(exit_name),
+        item.settled.map(ExitKind::as_str),
         micros(item.ready_at()),
     ];
     statement.execute(row).map_err(failed)?;
@@ -276,7 +276,7 @@ fn read_item(row: &Row<'_>) -> Result<Item> {
         error: row.get(12).map_err(failed)?,
         fence: fence.map(|fence| Fence::new(fence as u64)).transpose()?,
         holder: holder(row)?,
-        settled: settled.as_deref().map(exit_kind).transpose()?,
+        settled: settled.as_deref().map(str::parse).transpose()?,
     })
 }
 
@@ -295,25 +295,4 @@ fn moment(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
 
 fn priority(row: &Row<'_>, column: usize) -> Result<Priority> {
     Priority::new(row.get(column).map_err(failed)?)
-}
-
-fn exit_name(exit: ExitKind) -> &'static str {
-    match exit {
-        ExitKind::Ack => "ack",
-        ExitKind::Retry => "retry",
-        ExitKind::Defer => "defer",
-        ExitKind::Block => "block",
-        ExitKind::Release => "release",
-    }
-}
-
-fn exit_kind(name: &str) -> Result<ExitKind> {
-    match name {
-        "ack" => Ok(ExitKind::Ack),
-        "retry" => Ok(ExitKind::Retry),
-        "defer" => Ok(ExitKind::Defer),
-        "block" => Ok(ExitKind::Block),
-        "release" => Ok(ExitKind::Release),
-        _ => Err(StoreError::corrupt(format!("an item was settled as {name:?}, which is no settlement"))),
-    }
 }

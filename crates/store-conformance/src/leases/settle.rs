@@ -23,6 +23,7 @@ cases! { "leases::settle":
     "LEASE-8" failures_add_up_until_there_is_progress,
     "LEASE-8" a_long_error_is_cut_and_the_settlement_stands,
     "LEASE-8" an_error_at_the_limit_is_kept_whole,
+    "LEASE-8" an_error_with_a_nul_in_it_does_not_fail_the_settlement,
     "LEASE-8" a_deferral_holds_the_item_back_without_counting,
     "LEASE-8" a_block_takes_the_item_out_of_circulation,
     "LEASE-8" a_release_gives_the_item_back_at_once,
@@ -188,6 +189,12 @@ async fn a_long_error_is_cut_and_the_settlement_stands(world: World) {
     let second = lease_one(&*world.store, "w").await;
     settle(&*world.store, Settlement::block(second.token(), &long)).await;
     assert_eq!(item_now(&*world.store, "a").await.error.as_ref(), Some(&cut));
+}
+
+async fn an_error_with_a_nul_in_it_does_not_fail_the_settlement(world: World) {
+    let first = leased(&*world.store, "a", 1).await;
+    settle(&*world.store, Settlement::block(first.token(), "at byte 3: \0 found")).await;
+    assert_eq!(item_now(&*world.store, "a").await.error.as_deref(), Some("at byte 3: \u{fffd} found"));
 }
 
 async fn an_error_at_the_limit_is_kept_whole(world: World) {

@@ -1,10 +1,8 @@
 //! Rows turned into columns: a statement takes one array for each column, however many rows there are.
 
-use tidelock_store::{Event, Item, Timestamp};
+use tidelock_store::{Event, ExitKind, Item, Timestamp};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
-
-use crate::leases::exit_name;
 
 /// Events, without their positions.
 #[derive(Debug, Default)]
@@ -88,7 +86,7 @@ impl<'a> ItemColumns<'a> {
         self.workers.push(holder.map(|holder| holder.worker.as_str()));
         self.since.push(holder.map(|holder| holder.since.micros()));
         self.deadlines.push(holder.map(|holder| holder.deadline.micros()));
-        self.settled.push(item.settled.map(exit_name));
+        self.settled.push(item.settled.map(ExitKind::as_str));
     }
 
     pub(crate) fn parameters(&self) -> [&(dyn ToSql + Sync); 19] {

@@ -218,10 +218,12 @@ impl Item {
     }
 }
 
-/// As much of an error as is worth keeping; a long message must not fail a settlement.
+/// As much of an error as is worth keeping; a long message must not fail a settlement, nor one with a NUL in it, which not
+/// every database can keep.
 fn cut(error: &str) -> String {
-    match error.char_indices().nth(limits::ERROR_CHARS) {
+    let kept = match error.char_indices().nth(limits::ERROR_CHARS) {
         Some((at, _)) => format!("{}…", &error[..at]),
         None => error.to_owned(),
-    }
+    };
+    kept.replace('\0', "\u{fffd}")
 }

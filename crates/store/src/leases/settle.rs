@@ -1,12 +1,13 @@
 //! The ways in which a lease ends by its holder's will.
 
+use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::LeaseToken;
 use crate::clock::When;
-use crate::error::Result;
+use crate::error::{Result, StoreError};
 use crate::marks::Mark;
 
 /// A part of a commit: the end of a lease.
@@ -63,6 +64,30 @@ pub enum ExitKind {
     Defer,
     Block,
     Release,
+}
+
+impl ExitKind {
+    const NAMES: [(Self, &str); 5] = [
+        (Self::Ack, "ack"),
+        (Self::Retry, "retry"),
+        (Self::Defer, "defer"),
+        (Self::Block, "block"),
+        (Self::Release, "release"),
+    ];
+
+    /// The exit's name, as stores keep it.
+    pub fn as_str(self) -> &'static str {
+        Self::NAMES.iter().find(|(kind, _)| *kind == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl FromStr for ExitKind {
+    type Err = StoreError;
+
+    fn from_str(name: &str) -> Result<Self> {
+        let found = Self::NAMES.iter().find(|(_, known)| *known == name);
+        found.map(|(kind, _)| *kind).ok_or_else(|| StoreError::invalid(format!("{name:?} is no settlement")))
+    }
 }
 
 impl Exit {

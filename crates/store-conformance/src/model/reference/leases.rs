@@ -268,8 +268,9 @@ fn later(one: Option<Timestamp>, other: Option<Timestamp>) -> Option<Timestamp> 
 }
 
 fn cut(error: &str) -> String {
-    let kept: String = error.chars().take(limits::ERROR_CHARS).collect();
-    if kept.len() < error.len() { kept + "…" } else { kept }
+    let readable = |c| if c == '\0' { '\u{fffd}' } else { c };
+    let kept: String = error.chars().take(limits::ERROR_CHARS).map(readable).collect();
+    if error.chars().count() > limits::ERROR_CHARS { kept + "…" } else { kept }
 }
 
 fn kind(exit: &Exit) -> ExitKind {
