@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
+use crate::positions::Mechanism;
+
 /// How fast the stores are, beside the bare limit of the same run.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock-bench", version)]
@@ -20,12 +22,24 @@ pub(crate) enum Command {
     /// Per workload: operations per second, the time of one call (p50 and p99), what plain SQL on the same rows does in
     /// the same run, and the ratio of the two.
     Store(StoreArgs),
+    /// Compare ways to give out positions on PostgreSQL
+    ///
+    /// Per scenario and mechanism: commits per second, the time of one (p50 and p99), how far behind a reader of the feed
+    /// is, and what it missed. The mechanism "sequence" is expected to miss some: it is the limit and the control.
+    Positions(PositionsArgs),
+    /// One writing process of `positions`, which starts it
+    #[command(hide = true)]
+    PositionWriter(WriterArgs),
+    /// One process of `store`, which starts it
+    #[command(hide = true)]
+    TeamMember(MemberArgs),
 }
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// memory:, sqlite: (a new file in a temporary folder) or sqlite:PATH (a file that is not there yet); removed
-    /// afterwards
+    /// memory:, sqlite: (a new file in a temporary folder), sqlite:PATH (a file that is not there yet), postgres: (a
+    /// server that is started for the run) or `postgres://USER@HOST/DATABASE` (schemas named `tidelock_bench…`); what was
+    /// made is removed afterwards
     pub(crate) url: String,
     /// Print one JSON object a line instead of a table
     #[arg(long)]
@@ -36,6 +50,72 @@ pub(crate) struct StoreArgs {
     /// Seconds to measure each workload for, and its bare limit for as long again
     #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
     pub(crate) seconds: Duration,
+    /// Leases to make before lease-10-churned is measured [default: 2000000, or 0 in a run of less than a second each];
+    /// it is left out with 0
+    #[arg(long, value_name = "N")]
+    churn: Option<usize>,
+}
+
+/// What a full run does, and one that is too short for its figures to mean anything does not.
+const CHURN: usize = 2_000_000;
+const FULL_RUN: Duration = Duration::from_secs(1);
+
+impl StoreArgs {
+    pub(crate) fn churn(&self) -> usize {
+        self.churn.unwrap_or(if self.seconds < FULL_RUN { 0 } else { CHURN })
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct MemberArgs {
+    /// The number of the first caller's stream
+    #[arg(long)]
+    pub(crate) first: usize,
+    #[arg(long)]
+    pub(crate) callers: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct PositionsArgs {
+    /// The database of a server, as `postgres://USER@HOST/DATABASE`, in which schemas named `bench_positions_…` are made
+    /// and removed; without it, a server is started for the run
+    pub(crate) url: Option<String>,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Go through this scenario only, such as 4x16; can be repeated
+    #[arg(long, value_name = "SCENARIO")]
+    pub(crate) only: Vec<String>,
+    /// Seconds to measure each mechanism for in each scenario
+    #[arg(long, value_name = "N", default_value = "6", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Commits between the opening of an old snapshot and the measurement
+    #[arg(long, value_name = "N", default_value_t = 20_000)]
+    pub(crate) aged: u64,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct WriterArgs {
+    #[arg(long)]
+    pub(crate) mechanism: Mechanism,
+    /// In the names of all streams, if each caller has its own
+    #[arg(long)]
+    pub(crate) name: String,
+    #[arg(long)]
+    pub(crate) callers: usize,
+    #[arg(long)]
+    pub(crate) connections: usize,
+    #[arg(long, value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Of each caller, at most
+    #[arg(long)]
+    pub(crate) commits: Option<u64>,
+    /// How many streams all callers share
+    #[arg(long)]
+    pub(crate) shared: Option<usize>,
+    /// Do not wait for callers who were just answered
+    #[arg(long)]
+    pub(crate) hasty: bool,
 }
 
 /// A workload by name, at all its numbers of callers or at one.

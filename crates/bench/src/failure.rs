@@ -1,6 +1,6 @@
 //! Why a run stopped: what happened, to which thing, and what to do.
 
-use std::error::Error as _;
+use std::error::Error;
 use std::io;
 
 use tidelock::StoreError;
@@ -14,6 +14,10 @@ pub(crate) enum Failure {
     Store(#[from] StoreError),
     #[error("the bare loop failed: {0}")]
     Bare(#[from] rusqlite::Error),
+    #[error("PostgreSQL failed: {0}")]
+    Postgres(#[from] tokio_postgres::Error),
+    #[error("there is no server to measure on: {0}")]
+    Server(#[from] tidelock_test_postgres::Failure),
     /// The store gave an answer that this workload cannot have: its figures would mean nothing.
     #[error("the store gave a wrong answer: {0}")]
     Answer(String),
@@ -41,12 +45,18 @@ impl Failure {
 
     fn write(&self, to: &mut impl io::Write) -> io::Result<()> {
         writeln!(to, "error: {self}")?;
-        if let Self::Store(error) = self
-            && let Some(cause) = error.source()
-        {
+        if let Some(cause) = self.cause() {
             writeln!(to, "  because: {cause}")?;
         }
         writeln!(to, "  try: {}", self.hint())
+    }
+
+    fn cause(&self) -> Option<&(dyn Error + 'static)> {
+        match self {
+            Self::Store(error) => error.source(),
+            Self::Postgres(error) => error.source(),
+            _ => None,
+        }
     }
 
     fn hint(&self) -> &str {
@@ -54,6 +64,10 @@ impl Failure {
             Self::Usage { hint, .. } => hint,
             Self::Store(_) | Self::Bare(_) | Self::Io(_) => {
                 "a path on a local disk with some gigabytes of room"
+            }
+            Self::Server(_) => "the URL of a server that is running",
+            Self::Postgres(_) => {
+                "a server on this machine with 200 connections to spare, and a user who may create schemas"
             }
             Self::Answer(_) => "the conformance suite on this store: it is a bug",
         }

@@ -1,41 +1,53 @@
 //! How fast the stores are: `cargo run --release -p tidelock-bench -- store <url>`.
 //!
-//! Every figure stands beside the bare limit of the same run: plain `rusqlite` writing or reading the same rows of the
-//! same tables, in the best grouping there could be, on one thread, with no contract in between. Ours and the bare
-//! loop take turns, slice by slice, so that a noisy machine is noisy to both: quote the ratio, never the absolutes.
+//! Every figure stands beside the bare limit of the same run: plain SQL that writes or reads the same rows, with no
+//! contract in between. Ours and the bare side take turns, slice by slice, so that a noisy machine is noisy to both: quote
+//! the ratio, never the absolutes.
 //!
 //! Not here: micro-benchmarks, and other people's systems.
 
 mod args;
 mod failure;
 
+mod database;
 mod rows;
+mod schemas;
 mod site;
+mod target;
 mod workloads;
 
 mod bare;
+mod child;
+mod clock;
 mod measure;
 
+mod positions;
+
+mod check;
 mod progress;
 mod report;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use tokio::task::block_in_place;
 
 use crate::args::{Args, Command, StoreArgs};
 use crate::failure::Failure;
+use crate::measure::SLICES;
 use crate::progress::Progress;
 use crate::report::Report;
-use crate::site::Target;
-use crate::workloads::Bench;
+use crate::target::Target;
+use crate::workloads::{Bench, Workload};
 
 /// Threads that drive the callers; as many as the machines that the targets are stated for have cores.
 const WORKERS: usize = 2;
 
+/// Steps of one workload: filling, then each slice.
+const STEPS: u64 = 1 + SLICES as u64;
+
 fn main() -> ExitCode {
-    let Command::Store(args) = Args::parse().command;
-    match bench(&args) {
+    match bench(&Args::parse().command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             failure.report();
@@ -44,21 +56,30 @@ fn main() -> ExitCode {
     }
 }
 
-fn bench(args: &StoreArgs) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build()?;
-    runtime.block_on(measure_all(args))
+fn bench(command: &Command) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
+    runtime.block_on(async {
+        match command {
+            Command::Store(args) => measure_all(args).await,
+            Command::TeamMember(args) => workloads::serve(args).await,
+            Command::Positions(args) => positions::measure_all(args).await,
+            Command::PositionWriter(args) => positions::write(args).await,
+        }
+    })
 }
 
 async fn measure_all(args: &StoreArgs) -> Result<(), Failure> {
-    let cases = workloads::chosen(&args.only)?;
-    let target = Target::parse(&args.url)?;
+    let target = block_in_place(|| Target::parse(&args.url))?;
+    let mut cases = workloads::chosen(&target, &args.only)?;
+    cases.retain(|case| args.churn() > 0 || !matches!(case.workload, Workload::Churned { .. }));
     let report = Report::new(args.json);
-    let mut progress = Progress::new(cases.len());
+    let mut progress = Progress::new(cases.len(), STEPS);
     progress.note(&format!("measuring {target}"));
-    progress.print(|| report.head())?;
+    let about = target.describe().await?;
+    progress.print(|| report.head(about.as_deref()))?;
     for case in cases {
-        progress.begin(case);
-        let bench = Bench { target: &target, time: args.seconds, progress: &progress };
+        progress.begin(&format!("{}@{}", case.name, case.callers));
+        let bench = Bench { target: &target, time: args.seconds, churn: args.churn(), progress: &progress };
         let measured = workloads::measure(case, &bench).await?;
         progress.print(|| report.row(case, &measured))?;
     }

@@ -1,208 +1,142 @@
-//! Measuring: callers who do one operation after the other, and the bare loop, in turns.
+//! Measuring: several sides that do the same work, in turns.
 
-use std::mem;
-use std::thread;
-use std::time::{Duration, Instant};
+mod callers;
+mod lap;
 
-use tokio::task::{JoinError, block_in_place, coop};
+use std::time::Duration;
 
-use crate::bare::Bare;
+use tidelock::async_trait;
+
 use crate::failure::Failure;
 use crate::progress::Progress;
 
-/// Ours and the bare loop are measured in this many slices each, one after the other. Many, because a disk that others
-/// use as well is fast one second and slow the next.
+pub(crate) use callers::{Caller, Callers};
+pub(crate) use lap::{Figures, Lap, percentile};
+
+/// Every side is measured in this many slices, one after the other. Many, because a disk that others use as well is
+/// fast one second and slow the next.
 pub(crate) const SLICES: u32 = 10;
 
-/// Somebody who calls the store again and again, and waits for each answer.
-pub(crate) trait Caller: Send + 'static {
-    /// Makes the next call; gives the number of operations it was, for workloads where that is not one.
-    fn call(&mut self) -> impl Future<Output = Result<u64, Failure>> + Send;
+/// One that takes its turns at the work.
+#[async_trait]
+pub(crate) trait Side: Send {
+    /// Works for about this long, and at least once; one that can only work for longer is given its time later.
+    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure>;
+
+    /// The first calls make streams, prepare statements and warm caches; they are not counted.
+    async fn warm_up(&mut self, slice: Duration) -> Result<(), Failure> {
+        self.lap(slice).await.map(drop)
+    }
+}
+
+/// One that shows what the database does by itself.
+pub(crate) struct Rival {
+    pub(crate) name: &'static str,
+    pub(crate) side: Box<dyn Side>,
+}
+
+/// Who takes turns.
+pub(crate) struct Contest {
+    ours: Box<dyn Side>,
+    /// The same operations elsewhere, to compare with.
+    yardstick: Option<Box<dyn Side>>,
+    /// Without one there is no bare limit.
+    rivals: Vec<Rival>,
+}
+
+impl Contest {
+    pub(crate) fn of(ours: impl Side + 'static) -> Self {
+        Self { ours: Box::new(ours), yardstick: None, rivals: Vec::new() }
+    }
+
+    pub(crate) fn compared_with(self, yardstick: impl Side + 'static) -> Self {
+        Self { yardstick: Some(Box::new(yardstick)), ..self }
+    }
+
+    pub(crate) fn against(self, rivals: Vec<Rival>) -> Self {
+        Self { rivals, ..self }
+    }
+
+    fn sides(&mut self) -> impl Iterator<Item = &mut Box<dyn Side>> {
+        let rivals = self.rivals.iter_mut().map(|rival| &mut rival.side);
+        [&mut self.ours].into_iter().chain(&mut self.yardstick).chain(rivals)
+    }
 }
 
 /// What was measured of one workload.
 #[derive(Debug)]
 pub(crate) struct Measured {
-    pub(crate) ops_per_s: f64,
-    /// The time of one call; half of them took no longer.
-    pub(crate) p50: Duration,
-    /// The time of one call; ninety-nine in a hundred took no longer.
-    pub(crate) p99: Duration,
-    pub(crate) bare_ops_per_s: Option<f64>,
-    /// The same operations where they should cost the same.
-    pub(crate) yardstick_ops_per_s: Option<f64>,
+    pub(crate) ours: Figures,
+    pub(crate) yardstick: Option<Figures>,
+    pub(crate) bare: Vec<(&'static str, Figures)>,
+    /// What else is worth knowing.
+    pub(crate) remarks: Vec<String>,
 }
 
-/// What takes turns.
-pub(crate) struct Contest<C> {
-    /// Those who are measured.
-    pub(crate) callers: Vec<C>,
-    /// The same operations elsewhere, to compare with. May be empty.
-    pub(crate) yardstick: Vec<C>,
-    /// The bare loops. Without one there is no bare limit.
-    pub(crate) bare: Vec<Box<dyn Bare>>,
-}
+impl Measured {
+    /// What the quickest of the bare ones did: no other counts.
+    pub(crate) fn bare_ops_per_s(&self) -> Option<f64> {
+        self.bare.iter().map(|(_, figures)| figures.ops_per_s).max_by(f64::total_cmp)
+    }
 
-impl<C> Contest<C> {
-    /// Callers and bare loops, and nothing else to compare with.
-    pub(crate) fn against(bare: Vec<Box<dyn Bare>>, callers: Vec<C>) -> Self {
-        Self { callers, yardstick: Vec::new(), bare }
+    /// The best that any of the bare ones has to show here, too.
+    pub(crate) fn bare_p99(&self) -> Option<Duration> {
+        self.bare.iter().map(|(_, figures)| figures.p99).min()
     }
 }
 
 /// Measures all of them in turns, for this long each.
-pub(crate) async fn measure<C: Caller>(
-    contest: Contest<C>,
+pub(crate) async fn measure(
+    mut contest: Contest,
     time: Duration,
     progress: &Progress,
 ) -> Result<Measured, Failure> {
     let slice = time / SLICES;
-    let Contest { mut callers, mut yardstick, mut bare } = contest;
-    let (mut ours, mut other, mut limit) = (Lap::default(), Lap::default(), Lap::default());
-    // The first calls make streams, prepare statements and warm caches; they are not counted.
-    callers = ours_for(callers, slice / 5).await?.0;
-    yardstick = ours_for(yardstick, slice / 5).await?.0;
-    bare_for(&mut bare, slice / 5)?;
+    for side in contest.sides() {
+        side.warm_up(slice / 5).await?;
+    }
+    let mut laps: Vec<Lap> = contest.sides().map(|_| Lap::default()).collect();
     for turn in 1..=SLICES {
         progress.step(&format!("slice {turn} of {SLICES}"));
-        let (lap, other_lap);
-        (callers, lap) = ours_for(callers, slice).await?;
-        ours.add(lap);
-        (yardstick, other_lap) = ours_for(yardstick, slice).await?;
-        other.add(other_lap);
-        progress.step(&format!("slice {turn} of {SLICES}, bare"));
-        limit.add(bare_for(&mut bare, slice)?);
-    }
-    ours.times.sort_unstable();
-    Ok(Measured {
-        ops_per_s: ours.per_second(),
-        p50: percentile(&ours.times, 50),
-        p99: percentile(&ours.times, 99),
-        bare_ops_per_s: (!bare.is_empty()).then(|| limit.per_second()),
-        yardstick_ops_per_s: (!yardstick.is_empty()).then(|| other.per_second()),
-    })
-}
-
-/// What was done in a slice, or in several.
-#[derive(Debug, Default)]
-struct Lap {
-    ops: u64,
-    elapsed: Duration,
-    /// How long each call took.
-    times: Vec<Duration>,
-}
-
-impl Lap {
-    fn add(&mut self, next: Self) {
-        self.ops += next.ops;
-        self.elapsed += next.elapsed;
-        self.times.extend(next.times);
-    }
-
-    #[allow(clippy::cast_precision_loss)] // 2^53 operations take longer than anybody measures
-    fn per_second(&self) -> f64 {
-        self.ops as f64 / self.elapsed.as_secs_f64()
-    }
-}
-
-/// All callers at once, each at least one call. The time is that from the first one's start to the last one's end.
-async fn ours_for<C: Caller>(callers: Vec<C>, slice: Duration) -> Result<(Vec<C>, Lap), Failure> {
-    let begun = Instant::now();
-    let tasks: Vec<_> =
-        callers.into_iter().map(|caller| tokio::spawn(call_until(caller, begun + slice))).collect();
-    let (mut callers, mut all) = (Vec::with_capacity(tasks.len()), Lap::default());
-    for task in tasks {
-        let (caller, lap) = task.await.map_err(|e| panicked(&e))??;
-        callers.push(caller);
-        all.add(lap);
-    }
-    all.elapsed = begun.elapsed();
-    Ok((callers, all))
-}
-
-async fn call_until<C: Caller>(mut caller: C, end: Instant) -> Result<(C, Lap), Failure> {
-    let mut lap = Lap::default();
-    let mut before = Instant::now();
-    loop {
-        lap.ops += caller.call().await?;
-        let after = Instant::now();
-        lap.times.push(after.duration_since(before));
-        if after >= end {
-            return Ok((caller, lap));
+        for (side, lap) in contest.sides().zip(&mut laps) {
+            lap.add(side.lap(slice).await?);
         }
-        // A store that answers at once would never let another caller have the thread.
-        coop::consume_budget().await;
-        before = Instant::now();
     }
-}
-
-fn panicked(error: &JoinError) -> Failure {
-    Failure::Answer(format!("a caller ended before its time: {error}"))
-}
-
-/// Each bare loop on a thread of its own, at least one group, while the callers rest.
-fn bare_for(bare: &mut [Box<dyn Bare>], slice: Duration) -> Result<Lap, Failure> {
-    let begun = Instant::now();
-    let mut all = Lap::default();
-    block_in_place(|| {
-        thread::scope(|scope| {
-            let run = |bare| {
-                let mut first = true;
-                scope.spawn(move || Bare::run(bare, &mut || mem::take(&mut first) || begun.elapsed() < slice))
-            };
-            let loops: Vec<_> = bare.iter_mut().map(|bare| run(&mut **bare)).collect();
-            for bare in loops {
-                all.ops += bare.join().expect("a bare loop returns its errors")?;
-            }
-            Ok::<_, Failure>(())
-        })
-    })?;
-    all.elapsed = begun.elapsed();
-    Ok(all)
-}
-
-/// The smallest time that this many in a hundred did not exceed.
-fn percentile(sorted: &[Duration], percent: usize) -> Duration {
-    let rank = (sorted.len() * percent).div_ceil(100);
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
+    let mut figures = laps.into_iter().map(Lap::figures);
+    let mut next = || figures.next().expect("there is a lap for every side");
+    Ok(Measured {
+        ours: next(),
+        yardstick: contest.yardstick.is_some().then(&mut next),
+        bare: contest.rivals.iter().map(|rival| (rival.name, next())).collect(),
+        remarks: Vec::new(),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_percentile_is_a_time_that_was_measured() {
-        let times: Vec<_> = (1..=200).map(Duration::from_millis).collect();
-        assert_eq!(percentile(&times, 50), Duration::from_millis(100));
-        assert_eq!(percentile(&times, 99), Duration::from_millis(198));
-        assert_eq!(percentile(&times[..1], 99), Duration::from_millis(1));
-        assert_eq!(percentile(&[], 50), Duration::ZERO);
+    /// So many operations in each lap, each of which took its time.
+    struct Steady(u64, Duration);
+
+    #[async_trait]
+    impl Side for Steady {
+        async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+            Ok(Lap { ops: self.0, elapsed: slice, times: vec![self.1] })
+        }
     }
 
-    #[tokio::test(flavor = "multi_thread")]
-    async fn callers_and_bare_loop_are_both_counted() {
-        struct Instantly;
-        impl Caller for Instantly {
-            async fn call(&mut self) -> Result<u64, Failure> {
-                Ok(2)
-            }
-        }
-        struct Loop;
-        impl Bare for Loop {
-            fn run(&mut self, time_for_more: &mut dyn FnMut() -> bool) -> Result<u64, Failure> {
-                Ok(std::iter::repeat_with(time_for_more).take_while(|more| *more).count() as u64)
-            }
-        }
-        let contest = Contest {
-            callers: vec![Instantly, Instantly],
-            yardstick: vec![Instantly],
-            bare: vec![Box::new(Loop) as Box<dyn Bare>],
-        };
-        let measured = measure(contest, Duration::from_millis(30), &Progress::new(1)).await.unwrap();
-        assert!(measured.ops_per_s > 0.0);
-        assert!(measured.p50 <= measured.p99);
-        assert!(measured.bare_ops_per_s.unwrap() > 0.0);
-        assert!(measured.yardstick_ops_per_s.unwrap() > 0.0);
+    #[tokio::test]
+    async fn every_side_has_its_own_figures_and_the_best_bare_one_counts() {
+        let steady = |ops, millis| Steady(ops, Duration::from_millis(millis));
+        let rival = |name, ops, millis| Rival { name, side: Box::new(steady(ops, millis)) };
+        let contest = Contest::of(steady(20, 1))
+            .compared_with(steady(10, 2))
+            .against(vec![rival("a", 40, 4), rival("b", 50, 5)]);
+        let measured = measure(contest, Duration::from_secs(10), &Progress::new(1, 1)).await.unwrap();
+        assert_eq!(measured.ours.ops_per_s.round(), 20.0);
+        assert_eq!(measured.yardstick.as_ref().unwrap().p50, Duration::from_millis(2));
+        assert_eq!(measured.bare_ops_per_s().unwrap().round(), 50.0);
+        assert_eq!(measured.bare_p99(), Some(Duration::from_millis(4)));
     }
 }

@@ -5,24 +5,20 @@ use std::io::{self, IsTerminal, Write};
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::measure::SLICES;
-use crate::workloads::Case;
-
-/// Steps of one workload: filling, then each slice and its bare counterpart.
-const STEPS: u64 = 1 + 2 * SLICES as u64;
-
 pub(crate) struct Progress {
     /// None where nobody looks at a bar.
     bar: Option<ProgressBar>,
     cases: usize,
+    /// Of each case.
+    steps: u64,
     begun: Cell<u64>,
     current: String,
 }
 
 impl Progress {
-    pub(crate) fn new(cases: usize) -> Self {
-        let bar = io::stderr().is_terminal().then(|| bar(cases as u64 * STEPS));
-        Self { bar, cases, begun: Cell::new(0), current: String::new() }
+    pub(crate) fn new(cases: usize, steps: u64) -> Self {
+        let bar = io::stderr().is_terminal().then(|| bar(cases as u64 * steps));
+        Self { bar, cases, steps, begun: Cell::new(0), current: String::new() }
     }
 
     /// A line that stays.
@@ -34,20 +30,20 @@ impl Progress {
         }
     }
 
-    /// The next workload.
-    pub(crate) fn begin(&mut self, case: &Case) {
+    /// The next case.
+    pub(crate) fn begin(&mut self, name: &str) {
         let before = self.begun.replace(self.begun.get() + 1);
-        self.current = format!("{}@{}", case.name, case.callers);
+        self.current = name.to_owned();
         match &self.bar {
             Some(bar) => {
-                bar.set_position(before * STEPS);
+                bar.set_position(before * self.steps);
                 bar.set_message(self.current.clone());
             }
             None => self.note(&format!("[{}/{}] {}", before + 1, self.cases, self.current)),
         }
     }
 
-    /// The next step of a workload. Too often for lines.
+    /// The next step of a case. Too often for lines.
     pub(crate) fn step(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.inc(1);
@@ -55,11 +51,11 @@ impl Progress {
         }
     }
 
-    /// How far the filling of a large store is.
+    /// How far the making of a large store is.
     pub(crate) fn filled(&self, done: usize, of: usize, what: &str) {
         match &self.bar {
-            Some(bar) => bar.set_message(format!("{}: filling, {done} of {of} {what}", self.current)),
-            None if done == of && of >= 100_000 => self.note(&format!("  filled with {of} {what}")),
+            Some(bar) => bar.set_message(format!("{}: {done} of {of} {what}", self.current)),
+            None if done == of && of >= 100_000 => self.note(&format!("  {of} {what}")),
             None => {}
         }
     }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use indicatif::HumanCount;
 use serde::Serialize;
 
-use crate::measure::Measured;
+use crate::check::Check;
+use crate::measure::{Figures, Measured};
 use crate::workloads::Case;
 
 /// Writes each row as soon as it is measured.
@@ -24,6 +25,22 @@ struct Line<'a> {
     p99_ms: f64,
     bare_ops_per_s: Option<f64>,
     ratio: Option<f64>,
+    /// Where there are several, of which the quickest counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    bare: Vec<Rival<'a>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    checks: Vec<Check>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    remarks: &'a [String],
+}
+
+/// One of several on the bare side.
+#[derive(Debug, Serialize)]
+struct Rival<'a> {
+    by: &'a str,
+    ops_per_s: f64,
+    p50_ms: f64,
+    p99_ms: f64,
 }
 
 impl Report {
@@ -31,9 +48,12 @@ impl Report {
         Self { json }
     }
 
-    pub(crate) fn head(&self) -> io::Result<()> {
+    pub(crate) fn head(&self, about: Option<&str>) -> io::Result<()> {
         if self.json {
             return Ok(());
+        }
+        if let Some(about) = about {
+            write_line(about)?;
         }
         write_line(&format!(
             "{:<18} {:>7} {:>12} {:>10} {:>10} {:>12} {:>6}",
@@ -42,42 +62,65 @@ impl Report {
     }
 
     pub(crate) fn row(&self, case: &Case, measured: &Measured) -> io::Result<()> {
-        let line = Line {
-            workload: case.name,
-            callers: case.callers,
-            ops_per_s: round(measured.ops_per_s, 1),
-            p50_ms: round(millis(measured.p50), 6),
-            p99_ms: round(millis(measured.p99), 6),
-            bare_ops_per_s: measured.bare_ops_per_s.map(|bare| round(bare, 1)),
-            ratio: measured.bare_ops_per_s.map(|bare| round(measured.ops_per_s / bare, 4)),
-        };
-        let slower = measured.yardstick_ops_per_s.map(|few| few / measured.ops_per_s);
-        let note = slower.map_or(String::new(), |slower| format!("  {slower:.2}x the time with 1,000 idle"));
-        write_line(&if self.json {
-            serde_json::to_string(&line).expect("names and numbers are JSON")
-        } else {
-            format!("{}{note}", line.as_text())
-        })
+        let line = Line::new(case, measured);
+        if self.json {
+            return write_line(&serde_json::to_string(&line).expect("names and numbers are JSON"));
+        }
+        write_line(&line.as_text())?;
+        line.remarks.iter().try_for_each(|remark| write_line(&format!("  {remark}")))
     }
 }
 
-impl Line<'_> {
+impl<'a> Line<'a> {
+    fn new(case: &Case, measured: &'a Measured) -> Self {
+        let bare = measured.bare_ops_per_s();
+        let rivals = measured.bare.iter().map(|(name, figures)| Rival::new(name, figures));
+        Self {
+            workload: case.name,
+            callers: case.callers,
+            ops_per_s: round(measured.ours.ops_per_s, 1),
+            p50_ms: round(millis(measured.ours.p50), 6),
+            p99_ms: round(millis(measured.ours.p99), 6),
+            bare_ops_per_s: bare.map(|bare| round(bare, 1)),
+            ratio: bare.map(|bare| round(measured.ours.ops_per_s / bare, 4)),
+            bare: if measured.bare.len() > 1 { rivals.collect() } else { Vec::new() },
+            checks: case.asked.checks(measured),
+            remarks: &measured.remarks,
+        }
+    }
+
     fn as_text(&self) -> String {
         let bare = self.bare_ops_per_s.map_or("-".to_owned(), count);
         let ratio = self.ratio.map_or("-".to_owned(), |ratio| format!("{ratio:.2}"));
         format!(
-            "{:<18} {:>7} {:>12} {:>10.4} {:>10.4} {bare:>12} {ratio:>6}",
+            "{:<18} {:>7} {:>12} {:>10.4} {:>10.4} {bare:>12} {ratio:>6}{}",
             self.workload,
             self.callers,
             count(self.ops_per_s),
             self.p50_ms,
-            self.p99_ms
+            self.p99_ms,
+            self.notes()
         )
+    }
+
+    /// What stands behind the columns.
+    fn notes(&self) -> String {
+        let checks = self.checks.iter().map(ToString::to_string);
+        let rivals = self.bare.iter().map(|rival| format!("{} {}/s", rival.by, count(rival.ops_per_s)));
+        let notes: Vec<_> = checks.chain(rivals).collect();
+        if notes.is_empty() { String::new() } else { format!("  {}", notes.join(", ")) }
+    }
+}
+
+impl<'a> Rival<'a> {
+    fn new(name: &'a str, figures: &Figures) -> Self {
+        let (p50_ms, p99_ms) = (round(millis(figures.p50), 6), round(millis(figures.p99), 6));
+        Self { by: name, ops_per_s: round(figures.ops_per_s, 1), p50_ms, p99_ms }
     }
 }
 
 /// A closed pipe is an error here, not a panic as with `println!`.
-fn write_line(line: &str) -> io::Result<()> {
+pub(crate) fn write_line(line: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     writeln!(stdout, "{line}")?;
     stdout.flush()
@@ -92,7 +135,8 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn round(number: f64, digits: i32) -> f64 {
+/// To so many digits behind the point.
+pub(crate) fn round(number: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (number * scale).round() / scale
 }
@@ -111,6 +155,9 @@ mod tests {
             p99_ms: 0.5,
             bare_ops_per_s: None,
             ratio: None,
+            bare: Vec::new(),
+            checks: Vec::new(),
+            remarks: &[],
         };
         assert_eq!(
             serde_json::to_string(&line).unwrap(),

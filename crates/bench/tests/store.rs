@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+use tidelock_test_postgres::Server;
 
 fn bench(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tidelock-bench"))
@@ -17,10 +18,12 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// The lines of a short run over one workload of each kind that takes no time to fill.
-fn lines(url: &str) -> Vec<Value> {
-    let only =
-        ["commit-1@1", "commit-10@32", "lease-10-idle-1k", "set-if-absent", "set-if-absent-hot", "add-hot"];
+/// Of each kind one that takes no time to fill.
+const QUICK: [&str; 6] =
+    ["commit-1@1", "commit-10@32", "lease-10-idle-1k", "set-if-absent", "set-if-absent-hot", "add-hot"];
+
+/// The lines of a short run over some workloads.
+fn lines(url: &str, only: &[&str]) -> Vec<Value> {
     let mut args = vec![url, "--json", "--seconds", "0.1"];
     args.extend(only.iter().flat_map(|workload| ["--only", workload]));
     let output = bench(&args);
@@ -35,6 +38,14 @@ fn number(line: &Value, field: &str) -> f64 {
     line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
 }
 
+/// What is measured, what is bare, and the ratio of the two.
+fn check_figures(line: &Value) {
+    let (ops, bare) = (number(line, "ops_per_s"), number(line, "bare_ops_per_s"));
+    assert!(ops > 0.0 && bare > 0.0, "{line}");
+    assert!((number(line, "ratio") - ops / bare).abs() < 0.01, "{line}");
+    assert!(number(line, "p50_ms") <= number(line, "p99_ms"), "{line}");
+}
+
 fn is_empty(folder: &Path) -> bool {
     std::fs::read_dir(folder).expect("the folder is there").next().is_none()
 }
@@ -42,22 +53,52 @@ fn is_empty(folder: &Path) -> bool {
 #[test]
 fn every_line_has_what_was_measured_and_the_bare_limit_beside_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for line in lines(&format!("sqlite:{}", folder.path().join("bench.db").display())) {
-        assert_eq!(line.as_object().map(serde_json::Map::len), Some(7), "{line}");
-        let (ops, bare) = (number(&line, "ops_per_s"), number(&line, "bare_ops_per_s"));
-        assert!(ops > 0.0 && bare > 0.0, "{line}");
-        assert!((number(&line, "ratio") - ops / bare).abs() < 0.01, "{line}");
-        assert!(number(&line, "p50_ms") <= number(&line, "p99_ms"), "{line}");
+    for line in lines(&format!("sqlite:{}", folder.path().join("bench.db").display()), &QUICK) {
+        check_figures(&line);
+        assert_eq!(line["checks"].is_null(), line["workload"] != "lease-10-idle-1k", "{line}");
     }
     assert!(is_empty(folder.path()), "the files are removed");
 }
 
 #[test]
 fn a_store_in_memory_has_no_bare_limit() {
-    for line in lines("memory:") {
+    for line in lines("memory:", &QUICK) {
         assert!(number(&line, "ops_per_s") > 0.0, "{line}");
         assert!(line["bare_ops_per_s"].is_null() && line["ratio"].is_null(), "{line}");
     }
+}
+
+#[test]
+fn a_named_server_is_measured_and_left_as_it_was_found() {
+    let server = Server::start().expect("a server");
+    let before = schemas(&server);
+    for line in lines(&server.url(), &QUICK) {
+        check_figures(&line);
+    }
+    assert_eq!(schemas(&server), before);
+
+    server.run_sql("postgres", "CREATE SCHEMA tidelock_bench_bare").expect("somebody else's schema");
+    let before = schemas(&server);
+    let output = bench(&[&server.url(), "--only", "add-hot"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("\"tidelock_bench_bare\" already exists"), "{}", stderr(&output));
+    assert_eq!(schemas(&server), before);
+}
+
+fn schemas(server: &Server) -> String {
+    server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas")
+}
+
+#[test]
+fn without_a_named_server_one_is_started_and_processes_are_compared_with_one() {
+    let lines = lines("postgres:", &["processes-4x16", "mixed@32"]);
+    check_figures(&lines[0]);
+    let names = |of: &str, field: &str| -> Vec<_> {
+        lines[0][of].as_array().expect(of).iter().map(|one| one[field].clone()).collect()
+    };
+    assert_eq!(names("bare", "by"), ["driver", "pgbench"]);
+    assert_eq!(names("checks", "what"), ["the speed of one process", "the p99 of bare"]);
+    assert!(lines[1]["ratio"].is_null(), "no plain statement does it: {}", lines[1]);
 }
 
 #[test]
@@ -74,10 +115,14 @@ fn a_file_that_is_there_is_left_alone() {
 #[test]
 fn what_cannot_be_measured_is_refused_with_what_can() {
     for (args, said) in [
-        (["redis:", "--seconds", "1"], "try: memory:, sqlite: or sqlite:PATH"),
+        (["redis:", "--seconds", "1"], "try: memory:, sqlite:, sqlite:PATH, postgres: or "),
         (["memory:", "--only", "commit-2"], "try: one of commit-1@1, "),
         (["memory:", "--seconds", "0"], "must be a number of seconds"),
         (["sqlite:?cache=shared", "--only", "add-hot"], "unknown option \"cache\""),
+        (
+            ["postgres://joe@localhost?schema=shop", "--only", "add-hot"],
+            "only writes into schemas of its own",
+        ),
     ] {
         let output = bench(&args);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {}", stderr(&output));

@@ -116,14 +116,18 @@ CREATE FUNCTION tidelock.last(OUT base bigint, OUT moment bigint)
     $$;
 
 -- Appends to one stream, if it is open and at the version that is expected: -1 is any, -2 is any but none, 0 is none.
--- Otherwise nothing happens, and `before` is null.
+-- Gives the position before the first event's, the moment, and the version that the stream had; null, if nothing happened
+-- because it was not as expected. An array, because a row would be stored away and fetched again.
 CREATE FUNCTION tidelock.append(
-        to_stream text, expected bigint, ids uuid[], types text[], payloads text[], metadata text[],
-        OUT before bigint, OUT base bigint, OUT moment bigint)
+        to_stream text, expected bigint, ids uuid[], types text[], payloads text[], metadata text[])
+    RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
     AS $$
 DECLARE
-    count bigint := cardinality(ids);
+    count  bigint := cardinality(ids);
+    before bigint;
+    base   bigint;
+    moment bigint;
 BEGIN
     IF expected = 0 THEN
         INSERT INTO tidelock.streams AS s (name, version) VALUES (to_stream, count)
@@ -138,7 +142,7 @@ BEGIN
             RETURNING s.version - count INTO before;
     END IF;
     IF before IS NULL THEN
-        RETURN;
+        RETURN NULL;
     END IF;
     PERFORM FROM tidelock.gate FOR UPDATE;
     -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
@@ -150,26 +154,31 @@ BEGIN
     IF count = 1 THEN
         INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
             VALUES (base + 1, to_stream, before + 1, ids[1], types[1], payloads[1], metadata[1], moment);
-        RETURN;
+        RETURN ARRAY[base, moment, before];
     END IF;
     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
         SELECT base + nth, to_stream, before + nth, n.id, n.type, n.payload, n.metadata, moment
         FROM unnest(ids, types, payloads, metadata) WITH ORDINALITY AS n (id, type, payload, metadata, nth);
+    RETURN ARRAY[base, moment, before];
 END $$;
 
 -- The same for many streams, each named once and sorted by name. Rows that are there are locked in that order; then those
 -- that are not are created in that order; the gate comes last. So no two batches ever wait for each other.
 --
 -- The events are listed in the order of the streams; `owners` says which each belongs to, and `ordinals` which of that
--- stream's it is, both counted from 1. `before` is -1 for a stream that was not as expected.
+-- stream's it is, both counted from 1. Gives the position before the first event's, the moment, and the version that each
+-- stream had, which is -1 for one that was not as expected.
 CREATE FUNCTION tidelock.append_many(
         names text[], expectations bigint[], counts bigint[],
-        owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[],
-        OUT before bigint[], OUT base bigint, OUT moment bigint)
+        owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[])
+    RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
     AS $$
 DECLARE
-    fresh boolean[];
+    fresh  boolean[];
+    before bigint[];
+    base   bigint;
+    moment bigint;
 BEGIN
     SELECT array_agg(CASE WHEN holds THEN version ELSE -1 END ORDER BY nth), array_agg(holds AND absent ORDER BY nth)
         INTO before, fresh
@@ -198,6 +207,7 @@ BEGIN
         FROM unnest(owners, ordinals, streams, ids, types, payloads, metadata) WITH ORDINALITY
             AS n (owner, ordinal, stream, id, type, payload, metadata, nth)
         WHERE before[n.owner] >= 0;
+    RETURN ARRAY[base, moment] || before;
 END $$;
 
 -- The only way in which events go away. It runs with its owner's rights: the application's role may not delete events.

@@ -9,24 +9,22 @@ use std::collections::HashSet;
 
 use tidelock_store::{
     AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, Position, Result,
-    StreamName, Timestamp, Topic, Version,
+    StoreError, StreamName, Timestamp, Topic, Version,
 };
-use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use crate::commit::{Judged, not_replicated};
 use crate::error::{commit_failed, failed, is_race};
-use crate::log::number;
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 
 static APPEND: Statement = Statement::new(
-    "SELECT before, base, moment FROM tidelock.append($1, $2, $3, $4, $5, $6)",
+    "SELECT tidelock.append($1, $2, $3, $4, $5, $6)",
     &[Type::TEXT, Type::INT8, Type::UUID_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY],
 );
 static APPEND_MANY: Statement = Statement::new(
-    "SELECT before, base, moment FROM tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
     &[
         Type::TEXT_ARRAY,
         Type::INT8_ARRAY,
@@ -63,12 +61,10 @@ pub(crate) async fn append(session: &Session, append: &Append) -> Result<Option<
     let (name, expected) = (append.stream.as_str(), code(append.expected));
     let mut with: Vec<&(dyn ToSql + Sync)> = vec![&name, &expected];
     with.extend(events.parameters());
-    let Some(row) = send(session, &APPEND, &with).await? else { return Ok(None) };
-    if row.try_get::<_, Option<i64>>(0).map_err(failed)?.is_none() {
-        return Ok(None);
+    match send(session, &APPEND, &with).await? {
+        Some(mut placed) => placed.judge(0, append),
+        None => Ok(None),
     }
-    let at = Timestamp::from_micros(row.try_get(2).map_err(failed)?)?;
-    judged(append, number(&row, 0)?, number(&row, 1)?, at).map(Some)
 }
 
 /// Makes plain appends to different streams; for each in turn, nothing if it must go the long way.
@@ -78,16 +74,21 @@ pub(crate) async fn append_together(session: &Session, appends: &[&Append]) -> R
     let sorted: Vec<&Append> = order.iter().map(|at| appends[*at]).collect();
     let batch = Batch::of(&sorted);
     let mut answers: Vec<Option<Judged>> = appends.iter().map(|_| None).collect();
-    let Some(row) = send(session, &APPEND_MANY, &batch.parameters()).await? else { return Ok(answers) };
-    let mut placed = Placed::read(&row)?;
+    let Some(mut placed) = send(session, &APPEND_MANY, &batch.parameters()).await? else {
+        return Ok(answers);
+    };
     for (nth, at) in order.into_iter().enumerate() {
         answers[at] = placed.judge(nth, appends[at])?;
     }
     Ok(answers)
 }
 
-/// The rows that came back; nothing if others were in the way and the server undid it all.
-async fn send(session: &Session, statement: &'static Statement, with: Parameters<'_>) -> Result<Option<Row>> {
+/// What came of it; nothing if the stream was not as expected, or if others were in the way and the server undid it all.
+async fn send(
+    session: &Session,
+    statement: &'static Statement,
+    with: Parameters<'_>,
+) -> Result<Option<Placed>> {
     let warnings = session.warnings();
     let rows = match session.query(statement, with).await {
         Err(error) if is_race(&error) => return Ok(None),
@@ -96,7 +97,8 @@ async fn send(session: &Session, statement: &'static Statement, with: Parameters
     if session.warnings() > warnings {
         return Err(not_replicated());
     }
-    Ok(rows.into_iter().next())
+    let placed: Option<Vec<i64>> = rows.first().map_or(Ok(None), |row| row.try_get(0)).map_err(failed)?;
+    placed.as_deref().map(Placed::read).transpose()
 }
 
 fn judged(append: &Append, before: u64, base: u64, at: Timestamp) -> Result<Judged> {
@@ -198,12 +200,12 @@ struct Placed {
 }
 
 impl Placed {
-    fn read(row: &Row) -> Result<Self> {
-        Ok(Self {
-            before: row.try_get(0).map_err(failed)?,
-            base: number(row, 1)?,
-            at: Timestamp::from_micros(row.try_get(2).map_err(failed)?)?,
-        })
+    fn read(numbers: &[i64]) -> Result<Self> {
+        let [base, moment, before @ ..] = numbers else {
+            return Err(StoreError::corrupt("an append was answered by too few numbers"));
+        };
+        let at = Timestamp::from_micros(*moment)?;
+        Ok(Self { base: Position::new(*base as u64)?.get(), at, before: before.to_vec() })
     }
 
     fn judge(&mut self, nth: usize, append: &Append) -> Result<Option<Judged>> {

@@ -7,10 +7,11 @@ mod records;
 
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use rusqlite::{Connection, Statement};
 
+use crate::clock;
 use crate::failure::Failure;
 
 pub(super) use commits::commits;
@@ -64,8 +65,7 @@ fn limit(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// Microseconds since 1970.
+/// Microseconds since 1970, as SQL takes them.
 fn now() -> i64 {
-    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since_1970.as_micros()).unwrap_or(i64::MAX)
+    i64::try_from(clock::now()).unwrap_or(i64::MAX)
 }

@@ -2,25 +2,36 @@
 
 use std::sync::Arc;
 
-use tidelock::{Commit, EventType, ExpectedVersion, Json, NewEvent, Store, StreamName};
+use tidelock::{Commit, Committed, EventType, ExpectedVersion, Json, NewEvent, Store, StreamName};
 
-use super::{Bench, committed};
+use super::{Bench, Case, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Contest, Measured};
 use crate::rows;
 use crate::site::Site;
 
-pub(super) async fn measure(bench: &Bench<'_>, callers: usize, events: usize) -> Result<Measured, Failure> {
+pub(super) async fn measure(bench: &Bench<'_>, case: &Case, events: usize) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
-    let writers = (0..callers).map(|n| Writer::new(&site, n, events)).collect::<Result<Vec<_>, _>>()?;
-    let bare = bare::commits(&site, callers, events)?;
-    let measured = measure::measure(Contest::against(bare, writers), bench.time, bench.progress).await?;
+    let callers = writers(&site.store, 0, case.callers, events)?;
+    let contest = Contest::of(callers).against(bare::commits(&site, case.bare, events).await?);
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
 
-struct Writer {
+/// This many callers; the first one's stream has the number `first`, the next one's the next.
+pub(super) fn writers(
+    store: &Arc<dyn Store>,
+    first: usize,
+    callers: usize,
+    events: usize,
+) -> Result<Callers<Writer>, Failure> {
+    let numbers = first..first + callers;
+    Ok(Callers(numbers.map(|n| Writer::new(store.clone(), n, events)).collect::<Result<_, _>>()?))
+}
+
+pub(super) struct Writer {
     store: Arc<dyn Store>,
     stream: StreamName,
     expected: ExpectedVersion,
@@ -30,9 +41,9 @@ struct Writer {
 }
 
 impl Writer {
-    fn new(site: &Site, number: usize, events: usize) -> Result<Self, Failure> {
+    fn new(store: Arc<dyn Store>, number: usize, events: usize) -> Result<Self, Failure> {
         Ok(Self {
-            store: site.store.clone(),
+            store,
             stream: StreamName::new(rows::stream_name(number))?,
             expected: ExpectedVersion::NoStream,
             event_type: EventType::new(rows::EVENT_TYPE)?,
@@ -48,9 +59,14 @@ impl Caller for Writer {
         let events = std::iter::repeat_with(event).take(self.events);
         let commit = Commit::new().append(&self.stream, self.expected, events);
         let committed = committed(self.store.commit(commit).await?)?;
-        let appended = committed.appends.first();
-        let appended = appended.ok_or_else(|| Failure::Answer("a commit without its append".to_owned()))?;
-        self.expected = ExpectedVersion::Exact(appended.version);
+        self.expected = after(&committed)?;
         Ok(1)
     }
+}
+
+/// What the next commit to the same stream expects.
+pub(super) fn after(committed: &Committed) -> Result<ExpectedVersion, Failure> {
+    let appended = committed.appends.first();
+    let appended = appended.ok_or_else(|| Failure::Answer("a commit without its append".to_owned()))?;
+    Ok(ExpectedVersion::Exact(appended.version))
 }

@@ -2,18 +2,23 @@
 //!
 //! The items that have work lie evenly among those that have none, so that no operation gains from neighbours.
 
+mod churn;
+mod growth;
+
 use std::sync::Arc;
 use std::time::Duration;
 
+use indicatif::HumanCount;
 use tidelock::{Commit, ItemKey, ItemRef, Lease, LeaseRequest, Mark, QueueName, Store, Wake, WorkerName};
 
 use super::{Bench, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Contest, Measured};
 use crate::progress::Progress;
 use crate::rows;
 use crate::site::Site;
+use growth::Size;
 
 /// Items that always have work.
 const WORKING: usize = 100;
@@ -24,24 +29,36 @@ const AT_ONCE: usize = 10;
 const FILL_AT_ONCE: usize = 1_000;
 const DURATION: Duration = Duration::from_secs(60);
 
-/// Leasing among many idle items takes turns with leasing among few: what the disk does, it does to both.
 pub(super) async fn measure(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
-    let few = bench.target.another("-few");
+    measure_at(site, bench).await
+}
+
+pub(super) async fn measure_churned(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
+    let before = Size::of(&site).await?;
+    churn::churn(&*site.store, idle + WORKING, bench.churn, bench.progress).await?;
+    let after = Size::of(&site).await?;
+    let mut measured = measure_at(site, bench).await?;
+    measured.remarks.push(format!("after {} leases: {}", HumanCount(bench.churn as u64), before.to(&after)));
+    Ok(measured)
+}
+
+/// Leasing here takes turns with leasing among few idle items: what the disk does, it does to both.
+async fn measure_at(site: Site, bench: &Bench<'_>) -> Result<Measured, Failure> {
+    let few = bench.target.another("few");
     let few = Site::filled(&few, async |store| fill(store, FEW_IDLE, bench.progress).await).await?;
-    let contest = Contest {
-        callers: vec![worker(&site)?],
-        yardstick: vec![worker(&few)?],
-        bare: bare::leases(&site, AT_ONCE, DURATION)?,
-    };
+    let contest = Contest::of(worker(&site)?)
+        .compared_with(worker(&few)?)
+        .against(bare::leases(&site, AT_ONCE, DURATION).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     few.clear().await?;
     Ok(measured)
 }
 
-fn worker(site: &Site) -> Result<Worker, Failure> {
-    Ok(Worker { store: site.store.clone(), request: request(AT_ONCE)? })
+fn worker(site: &Site) -> Result<Callers<Worker>, Failure> {
+    Ok(Callers(vec![Worker { store: site.store.clone(), request: request(AT_ONCE)? }]))
 }
 
 struct Worker {
@@ -71,9 +88,13 @@ async fn fill(store: &dyn Store, idle: usize, progress: &Progress) -> Result<(),
         wake(store, batch.clone(), Mark::new(1)?).await?;
         let leases = store.lease(request(FILL_AT_ONCE)?).await?.leases;
         committed(store.commit(leases.iter().fold(Commit::new(), acked)).await?)?;
-        progress.filled(batch.end, all, "items");
+        progress.filled(batch.end, all, "items filled");
     }
-    wake(store, (0..all).step_by(all / WORKING).take(WORKING), Mark::new(2)?).await
+    wake_working(store, all, Mark::new(2)?).await
+}
+
+async fn wake_working(store: &dyn Store, all: usize, mark: Mark) -> Result<(), Failure> {
+    wake(store, (0..all).step_by(all / WORKING).take(WORKING), mark).await
 }
 
 async fn wake(store: &dyn Store, items: impl Iterator<Item = usize>, mark: Mark) -> Result<(), Failure> {

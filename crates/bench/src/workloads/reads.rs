@@ -8,10 +8,10 @@ use tidelock::{
     Commit, EventType, ExpectedVersion, FeedQuery, Json, NewEvent, Position, Store, StreamName, StreamQuery,
 };
 
-use super::{Bench, committed};
+use super::{Bench, Case, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Contest, Measured};
 use crate::progress::Progress;
 use crate::rows;
 use crate::site::Site;
@@ -20,15 +20,15 @@ const STREAMS: usize = 1_000;
 const EVENTS_EACH: usize = 100;
 const PAGE: usize = 1_000;
 
-pub(super) async fn measure_load(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+pub(super) async fn measure_load(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let streams = streams()?;
-    let readers = (0..callers)
+    let readers = (0..case.callers)
         .map(|caller| Loader { store: site.store.clone(), streams: streams.clone(), next: caller * 7 })
         .collect();
-    // Readers do not wait for each other, so the bare limit of many is that of all the cores there are.
-    let bare = bare::loads(&site, callers.min(crate::WORKERS), EVENTS_EACH)?;
-    let measured = measure::measure(Contest::against(bare, readers), bench.time, bench.progress).await?;
+    let bare = bare::loads(&site, case.bare, EVENTS_EACH).await?;
+    let contest = Contest::of(Callers(readers)).against(bare);
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
@@ -36,8 +36,8 @@ pub(super) async fn measure_load(bench: &Bench<'_>, callers: usize) -> Result<Me
 pub(super) async fn measure_feed(bench: &Bench<'_>) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let reader = Follower { store: site.store.clone(), after: Position::START };
-    let bare = bare::feed(&site, PAGE)?;
-    let measured = measure::measure(Contest::against(bare, vec![reader]), bench.time, bench.progress).await?;
+    let contest = Contest::of(Callers(vec![reader])).against(bare::feed(&site, PAGE).await?);
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
@@ -53,7 +53,7 @@ async fn fill(store: &dyn Store, progress: &Progress) -> Result<(), Failure> {
         let event = || NewEvent::new(event_type.clone(), payload.clone());
         let append = |commit: Commit, stream| commit.append(stream, ExpectedVersion::Any, [event()]);
         committed(store.commit(streams()?.iter().fold(Commit::new(), append)).await?)?;
-        progress.filled(done * STREAMS, EVENTS_EACH * STREAMS, "events");
+        progress.filled(done * STREAMS, EVENTS_EACH * STREAMS, "events written");
     }
     Ok(())
 }

@@ -6,51 +6,51 @@ use tidelock::{
     Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Store, StoreExt, Write,
 };
 
-use super::{Bench, committed};
+use super::{Bench, Case, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Contest, Measured};
 use crate::rows;
 use crate::site::Site;
 
-pub(super) async fn measure_absent(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+pub(super) async fn measure_absent(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
     let value = Json::parse(rows::payload())?;
-    let setters = (0..callers)
+    let setters = (0..case.callers)
         .map(|caller| Setter { store: site.store.clone(), caller, next: 0, value: value.clone() })
         .collect();
-    let bare = bare::sets(&site, callers)?;
-    let measured = measure::measure(Contest::against(bare, setters), bench.time, bench.progress).await?;
+    let contest = Contest::of(Callers(setters)).against(bare::sets(&site, case.bare).await?);
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
 
-pub(super) async fn measure_taken(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+pub(super) async fn measure_taken(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let (key, value) = (RecordKey::new(rows::HOT_KEY)?, Json::parse(rows::payload())?);
     let site = Site::filled(bench.target, async |store| {
         committed(store.put(&key, ExpectedRevision::Absent, value.clone()).await?)?;
         Ok(())
     });
     let site = site.await?;
-    let losers = (0..callers)
+    let losers = (0..case.callers)
         .map(|_| Loser { store: site.store.clone(), key: key.clone(), value: value.clone() })
         .collect();
-    let bare = bare::refused_sets(&site, callers)?;
-    let measured = measure::measure(Contest::against(bare, losers), bench.time, bench.progress).await?;
+    let contest = Contest::of(Callers(losers)).against(bare::refused_sets(&site, case.bare).await?);
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
 
-pub(super) async fn measure_add(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
+pub(super) async fn measure_add(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let key = RecordKey::new(rows::HOT_KEY)?;
     let site = Site::filled(bench.target, async |store| {
         committed(store.put(&key, ExpectedRevision::Absent, Json::parse("0")?).await?)?;
         Ok(())
     });
     let site = site.await?;
-    let adders = (0..callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
-    let bare = bare::adds(&site, callers)?;
-    let measured = measure::measure(Contest::against(bare, adders), bench.time, bench.progress).await?;
+    let adders = (0..case.callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
+    let contest = Contest::of(Callers(adders)).against(bare::adds(&site, case.bare).await?);
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }

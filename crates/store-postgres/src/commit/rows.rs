@@ -317,7 +317,6 @@ fn found<K: std::hash::Hash + Eq, V>(
 }
 
 /// The rows that count, and the names of those that only keep others out.
-#[expect(clippy::type_complexity, reason = "a map and a list")]
 fn found_or_held<K: std::hash::Hash + Eq, V>(
     rows: Option<&Vec<Row>>,
     name: usize,

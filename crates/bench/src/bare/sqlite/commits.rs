@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 use tidelock::EventId;
 
 use super::{Transactions, now, open};
-use crate::bare::Bare;
+use crate::bare::loops::Bare;
 use crate::failure::Failure;
 use crate::rows;
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rusqlite::{Connection, Row, params};
 
 use super::{Transactions, limit, now, open};
-use crate::bare::Bare;
+use crate::bare::loops::Bare;
 use crate::failure::Failure;
 use crate::rows;
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, Params, Row, Statement};
 
 use super::{limit, open};
-use crate::bare::Bare;
+use crate::bare::loops::Bare;
 use crate::failure::Failure;
 
 /// One stream in every read, all of it.

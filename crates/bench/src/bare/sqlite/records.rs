@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::{Connection, params};
 
 use super::{Transactions, open};
-use crate::bare::Bare;
+use crate::bare::loops::Bare;
 use crate::failure::Failure;
 use crate::rows;
 

@@ -1,0 +1,58 @@
+//! A side of loops that block, each on a thread of its own.
+
+use std::mem;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tidelock::async_trait;
+use tokio::task::block_in_place;
+
+use crate::failure::Failure;
+use crate::measure::{Lap, Side};
+
+/// A loop over groups.
+pub(crate) trait Bare: Send {
+    /// Does one group after the other, each in one transaction, for as long as there is time for one more; gives the
+    /// number of operations.
+    fn run(&mut self, time_for_more: &mut dyn FnMut() -> bool) -> Result<u64, Failure>;
+}
+
+pub(super) struct Loops(pub(super) Vec<Box<dyn Bare>>);
+
+#[async_trait]
+impl Side for Loops {
+    /// At least one group of each loop, while the callers rest.
+    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+        let begun = Instant::now();
+        let ops = block_in_place(|| run_all(&mut self.0, begun, slice))?;
+        Ok(Lap { ops, elapsed: begun.elapsed(), times: Vec::new() })
+    }
+}
+
+fn run_all(loops: &mut [Box<dyn Bare>], begun: Instant, slice: Duration) -> Result<u64, Failure> {
+    thread::scope(|scope| {
+        let run = |bare: &'_ mut Box<dyn Bare>| {
+            let mut first = true;
+            bare.run(&mut || mem::take(&mut first) || begun.elapsed() < slice)
+        };
+        let threads: Vec<_> = loops.iter_mut().map(|bare| scope.spawn(move || run(bare))).collect();
+        threads.into_iter().map(|bare| bare.join().expect("a bare loop returns its errors")).sum()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn every_loop_runs_at_least_once() {
+        struct Loop;
+        impl Bare for Loop {
+            fn run(&mut self, time_for_more: &mut dyn FnMut() -> bool) -> Result<u64, Failure> {
+                Ok(std::iter::repeat_with(time_for_more).take_while(|more| *more).count() as u64)
+            }
+        }
+        let mut loops = Loops(vec![Box::new(Loop), Box::new(Loop)]);
+        assert_eq!(loops.lap(Duration::ZERO).await.unwrap().ops, 2);
+    }
+}

@@ -1,0 +1,53 @@
+//! A process of a team: opens the store, and lets its callers commit whenever it is told to.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::task::block_in_place;
+
+use crate::args::MemberArgs;
+use crate::child::{be_told, say_ready};
+use crate::clock;
+use crate::failure::Failure;
+use crate::measure::{Lap, Side};
+use crate::report::write_line;
+use crate::workloads::commits::writers;
+
+/// What a process did when it was told to. All times are in microseconds; those of the day are of the machine's clock.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Done {
+    pub(super) begun: u64,
+    pub(super) ended: u64,
+    pub(super) ops: u64,
+    pub(super) times: Vec<u64>,
+}
+
+/// Runs the process: it is told the URL first, and then how many microseconds to work for, again and again.
+pub(crate) async fn serve(args: &MemberArgs) -> Result<(), Failure> {
+    let url = told()?.unwrap_or_default();
+    let store = tidelock::open(&url).await?;
+    let mut callers = writers(&store, args.first, args.callers, 1)?;
+    say_ready()?;
+    while let Some(slice) = told()? {
+        let slice = slice.parse().map_err(|_| Failure::Answer(format!("{slice:?} is no time")))?;
+        let begun = clock::now();
+        let done = Done::new(begun, &callers.lap(Duration::from_micros(slice)).await?);
+        write_line(&serde_json::to_string(&done).expect("numbers are JSON"))?;
+    }
+    Ok(store.close().await?)
+}
+
+fn told() -> Result<Option<String>, Failure> {
+    Ok(block_in_place(be_told)?)
+}
+
+impl Done {
+    fn new(begun: u64, lap: &Lap) -> Self {
+        let times = lap.times.iter().copied().map(micros).collect();
+        Self { begun, ended: begun + micros(lap.elapsed), ops: lap.ops, times }
+    }
+}
+
+pub(super) fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}

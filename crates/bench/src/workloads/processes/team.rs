@@ -1,0 +1,53 @@
+//! A side of processes, which commit at the same time.
+
+use std::time::Duration;
+
+use tidelock::async_trait;
+use tokio::task::block_in_place;
+
+use super::member::{Done, micros};
+use crate::child::Child;
+use crate::failure::Failure;
+use crate::measure::{Lap, Side};
+
+pub(super) struct Team(Vec<Child>);
+
+impl Team {
+    /// This many processes with this many callers each; the streams are numbered from `first` on.
+    pub(super) fn start(url: &str, processes: usize, callers: usize, first: usize) -> Result<Self, Failure> {
+        let start = |process: usize| {
+            let first = (first + process * callers).to_string();
+            let args =
+                ["team-member", "--first", &first, "--callers", &callers.to_string()].map(str::to_owned);
+            Child::start(&args, url)
+        };
+        block_in_place(|| (0..processes).map(start).collect::<Result<_, _>>()).map(Self)
+    }
+
+    fn work(&mut self, slice: Duration) -> Result<Vec<Done>, Failure> {
+        let slice = micros(slice).to_string();
+        self.0.iter_mut().try_for_each(|child| child.tell(&slice))?;
+        self.0.iter_mut().map(done).collect()
+    }
+}
+
+#[async_trait]
+impl Side for Team {
+    /// The time is that from the first one's start to the last one's end.
+    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+        let done = block_in_place(|| self.work(slice))?;
+        let begun = done.iter().map(|done| done.begun).min().unwrap_or_default();
+        let ended = done.iter().map(|done| done.ended).max().unwrap_or_default();
+        Ok(Lap {
+            ops: done.iter().map(|done| done.ops).sum(),
+            elapsed: Duration::from_micros(ended.saturating_sub(begun)),
+            times: done.iter().flat_map(|done| &done.times).copied().map(Duration::from_micros).collect(),
+        })
+    }
+}
+
+fn done(child: &mut Child) -> Result<Done, Failure> {
+    let line = child.hear()?;
+    serde_json::from_str(&line)
+        .map_err(|_| Failure::Answer(format!("a process ended in the middle: {line:?}")))
+}

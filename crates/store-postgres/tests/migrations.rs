@@ -1,0 +1,208 @@
+//! Tables are made once, whoever comes first and whoever dies over it; and what is not ours is left alone.
+
+// Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
+#![allow(clippy::unwrap_used)]
+
+mod ground;
+#[path = "../../store-sqlite/tests/worker/mod.rs"]
+mod worker;
+
+use std::process::ExitCode;
+
+use ground::{Ground, Plain, append, committed};
+use libtest_mimic::{Arguments, Trial};
+use tidelock_store::{Advice, ErrorKind, Store, StoreError};
+use tidelock_store_postgres::PostgresStore;
+use worker::{Part, Worker, order, say};
+
+/// How many processes open a schema at once.
+const PROCESSES: u64 = 10;
+/// How often they do.
+const ROUNDS: usize = 4;
+
+fn main() -> ExitCode {
+    if let Some(part) = Part::to_play() {
+        block_on(opener(&part));
+        return ExitCode::SUCCESS;
+    }
+    let trials = vec![
+        trial("ten_processes_open_an_empty_schema_at_once", ten_processes_open_an_empty_schema_at_once),
+        trial("a_migration_cut_short_is_done_by_the_next", a_migration_cut_short_is_done_by_the_next),
+        trial("a_dead_process_still_at_it_is_waited_for", a_dead_process_still_at_it_is_waited_for),
+        trial("a_schema_from_a_newer_version_is_left_alone", a_schema_from_a_newer_version_is_left_alone),
+        trial("a_schema_with_another_migration_is_left_alone", a_schema_with_another_migration_is_left_alone),
+        trial("a_schema_of_somebody_else_is_left_alone", a_schema_of_somebody_else_is_left_alone),
+        trial("without_migrate_nothing_is_made", without_migrate_nothing_is_made),
+    ];
+    libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
+}
+
+fn trial<F: Future<Output = ()> + 'static>(name: &str, test: fn() -> F) -> Trial {
+    Trial::test(name, move || {
+        block_on(test());
+        Ok(())
+    })
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    builder.worker_threads(2).enable_all().build().expect("a runtime starts").block_on(future)
+}
+
+/// Opens the store when it is told to, and appends.
+async fn opener(part: &Part) {
+    say("ready");
+    order();
+    let store = PostgresStore::open(part.argument(0)).await.unwrap();
+    say(format!("appended {}", append_one(&store).await));
+    store.close().await.unwrap();
+}
+
+async fn append_one(store: &PostgresStore) -> u64 {
+    committed(store, append("openings", "opened")).await.appends[0].version.get()
+}
+
+/// Opens the store with what is asked for, and closes it again.
+async fn open(ground: &Ground, options: &str) -> Result<(), StoreError> {
+    PostgresStore::open(&format!("{}{options}", url(ground))).await?.close().await
+}
+
+fn url(ground: &Ground) -> String {
+    format!("{}?schema={1}&application_name={1}", ground.url, ground.schema)
+}
+
+async fn migrations(plain: &Plain) -> i64 {
+    plain.one("SELECT count(*) FROM tidelock.migrations").await
+}
+
+/// Schedule 80.
+async fn ten_processes_open_an_empty_schema_at_once() {
+    for _ in 0..ROUNDS {
+        let ground = Ground::shared();
+        let mut openers: Vec<_> = (0..PROCESSES).map(|_| Worker::start("opener", &[&url(&ground)])).collect();
+        openers.iter().for_each(|opener| drop(opener.hear("ready")));
+        openers.iter_mut().for_each(|opener| opener.tell("open"));
+        let mut versions: Vec<u64> =
+            openers.iter().map(|opener| opener.hear("appended").parse().unwrap()).collect();
+        openers.into_iter().for_each(|opener| drop(opener.finish()));
+        versions.sort_unstable();
+        assert_eq!(versions, (1..=PROCESSES).collect::<Vec<_>>(), "each of them appended, once");
+        assert_eq!(migrations(&ground.connect().await).await, 1);
+    }
+}
+
+/// A process in the middle of its migration: some tables are made, and for the next one it has to wait until whoever
+/// makes one of that name has decided.
+struct HalfWay {
+    opener: Worker,
+    obstacle: Plain,
+}
+
+impl HalfWay {
+    async fn through(ground: &Ground) -> Self {
+        let obstacle = ground.connect().await;
+        obstacle.run("CREATE SCHEMA @").await;
+        obstacle.run("BEGIN; CREATE TABLE tidelock.items (n int)").await;
+        let mut opener = Worker::start("opener", &[&url(ground)]);
+        opener.hear("ready");
+        opener.tell("open");
+        let plain = ground.connect().await;
+        plain.until_blocked(1).await;
+        assert!(plain.one::<bool>(&turns("granted")).await, "it has its turn, and waits for something else");
+        Self { opener, obstacle }
+    }
+}
+
+/// Whether somebody has the lock by which migrations take turns, or waits for it.
+fn turns(how: &str) -> String {
+    format!(
+        "SELECT EXISTS (SELECT FROM pg_locks WHERE {how} AND mode = 'ShareRowExclusiveLock'
+            AND relation = to_regclass('tidelock.migrations'))"
+    )
+}
+
+/// Schedule 80, with a crash: each step is whole, or has not happened.
+async fn a_migration_cut_short_is_done_by_the_next() {
+    let ground = Ground::shared();
+    let HalfWay { opener, obstacle } = HalfWay::through(&ground).await;
+    opener.kill();
+    obstacle.run("ROLLBACK").await;
+    assert_eq!(append_one(&ground.open().await).await, 1);
+    assert_eq!(migrations(&obstacle).await, 1);
+}
+
+/// Schedule 80: the server goes on for a while with what a dead process has asked for.
+async fn a_dead_process_still_at_it_is_waited_for() {
+    let ground = Ground::shared();
+    let HalfWay { opener, obstacle } = HalfWay::through(&ground).await;
+    opener.kill();
+    let mut next = Worker::start("opener", &[&url(&ground)]);
+    next.hear("ready");
+    next.tell("open");
+    ground.connect().await.until("the next one waits for its turn", &turns("NOT granted")).await;
+    obstacle.run("ROLLBACK").await;
+    assert_eq!(next.hear("appended"), "1");
+    next.finish();
+    assert_eq!(migrations(&obstacle).await, 1);
+}
+
+/// Everything that the catalogs say about the schema; a row that is written anew has another transaction's number.
+async fn catalog(plain: &Plain) -> String {
+    let sql = "SELECT string_agg(concat_ws(' ', oid, xmin), ', ' ORDER BY oid) FROM (
+        SELECT oid, xmin FROM pg_class WHERE relnamespace = '@'::regnamespace
+        UNION ALL SELECT oid, xmin FROM pg_proc WHERE pronamespace = '@'::regnamespace
+        UNION ALL SELECT oid, xmin FROM pg_namespace WHERE nspname = '@') AS everything";
+    plain.one(sql).await
+}
+
+/// Spoils the list of migrations of a store that was in order: it must be refused in these words, and left as it is.
+async fn check_left_alone(spoil: &str, said: &str) {
+    let ground = Ground::shared();
+    open(&ground, "").await.unwrap();
+    let plain = ground.connect().await;
+    plain.run(spoil).await;
+    let rows = "SELECT string_agg(m::text, ', ' ORDER BY number) FROM tidelock.migrations m";
+    let before = (catalog(&plain).await, plain.one::<String>(rows).await);
+    for options in ["&migrate=1", "&migrate=0"] {
+        check_incompatible(&open(&ground, options).await.unwrap_err(), said);
+    }
+    assert_eq!((catalog(&plain).await, plain.one::<String>(rows).await), before);
+}
+
+fn check_incompatible(refused: &StoreError, said: &str) {
+    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Incompatible, Advice::Never), "{refused}");
+    assert!(refused.to_string().contains(said), "{said:?} in {refused}");
+}
+
+async fn a_schema_from_a_newer_version_is_left_alone() {
+    let spoil = "INSERT INTO tidelock.migrations VALUES (2, 'archive', 'x', now())";
+    check_left_alone(spoil, "made by a newer version of Tidelock (it has migration 2, \"archive\"").await;
+}
+
+async fn a_schema_with_another_migration_is_left_alone() {
+    let spoil = "UPDATE tidelock.migrations SET checksum = 'x'";
+    check_left_alone(spoil, "migration 1 (\"store\") of the schema is not the one that this version").await;
+}
+
+/// What else is in a schema is not mixed with ours.
+async fn a_schema_of_somebody_else_is_left_alone() {
+    let ground = Ground::shared();
+    let plain = ground.connect().await;
+    plain.run("CREATE SCHEMA @; CREATE TABLE tidelock.events (mine int)").await;
+    let refused = open(&ground, "").await.unwrap_err();
+    assert!(refused.to_string().contains("\"events\" already exists"), "{refused}");
+    assert!(plain.one::<bool>("SELECT to_regclass('tidelock.streams') IS NULL").await);
+}
+
+async fn without_migrate_nothing_is_made() {
+    let ground = Ground::shared();
+    let plain = ground.connect().await;
+    let refused = open(&ground, "&migrate=0").await.unwrap_err();
+    check_incompatible(&refused, "has 0 of 1 migrations, and migrate=0");
+    assert!(plain.one::<bool>("SELECT to_regnamespace('@') IS NULL").await);
+
+    open(&ground, "").await.unwrap();
+    let before = catalog(&plain).await;
+    open(&ground, "&migrate=0").await.unwrap();
+    assert_eq!(catalog(&plain).await, before);
+}
