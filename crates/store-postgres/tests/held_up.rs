@@ -7,32 +7,35 @@ use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
 use tidelock_store_postgres::{HeldUp, PostgresOptions, PostgresStore, SchemaName};
 
 async fn open(schema: &str) -> PostgresStore {
-    let schema = SchemaName::new(format!("{schema}_{}", std::process::id())).unwrap();
+    let schema = SchemaName::new(format!("{schema}_{}", std::process::id())).expect("a good name");
     let options = PostgresOptions { schema, ..PostgresOptions::default() };
-    PostgresStore::open_with(&tidelock_test_postgres::shared_url().unwrap(), options).await.unwrap()
+    PostgresStore::open_with(&tidelock_test_postgres::shared_url().expect("a server"), options)
+        .await
+        .expect("the store opens")
 }
 
 async fn outsider() -> Client {
-    let url = tidelock_test_postgres::shared_url().unwrap();
-    let (client, connection) =
-        tokio_postgres::connect(&format!("{url}?application_name=visitor"), NoTls).await.unwrap();
+    let url = tidelock_test_postgres::shared_url().expect("a server");
+    let (client, connection) = tokio_postgres::connect(&format!("{url}?application_name=visitor"), NoTls)
+        .await
+        .expect("a connection");
     tokio::spawn(connection);
     client
 }
 
 async fn session_of(client: &Client) -> i32 {
-    client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0)
+    client.query_one("SELECT pg_backend_pid()", &[]).await.expect("an answer").get(0)
 }
 
 fn note(stream: &str) -> Commit {
-    let event = NewEvent::of("noted", &1).unwrap();
-    Commit::new().append(&StreamName::new(stream).unwrap(), ExpectedVersion::Any, [event])
+    let event = NewEvent::of("noted", &1).expect("an event");
+    Commit::new().append(&StreamName::new(stream).expect("a good name"), ExpectedVersion::Any, [event])
 }
 
 async fn until_held_up(store: &PostgresStore) -> HeldUp {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        if let Some(held_up) = store.held_up().await.unwrap() {
+        if let Some(held_up) = store.held_up().await.expect("an answer") {
             return held_up;
         }
         assert!(Instant::now() < deadline, "nobody is named");
