@@ -21,18 +21,20 @@ CREATE TABLE tidelock.meta (
     position_floor bigint  NOT NULL,     -- positions up to here were given out, though their events may be gone
     clock          bigint  NOT NULL,     -- a moment that the store's clock is past
     shift          bigint  NOT NULL,     -- how far the store's clock is ahead of the calendar, since that was set back
-    epoch          integer NOT NULL      -- how often the database was restored or promoted
+    epoch          bigint  NOT NULL      -- of the rows in `epochs`, the newest
 );
 
 INSERT INTO tidelock.meta (one, position_floor, clock, shift, epoch) VALUES (true, 0, 0, 0, 0);
 
 -- Where the database was when an epoch began. What came after `last_before` in an earlier epoch, and is not here, is lost.
+--
+-- An epoch's number is the moment at which it began, in microseconds since 1970; the first has 0. Positions and fences go on
+-- from there. So of two copies that go on from the same state, the later one begins above all that the other gave out, for
+-- nobody makes a million commits in a second; and a number stays below 2^53, which every JSON parser can read, until 2255.
 CREATE TABLE tidelock.epochs (
-    epoch       integer PRIMARY KEY,
-    home        text    NOT NULL,        -- which server, timeline and table this is; another one begins an epoch
-    last_before bigint  NOT NULL,        -- the last position of the epochs before that is still here
-    first_after bigint  NOT NULL,        -- no position between the two was ever given out by what is here
-    began_at    bigint  NOT NULL
+    epoch       bigint PRIMARY KEY,
+    home        text   NOT NULL,         -- which run of which server and which table this is; another one begins an epoch
+    last_before bigint NOT NULL          -- the last position of the epochs before that is still here
 );
 
 -- The log: streams, and their events in the order of the feed.
@@ -240,16 +242,17 @@ END $$;
 REVOKE ALL ON FUNCTION tidelock.trim(text, bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION tidelock.let_go(text[], text[]) FROM PUBLIC;
 
--- Where this database lives: which server, which of its timelines, and which copy of the tables. A restored backup, a
--- promoted standby and a copied database each have another.
+-- Where this database lives: which server, since which of its starts and on which of its timelines, and which copy of the
+-- tables. A promoted standby, a restored backup, a copied database and tables that were filled anew each have another.
+-- So has a server that was merely started again, because nothing else tells that from one whose files were put back.
 CREATE FUNCTION tidelock.home() RETURNS text
     LANGUAGE sql VOLATILE
     AS $$
         SELECT concat_ws('/', (SELECT system_identifier FROM pg_control_system()),
+                         (extract(epoch FROM pg_postmaster_start_time()) * 1000000)::bigint,
                          left(pg_walfile_name(pg_current_wal_lsn()), 8),
                          (SELECT oid FROM pg_database WHERE datname = current_database()),
-                         'tidelock.meta'::regclass::oid)
+                         'tidelock.meta'::regclass::oid, pg_relation_filenode('tidelock.meta'))
     $$;
 
-INSERT INTO tidelock.epochs (epoch, home, last_before, first_after, began_at)
-    VALUES (0, tidelock.home(), 0, 0, tidelock.calendar());
+INSERT INTO tidelock.epochs (epoch, home, last_before) VALUES (0, tidelock.home(), 0);

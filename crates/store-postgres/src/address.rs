@@ -71,6 +71,12 @@ impl Address {
         self.last_good.store(index.unwrap_or_default(), Ordering::Relaxed);
     }
 
+    /// The server that was used last is not to be tried first again, though it takes connections.
+    pub(crate) fn was_bad(&self) {
+        let next = (self.last_good.load(Ordering::Relaxed) + 1) % self.routes.len();
+        self.last_good.store(next, Ordering::Relaxed);
+    }
+
     /// What encrypts connections.
     pub(crate) fn connector(&self) -> MakeRustlsConnect {
         self.connector.clone()

@@ -25,7 +25,7 @@ use tokio_postgres::Row;
 
 use crate::error::{commit_failed, failed, is_race, is_refusal};
 use crate::leases;
-use crate::session::Session;
+use crate::session::{BEGIN, Session};
 
 use rows::{Absent, Loaded, Wanted};
 use writes::Writes;
@@ -48,7 +48,7 @@ pub(crate) async fn commit(session: &Session, batch: &[&Commit]) -> Result<Vec<J
     let (mut tries, mut absent) = (0, Absent::Leave);
     loop {
         tries += 1;
-        match try_commit(session, Begin::Now, absent, batch).await {
+        match try_commit(session, absent, batch).await {
             Err(Failure::Absent) => absent = Absent::Hold,
             Err(Failure::Race(_)) if tries < TRIES => pause(tries).await,
             Err(Failure::Race(error)) => return Err(commit_failed(error)),
@@ -102,10 +102,43 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Makes one commit in a transaction that was begun before, and ends that. After a conflict the whole of it is undone.
-pub(crate) async fn commit_begun(session: &Session, commit: &Commit) -> Result<Judged> {
-    let judged =
-        try_commit(session, Begin::Before, Absent::Hold, &[commit]).await.map_err(Failure::into_error)?;
+/// Makes one commit in a transaction that was begun before, and ends that. What else was done in it lands with the
+/// commit. It is undone if the commit is refused; and if it was made before, because then the rest landed with it.
+pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Judged> {
+    let wanted = Wanted::by(&[begun], Absent::Hold);
+    let mut loaded = load(session, Begin::Before, &wanted).await.map_err(Failure::into_error)?;
+    let decided = plan::decide(begun, loaded.now, &mut loaded);
+    if was_made_before(begun, &decided, &loaded) {
+        roll_back(session).await;
+        return only(commit(session, &[begun]).await?);
+    }
+    let mut writes = Writes::new(&loaded);
+    match judge(decided, &mut loaded, &mut writes) {
+        Ok(mut judged) => {
+            writes.others = matches!(judged.outcome, Ok(CommitOutcome::Committed(_)));
+            judged.date(write(session, &writes).await.map_err(Failure::into_error)?);
+            Ok(judged)
+        }
+        Err(error) => {
+            roll_back(session).await;
+            Err(error)
+        }
+    }
+}
+
+/// Whether a commit would be accepted because it, or something in it, is there already.
+fn was_made_before(commit: &Commit, decided: &Result<Decision>, loaded: &Loaded) -> bool {
+    match decided {
+        Ok(Decision::Replay(_)) => true,
+        Ok(Decision::Apply(plan)) => {
+            plan.committed.appends.iter().any(|appended| appended.replayed)
+                || commit.settlements.iter().any(|settlement| loaded.was_settled_so(settlement))
+        }
+        Ok(Decision::Conflict(_)) | Err(_) => false,
+    }
+}
+
+fn only(judged: Vec<Judged>) -> Result<Judged> {
     judged.into_iter().next().ok_or_else(|| StoreError::corrupt("a batch of one commit had no answer"))
 }
 
@@ -118,11 +151,10 @@ enum Begin {
 
 async fn try_commit(
     session: &Session,
-    begin: Begin,
     absent: Absent,
     batch: &[&Commit],
 ) -> std::result::Result<Vec<Judged>, Failure> {
-    let mut loaded = load(session, begin, &Wanted::by(batch, absent)).await?;
+    let mut loaded = load(session, Begin::Now, &Wanted::by(batch, absent)).await?;
     if absent == Absent::Leave && loaded.could_be_created(batch) {
         roll_back(session).await;
         return Err(Failure::Absent);
@@ -153,6 +185,7 @@ fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) ->
             let topics = plan.topics().collect();
             let committed = plan.committed.clone();
             loaded.apply(&plan, writes);
+            writes.confirm();
             (Ok(CommitOutcome::Committed(committed)), topics)
         }
         Ok(Decision::Replay(committed)) => {
@@ -216,9 +249,6 @@ pub(crate) fn recall(mut committed: Committed, base: Base) -> Committed {
     committed
 }
 
-/// Later statements see what others committed meanwhile, whatever the role's or the database's default is.
-pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
-
 /// Begins a transaction, locks what is wanted and reads it: one trip.
 async fn load(session: &Session, begin: Begin, wanted: &Wanted) -> std::result::Result<Loaded, Failure> {
     session.prepare_all(&rows::STATEMENTS).await.map_err(failed)?;
@@ -252,6 +282,7 @@ async fn write(session: &Session, writes: &Writes) -> std::result::Result<Base, 
         return Ok(Base { position: 0, at: writes.now });
     }
     if let Err(error) = session.prepare_all(&writes::STATEMENTS).await {
+        roll_back(session).await;
         return Err(failed(error).into());
     }
     let warnings = session.warnings();

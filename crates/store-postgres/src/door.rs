@@ -2,6 +2,7 @@
 
 use tidelock_store::{Commit, CommitOutcome, Operation, Result, StoreError};
 use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
 
 use crate::PostgresStore;
 use crate::commit;
@@ -31,7 +32,7 @@ impl PostgresStore {
     pub async fn begin(&self) -> Result<OwnTransaction> {
         self.shared.check_open(Operation::Commit)?;
         let borrowed = self.shared.pool.borrow().await.map_err(|e| e.during(Operation::Commit))?;
-        let begun = borrowed.session().execute(commit::BEGIN).await;
+        let begun = borrowed.session().lend().await;
         begun.map_err(|e| self.shared.place.at(failed(e)))?;
         Ok(OwnTransaction { borrowed, wakes: self.shared.wakes.clone() })
     }
@@ -56,7 +57,9 @@ impl OwnTransaction {
 
     /// Makes the commit and ends the transaction: both are durable, or neither.
     ///
-    /// After a conflict the statements are undone as well.
+    /// After a conflict the statements are undone as well; and so they are if this very commit was made before (under the
+    /// same id, with the same events, or ending the same lease in the same way): then they landed with that one, and its
+    /// result is given. So after an unknown outcome, begin anew, run the same statements and make the same commit.
     ///
     /// # Errors
     /// As [`Store::commit`](tidelock_store::Store::commit). A failure that may pass is not tried again here, because the
@@ -67,9 +70,20 @@ impl OwnTransaction {
 
     async fn commit_checked(self, commit: Commit) -> Result<CommitOutcome> {
         commit.check()?;
+        self.borrowed.session().take_back().await.map_err(not_taken_back)?;
         let judged = commit::commit_begun(self.borrowed.session(), &commit).await?;
         self.borrowed.give_back();
         self.wakes.written(judged.topics);
         judged.outcome
     }
+}
+
+fn not_taken_back(error: tokio_postgres::Error) -> StoreError {
+    if error.code() == Some(&SqlState::NO_ACTIVE_SQL_TRANSACTION) {
+        return StoreError::invalid(
+            "the transaction was ended by one of its own statements, so nothing would land together: leave COMMIT and \
+             ROLLBACK to the store",
+        );
+    }
+    failed(error)
 }

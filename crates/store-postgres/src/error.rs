@@ -35,6 +35,11 @@ pub(crate) fn is_race(error: &PgError) -> bool {
     is_refusal(error) && error.code().is_some_and(|code| races.contains(&code))
 }
 
+/// Whether the database role lacks a right.
+pub(crate) fn is_denied(error: &StoreError) -> bool {
+    error.kind() == ErrorKind::Storage && error.context().contains("(42501: ")
+}
+
 fn translate(error: &PgError, advice: Advice) -> StoreError {
     let (kind, hopeless, what) = match error.as_db_error() {
         Some(error) => meaning(error),
@@ -68,6 +73,11 @@ fn meaning(error: &DbError) -> (ErrorKind, bool, String) {
             ErrorKind::Incompatible,
             true,
             "a table or function of Tidelock is missing: run the migrations with the owner role",
+        ),
+        "42P07" | "42723" => (
+            ErrorKind::Incompatible,
+            true,
+            "the schema holds something of that name that is not Tidelock's: give the store a schema of its own",
         ),
         "XX001" | "XX002" => {
             (ErrorKind::Corrupt, true, "the server found damaged data: restore it from a backup")

@@ -3,127 +3,132 @@
 //! A backup that is restored, or a standby that is promoted, may lack the last commits of the database it stands in for:
 //! positions and fences that were given out would be given out again, for other things. So every new connection asks
 //! where the database lives; when it has moved, a new *epoch* begins, in which positions and fences start above all that
-//! can have been given out before. Positions of the part that was lost are then known to be lost.
+//! can have been given out before, by whichever copy. Positions of the part that was lost are then known to be lost.
+//!
+//! Every epoch is written down, so a server can be asked whether it has been through the one that this process knows. If
+//! not, it is a primary that was replaced, or one of several that think they are in charge, and nothing is done there.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tidelock_store::{Advice, ErrorKind, Operation, Position, Result, StoreError};
+use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 
 use crate::error::failed;
 use crate::session::Session;
-use crate::statement::{Statement, now};
-
-/// How many bits of a position, or a fence, count within one epoch; the rest is the epoch.
-macro_rules! epoch_bits {
-    () => {
-        "40"
-    };
-}
-pub(crate) use epoch_bits;
+use crate::statement::Statement;
 
 static LOOK: Statement = Statement::new(
-    "SELECT m.epoch, e.home = tidelock.home(), tidelock.home(),
-            ARRAY (SELECT last_before FROM tidelock.epochs WHERE epoch > 0 ORDER BY epoch),
-            ARRAY (SELECT first_after FROM tidelock.epochs WHERE epoch > 0 ORDER BY epoch)
+    "SELECT m.epoch, e.home, tidelock.home(), EXISTS (SELECT FROM tidelock.epochs WHERE epoch = $1 AND home = $2)
      FROM tidelock.meta m JOIN tidelock.epochs e ON e.epoch = m.epoch",
-    &[],
+    &[Type::INT8, Type::TEXT],
 );
+/// An epoch without an event ends where the one before it did.
 static BEGIN_EPOCH: Statement = Statement::new(
-    concat!(
-        "WITH old AS (SELECT m.epoch, l.base FROM tidelock.meta m, tidelock.last() l WHERE m.epoch = $1 FOR UPDATE OF m),
-         raised AS (UPDATE tidelock.meta m SET epoch = old.epoch + 1, position_floor = (old.epoch + 1)::bigint << ",
-        epoch_bits!(),
-        " FROM old)
-         INSERT INTO tidelock.epochs (epoch, home, last_before, first_after, began_at)
-         SELECT epoch + 1, $2, base, (epoch + 1)::bigint << ",
-        epoch_bits!(),
-        ", ",
-        now!(),
-        " FROM old"
-    ),
-    &[Type::INT4, Type::TEXT],
+    "WITH old AS (
+        SELECT greatest(l.moment, l.base + 1) AS next, CASE l.base WHEN m.epoch THEN e.last_before ELSE l.base END AS last
+        FROM tidelock.meta m JOIN tidelock.epochs e ON e.epoch = m.epoch, tidelock.last() l
+        WHERE m.epoch = $1 FOR UPDATE OF m),
+     raised AS (UPDATE tidelock.meta SET epoch = next, position_floor = next FROM old)
+     INSERT INTO tidelock.epochs (epoch, home, last_before) SELECT next, $2, last FROM old",
+    &[Type::INT8, Type::TEXT],
 );
 
 /// What this process knows of the database's moves.
 #[derive(Debug, Default)]
 pub(crate) struct Home {
-    known: Mutex<Known>,
+    known: Mutex<Option<Known>>,
+    newest: Arc<AtomicI64>,
 }
 
-#[derive(Debug, Default)]
+/// The newest epoch that this process has seen, and where it began.
+#[derive(Debug, Clone, PartialEq, Eq)]
 struct Known {
-    epoch: i32,
-    /// Positions above the first of each pair and up to the second belong to nothing that is here.
-    lost: Vec<(i64, i64)>,
+    epoch: i64,
+    home: String,
+}
+
+/// The epoch in which a connection was made.
+#[derive(Debug)]
+pub(crate) struct Epoch {
+    number: i64,
+    newest: Arc<AtomicI64>,
+}
+
+impl Epoch {
+    /// Whether the database has moved since: what is at the other end was replaced.
+    pub(crate) fn is_over(&self) -> bool {
+        self.number < self.newest.load(Ordering::SeqCst)
+    }
 }
 
 impl Home {
     /// Looks where a new connection leads; begins an epoch if the database has moved.
-    pub(crate) async fn enter(&self, session: &Session) -> Result<()> {
-        let mut found = look(session).await?;
-        self.check_not_older(found.epoch)?;
-        if !found.at_home {
-            begin_epoch(session, &found).await?;
-            found = look(session).await?;
+    pub(crate) async fn enter(&self, session: &Session) -> Result<Epoch> {
+        loop {
+            let before = self.known();
+            let mut found = look(session, before.as_ref()).await?;
+            if found.home != found.known.home {
+                begin_epoch(session, &found).await?;
+                found = look(session, before.as_ref()).await?;
+            }
+            // Another connection may have been quicker, and to another server: then this one is judged by what that found.
+            if let Some(epoch) = self.learn(before.as_ref(), found.known) {
+                return Ok(epoch);
+            }
         }
+    }
+
+    fn known(&self) -> Option<Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn learn(&self, before: Option<&Known>, now: Known) -> Option<Epoch> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if found.epoch >= known.epoch {
-            *known = Known { epoch: found.epoch, lost: found.lost };
+        if known.as_ref() != before {
+            return None;
         }
-        Ok(())
-    }
-
-    /// Refuses a position that was given out before the database moved, by the part of it that did not come along.
-    pub(crate) fn check_not_lost(&self, position: Position) -> Result<()> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = position.get() as i64;
-        match known.lost.iter().find(|(last, first)| *last < at && at <= *first) {
-            Some((last, _)) => Err(StoreError::rewound(position, Position::new(*last as u64)?)),
-            None => Ok(()),
-        }
-    }
-
-    fn check_not_older(&self, epoch: i32) -> Result<()> {
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).epoch;
-        if epoch >= known {
-            return Ok(());
-        }
-        let context = format!(
-            "this server is at epoch {epoch} of the store, and this process has seen epoch {known}: it is a primary \
-             that was replaced, or a backup; take it out of the address, or restart this process if it is meant"
-        );
-        Err(StoreError::new(ErrorKind::Rewound, Advice::Later, Operation::Open, context))
+        let number = now.epoch;
+        self.newest.store(number, Ordering::SeqCst);
+        *known = Some(now);
+        Some(Epoch { number, newest: self.newest.clone() })
     }
 }
 
 struct Found {
-    epoch: i32,
-    at_home: bool,
+    known: Known,
     home: String,
-    lost: Vec<(i64, i64)>,
 }
 
-async fn look(session: &Session) -> Result<Found> {
-    let rows = session.ask(&LOOK, &[]).await.map_err(failed)?;
+/// Refuses a server that has not been through the epoch that is known.
+async fn look(session: &Session, known: Option<&Known>) -> Result<Found> {
+    let (epoch, home) = known.map(|known| (known.epoch, &known.home)).unzip();
+    let rows = session.ask(&LOOK, &[&epoch, &home]).await.map_err(failed)?;
     let row = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let get = || -> std::result::Result<_, tokio_postgres::Error> {
-        let (last, first): (Vec<i64>, Vec<i64>) = (row.try_get(3)?, row.try_get(4)?);
-        let lost = last.into_iter().zip(first).collect();
-        Ok(Found { epoch: row.try_get(0)?, at_home: row.try_get(1)?, home: row.try_get(2)?, lost })
+        let found = Known { epoch: row.try_get(0)?, home: row.try_get(1)? };
+        Ok((Found { known: found, home: row.try_get(2)? }, row.try_get(3)?))
     };
-    get().map_err(failed)
+    match (get().map_err(failed)?, known) {
+        ((_, false), Some(known)) => Err(replaced(known)),
+        ((found, _), _) => Ok(found),
+    }
+}
+
+fn replaced(known: &Known) -> StoreError {
+    let context = format!(
+        "this server has not been through epoch {} of the store, which this process has seen: it is a primary that was \
+         replaced, or an older backup; take it out of the address, or restart this process if it is meant",
+        known.epoch
+    );
+    StoreError::new(ErrorKind::Rewound, Advice::Later, Operation::Open, context)
 }
 
 async fn begin_epoch(session: &Session, found: &Found) -> Result<()> {
-    match session.ask(&BEGIN_EPOCH, &[&found.epoch, &found.home]).await {
+    match session.ask(&BEGIN_EPOCH, &[&found.known.epoch, &found.home]).await {
         Ok(_) => {
-            tracing::warn!(
-                epoch = found.epoch + 1,
-                home = found.home,
-                "the database was restored or promoted"
-            );
+            tracing::warn!(home = found.home, "the database was restarted, restored or promoted");
             Ok(())
         }
         // Whoever only reads leaves it to those who write.

@@ -18,7 +18,6 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::error::{commit_failed, corrupt, failed};
-use crate::home::epoch_bits;
 use crate::link::Link;
 use crate::log::{moment, number, text};
 use crate::session::Session;
@@ -29,6 +28,10 @@ const SPARE: usize = 32;
 
 /// How often to look again when others have taken everything that was looked at.
 const TRIES: usize = 5;
+
+/// How long to wait before looking again at a row that was locked: first, and at most.
+const FIRST_PAUSE: Duration = Duration::from_millis(1);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 /// The columns of an item, in the order in which [`item`] reads them.
 macro_rules! item_columns {
@@ -112,9 +115,7 @@ static NEXT_DUE_IN_LANE: Statement = Statement::new(next_due!(one_lane!("$2")), 
 static GRANT: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (
-            SELECT greatest(tidelock.calendar() + shift, clock) AS now, epoch::bigint << ",
-        epoch_bits!(),
-        " AS floor FROM tidelock.meta),
+            SELECT greatest(tidelock.calendar() + shift, clock) AS now, epoch AS floor FROM tidelock.meta),
          taken AS MATERIALIZED (
             SELECT i.queue, i.key, c.nth FROM unnest($2) WITH ORDINALITY AS c (key, nth)
             JOIN tidelock.items i ON i.queue = $1 AND i.key = c.key
@@ -131,7 +132,8 @@ static GRANT: Statement = Statement::new(
     &[Type::TEXT, Type::TEXT_ARRAY, Type::INT8, Type::TEXT, Type::INT8],
 );
 
-/// For each token in turn: the item as it is, and whether the lease stands and was extended.
+/// For each token in turn: whether there is such an item, whether the lease stands and was extended, and the item as it
+/// is, unless its row is locked. It never waits: a row that is locked must not keep other renewals waiting.
 static RENEW: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (SELECT ",
@@ -141,7 +143,7 @@ static RENEW: Statement = Statement::new(
          locked AS MATERIALIZED (
             SELECT i.* FROM (SELECT DISTINCT queue, key FROM asked) a
             JOIN tidelock.items i ON i.queue = a.queue AND i.key = a.key
-            ORDER BY i.queue, i.key FOR NO KEY UPDATE OF i),
+            ORDER BY i.queue, i.key FOR NO KEY UPDATE OF i SKIP LOCKED),
          renewed AS (
             UPDATE tidelock.items i SET deadline = greatest(i.deadline, now + $4),
                 ready = CASE WHEN NOT i.blocked THEN greatest(i.deadline, now + $4, i.hold) END
@@ -149,7 +151,7 @@ static RENEW: Statement = Statement::new(
             WHERE i.queue = l.queue AND i.key = l.key AND i.worker IS NOT NULL AND i.fence IN (
                 SELECT a.fence FROM asked a WHERE a.queue = l.queue AND a.key = l.key)
             RETURNING i.queue, i.key, i.fence, i.deadline)
-         SELECT a.nth, r.deadline AS renewed, ",
+         SELECT EXISTS (SELECT FROM tidelock.items t WHERE t.queue = a.queue AND t.key = a.key), r.deadline, ",
         item_columns!(),
         " FROM asked a LEFT JOIN locked i ON i.queue = a.queue AND i.key = a.key
          LEFT JOIN renewed r ON r.queue = a.queue AND r.key = a.key AND r.fence = a.fence ORDER BY a.nth"
@@ -263,17 +265,34 @@ async fn next_due(session: &Session, request: &LeaseRequest) -> Result<Option<Ti
     rows.map_err(failed)?.first().map_or(Ok(None), |row| moment(row, 0))
 }
 
+/// Renews what it can at once, and looks again for those whose rows are locked until each is known.
 pub(crate) async fn renew(link: &Link, tokens: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-    if tokens.is_empty() {
-        return Ok(Vec::new());
+    let mut renewals: Vec<Option<Renewal>> = tokens.iter().map(|_| None).collect();
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let left: Vec<usize> = (0..tokens.len()).filter(|at| renewals[*at].is_none()).collect();
+        if left.is_empty() {
+            return Ok(in_turn(tokens, renewals.into_iter().flatten().collect()));
+        }
+        let asked: Vec<&LeaseToken> = left.iter().map(|at| &tokens[*at]).collect();
+        for (at, known) in left.into_iter().zip(renew_free(link, &asked, duration).await?) {
+            renewals[at] = known;
+        }
+        if renewals.iter().any(Option::is_none) {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
     }
+}
+
+/// Renews those whose rows nobody has locked; nothing for the others.
+async fn renew_free(link: &Link, tokens: &[&LeaseToken], duration: Duration) -> Result<Vec<Option<Renewal>>> {
     let queues: Vec<&str> = tokens.iter().map(|token| token.item.queue.as_str()).collect();
     let keys: Vec<&str> = tokens.iter().map(|token| token.item.key.as_str()).collect();
     let fences: Vec<i64> = tokens.iter().map(|token| token.fence.get() as i64).collect();
     // A renewal that is made twice is made once, so a lost connection is no reason to give the leases up.
     let rows = link.read(&RENEW, &[&queues, &keys, &fences, &micros(duration)]).await?;
-    let renewals = rows.iter().map(renewal).collect::<Result<Vec<_>>>()?;
-    Ok(in_turn(tokens, renewals))
+    rows.iter().map(renewal).collect()
 }
 
 /// An item is shown as it was before the call; if a token before this one has extended its lease, that shows too.
@@ -295,12 +314,18 @@ fn in_turn(tokens: &[LeaseToken], mut renewals: Vec<Renewal>) -> Vec<Renewal> {
     renewals
 }
 
-fn renewal(row: &Row) -> Result<Renewal> {
+/// Nothing if there is such an item, and its row is locked.
+fn renewal(row: &Row) -> Result<Option<Renewal>> {
     if let Some(deadline) = moment(row, 1)? {
-        return Ok(Renewal::Renewed(deadline));
+        return Ok(Some(Renewal::Renewed(deadline)));
     }
-    let there: Option<&str> = row.try_get(2).map_err(failed)?;
-    Ok(Renewal::Lost(there.map(|_| item(row, 2)).transpose()?.map(Box::new)))
+    let exists: bool = row.try_get(0).map_err(failed)?;
+    let seen: Option<&str> = row.try_get(2).map_err(failed)?;
+    match (exists, seen) {
+        (_, Some(_)) => Ok(Some(Renewal::Lost(Some(Box::new(item(row, 2)?))))),
+        (true, None) => Ok(None),
+        (false, None) => Ok(Some(Renewal::Lost(None))),
+    }
 }
 
 pub(crate) async fn list(link: &Link, query: &ItemQuery) -> Result<ItemPage> {

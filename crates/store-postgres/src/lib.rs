@@ -77,6 +77,8 @@ struct Shared {
     leases: Link,
     /// Renewals have a connection to themselves: whatever holds up the others, no lease is lost for want of one.
     heartbeats: Link,
+    /// What the store does by itself may have to wait for a row, and nobody waits behind it.
+    housekeeping: Link,
     pool: Pool,
     /// Whether anything was written since the clock was last written down.
     used: AtomicBool,
@@ -118,6 +120,7 @@ impl PostgresStore {
             next_reader: AtomicUsize::new(0),
             leases: link(),
             heartbeats: link(),
+            housekeeping: link(),
             pool: Pool::new(place.clone(), options.door),
             used: AtomicBool::new(false),
             place,
@@ -276,8 +279,8 @@ impl Store for PostgresStore {
         self.shared.committer.close().await;
         self.shared.place.close();
         self.shared.pool.close();
-        let links = self.shared.readers.iter().chain([&self.shared.leases, &self.shared.heartbeats]);
-        links.for_each(Link::drop_session);
+        let others = [&self.shared.leases, &self.shared.heartbeats, &self.shared.housekeeping];
+        self.shared.readers.iter().chain(others).for_each(Link::drop_session);
         self.shared.wakes.close();
         Ok(())
     }

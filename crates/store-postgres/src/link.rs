@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
-use tidelock_store::{Operation, Result};
+use tidelock_store::{ErrorKind, Operation, Result};
 use tokio::sync::mpsc;
 use tokio_postgres::{Notification, Row};
 
@@ -52,9 +52,18 @@ impl Place {
         &self,
         notifications: Option<mpsc::UnboundedSender<Notification>>,
     ) -> Result<Arc<Session>> {
-        let session = self.connect(notifications).await?;
-        self.home.enter(&session).await.map_err(|e| self.at(e))?;
+        let mut session = self.connect(notifications).await?;
+        let epoch = self.home.enter(&session).await.map_err(|e| self.refused(e))?;
+        session.belongs_to(epoch);
         Ok(Arc::new(session))
+    }
+
+    /// A server that was replaced does not keep us from the others that the URL names.
+    fn refused(&self, error: tidelock_store::StoreError) -> tidelock_store::StoreError {
+        if error.kind() == ErrorKind::Rewound {
+            self.address.was_bad();
+        }
+        self.at(error)
     }
 
     /// An error, with the server it is about, unless it says so already.

@@ -43,13 +43,17 @@ static BACKWARD: Statement = Statement::new(
     &[Type::TEXT, Type::INT8, Type::INT8],
 );
 
-/// How far it looked, at how many events, and those that passed.
+/// How far it looked, at how many events, and those that passed; and, if the database moved and the position was lost with
+/// what did not come along, the last one that is here. One statement, because a connection may be made, and an epoch begun,
+/// between two.
 static FEED: Statement = Statement::new(
     concat!(
         "WITH seen AS MATERIALIZED (
             SELECT max(position) AS upto, count(*) AS count
             FROM (SELECT position FROM tidelock.events WHERE position > $1 ORDER BY position LIMIT $2) s)
-         SELECT seen.upto, seen.count, e.* FROM seen LEFT JOIN LATERAL (SELECT e.stream, ",
+         SELECT seen.upto, seen.count, e.*,
+                (SELECT min(last_before) FROM tidelock.epochs WHERE last_before < $1 AND $1 <= epoch)
+         FROM seen LEFT JOIN LATERAL (SELECT e.stream, ",
         event_columns!(),
         " FROM tidelock.events e
           WHERE e.position > $1 AND e.position <= seen.upto
@@ -58,7 +62,11 @@ static FEED: Statement = Statement::new(
     ),
     &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT_ARRAY, Type::INT8],
 );
-static LAST_POSITION: Statement = Statement::new("SELECT base FROM tidelock.last()", &[]);
+/// The last position given out, and the last that an event was given: an epoch begins with one that no event has.
+static LAST_POSITION: Statement = Statement::new(
+    "SELECT base, coalesce((SELECT last_before FROM tidelock.epochs WHERE epoch = base), base) FROM tidelock.last()",
+    &[],
+);
 
 /// Heads of streams, each with its last event.
 macro_rules! heads {
@@ -99,7 +107,6 @@ pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<Stre
 }
 
 pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage> {
-    link.place().home.check_not_lost(query.after)?;
     let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
     let mut left = limits::FEED_SCAN;
     while left > 0 && !page.at_end && page.events.len() < query.limit {
@@ -134,6 +141,7 @@ async fn look_on(link: &Link, query: &FeedQuery, scan: usize, page: &mut FeedPag
     let after = page.next.get() as i64;
     let rows =
         link.read(&FEED, &[&after, &(scan as i64), &filter.stream_prefix, &types, &(most as i64)]).await?;
+    check_not_lost(query.after, rows.first())?;
     let seen = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(1)).map_err(failed)? as usize;
     if seen == 0 {
         page.at_end = true;
@@ -161,12 +169,21 @@ async fn look_on(link: &Link, query: &FeedQuery, scan: usize, page: &mut FeedPag
     Ok(!full)
 }
 
+/// Refuses a position that was given out before the database moved, by the part of it that did not come along.
+fn check_not_lost(position: Position, row: Option<&Row>) -> Result<()> {
+    let last = row.map_or(Ok(None), |row| row.try_get::<_, Option<i64>>(10)).map_err(failed)?;
+    match last {
+        Some(last) => Err(StoreError::rewound(position, Position::new(last as u64)?)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.
 async fn check_given_out(link: &Link, position: Position) -> Result<()> {
     let rows = link.read(&LAST_POSITION, &[]).await?;
     let row = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
-    let last = Position::new(number(row, 0)?)?;
-    if position > last { Err(StoreError::rewound(position, last)) } else { Ok(()) }
+    let (given_out, last) = (Position::new(number(row, 0)?)?, Position::new(number(row, 1)?)?);
+    if position > given_out { Err(StoreError::rewound(position, last)) } else { Ok(()) }
 }
 
 pub(crate) async fn heads(link: &Link, query: HeadQuery) -> Result<HeadPage> {

@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::error::{failed, is_race};
+use crate::error::{failed, is_denied, is_race};
 use crate::session::Session;
 use crate::statement::Statement;
 
@@ -146,7 +146,7 @@ fn check_known(known: Option<&Migration>, number: i32, name: &str, sum: &str) ->
 }
 
 fn not_allowed(error: StoreError, schema: &str) -> StoreError {
-    if error.kind() == ErrorKind::Storage && error.context().contains("42501") {
+    if is_denied(&error) {
         return incompatible(format!(
             "schema {schema:?} is not up to date, and this role may not change it: open it once with the owner role"
         ))

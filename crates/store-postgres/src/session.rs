@@ -10,6 +10,7 @@ use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Notification, Row};
 
+use crate::home::Epoch;
 use crate::open::Prepare;
 use crate::statement::{Statement, in_schema};
 use crate::tls::Connection;
@@ -24,8 +25,16 @@ pub(crate) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 ///
 /// Every statement of this crate looks rows up by an index. A plan that was made while a table was small would read
 /// through the whole of it, and be kept while the table grows.
-const MANNERS: &str = "SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET jit = off; \
-                       SET plan_cache_mode = force_generic_plan";
+const MANNERS: [(&str, &str); 5] = [
+    ("enable_seqscan", "off"),
+    ("enable_hashjoin", "off"),
+    ("enable_mergejoin", "off"),
+    ("jit", "off"),
+    ("plan_cache_mode", "force_generic_plan"),
+];
+
+/// Later statements see what others committed meanwhile, whatever the role's or the database's default is.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
 /// A connection, shared by whoever has something to ask: questions are sent at once and answered in turn.
 #[derive(Debug)]
@@ -36,6 +45,8 @@ pub(crate) struct Session {
     prepared: Mutex<HashMap<&'static str, tokio_postgres::Statement>>,
     /// How many warnings the server has sent.
     warnings: Arc<AtomicU64>,
+    /// Nothing until it is known to lead to the store.
+    epoch: Option<Epoch>,
 }
 
 impl Session {
@@ -50,13 +61,19 @@ impl Session {
         let warnings = Arc::new(AtomicU64::new(0));
         tokio::spawn(drive(connection, warnings.clone(), notifications));
         if prepare == Prepare::Always {
-            client.batch_execute(MANNERS).await?;
+            client.batch_execute(&ours("SET")).await?;
         }
-        Ok(Self { client, schema, prepare, prepared: Mutex::default(), warnings })
+        Ok(Self { client, schema, prepare, prepared: Mutex::default(), warnings, epoch: None })
     }
 
+    /// From now on it can be used for as long as this epoch lasts.
+    pub(crate) fn belongs_to(&mut self, epoch: Epoch) {
+        self.epoch = Some(epoch);
+    }
+
+    /// Whether it cannot be used any more: it was lost, or leads to a server that was replaced.
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed()
+        self.client.is_closed() || self.epoch.as_ref().is_some_and(Epoch::is_over)
     }
 
     /// How many warnings the server has sent so far. Those that belong to an answer are counted before it is given.
@@ -104,6 +121,20 @@ impl Session {
         self.client.batch_execute(&in_schema(sql, &self.schema)).await
     }
 
+    /// Begins a transaction for statements that are not ours. They are planned as the server, the database and the role
+    /// have it for everybody.
+    pub(crate) async fn lend(&self) -> PgResult<()> {
+        let manners = if self.prepare == Prepare::Always { theirs() } else { String::new() };
+        self.client.batch_execute(&format!("{BEGIN}; {manners}")).await
+    }
+
+    /// Goes on with our own statements in that transaction. Fails if it was ended meanwhile: only inside of one can there
+    /// be a savepoint.
+    pub(crate) async fn take_back(&self) -> PgResult<()> {
+        let manners = if self.prepare == Prepare::Always { ours("SET LOCAL") } else { String::new() };
+        self.client.batch_execute(&format!("SAVEPOINT ours; RELEASE ours; {manners}")).await
+    }
+
     /// The driver's own handle, for users' own statements.
     pub(crate) fn client(&self) -> &Client {
         &self.client
@@ -123,6 +154,14 @@ impl Session {
     fn known(&self, statement: &'static Statement) -> Option<tokio_postgres::Statement> {
         self.prepared.lock().unwrap_or_else(PoisonError::into_inner).get(statement.sql).cloned()
     }
+}
+
+fn ours(set: &str) -> String {
+    MANNERS.map(|(name, value)| format!("{set} {name} = {value}; ")).concat()
+}
+
+fn theirs() -> String {
+    MANNERS.map(|(name, _)| format!("SET LOCAL {name} = DEFAULT; ")).concat()
 }
 
 /// Moves bytes until the session is dropped or the connection is lost.

@@ -59,7 +59,7 @@ async fn tell_who_holds_up(store: &Shared) {
     if store.committer.waiting() == 0 {
         return;
     }
-    if let Ok(Some(who)) = held_up::look(&store.heartbeats, &store.committer).await
+    if let Ok(Some(who)) = held_up::look(&store.housekeeping, &store.committer).await
         && who.waiting_for >= LONG
     {
         tracing::warn!(?who, "commits are held up by a database session");
@@ -67,7 +67,7 @@ async fn tell_who_holds_up(store: &Shared) {
 }
 
 async fn sweep(store: &Shared) -> Result<()> {
-    let link = &store.heartbeats;
+    let link = &store.housekeeping;
     store.time.tick(link).await?;
     link.read(&EXPIRED, &[&AT_ONCE]).await?;
     let memory = limits::COMMIT_MEMORY.as_micros() as i64;

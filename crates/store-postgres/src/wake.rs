@@ -45,8 +45,10 @@ struct Shared {
     poll_interval: Duration,
     /// What other processes have not been told yet.
     news: Mutex<HashSet<Topic>>,
-    /// Rung when there is news, when somebody begins to wait, and when all ends.
+    /// Rung when there is news, and when all ends.
     bell: Bell,
+    /// Rung when all ends.
+    closed: Bell,
 }
 
 impl Wakes {
@@ -60,7 +62,9 @@ impl Wakes {
             poll_interval: options.poll_interval,
             news: Mutex::default(),
             bell: Bell::new(),
+            closed: Bell::new(),
         });
+        tokio::spawn(poll(shared.clone()));
         let mut teller = Teller { shared: shared.clone(), name: own_name(), ear: None };
         // Whoever waits from now on misses nothing for want of a connection.
         teller.listen().await;
@@ -69,9 +73,7 @@ impl Wakes {
     }
 
     pub(crate) fn signal(&self, topic: Topic) -> Signal {
-        let signal = self.shared.signals.signal(topic);
-        self.shared.bell.notify_one();
-        signal
+        self.shared.signals.signal(topic)
     }
 
     /// These have changed, durably.
@@ -90,6 +92,7 @@ impl Wakes {
     pub(crate) fn close(&self) {
         self.shared.signals.notify_all();
         self.shared.bell.notify_one();
+        self.shared.closed.notify_one();
     }
 }
 
@@ -104,6 +107,16 @@ impl Shared {
 
     fn channel(&self) -> String {
         format!("tidelock_{}", self.place.schema)
+    }
+}
+
+/// Wakes everybody from time to time. A task of its own, because whatever is told or heard may take long, or come so often
+/// that nothing else would ever have its turn.
+async fn poll(shared: Arc<Shared>) {
+    while !shared.place.is_closed() {
+        if timeout(shared.poll_interval, shared.closed.notified()).await.is_err() {
+            shared.signals.notify_all();
+        }
     }
 }
 
@@ -167,17 +180,13 @@ impl Teller {
         if self.shared.has_news() && self.ear.is_some() {
             return;
         }
-        let patience = self.shared.signals.any_waiter().then_some(self.shared.poll_interval);
-        let next = timeout(patience.unwrap_or(Duration::MAX), async {
-            tokio::select! {
-                heard = next_heard(&mut self.ear) => heard,
-                () = self.shared.bell.notified() => None,
-            }
-        });
-        match next.await {
-            Ok(Some(notification)) => self.pass_on(&notification),
-            Ok(None) => {}
-            Err(_) => self.shared.signals.notify_all(),
+        tokio::select! {
+            heard = next_heard(&mut self.ear) => if let Some(notification) = heard {
+                self.pass_on(&notification);
+            },
+            () = self.shared.bell.notified() => {}
+            // Without a connection, it is time to try again.
+            () = tokio::time::sleep(self.shared.poll_interval) => {}
         }
     }
 

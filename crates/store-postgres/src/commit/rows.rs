@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use tidelock_store::plan::{Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
     Change, Commit, CommitId, Committed, Event, EventId, Guard, Item, ItemRef, Position, RecordKey, Result,
-    StoreError, StreamName, Timestamp, limits,
+    Settlement, StoreError, StreamName, Timestamp, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -135,12 +135,15 @@ impl Wanted {
     /// Asks for each kind of row there is any of, and for the time.
     pub(super) fn ask<'a>(&'a self, session: &'a Session) -> Vec<Sent<'a>> {
         let mut sent: Vec<Sent<'a>> = Vec::new();
-        if self.absent == Absent::Hold {
+        let hold = self.absent == Absent::Hold;
+        if hold {
             sent.push(Box::pin(async { session.query(&HOLD_STREAMS, &[&self.streams]).await }));
-            sent.push(Box::pin(async { session.query(&HOLD_RECORDS, &[&self.records]).await }));
         }
         if !self.streams.is_empty() {
             sent.push(Box::pin(async { session.query(&LOCK_STREAMS, &[&self.streams]).await }));
+        }
+        if hold {
+            sent.push(Box::pin(async { session.query(&HOLD_RECORDS, &[&self.records]).await }));
         }
         if !self.records.is_empty() {
             sent.push(Box::pin(async { session.query(&LOCK_RECORDS, &[&self.records]).await }));
@@ -194,10 +197,10 @@ impl Loaded {
     pub(super) fn read(wanted: &Wanted, answers: &[Vec<Row>]) -> Result<Self> {
         let mut answers = answers.iter();
         let mut next = |asked: bool| answers.next_if(asked);
-        for _ in 0..2 {
-            next(wanted.absent == Absent::Hold);
-        }
+        let hold = wanted.absent == Absent::Hold;
+        next(hold);
         let (streams, held_streams) = found_or_held(next(!wanted.streams.is_empty()), 0, stream)?;
+        next(hold);
         let (records, held_records) = found_or_held(next(!wanted.records.is_empty()), 0, keyed_record)?;
         let items = found(next(!wanted.queues.is_empty()), |row| {
             let item = item(row, 0)?;
@@ -236,6 +239,11 @@ impl Loaded {
             || writes.any(|write| {
                 matches!(write.change, Change::Delete) && !self.there.records.contains(write.key.as_str())
             })
+    }
+
+    /// Whether this settlement was made before.
+    pub(super) fn was_settled_so(&self, settlement: &Settlement) -> bool {
+        self.items.get(&settlement.lease.item).is_some_and(|item| item.was_settled_so(settlement))
     }
 
     pub(super) fn items(&self) -> impl Iterator<Item = &Item> {

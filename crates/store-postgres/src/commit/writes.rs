@@ -179,6 +179,8 @@ pub(super) struct Writes {
     commits: BTreeMap<CommitId, Remembered>,
     confirm: bool,
     held: Held,
+    /// Whether the transaction has more in it than these rows, which is to land even if there are none of them.
+    pub(super) others: bool,
 }
 
 /// Rows that are created, or rows that are changed.
@@ -200,6 +202,7 @@ impl Writes {
             commits: BTreeMap::new(),
             confirm: false,
             held: loaded.held().clone(),
+            others: false,
         }
     }
 
@@ -227,18 +230,22 @@ impl Writes {
         self.commits.insert(id, remembered.clone());
     }
 
-    /// What was there before is about to be acknowledged once more: it must be as durable as anything new.
+    /// A commit is about to be acknowledged. If all of it was there before (from a try whose answer was lost, perhaps
+    /// because it could not wait for its standby), that must be as durable as anything new.
     pub(super) fn confirm(&mut self) {
         self.confirm = true;
     }
 
     pub(super) fn is_empty(&self) -> bool {
+        self.has_no_rows() && !self.confirm && !self.others
+    }
+
+    fn has_no_rows(&self) -> bool {
         let tables = [&self.new, &self.old];
         tables.iter().all(|t| t.streams.is_empty() && t.records.is_empty() && t.items.is_empty())
             && self.events.is_empty()
             && self.trims.is_empty()
             && self.commits.is_empty()
-            && !self.confirm
     }
 
     fn tables(&mut self, there: bool) -> &mut Tables {
@@ -262,7 +269,7 @@ impl Writes {
             let Held { streams, records } = &self.held;
             sent.push(Box::pin(async move { session.query(&LET_GO, &[streams, records]).await }));
         }
-        if self.confirm && self.events.is_empty() {
+        if self.confirm && self.has_no_rows() {
             sent.push(Box::pin(session.query(&CONFIRM, &[])));
         }
         sent

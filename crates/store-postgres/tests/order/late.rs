@@ -4,7 +4,7 @@ use tidelock_store::{ExpectedVersion, FeedQuery, Position, Store};
 
 use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_after, said, soon, stream};
 
-/// Writes as the store does, the counter's row last, and ends when it is told to.
+/// Writes as the store does, behind the gate, and ends when it is told to.
 struct Slow(Plain);
 
 impl Slow {
@@ -15,9 +15,9 @@ impl Slow {
             .run(
                 "BEGIN;
                  INSERT INTO tidelock.streams (name, version) VALUES ('slow', 1);
-                 UPDATE tidelock.meta SET last_position = last_position + 1;
+                 SELECT FROM tidelock.gate FOR UPDATE;
                  INSERT INTO tidelock.events
-                    SELECT last_position, 'slow', 1, gen_random_uuid(), 'said', '\"slow\"', '{}', clock FROM tidelock.meta",
+                    SELECT base + 1, 'slow', 1, gen_random_uuid(), 'said', '\"slow\"', '{}', moment FROM tidelock.last()",
             )
             .await;
         Self(plain)
@@ -130,4 +130,19 @@ async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
         feed_after(&other, Position::START).await.iter().map(|event| event.position.get()).collect();
     let expected: Vec<u64> = (1..=positions.len() as u64).collect();
     assert_eq!(positions, expected, "a position was used up by what is not there");
+}
+
+/// Schedules 1 and 2: a role or database may have another isolation by default, in which a transaction goes on seeing what
+/// there was when it began. Who waited at the gate must see what came through before.
+#[tokio::test]
+async fn positions_are_in_order_whatever_the_default_isolation_is() {
+    let ground = Ground::shared();
+    let (writer, reader) =
+        (ground.open_where("default_transaction_isolation%3Dserializable").await, ground.open().await);
+    let slow = Slow::begin(&ground).await;
+    let fast = tokio::spawn(async move { committed(&writer, append("fast", "fast")).await });
+    ground.connect().await.until_blocked(1).await;
+    slow.commit().await;
+    soon("the fast one", fast).await.unwrap();
+    assert_eq!(said(&feed_after(&reader, Position::START).await), ["slow", "fast"]);
 }

@@ -1,0 +1,88 @@
+//! Calls that are made again after an error that lets them, as a careful program makes them: the server may have been
+//! another one a moment ago.
+
+// Each of the test binaries uses what it needs of this.
+#![allow(dead_code)]
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Advice, Commit, CommitOutcome, Committed, ErrorKind, Event, FeedQuery, Fence, Lease, LeaseRequest,
+    Position, Reason, Result, Store, StoreError, WorkerName,
+};
+use tidelock_store_postgres::PostgresStore;
+
+use crate::ground::{append, queue, wake};
+
+/// A lease that nobody outlives here.
+pub(crate) const LONG: Duration = Duration::from_secs(600);
+
+/// A lease that has run out by the time that anybody looks.
+pub(crate) const SHORT: Duration = Duration::from_micros(1);
+
+/// How often to ask a server that is there.
+const TRIES: usize = 20;
+
+/// Asks until there is an answer.
+async fn answer<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> T {
+    for _ in 1..TRIES {
+        match ask().await {
+            Err(error) if error.advice() != Advice::Never => {}
+            answered => return answered.unwrap(),
+        }
+    }
+    ask().await.unwrap()
+}
+
+async fn send(store: &PostgresStore, commit: &Commit) -> CommitOutcome {
+    answer(async || store.commit(commit.clone()).await).await
+}
+
+/// Commits what must be accepted.
+pub(crate) async fn commit(store: &PostgresStore, commit: Commit) -> Committed {
+    send(store, &commit).await.committed().unwrap()
+}
+
+/// Adds an event that says this to a stream of that name, and tells where it lies in the feed.
+pub(crate) async fn note(store: &PostgresStore, text: &str) -> Position {
+    commit(store, append(text, text)).await.appends[0].positions.unwrap().0
+}
+
+/// Makes an item due, and leases it.
+pub(crate) async fn wake_and_lease(store: &PostgresStore, key: &str, duration: Duration) -> Lease {
+    commit(store, wake(key)).await;
+    lease(store, key, duration).await
+}
+
+/// Leases the item, which is the only one to be had.
+pub(crate) async fn lease(store: &PostgresStore, key: &str, duration: Duration) -> Lease {
+    let request = LeaseRequest::new(&queue(), &WorkerName::new("somebody").unwrap(), duration, 1);
+    let leased = answer(async || store.lease(request.clone()).await).await;
+    let lease = leased.leases.into_iter().next().expect("it is due, and nobody has it");
+    assert_eq!(lease.item.key.as_str(), key);
+    lease
+}
+
+/// Sees that what is done under this lease is refused; gives the fence that is there instead.
+pub(crate) async fn assert_lease_lost(store: &PostgresStore, lease: &Lease) -> Option<Fence> {
+    let conflict = send(store, &Commit::new().settle(lease.ack())).await.conflict();
+    let mut clashes = conflict.expect("the lease was lost").clashes;
+    match clashes.pop().map(|clash| clash.reason) {
+        Some(Reason::LeaseLost { found, .. }) => found.and_then(|item| item.fence),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What comes after a position, all of it in one page.
+pub(crate) async fn read_after(store: &PostgresStore, position: Position) -> Result<Vec<Event>> {
+    let page = store.read_feed(FeedQuery::after(position)).await?;
+    assert!(page.at_end);
+    Ok(page.events)
+}
+
+/// Sees that a reader who wants what comes after a position that was lost is told where what is there ends.
+pub(crate) async fn assert_rewound(store: &PostgresStore, lost: Position, last: Position) {
+    let refused = read_after(store, lost).await.expect_err("that position was lost");
+    assert_eq!(refused.kind(), ErrorKind::Rewound, "{refused}");
+    assert_eq!(refused.context(), StoreError::rewound(lost, last).context());
+}

@@ -1,0 +1,100 @@
+//! Renewals while everything else stands still.
+
+use std::time::Duration;
+
+use tidelock_store::{Commit, Lease, Renewal, Store};
+use tidelock_store_postgres::PostgresStore;
+
+use crate::ground::{Ground, append, committed, lease, soon, wake};
+
+const DOOR: usize = 2;
+const HOUR: Duration = Duration::from_secs(3_600);
+
+async fn renew(store: &PostgresStore, leases: &[&Lease]) -> Vec<Renewal> {
+    let tokens: Vec<_> = leases.iter().map(|lease| lease.token()).collect();
+    soon("a renewal", store.renew(&tokens, HOUR)).await.unwrap()
+}
+
+fn all_stand(renewals: &[Renewal]) -> bool {
+    renewals.iter().all(|renewal| matches!(renewal, Renewal::Renewed(_)))
+}
+
+/// Schedule 34. LEASE-4: handlers hold every connection that they can have, and every commit waits for somebody at the gate.
+#[tokio::test]
+async fn renewals_go_through_while_every_other_connection_is_held() {
+    let ground = Ground::shared();
+    let store = ground.open_with(|options| options.door = DOOR).await;
+    committed(&store, wake("letter")).await;
+    let held = lease(&store, "worker", 1).await.remove(0);
+    let mut handlers = Vec::new();
+    for _ in 0..DOOR {
+        handlers.push(store.begin().await.unwrap());
+    }
+    let (holder, looker) = (ground.connect().await, ground.connect().await);
+    holder.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    let commit = tokio::spawn({
+        let store = store.clone();
+        async move { committed(&store, append("a", "held up")).await }
+    });
+    looker.until_blocked(1).await;
+    assert!(all_stand(&renew(&store, &[&held]).await));
+
+    holder.run("COMMIT").await;
+    soon("the commit", commit).await.unwrap();
+    drop(handlers);
+}
+
+/// Schedule 34: what a store does by itself from time to time does not stand in the way either. It writes the clock
+/// down, in a row that somebody else may hold.
+#[tokio::test]
+async fn housekeeping_that_is_held_up_holds_up_no_renewal() {
+    let ground = Ground::shared();
+    let store = ground.open_with(|options| options.sweep_interval = Duration::from_millis(20)).await;
+    committed(&store, wake("letter")).await;
+    let (holder, looker) = (ground.connect().await, ground.connect().await);
+    holder.run("BEGIN; SELECT FROM tidelock.meta FOR UPDATE").await;
+    let held = lease(&store, "worker", 1).await.remove(0);
+    let since: String = looker.one("SELECT clock_timestamp()::text").await;
+    let swept = format!(
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '@' AND query_start > '{since}' AND
+            (query LIKE '%SET clock%' AND wait_event_type = 'Lock' OR query LIKE 'DELETE FROM %commits%'))"
+    );
+    looker.until("housekeeping waits, or is done", &swept).await;
+    assert!(all_stand(&renew(&store, &[&held]).await));
+    holder.run("COMMIT").await;
+}
+
+/// Schedule 34: one item's row is locked, by a commit of this very process that cannot go on. Its other leases are renewed.
+#[tokio::test]
+async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
+    let ground = Ground::shared();
+    let (store, looker) = (ground.open().await, ground.connect().await);
+    committed(&store, wake("busy")).await;
+    committed(&store, wake("quiet")).await;
+    let leases = lease(&store, "worker", 2).await;
+    let (busy, quiet) = match &leases[..] {
+        [a, b] if a.item.key.as_str() == "busy" => (a, b),
+        [b, a] => (a, b),
+        _ => panic!("{leases:?}"),
+    };
+    let holder = ground.connect().await;
+    holder.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    let commit = tokio::spawn({
+        let (store, fenced) = (store.clone(), append("a", "held up").fenced_by(busy.token()));
+        async move { committed(&store, fenced).await }
+    });
+    looker.until_blocked(1).await;
+    let renewing = tokio::spawn({
+        let (store, tokens) = (store.clone(), [busy.token(), quiet.token()]);
+        async move { store.renew(&tokens, HOUR).await.unwrap() }
+    });
+    let renewed =
+        format!("SELECT deadline > {} FROM tidelock.items WHERE key = 'quiet'", quiet.deadline.micros());
+    looker.until("the lease of the item that nobody is at is renewed", &renewed).await;
+    assert!(all_stand(&renew(&store, &[quiet]).await), "it does not wait behind the other");
+
+    holder.run("COMMIT").await;
+    soon("the commit", commit).await.unwrap();
+    assert!(all_stand(&soon("the renewals", renewing).await.unwrap()));
+    committed(&store, Commit::new().settle(busy.ack()).settle(quiet.ack())).await;
+}

@@ -1,0 +1,72 @@
+//! Copies of a server's data folder.
+
+use std::fs;
+use std::time::Instant;
+
+use tidelock_store::Commit;
+use tidelock_store_postgres::PostgresStore;
+use tidelock_test_postgres::{Server, Stop};
+
+use crate::careful::{LONG, commit, note, read_after, wake_and_lease};
+use crate::given::Given;
+use crate::ground::PATIENCE;
+
+/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_that_is_recovered_gives_nothing_out_again() {
+    let original = Server::start().unwrap();
+    let kept = Given::before_the_copy(&original.url()).await;
+    let backup = backup(&original);
+    let lost = Given::after_the_copy(&original.url()).await;
+
+    let data = backup.data_folder();
+    fs::rename(data.join("standby.signal"), data.join("recovery.signal")).unwrap();
+    start_alone(&backup);
+    Given::by_the_copy(&backup.url(), &kept, &[lost]).await;
+}
+
+/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5. The server takes itself for the original.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_folder_that_is_put_back_as_it_was_gives_nothing_out_again() {
+    let original = Server::start().unwrap();
+    let kept = Given::before_the_copy(&original.url()).await;
+    let backup = backup(&original);
+    let lost = Given::after_the_copy(&original.url()).await;
+
+    fs::remove_file(backup.data_folder().join("standby.signal")).unwrap();
+    start_alone(&backup);
+    Given::by_the_copy(&backup.url(), &kept, &[lost]).await;
+}
+
+/// COMMIT-5, LOG-7 and LEASE-5: what the tests above see is not there where nothing was lost.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_was_only_started_again_has_lost_nothing() {
+    let server = Server::start().unwrap();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let before = note(&store, "before").await;
+    let held = wake_and_lease(&store, "item", LONG).await;
+
+    server.restart(Stop::Immediate).unwrap();
+    let after = note(&store, "after").await;
+    let read = read_after(&store, before).await.unwrap();
+    assert_eq!(read.iter().map(|event| event.position).collect::<Vec<_>>(), [after]);
+    commit(&store, Commit::new().settle(held.ack())).await;
+}
+
+/// A copy of the server as it is now, which is not running.
+fn backup(original: &Server) -> Server {
+    let backup = original.standby("backup").unwrap();
+    // It is to recover from what it has, and to follow nobody.
+    backup.run_sql("postgres", "ALTER SYSTEM SET restore_command = 'false'").unwrap();
+    backup.run_sql("postgres", "ALTER SYSTEM SET primary_conninfo = ''").unwrap();
+    backup.stop(Stop::Fast).unwrap();
+    backup
+}
+
+fn start_alone(server: &Server) {
+    server.start_again().unwrap();
+    let begun = Instant::now();
+    while server.run_sql("postgres", "SELECT pg_is_in_recovery()").unwrap() == "t" {
+        assert!(begun.elapsed() < PATIENCE, "the server goes on recovering");
+    }
+}

@@ -1,0 +1,123 @@
+//! The application's role can do all that a store does, from appending to keeping house.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tidelock_store::{
+    Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion, HeadQuery,
+    ItemFilter, ItemQuery, Mark, Position, RecordQuery, Renewal, Store, StoreExt, Topic, Version, Wake, When,
+    Write,
+};
+
+use crate::ground::{accepted, append, committed, event, feed_after, item, lease, soon, stream};
+use crate::{Shop, key, put};
+
+/// Every way in which an append is written: alone under each expectation, in a crowd, and beside other parts.
+#[tokio::test]
+async fn the_application_appends_closes_and_trims() {
+    let shop = Shop::new().await;
+    let store = shop.open("app").await;
+    let a = stream("a");
+    let third = ExpectedVersion::Exact(Version::new(3).unwrap());
+    for expected in [ExpectedVersion::NoStream, ExpectedVersion::Exists, ExpectedVersion::Any, third] {
+        committed(&store, Commit::new().append(&a, expected, [event("alone")])).await;
+    }
+    let crowd = (0..50).map(|nth| append(&format!("b{}", nth % 20), "in a crowd"));
+    join_all(crowd.map(|append| committed(&store, append))).await;
+    let closing = Append::new(&a, ExpectedVersion::Exists, [event("last"), event("words")]).and_close();
+    committed(&store, Commit::new().with_append(closing)).await;
+    committed(&store, Commit::new().trim(&a, Version::new(3).unwrap(), AfterTrim::Reopen)).await;
+    committed(&store, append("a", "again").write(put("beside"))).await;
+
+    assert_eq!(store.read_whole_stream(&a).await.unwrap().len(), 4);
+    assert_eq!(feed_after(&store, Position::START).await.len(), 54);
+    assert_eq!(store.heads(HeadQuery::prefix("b")).await.unwrap().heads.len(), 20);
+}
+
+#[tokio::test]
+async fn the_application_writes_records_and_guards_what_is_absent() {
+    let shop = Shop::new().await;
+    let store = shop.open("app").await;
+    let id = CommitId::fresh();
+    for _ in 0..2 {
+        committed(&store, Commit::new().with_id(id).write(Write::add(&key("sum"), 1, Bounds::NONE))).await;
+        committed(&store, Commit::new().write(put("a"))).await;
+    }
+    committed(&store, Commit::new().write(Write::delete(&key("a"), ExpectedRevision::Exists))).await;
+    let guarded = Commit::new()
+        .write(put("b"))
+        .write(Write::delete(&key("never"), ExpectedRevision::Any))
+        .guard_stream(&stream("never"), ExpectedVersion::NoStream)
+        .guard_record(&key("neither"), ExpectedRevision::Absent);
+    committed(&store, guarded).await;
+
+    let found = store.scan(RecordQuery::prefix("")).await.unwrap().records;
+    let found: Vec<_> = found.iter().map(|record| (record.key.as_str(), record.value.as_str())).collect();
+    assert_eq!(found, [("b", "1"), ("sum", "1")]);
+    assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM tidelock.records").await, 3, "none is held");
+}
+
+#[tokio::test]
+async fn the_application_leases_renews_settles_and_adjusts() {
+    let shop = Shop::new().await;
+    let store = shop.open("app").await;
+    committed(&store, Commit::new().wake(Wake::to_mark(item("a"), Mark::new(1).unwrap()))).await;
+    let held = lease(&store, "worker", 1).await.remove(0);
+    let renewed = store.renew(&[held.token()], Duration::from_secs(90)).await.unwrap();
+    assert!(matches!(renewed[0], Renewal::Renewed(_)), "{renewed:?}");
+    committed(&store, Commit::new().settle(held.ack())).await;
+    let back = Adjustment::Reset { to: Mark::ZERO };
+    let adjusted = store.adjust(ItemFilter::default(), back).await.unwrap();
+    assert_eq!((adjusted.matched, adjusted.changed), (1, 1));
+    assert_eq!(store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items.len(), 1);
+}
+
+#[tokio::test]
+async fn the_application_goes_through_the_door_and_others_hear_of_it() {
+    let shop = Shop::new().await;
+    let (store, other) = (shop.open("app").await, shop.open("app").await);
+    shop.admin.run("CREATE TABLE @_totals (n int); GRANT INSERT ON @_totals TO @_app").await;
+    let mut signal = other.signal(Topic::Log);
+    let own = store.begin().await.unwrap();
+    let insert = format!("INSERT INTO {}_totals VALUES ($1)", shop.ground.schema);
+    own.execute(&insert, &[&1_i32]).await.unwrap();
+    accepted(own.commit(append("a", "through the door")).await.unwrap());
+    soon("a notification", signal.wait()).await;
+    assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM @_totals").await, 1);
+}
+
+/// What is done once a second: expired records lose their value, commits are forgotten, the clock is written down.
+#[tokio::test]
+async fn the_application_sweeps_what_has_had_its_time() {
+    let shop = Shop::new().await;
+    let store = shop.open("app").await;
+    let short = put("short").expiring(When::In(Duration::from_micros(1)));
+    committed(&store, Commit::new().with_id(CommitId::fresh()).write(short)).await;
+    shop.admin.run("UPDATE tidelock.commits SET committed_at = 0").await;
+    // Only a store that is used keeps house.
+    committed(&store, Commit::new().write(put("b"))).await;
+    let swept = "SELECT value IS NULL FROM tidelock.records WHERE key = 'short'";
+    shop.admin.until("the record is swept", swept).await;
+    shop.admin.until("the commit is forgotten", "SELECT count(*) = 0 FROM tidelock.commits").await;
+    shop.admin.until("the clock is written down", "SELECT clock > 0 FROM tidelock.meta").await;
+}
+
+/// TIME-2, in the role of those who have to keep it.
+#[tokio::test]
+async fn the_application_mends_a_calendar_that_was_set_back() {
+    let shop = Shop::new().await;
+    let store = shop.open("app").await;
+    let before = store.now().await.unwrap();
+    shop.set_calendar_back().await;
+    assert!(store.now().await.unwrap() >= before);
+    assert!(shop.admin.one::<i64>("SELECT shift FROM tidelock.meta").await > 0);
+}
+
+/// Schedule 77, in the role of those who find out.
+#[tokio::test]
+async fn the_application_begins_an_epoch_when_the_database_has_moved() {
+    let shop = Shop::new().await;
+    shop.admin.run("UPDATE tidelock.epochs SET home = 'elsewhere'").await;
+    committed(&shop.open("app").await, Commit::new().write(put("a"))).await;
+    assert!(shop.admin.one::<bool>("SELECT epoch > 0 FROM tidelock.meta").await);
+}

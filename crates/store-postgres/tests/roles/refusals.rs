@@ -1,0 +1,148 @@
+//! What the application's role may not do, whatever a mistake or an intruder makes it say to the server.
+
+use tidelock_store::{AfterTrim, Append, Commit, CommitId, ExpectedVersion, Version};
+
+use crate::ground::{append, committed, event, stream, wake};
+use crate::{Shop, check_denied, put};
+
+/// A shop with two closed streams, an open one, a record, an item and a commit that has an id: five events in all.
+async fn filled() -> Shop {
+    let shop = Shop::new().await;
+    let store = shop.open("app").await;
+    for name in ["closed", "shut"] {
+        let two = [event("first"), event("last")];
+        let closing = Append::new(&stream(name), ExpectedVersion::NoStream, two).and_close();
+        committed(&store, Commit::new().with_append(closing)).await;
+    }
+    let rest = append("open", "only").write(put("a"));
+    committed(&store, rest.with_id(CommitId::fresh())).await;
+    committed(&store, wake("a")).await;
+    shop
+}
+
+async fn events(shop: &Shop) -> i64 {
+    shop.admin.one("SELECT count(*) FROM tidelock.events").await
+}
+
+/// LOG-4, kept by the server itself: events stay as they are, but for trims.
+#[tokio::test]
+async fn the_server_denies_the_application_whatever_a_store_never_does() {
+    let shop = filled().await;
+    let app = shop.connect("app").await;
+    for sql in [
+        "UPDATE tidelock.events SET payload = 'null'",
+        "UPDATE tidelock.events SET position = position + 100",
+        "DELETE FROM tidelock.events",
+        "TRUNCATE tidelock.events",
+        "SELECT FROM tidelock.events FOR UPDATE",
+        "UPDATE tidelock.streams SET first = 2",
+        "UPDATE tidelock.streams SET name = 'other'",
+        "INSERT INTO tidelock.streams (name, version, first) VALUES ('new', 5, 3)",
+        "DELETE FROM tidelock.streams",
+        "UPDATE tidelock.records SET key = 'other'",
+        "DELETE FROM tidelock.records",
+        "UPDATE tidelock.items SET key = 'other'",
+        "DELETE FROM tidelock.items",
+        "UPDATE tidelock.commits SET committed = ''",
+        "INSERT INTO tidelock.gate VALUES (true)",
+        "DELETE FROM tidelock.gate",
+        "UPDATE tidelock.meta SET one = true",
+        "INSERT INTO tidelock.meta VALUES (true, 0, 0, 0, 0)",
+        "DELETE FROM tidelock.meta",
+        "UPDATE tidelock.epochs SET home = ''",
+        "DELETE FROM tidelock.epochs",
+        "INSERT INTO tidelock.migrations VALUES (2, '', '', now())",
+        "UPDATE tidelock.migrations SET checksum = ''",
+        "DELETE FROM tidelock.migrations",
+    ] {
+        check_denied(&app, sql).await;
+    }
+    assert_eq!(events(&shop).await, 5);
+}
+
+#[tokio::test]
+async fn the_server_denies_the_application_every_change_of_the_schema() {
+    let shop = Shop::new().await;
+    let app = shop.connect("app").await;
+    for sql in [
+        "CREATE TABLE tidelock.more (n int)",
+        "CREATE FUNCTION tidelock.more() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE OR REPLACE FUNCTION tidelock.calendar() RETURNS bigint LANGUAGE sql AS 'SELECT 0::bigint'",
+        "ALTER FUNCTION tidelock.trim(text, bigint) SECURITY INVOKER",
+        "ALTER TABLE tidelock.events ADD COLUMN more int",
+        "ALTER TABLE tidelock.events DISABLE TRIGGER ALL",
+        "CREATE TRIGGER more BEFORE INSERT ON tidelock.events EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+        "CREATE RULE more AS ON INSERT TO tidelock.events DO INSTEAD NOTHING",
+        "CREATE INDEX more ON tidelock.events (type)",
+        "DROP TABLE tidelock.events",
+    ] {
+        check_denied(&app, sql).await;
+    }
+    // Whoever grants what is not his is only warned by the server.
+    app.run("GRANT DELETE ON tidelock.events TO PUBLIC").await;
+    check_denied(&app, "DELETE FROM tidelock.events").await;
+}
+
+/// LOG-9, kept by the server itself.
+#[tokio::test]
+async fn only_a_closed_stream_is_trimmed_and_only_up_to_its_version() {
+    let shop = filled().await;
+    let app = shop.connect("app").await;
+    for sql in [
+        "SELECT tidelock.trim('open', 1)",
+        "SELECT tidelock.trim('closed', 3)",
+        "SELECT tidelock.trim('nowhere', 1)",
+        "SELECT tidelock.trim('closed', NULL)",
+        "SELECT tidelock.trim(NULL, 1)",
+    ] {
+        let refused = app.try_run(sql).await.expect_err(sql);
+        let said = refused.as_db_error().expect("the server says so").message();
+        assert!(said.contains("only a closed stream can be trimmed"), "{sql}: {said}");
+    }
+    assert_eq!(events(&shop).await, 5);
+    let trim = Commit::new().trim(&stream("closed"), Version::FIRST, AfterTrim::StayClosed);
+    committed(&shop.open("app").await, trim).await;
+    assert_eq!(events(&shop).await, 4);
+}
+
+/// Empty rows that keep others out are all that `let_go` takes away.
+#[tokio::test]
+async fn streams_and_records_that_exist_are_not_let_go() {
+    let shop = filled().await;
+    shop.connect("app").await.run("SELECT tidelock.let_go('{closed,shut,open}', '{a}')").await;
+    assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM tidelock.streams").await, 3);
+    assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM tidelock.records").await, 1);
+}
+
+/// What runs with its owner's rights must not find a caller's operators and tables before the server's own.
+#[tokio::test]
+async fn a_caller_cannot_lead_the_owners_functions_astray() {
+    let shop = filled().await;
+    shop.admin.run("CREATE SCHEMA @_trap; GRANT ALL ON SCHEMA @_trap TO PUBLIC").await;
+    let app = shop.connect("app").await;
+    // For whoever looks here first, everything equals everything.
+    app.run(
+        "CREATE FUNCTION @_trap.yes(text, text) RETURNS boolean LANGUAGE sql AS 'SELECT true';
+         CREATE OPERATOR @_trap.= (LEFTARG = text, RIGHTARG = text, FUNCTION = @_trap.yes);
+         CREATE TEMPORARY TABLE streams (name text, version bigint, first bigint, closed boolean);
+         CREATE TEMPORARY TABLE events (stream text, version bigint, position bigint);
+         SET search_path = @_trap, pg_temp, pg_catalog",
+    )
+    .await;
+    app.run("SELECT tidelock.trim('closed', 1)").await;
+    assert_eq!(events(&shop).await, 4, "the one that was meant is gone");
+
+    // It is a trap: a function that does not say where to look falls into it.
+    shop.admin.run("ALTER FUNCTION tidelock.trim(text, bigint) RESET search_path").await;
+    app.run("SELECT tidelock.trim('shut', 1)").await;
+    assert_eq!(events(&shop).await, 2, "one was meant, and two are gone");
+}
+
+#[tokio::test]
+async fn every_function_with_the_owners_rights_says_where_it_looks() {
+    let shop = Shop::new().await;
+    let trusted = "SELECT count(*) FROM pg_proc WHERE pronamespace = '@'::regnamespace AND prosecdef";
+    assert_eq!(shop.admin.one::<i64>(trusted).await, 2);
+    let careful = format!("{trusted} AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)");
+    assert_eq!(shop.admin.one::<i64>(&careful).await, 2);
+}
