@@ -1,8 +1,8 @@
 //! Commits from many callers travel together.
 //!
 //! Whoever commits while others do joins a queue; when the way is free, all that is queued goes to the server as one
-//! batch. Whoever commits while nobody else does goes at once and waits for nobody. Nothing is ever held back to make a
-//! batch larger.
+//! batch. Whoever commits while nobody else does goes at once and waits for nobody. No batch is ever held back for a time to
+//! make it larger; but those who were just answered have their turn to come back before the next one goes.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -24,6 +24,9 @@ const BATCH: usize = 256;
 
 /// How many bytes of JSON travel together, unless a single commit has more.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// How often other tasks have their turn before the next batch is taken, so that the last one's callers can join it.
+const TURNS: usize = 10;
 
 /// The queue and those who serve it.
 #[derive(Debug)]
@@ -177,6 +180,17 @@ impl Shared {
         }
     }
 
+    /// Lets the callers of a batch that has just been answered have their turn, so that they share the next one too.
+    /// Otherwise the first to come back would travel alone, and the rest wait for its flush. No time passes on purpose.
+    async fn let_callers_come_back(&self, calls: usize) {
+        for _ in 0..TURNS {
+            if calls == 1 || self.queue.lock().unwrap_or_else(PoisonError::into_inner).len() >= calls {
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
@@ -255,7 +269,9 @@ async fn serve(shared: Arc<Shared>) {
         let desk = shared.desk.lock().await;
         let batch = shared.take();
         if !batch.is_empty() {
+            let calls = batch.len();
             shared.write(batch).await;
+            shared.let_callers_come_back(calls).await;
             continue;
         }
         drop(desk);

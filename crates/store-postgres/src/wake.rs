@@ -210,6 +210,8 @@ async fn next_heard(ear: &mut Option<Ear>) -> Option<Notification> {
 async fn connect(shared: &Shared) -> tidelock_store::Result<Ear> {
     let (to, heard) = mpsc::unbounded_channel();
     let session = shared.place.enter(Some(to)).await?;
+    // A notification is a transaction like any other; nobody shall wait for the disk on account of a hint.
+    session.execute("SET synchronous_commit = off").await.map_err(crate::error::failed)?;
     session.execute(&format!("LISTEN {}", shared.channel())).await.map_err(crate::error::failed)?;
     Ok(Ear { session, heard })
 }

@@ -126,7 +126,7 @@ impl Plain {
     }
 
     pub(crate) async fn try_run(&self, sql: &str) -> Result<(), tokio_postgres::Error> {
-        self.client.batch_execute(&self.in_schema(sql)).await
+        soon("the server", self.client.batch_execute(&self.in_schema(sql))).await
     }
 
     /// The first column of the first row.
