@@ -56,8 +56,9 @@ async fn housekeeping_that_is_held_up_holds_up_no_renewal() {
     let held = lease(&store, "worker", 1).await.remove(0);
     let since: String = looker.one("SELECT clock_timestamp()::text").await;
     let swept = format!(
-        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '@' AND query_start > '{since}' AND
-            (query LIKE '%SET clock%' AND wait_event_type = 'Lock' OR query LIKE 'DELETE FROM %commits%'))"
+        "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '@' AND
+            (query LIKE '%SET clock%' AND wait_event_type = 'Lock'
+             OR query LIKE 'DELETE FROM %commits%' AND query_start > '{since}'))"
     );
     looker.until("housekeeping waits, or is done", &swept).await;
     assert!(all_stand(&renew(&store, &[&held]).await));
