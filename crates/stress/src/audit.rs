@@ -15,7 +15,7 @@ mod doctored;
 
 use std::collections::HashMap;
 
-use tidelock::{Event, EventId};
+use tidelock::{EventId, StoredEvent as Event};
 
 use crate::evidence::Evidence;
 use crate::finding::Finding;

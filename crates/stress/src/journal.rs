@@ -10,7 +10,9 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
-use tidelock::{ClashKind, Commit, CommitId, CommitOutcome, Committed, Event, Lease, LeaseToken, Timestamp};
+use tidelock::{
+    ClashKind, Commit, CommitId, CommitOutcome, Committed, Lease, LeaseToken, StoredEvent as Event, Timestamp,
+};
 
 use crate::trouble::Trouble;
 

@@ -73,10 +73,40 @@
 //! # }
 //! ```
 
+// The derive names this crate from outside, and is used inside it too.
+#[allow(unused_extern_crates)]
+extern crate self as tidelock;
+
 mod open;
 
+mod event;
+mod metadata;
+mod recorded;
+
+mod events;
+
+mod handle;
+
 pub use open::open;
+pub use tidelock_derive::Event;
+/// An event as the store keeps it; the trait [`Event`] is what users' own types implement.
+pub use tidelock_store::Event as StoredEvent;
 pub use tidelock_store::*;
+
+pub use crate::event::{DecodeError, Event, Upcaster};
+pub use crate::events::Personal;
+pub use crate::handle::Tidelock;
+pub use crate::metadata::Metadata;
+pub use crate::recorded::{ReadError, Recorded, Unreadable};
+
+/// What derived code needs. Not for people.
+#[doc(hidden)]
+pub mod __private {
+    pub use crate::event::{DecodeError, Upcaster, decode, encode, unknown_type};
+    pub use serde;
+    pub use tidelock_store::{Json, StoreError};
+}
+
 /// The PostgreSQL store itself, for what only it can do: a transaction that holds a commit and SQL of one's own.
 #[cfg(feature = "postgres")]
 pub use tidelock_store_postgres as postgres;
@@ -88,6 +118,7 @@ struct Readme;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
+    pub use crate::{Event, Metadata, Personal, Recorded, Tidelock};
     pub use tidelock_store::{
         Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision,
         ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest, Mark,

@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use tidelock::{Append, Appended, Commit, Committed, Event, EventId};
+use tidelock::{Append, Appended, Commit, Committed, EventId, StoredEvent as Event};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

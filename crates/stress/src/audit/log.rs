@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tidelock::{Event, StreamName};
+use tidelock::{StoredEvent as Event, StreamName};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

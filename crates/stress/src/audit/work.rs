@@ -1,6 +1,6 @@
 //! Was every event drained exactly once, in order, by somebody who held its item; and is nothing left? (LEASE-3, LEASE-5)
 
-use tidelock::{Event, Item, Mark};
+use tidelock::{Item, Mark, StoredEvent as Event};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};

@@ -1,0 +1,227 @@
+//! Events as types of one's own: what they are called in the store, and the way to and from JSON.
+//!
+//! A type that implements [`Event`] knows every stored type that it can be read from. Older shapes are brought up to date
+//! by upcasters while they are read; what is stored never changes. Which stream an event is in, and what is known about
+//! it, is not its own affair: that is [`Recorded`](crate::Recorded).
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tidelock_store::{Json, StoreError};
+
+use crate::events::personal;
+
+/// A fact, or an enum of facts, that can be stored in a stream.
+///
+/// Usually derived. Each variant is stored under a type of its own, in snake case, with its fields as the payload. What
+/// serde is told about a field holds; deriving serde's own traits is not needed.
+///
+/// ```
+/// use serde_json::{Value, json};
+/// use tidelock::Event;
+///
+/// #[derive(Debug, PartialEq, Event)]
+/// enum StockEvent {
+///     Received { units: i64 },
+///     #[event(name = "taken", version = 2, was("booked"), upcast(with_order))]
+///     Reserved { units: i64, order: String },
+/// }
+///
+/// /// From version 1 to version 2: orders had no number then.
+/// fn with_order(mut payload: Value) -> Value {
+///     payload["order"] = json!("unknown");
+///     payload
+/// }
+///
+/// assert_eq!(StockEvent::TYPES, ["received", "taken@2", "booked@2", "taken", "booked"]);
+/// let old = tidelock::Json::new(&json!({ "units": 2 }))?;
+/// let event = StockEvent::decode("booked", &old)?;
+/// assert_eq!(event, StockEvent::Reserved { units: 2, order: "unknown".into() });
+/// assert_eq!(event.event_type(), "taken@2");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// On a variant, or on a struct that is an event by itself:
+/// - `name = "…"`: the stored type, instead of the variant's name in snake case.
+/// - `version = 2`: the shape has changed. The first version is stored under the plain name, later ones as `name@2`.
+/// - `upcast(one_to_two, …)`: functions from `Value` to `Value`, one for each step up to this version, the oldest first. Without
+///   them only this version is read by this variant; an older one may be a variant of its own.
+/// - `was("…")`: stored types that it had earlier.
+///
+/// On an enum, or on a struct: `prefix = "stock"` puts `stock.` before the name.
+pub trait Event: Sized + Send + Sync + 'static {
+    /// Every stored type that this can be read from.
+    const TYPES: &'static [&'static str];
+
+    /// The type under which this is stored.
+    fn event_type(&self) -> &'static str;
+
+    /// The payload.
+    ///
+    /// # Errors
+    /// `Invalid` if it cannot be written as JSON, `LimitExceeded` if it is too deep.
+    fn encode(&self) -> Result<Json, StoreError>;
+
+    /// From a stored payload, brought up to date.
+    fn decode(event_type: &str, payload: &Json) -> Result<Self, DecodeError>;
+}
+
+/// A stored event that its type cannot be made from.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum DecodeError {
+    /// The stored type is none of those known.
+    #[error(
+        "type {event_type:?} is not known to {reader}: it reads {known}; add a variant, or `was`, or an upcaster"
+    )]
+    UnknownType {
+        /// The stored type.
+        event_type: String,
+        /// Who was asked to read it.
+        reader: &'static str,
+        /// What it can read.
+        known: String,
+    },
+    /// The payload does not have the shape that the type has now.
+    #[error("payload of type {event_type:?} is no {reader}: {reason}")]
+    Malformed {
+        /// The stored type.
+        event_type: String,
+        /// Who was asked to read it.
+        reader: &'static str,
+        /// What is wrong with it, without its content.
+        reason: String,
+    },
+}
+
+/// Brings a payload from one version to the next.
+pub type Upcaster = fn(Value) -> Value;
+
+/// The payload of these fields, personal ones spelled out so that they can be kept apart.
+pub fn encode(fields: &impl Serialize) -> Result<Json, StoreError> {
+    personal::spelled_out(|| Json::new(fields))
+}
+
+/// These fields of a payload, upcast first.
+pub fn decode<E, T: DeserializeOwned>(
+    event_type: &str,
+    payload: &Json,
+    upcasters: &[Upcaster],
+) -> Result<T, DecodeError> {
+    let read = if upcasters.is_empty() {
+        serde_json::from_str(payload.as_str())
+    } else {
+        serde_json::from_str(payload.as_str())
+            .map(|old: Value| upcasters.iter().fold(old, |value, up| up(value)))
+            .and_then(serde_json::from_value)
+    };
+    read.map_err(|e| malformed::<E>(event_type, &e))
+}
+
+fn malformed<E>(event_type: &str, error: &serde_json::Error) -> DecodeError {
+    let reason = error.to_string();
+    DecodeError::Malformed { event_type: event_type.to_owned(), reader: short_name::<E>(), reason }
+}
+
+/// The error for a stored type that nobody knows.
+pub fn unknown_type<E: Event>(event_type: &str) -> DecodeError {
+    let known = E::TYPES.join(", ");
+    DecodeError::UnknownType { event_type: event_type.to_owned(), reader: short_name::<E>(), known }
+}
+
+/// The name of a type without the modules around it.
+pub(crate) fn short_name<T>() -> &'static str {
+    let whole = std::any::type_name::<T>();
+    whole.rsplit("::").next().unwrap_or(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use tidelock_derive::Event;
+
+    #[derive(Debug, PartialEq, Event)]
+    #[event(prefix = "shop")]
+    enum ShopEvent {
+        Opened,
+        #[serde(rename_all = "camelCase")]
+        ItemSold {
+            #[serde(rename = "n")]
+            units: i64,
+            #[serde(default, skip_serializing_if = "Option::is_none")]
+            sold_to: Option<String>,
+        },
+        Counted(Vec<i64>),
+        Moved(String, String),
+        #[event(name = "priced", version = 3, was("cost"), upcast(to_cents, with_currency))]
+        Priced {
+            cents: i64,
+            currency: String,
+        },
+    }
+
+    #[derive(Debug, PartialEq, Event)]
+    struct OrderPlaced {
+        order: String,
+    }
+
+    fn to_cents(old: Value) -> Value {
+        json!({ "cents": old["euros"].as_i64().unwrap_or_default() * 100 })
+    }
+
+    fn with_currency(mut old: Value) -> Value {
+        old["currency"] = json!("EUR");
+        old
+    }
+
+    fn stored(event: &ShopEvent) -> (&'static str, String) {
+        (event.event_type(), event.encode().unwrap().as_str().to_owned())
+    }
+
+    #[test]
+    fn a_variant_is_stored_as_its_name_and_its_fields_and_comes_back() {
+        let sold = ShopEvent::ItemSold { units: 2, sold_to: None };
+        let sold_to = ShopEvent::ItemSold { units: 2, sold_to: Some("ada".into()) };
+        let priced = ShopEvent::Priced { cents: 5, currency: "EUR".into() };
+        for (event, event_type, payload) in [
+            (ShopEvent::Opened, "shop.opened", "{}"),
+            (sold, "shop.item_sold", r#"{"n":2}"#),
+            (sold_to, "shop.item_sold", r#"{"n":2,"soldTo":"ada"}"#),
+            (ShopEvent::Counted(vec![1, 2]), "shop.counted", "[1,2]"),
+            (ShopEvent::Moved("a".into(), "b".into()), "shop.moved", r#"["a","b"]"#),
+            (priced, "shop.priced@3", r#"{"cents":5,"currency":"EUR"}"#),
+        ] {
+            assert_eq!(stored(&event), (event_type, payload.to_owned()));
+            assert_eq!(ShopEvent::decode(event_type, &Json::parse(payload).unwrap()).unwrap(), event);
+        }
+        assert_eq!(OrderPlaced { order: "7".into() }.event_type(), "order_placed");
+    }
+
+    #[test]
+    fn an_old_version_is_upcast_step_by_step() {
+        let read =
+            |event_type, payload| ShopEvent::decode(event_type, &Json::new(&payload).unwrap()).unwrap();
+        let now = ShopEvent::Priced { cents: 500, currency: "EUR".into() };
+        assert_eq!(read("shop.priced", json!({ "euros": 5 })), now);
+        assert_eq!(read("cost", json!({ "euros": 5 })), now);
+        assert_eq!(read("shop.priced@2", json!({ "cents": 500 })), now);
+    }
+
+    #[test]
+    fn what_cannot_be_read_says_which_type_it_was() {
+        let empty = Json::parse("{}").unwrap();
+        let unknown = ShopEvent::decode("shop.closed", &empty).unwrap_err().to_string();
+        assert!(unknown.contains(r#"type "shop.closed" is not known to ShopEvent"#), "{unknown}");
+        let malformed = ShopEvent::decode("shop.item_sold", &empty).unwrap_err().to_string();
+        assert!(malformed.contains("missing field `n`"), "{malformed}");
+    }
+
+    #[test]
+    fn what_is_not_json_is_refused_when_it_is_written() {
+        #[derive(Event)]
+        struct Weighed {
+            grams: f64,
+        }
+        assert!(Weighed { grams: f64::NAN }.encode().unwrap_err().to_string().contains("not finite"));
+    }
+}

@@ -1,0 +1,132 @@
+//! Events of one's own types, on their way into a commit.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use tidelock_store::{
+    Commit, EventId, EventType, ExpectedRevision, ExpectedVersion, Json, NewEvent, Result, StreamName, Write,
+};
+
+use super::{keys, personal};
+use crate::event::Event;
+use crate::metadata::Metadata;
+
+/// Events as the store takes them, and the personal data that goes beside them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Encoded {
+    /// For one append, in order.
+    pub(crate) events: Vec<NewEvent>,
+    /// Personal data, to be written in the same commit.
+    writes: Vec<Write>,
+    /// Whom it is about.
+    subjects: Vec<String>,
+}
+
+impl Encoded {
+    /// These events under fresh ids.
+    pub(crate) fn fresh<'a, E: Event>(
+        events: impl IntoIterator<Item = &'a E>,
+        metadata: &Metadata,
+    ) -> Result<Self> {
+        Self::with_ids(events, metadata, |_| EventId::fresh())
+    }
+
+    /// These events, each under the id of its place.
+    pub(crate) fn with_ids<'a, E: Event>(
+        events: impl IntoIterator<Item = &'a E>,
+        metadata: &Metadata,
+        id: impl Fn(usize) -> EventId,
+    ) -> Result<Self> {
+        let metadata = metadata.to_json()?;
+        let mut encoded = Self::default();
+        for (at, event) in events.into_iter().enumerate() {
+            let pushed = encoded.push(event, id(at), &metadata);
+            pushed.map_err(|e| e.about(format_args!("event {:?}", event.event_type())))?;
+        }
+        Ok(encoded)
+    }
+
+    /// Whether any of it is about somebody.
+    pub(crate) fn is_personal(&self) -> bool {
+        !self.writes.is_empty()
+    }
+
+    /// The commit with these events at the end of this stream.
+    pub(crate) fn add_to(
+        self,
+        commit: Commit,
+        stream: &StreamName,
+        expected: ExpectedVersion,
+    ) -> Result<Commit> {
+        let commit = self.writes.into_iter().fold(commit, Commit::write);
+        let guarded =
+            self.subjects.iter().try_fold(commit, |commit, subject| personal::guard(commit, subject));
+        Ok(guarded?.append(stream, expected, self.events))
+    }
+
+    fn push<E: Event>(&mut self, event: &E, id: EventId, metadata: &Json) -> Result<()> {
+        let split = personal::split(event.encode()?)?;
+        let event_type = EventType::new(event.event_type())?;
+        let new = NewEvent::new(event_type, split.payload);
+        self.events.push(new.with_id(id).with_metadata(metadata.clone()));
+        self.keep_apart(id, split.values)
+    }
+
+    fn keep_apart(&mut self, id: EventId, values: BTreeMap<String, Vec<Value>>) -> Result<()> {
+        for (subject, values) in values {
+            let key = keys::personal(&subject, id)?;
+            // The same event sent again writes the same again; an erased subject is the guard's affair.
+            self.writes.push(Write::put(&key, ExpectedRevision::Any, Json::new(&values)?));
+            if !self.subjects.contains(&subject) {
+                self.subjects.push(subject);
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Personal;
+    use crate::recorded::Recorded;
+    use tidelock_derive::Event;
+    use tidelock_store::{MemoryStore, Store, StoreExt};
+
+    #[derive(Debug, PartialEq, Event)]
+    struct Joined {
+        name: Personal<String>,
+        club: String,
+    }
+
+    fn joined(subject: &str, name: &str) -> Joined {
+        Joined { name: Personal::new(subject, name.to_owned()), club: "chess".into() }
+    }
+
+    async fn append(store: &MemoryStore, event: &Joined) -> bool {
+        let club = StreamName::new("club-chess").unwrap();
+        let encoded = Encoded::fresh([event], &Metadata::new()).unwrap();
+        let commit = encoded.add_to(Commit::new(), &club, ExpectedVersion::Any).unwrap();
+        store.commit(commit).await.unwrap().committed().is_ok()
+    }
+
+    async fn read(store: &MemoryStore) -> Vec<Joined> {
+        let events = store.read_whole_stream(&StreamName::new("club-chess").unwrap()).await.unwrap();
+        let recorded = Recorded::read(store, events).await.unwrap();
+        recorded.into_iter().map(|recorded| recorded.event).collect()
+    }
+
+    #[tokio::test]
+    async fn personal_data_is_joined_on_read_and_gone_once_its_subject_was_erased() {
+        let store = MemoryStore::new();
+        assert!(append(&store, &joined("ada", "Ada")).await);
+        assert!(append(&store, &joined("bob", "Bob")).await);
+        assert_eq!(read(&store).await, [joined("ada", "Ada"), joined("bob", "Bob")]);
+
+        assert_eq!(personal::erase(&store, "ada").await.unwrap(), 1);
+        let erased = Joined { name: Personal::erased("ada"), club: "chess".into() };
+        assert_eq!(read(&store).await, [erased, joined("bob", "Bob")]);
+        assert!(!append(&store, &joined("ada", "Ada")).await, "an erased subject takes no more");
+        assert!(append(&store, &joined("eve", "Eve")).await);
+    }
+}

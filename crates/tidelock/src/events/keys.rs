@@ -1,0 +1,61 @@
+//! The only place where a name of this pattern is spelled.
+//!
+//! Names that Tidelock uses for itself begin with `~`; what users name must not.
+
+use tidelock_store::{EventId, RecordKey, Result, StoreError, StreamName};
+
+/// The stream of one aggregate: `kind-id`.
+pub(crate) fn stream(kind: &str, id: &str) -> Result<StreamName> {
+    if kind.is_empty() || kind.starts_with('~') || kind.contains('-') {
+        return Err(StoreError::invalid(format!(
+            "kind {kind:?} of an aggregate: it must not be empty, begin with \"~\" or have a \"-\" in it, so that \
+             kind and id can be told apart in the name of a stream"
+        )));
+    }
+    if id.is_empty() {
+        return Err(StoreError::invalid(format!("an aggregate of kind {kind:?} with an empty id")));
+    }
+    StreamName::new(format!("{kind}-{id}"))
+}
+
+/// Where the personal data of one event about one subject is kept.
+pub(crate) fn personal(subject: &str, event: EventId) -> Result<RecordKey> {
+    RecordKey::new(format!("{}{event}", personal_of(subject)))
+}
+
+/// What the keys of all personal data about one subject begin with.
+pub(crate) fn personal_of(subject: &str) -> String {
+    format!("~personal/{}/", escaped(subject))
+}
+
+/// There once a subject was erased.
+pub(crate) fn erased(subject: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("~erased/{}", escaped(subject)))
+}
+
+/// Without a slash, so that no subject's keys are among another's.
+fn escaped(subject: &str) -> String {
+    subject.replace('%', "%25").replace('/', "%2F")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_and_id_can_be_told_apart() {
+        assert_eq!(stream("stock", "sku-7").unwrap().as_str(), "stock-sku-7");
+        for (kind, id) in [("", "7"), ("~links", "7"), ("a-b", "7"), ("stock", ""), ("stock", "a\nb")] {
+            stream(kind, id).expect_err(kind);
+        }
+        assert!(stream("stock", &"7".repeat(300)).unwrap_err().to_string().contains("the limit is 256"));
+        assert_eq!(stream("stock", "~7/ü %").unwrap().as_str(), "stock-~7/ü %");
+    }
+
+    #[test]
+    fn no_subject_is_a_part_of_another() {
+        let event = EventId::from_bytes([1; 16]);
+        assert!(!personal("a/b", event).unwrap().as_str().starts_with(&personal_of("a")));
+        assert_ne!(erased("a/b").unwrap(), erased("a%2Fb").unwrap());
+    }
+}

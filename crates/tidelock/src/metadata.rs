@@ -1,0 +1,159 @@
+//! What is known about an event, besides the fact itself.
+//!
+//! Three things have a meaning of their own: which conversation the event belongs to (correlation), which event led to it
+//! (causation), and who did it (actor). Anything else is a free field. On disk it is one flat JSON object, which the feed can be
+//! filtered by.
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+use tidelock_store::{Event as StoredEvent, EventId, Json, StoreError};
+
+const CORRELATION: &str = "correlation";
+const CAUSATION: &str = "causation";
+const ACTOR: &str = "actor";
+
+/// What is known about an event.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metadata {
+    /// Which conversation it belongs to: the same for everything that one request led to.
+    pub correlation: Option<String>,
+    /// The event that led to it.
+    pub causation: Option<EventId>,
+    /// Who did it.
+    pub actor: Option<String>,
+    /// Whatever else is known.
+    pub fields: Map<String, Value>,
+}
+
+impl Metadata {
+    /// Nothing is known.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// What an event that this one led to should say: the same conversation, and this event as its cause. An event without
+    /// a correlation began the conversation, which then has its id.
+    pub fn caused_by(id: EventId, metadata: &Self) -> Self {
+        let correlation = metadata.correlation.clone().unwrap_or_else(|| id.to_string());
+        Self { correlation: Some(correlation), causation: Some(id), ..Self::default() }
+    }
+
+    /// The metadata of a stored event. Fields that are not what they should be are free fields.
+    pub fn of(event: &StoredEvent) -> Self {
+        Self::from_json(&event.metadata)
+    }
+
+    /// From what is stored.
+    pub fn from_json(json: &Json) -> Self {
+        json.to::<Map<String, Value>>().map(Self::from_fields).unwrap_or_default()
+    }
+
+    /// As it is stored.
+    ///
+    /// # Errors
+    /// `Invalid` or `LimitExceeded` if a free field cannot be stored.
+    pub fn to_json(&self) -> Result<Json, StoreError> {
+        Json::new(self).map_err(|e| e.about("metadata"))
+    }
+
+    /// The same, in this conversation.
+    #[must_use]
+    pub fn correlated(mut self, correlation: impl Into<String>) -> Self {
+        self.correlation = Some(correlation.into());
+        self
+    }
+
+    /// The same, done by this one.
+    #[must_use]
+    pub fn by(mut self, actor: impl Into<String>) -> Self {
+        self.actor = Some(actor.into());
+        self
+    }
+
+    /// The same, with this field. The three that have a meaning of their own can be set like this too.
+    #[must_use]
+    pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
+        self.set(name.into(), value.into());
+        self
+    }
+
+    fn from_fields(fields: Map<String, Value>) -> Self {
+        let mut metadata = Self::default();
+        fields.into_iter().for_each(|(name, value)| metadata.set(name, value));
+        metadata
+    }
+
+    fn set(&mut self, name: String, value: Value) {
+        match (name.as_str(), &value) {
+            (CORRELATION, Value::String(text)) => self.correlation = Some(text.clone()),
+            (ACTOR, Value::String(text)) => self.actor = Some(text.clone()),
+            (CAUSATION, Value::String(text)) if text.parse::<EventId>().is_ok() => {
+                self.causation = text.parse().ok();
+            }
+            _ => {
+                self.fields.insert(name, value);
+            }
+        }
+    }
+
+    /// A typed field hides a free one of the same name.
+    fn typed(&self) -> [(&'static str, Option<String>); 3] {
+        let causation = self.causation.map(|id| id.to_string());
+        [(CORRELATION, self.correlation.clone()), (CAUSATION, causation), (ACTOR, self.actor.clone())]
+    }
+}
+
+impl Serialize for Metadata {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let typed = self.typed();
+        let set = typed.iter().filter_map(|(name, value)| Some((*name, Value::from(value.clone()?))));
+        let hidden = |name: &str| typed.iter().any(|(typed, value)| *typed == name && value.is_some());
+        let free = self.fields.iter().filter(|(name, _)| !hidden(name));
+        to.collect_map(set.chain(free.map(|(name, value)| (name.as_str(), value.clone()))))
+    }
+}
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Map::deserialize(from).map(Self::from_fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn it_is_one_flat_object_and_comes_back() {
+        let id = EventId::from_bytes([7; 16]);
+        let metadata = Metadata { causation: Some(id), ..Metadata::new() };
+        let metadata = metadata.correlated("request-1").by("ada").with("ip", "::1").with("tries", 2);
+        let json = metadata.to_json().unwrap();
+        assert_eq!(
+            json.to::<Value>().unwrap(),
+            json!({ "correlation": "request-1", "causation": id.to_string(), "actor": "ada", "ip": "::1", "tries": 2 })
+        );
+        assert_eq!(Metadata::from_json(&json), metadata);
+        assert_eq!(Metadata::new().to_json().unwrap().as_str(), "{}");
+    }
+
+    #[test]
+    fn what_follows_from_an_event_is_in_its_conversation() {
+        let (first, second) = (EventId::from_bytes([1; 16]), EventId::from_bytes([2; 16]));
+        let reply = Metadata::caused_by(first, &Metadata::new().by("ada"));
+        assert_eq!((reply.correlation.clone(), reply.causation), (Some(first.to_string()), Some(first)));
+        assert_eq!(reply.actor, None, "who did the first did not do the second");
+        let further = Metadata::caused_by(second, &reply);
+        assert_eq!((further.correlation, further.causation), (Some(first.to_string()), Some(second)));
+    }
+
+    #[test]
+    fn what_others_wrote_is_read_without_fuss() {
+        let odd = Metadata::from_json(&Json::new(&json!({ "causation": "the moon", "actor": 7 })).unwrap());
+        assert_eq!((odd.causation, odd.actor.clone()), (None, None));
+        assert_eq!(odd.fields["causation"], "the moon");
+        let named = odd.by("ada").to_json().unwrap().to::<Value>().unwrap();
+        assert_eq!(named, json!({ "actor": "ada", "causation": "the moon" }));
+    }
+}
