@@ -165,8 +165,9 @@ mod tests {
         order: String,
     }
 
-    fn to_cents(old: Value) -> Value {
-        json!({ "cents": old["euros"].as_i64().unwrap_or_default() * 100 })
+    fn to_cents(mut old: Value) -> Value {
+        old["cents"] = json!(old["euros"].as_i64().unwrap_or_default() * 100);
+        old
     }
 
     fn with_currency(mut old: Value) -> Value {

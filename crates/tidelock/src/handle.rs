@@ -5,14 +5,20 @@ use std::sync::Arc;
 use tidelock_store::{Event as StoredEvent, Result, Store};
 
 use crate::event::Event;
-use crate::events::personal;
+use crate::events::{Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, Together, personal};
 use crate::recorded::{ReadError, Recorded};
 
 /// One store, and what is built on it. Clones are handles on the same.
 #[derive(Debug, Clone)]
 pub struct Tidelock {
     store: Arc<dyn Store>,
+    lines: Arc<Lines>,
+    retry: RetryPolicy,
+    random: Arc<Random>,
 }
+
+/// How many aggregates' states are remembered, unless something else is asked for.
+const CACHED_STATES: usize = 10_000;
 
 impl Tidelock {
     /// Over the store that a URL names, as [`open`](crate::open) has it.
@@ -22,7 +28,52 @@ impl Tidelock {
 
     /// Over this store.
     pub fn over(store: Arc<dyn Store>) -> Self {
-        Self { store }
+        let lines = Lines::new(CACHED_STATES);
+        Self { store, lines, retry: RetryPolicy::default(), random: Arc::default() }
+    }
+
+    /// The same, retrying like this where a call does not say otherwise.
+    #[must_use]
+    pub fn with_retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// The same, with the states of so many aggregates remembered, of those used most lately; with 0, of none. What was
+    /// remembered before is not.
+    #[must_use]
+    pub fn with_cache(mut self, aggregates: usize) -> Self {
+        self.lines = Lines::new(aggregates);
+        self
+    }
+
+    /// The same, with pauses that are drawn from this seed, so that a run can be repeated.
+    #[must_use]
+    pub fn with_seed(mut self, seed: u64) -> Self {
+        self.random = Arc::new(Random::seeded(seed));
+        self
+    }
+
+    /// The aggregate of this kind with this id, whether it exists or not.
+    pub fn aggregate<A: Aggregate>(&self, id: impl AsRef<str>) -> AggregateRef<A> {
+        AggregateRef::new(self.clone(), id.as_ref())
+    }
+
+    /// Several aggregates, to decide about them in one commit.
+    pub fn together<S: Streams>(&self, aggregates: S) -> Together<S::Seats> {
+        Together::new(self.clone(), aggregates.seats())
+    }
+
+    pub(crate) fn lines(&self) -> &Arc<Lines> {
+        &self.lines
+    }
+
+    pub(crate) fn retry(&self) -> RetryPolicy {
+        self.retry
+    }
+
+    pub(crate) fn random(&self) -> &Random {
+        &self.random
     }
 
     /// The store itself.

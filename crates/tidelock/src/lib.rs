@@ -94,7 +94,10 @@ pub use tidelock_store::Event as StoredEvent;
 pub use tidelock_store::*;
 
 pub use crate::event::{DecodeError, Event, Upcaster};
-pub use crate::events::Personal;
+pub use crate::events::{
+    Aggregate, AggregateRef, Command, Decided, ExecuteError, Executed, How, LoadError, Loaded, Personal,
+    RetryPolicy, Seats, Snapshots, Streams, Together, VersionConflict,
+};
 pub use crate::handle::Tidelock;
 pub use crate::metadata::Metadata;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
@@ -118,7 +121,7 @@ struct Readme;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
-    pub use crate::{Event, Metadata, Personal, Recorded, Tidelock};
+    pub use crate::{Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Tidelock};
     pub use tidelock_store::{
         Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision,
         ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest, Mark,

@@ -18,6 +18,19 @@ pub(crate) fn stream(kind: &str, id: &str) -> Result<StreamName> {
     StreamName::new(format!("{kind}-{id}"))
 }
 
+/// Where the newest state of a stream is kept.
+pub(crate) fn snapshot(stream: &StreamName) -> Result<RecordKey> {
+    RecordKey::new(format!("~snapshot/{stream}"))
+}
+
+/// Where it says what an operation did to a stream.
+pub(crate) fn operation(stream: &StreamName, operation: &str) -> Result<RecordKey> {
+    if operation.is_empty() {
+        return Err(StoreError::invalid(format!("stream {stream:?}: an operation with an empty id")));
+    }
+    RecordKey::new(format!("~operation/{}/{operation}", escaped(stream.as_str())))
+}
+
 /// Where the personal data of one event about one subject is kept.
 pub(crate) fn personal(subject: &str, event: EventId) -> Result<RecordKey> {
     RecordKey::new(format!("{}{event}", personal_of(subject)))
@@ -31,6 +44,12 @@ pub(crate) fn personal_of(subject: &str) -> String {
 /// There once a subject was erased.
 pub(crate) fn erased(subject: &str) -> Result<RecordKey> {
     RecordKey::new(format!("~erased/{}", escaped(subject)))
+}
+
+/// Whom such a record says it of.
+pub(crate) fn erased_subject(key: &RecordKey) -> Option<String> {
+    let escaped = key.as_str().strip_prefix("~erased/")?;
+    Some(escaped.replace("%2F", "/").replace("%25", "%"))
 }
 
 /// Without a slash, so that no subject's keys are among another's.
@@ -57,5 +76,8 @@ mod tests {
         let event = EventId::from_bytes([1; 16]);
         assert!(!personal("a/b", event).unwrap().as_str().starts_with(&personal_of("a")));
         assert_ne!(erased("a/b").unwrap(), erased("a%2Fb").unwrap());
+        for subject in ["a/b", "a%2Fb", "%", "user-7"] {
+            assert_eq!(erased_subject(&erased(subject).unwrap()).unwrap(), subject);
+        }
     }
 }

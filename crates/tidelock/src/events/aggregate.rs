@@ -1,0 +1,79 @@
+//! What a user writes: a state, its events, and how the one follows from the other.
+
+use super::snapshots::Snapshots;
+use crate::event::Event;
+
+/// State that is folded from the events of one stream.
+///
+/// The stream of an aggregate is named after its kind and its id: `stock-sku-7`. Its state before the first event is the
+/// default.
+///
+/// ```
+/// use tidelock::prelude::*;
+///
+/// #[derive(Default, Clone)]
+/// struct Stock {
+///     left: i64,
+/// }
+///
+/// #[derive(Event)]
+/// enum StockEvent {
+///     Received { units: i64 },
+///     Reserved { units: i64, order: String },
+/// }
+///
+/// impl Aggregate for Stock {
+///     const KIND: &'static str = "stock";
+///     type Event = StockEvent;
+///
+///     fn apply(&mut self, event: &StockEvent) {
+///         match event {
+///             StockEvent::Received { units } => self.left += units,
+///             StockEvent::Reserved { units, .. } => self.left -= units,
+///         }
+///     }
+/// }
+///
+/// impl Stock {
+///     fn reserve(&self, units: i64, order: &str) -> Result<StockEvent, String> {
+///         if units > self.left {
+///             return Err(format!("only {} left", self.left));
+///         }
+///         Ok(StockEvent::Reserved { units, order: order.to_owned() })
+///     }
+/// }
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let tidelock = Tidelock::open("memory:").await?;
+/// let stock = tidelock.aggregate::<Stock>("sku-7");
+/// stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 3 })).await?;
+/// stock.execute(|stock| stock.reserve(2, "order-1")).await?;
+/// let refused = stock.execute(|stock| stock.reserve(2, "order-2")).await.unwrap_err();
+/// assert_eq!(refused.to_string(), "only 1 left");
+/// assert_eq!(stock.load().await?.left, 1);
+/// # Ok(())
+/// # }
+/// ```
+pub trait Aggregate: Default + Clone + Send + Sync + 'static {
+    /// What the names of its streams begin with. Without a `-`, and not with a `~` at the beginning.
+    const KIND: &'static str;
+
+    /// The facts that it is folded from.
+    type Event: Event;
+
+    /// Takes note of a fact. It happened: there is nothing to check and nothing to refuse.
+    fn apply(&mut self, event: &Self::Event);
+
+    /// Whether an event that was decided on without knowing of another is as right after it. If that holds for all of them, a
+    /// conflict is settled by appending what was decided behind what was missed, instead of deciding again.
+    fn commutes(ours: &Self::Event, theirs: &Self::Event) -> bool {
+        let _ = (ours, theirs);
+        false
+    }
+
+    /// When its state is kept beside the stream, so that loading does not begin at the first event.
+    fn snapshots() -> Snapshots<Self> {
+        Snapshots::never()
+    }
+}

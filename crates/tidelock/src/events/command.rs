@@ -1,0 +1,315 @@
+//! A decision about one aggregate.
+
+use std::sync::Arc;
+
+use tidelock_store::{
+    Commit, CommitOutcome, EventId, ExpectedVersion, Result, StoreError, StreamName, Version,
+};
+
+use super::aggregate::Aggregate;
+use super::aggregate_ref::AggregateRef;
+use super::decided::Decided;
+use super::encoded::Encoded;
+use super::error::{ExecuteError, VersionConflict};
+use super::executed::{Executed, How};
+use super::line::{Batch, Carried, Outcome, Share, View};
+use super::lines::Place;
+use super::options::{Options, setters};
+use super::seat::{Seat, keep};
+use super::sender::{repeatable, send};
+use super::together::{Lost, Together, judge};
+use crate::handle::Tidelock;
+
+/// A decision about one aggregate, and what is to be said about it.
+#[derive(Debug, Clone)]
+#[must_use = "nothing happens before it is executed"]
+pub struct Command<A> {
+    target: AggregateRef<A>,
+    options: Options,
+    ids: Vec<EventId>,
+}
+
+impl<A: Aggregate> Command<A> {
+    pub(crate) fn new(target: AggregateRef<A>) -> Self {
+        Self { target, options: Options::default(), ids: Vec::new() }
+    }
+
+    setters!();
+
+    /// The same, only if the aggregate is at this version. Another version is a [conflict](ExecuteError::Conflict), and is not retried:
+    /// it was the caller who looked, and who has to look again.
+    pub fn at_version(mut self, version: Version) -> Self {
+        self.options.pinned = Some(ExpectedVersion::Exact(version));
+        self
+    }
+
+    /// The same, only if the aggregate does not exist yet; otherwise as for [`at_version`](Self::at_version).
+    pub fn new_only(mut self) -> Self {
+        self.options.pinned = Some(ExpectedVersion::NoStream);
+        self
+    }
+
+    /// The same, with these ids for the events that are [appended](Self::append), one for each.
+    pub fn event_ids(mut self, ids: impl IntoIterator<Item = EventId>) -> Self {
+        self.ids = ids.into_iter().collect();
+        self
+    }
+
+    /// Decides, and appends what was decided: see [`AggregateRef::execute`].
+    pub async fn execute<D: Decided<A::Event>, X>(
+        self,
+        mut decide: impl FnMut(&A) -> Result<D, X>,
+    ) -> Result<Executed, ExecuteError<X>> {
+        if !self.options.want_to_be_alone() {
+            let place = self.tidelock().lines().place(self.target.stream()?);
+            let attempts = self.options.retry.unwrap_or(self.tidelock().retry()).begin();
+            let queued =
+                Queued { tidelock: self.tidelock(), options: &self.options, place: &place, attempts };
+            if let Some(executed) = queued.execute(&mut decide).await? {
+                return Ok(executed);
+            }
+        }
+        let mut executed = self.alone().execute(decide).await?;
+        Ok(executed.pop().expect("one stream gives one answer"))
+    }
+
+    /// Appends events without looking at the state, if the stream is as expected. Under [ids of the caller's](Self::event_ids) this
+    /// can be repeated: events that are there already give the original answer.
+    pub async fn append(
+        self,
+        expected: ExpectedVersion,
+        events: impl Decided<A::Event>,
+    ) -> Result<Executed, ExecuteError<std::convert::Infallible>> {
+        let (stream, events) = (self.target.stream()?.clone(), events.into_events());
+        let encoded = self.encode(&events)?;
+        let ids = encoded.events.iter().map(|event| event.id).collect();
+        let commit = repeatable(encoded.add_to(self.options.also.clone(), &stream, expected)?);
+        let tidelock = self.tidelock();
+        match send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await? {
+            CommitOutcome::Committed(committed) => {
+                let appended = committed.appends.iter().find(|appended| appended.stream == stream);
+                Ok(Executed {
+                    version: appended.map(|appended| appended.version),
+                    position: appended.and_then(|appended| Some(appended.positions?.1)),
+                    events: ids,
+                    attempts: 1,
+                    how: if appended.is_some_and(|a| a.replayed) { How::Replayed } else { How::Decided },
+                    stream,
+                })
+            }
+            CommitOutcome::Conflict(conflict) => {
+                Err(match judge(conflict, std::slice::from_ref(&stream), None)? {
+                    Lost::Moved(stream, conflict) => ExecuteError::Conflict { stream, conflict },
+                    Lost::Done => unreachable!("there is no operation to be done"),
+                })
+            }
+        }
+    }
+
+    /// What a decision on the state as it is in the store now would commit: the parts of a commit, which the caller sends. If that meets a
+    /// conflict, ask again. For those who have a commit of their own to put it in.
+    pub async fn propose<D: Decided<A::Event>, X>(
+        self,
+        decide: impl FnMut(&A) -> Result<D, X>,
+    ) -> Result<Commit, ExecuteError<X>> {
+        self.alone().propose(decide).await
+    }
+
+    fn encode(&self, events: &[A::Event]) -> Result<Encoded> {
+        let encoded = if self.ids.is_empty() {
+            Encoded::fresh(events, &self.options.metadata)
+        } else if self.ids.len() == events.len() {
+            Encoded::with_ids(events, &self.options.metadata, |at| self.ids[at])
+        } else {
+            Err(StoreError::invalid(format!("{} event ids for {} events", self.ids.len(), events.len())))
+        };
+        encoded.map_err(|e| e.about(format_args!("stream {:?}", self.target.stream())))
+    }
+
+    fn alone(&self) -> Together<Seat<A>> {
+        Together::with(self.tidelock().clone(), self.target.seat(), self.options.clone())
+    }
+
+    fn tidelock(&self) -> &Tidelock {
+        self.target.tidelock()
+    }
+}
+
+/// A decision that stands in the line with others, and shares their commits.
+struct Queued<'a, A: Aggregate> {
+    tidelock: &'a Tidelock,
+    options: &'a Options,
+    place: &'a Place<A>,
+    attempts: super::retry::Attempts,
+}
+
+/// What came of one turn.
+enum Turn<A: Aggregate, X> {
+    /// The events are in a batch.
+    Shared {
+        share: Share<A>,
+        version: Option<Version>,
+        events: Arc<[A::Event]>,
+        before: Option<Version>,
+        how: How,
+    },
+    /// There is nothing to append: true, if what was decided before lands.
+    Nothing { answer: Result<Executed, ExecuteError<X>>, after: Option<Arc<Batch<A>>> },
+    /// It has to be decided again, on a state that is compared with the store.
+    LookAgain,
+    /// It needs a commit to itself.
+    Alone,
+}
+
+impl<A: Aggregate> Queued<'_, A> {
+    async fn execute<D: Decided<A::Event>, X>(
+        mut self,
+        decide: &mut impl FnMut(&A) -> Result<D, X>,
+    ) -> Result<Option<Executed>, ExecuteError<X>> {
+        let mut carried = None;
+        loop {
+            let lost = match self.turn(decide, carried.take()).await? {
+                Turn::Alone => return Ok(None),
+                Turn::LookAgain => continue,
+                Turn::Nothing { answer, after } => match self.wait_for(after).await? {
+                    None => return answer.map(Some),
+                    Some(lost) => lost,
+                },
+                Turn::Shared { share, version, events, before, how } => {
+                    let outcome = share.batch.outcome(self.place, self.tidelock).await;
+                    match self.judge(outcome)? {
+                        None => return Ok(Some(self.landed(&share, version, outcome, how).await)),
+                        Some(lost) => {
+                            carried = Some(self.place.carry(events, before));
+                            lost
+                        }
+                    }
+                }
+            };
+            self.pause(lost).await?;
+        }
+    }
+
+    async fn turn<D: Decided<A::Event>, X>(
+        &mut self,
+        decide: &mut impl FnMut(&A) -> Result<D, X>,
+        carried: Option<Carried<A>>,
+    ) -> Result<Turn<A, X>, ExecuteError<X>> {
+        let (place, attempts) = (self.place, &mut self.attempts);
+        let Some(_turn) = place.turn(|| attempts.deadline()).await else {
+            return Err(ExecuteError::WaitedTooLong { stream: place.stream.clone() });
+        };
+        let view = place.view(&**self.tidelock.store()).await?;
+        if view.is_personal {
+            return Ok(Turn::Alone);
+        }
+        if let Some(carried) = carried.filter(Carried::still_holds) {
+            return self.share(&view, carried.events.clone(), How::Rebased);
+        }
+        match decide(&view.state) {
+            Err(reason) => Ok(self.nothing(&view, Err(ExecuteError::Refused(reason)))),
+            Ok(decided) => match decided.into_events() {
+                none if none.is_empty() => Ok(self.nothing(&view, Ok(self.unchanged(&view)))),
+                events => self.share(&view, events.into(), How::Decided),
+            },
+        }
+    }
+
+    /// What leads to no commit is only true if it was compared with the store, or if the batch that it hangs on is.
+    fn nothing<X>(&self, view: &View<A>, answer: Result<Executed, ExecuteError<X>>) -> Turn<A, X> {
+        if view.tail.is_none() && !view.is_fresh {
+            self.place.distrust();
+            return Turn::LookAgain;
+        }
+        Turn::Nothing { answer, after: view.tail.clone() }
+    }
+
+    fn unchanged(&self, view: &View<A>) -> Executed {
+        let (stream, attempts) = (self.place.stream.clone(), self.attempts.made);
+        Executed {
+            stream,
+            version: view.version,
+            position: None,
+            events: Vec::new(),
+            attempts,
+            how: How::Decided,
+        }
+    }
+
+    fn share<X>(
+        &self,
+        view: &View<A>,
+        events: Arc<[A::Event]>,
+        how: How,
+    ) -> Result<Turn<A, X>, ExecuteError<X>> {
+        let encoded = self.encode(&events)?;
+        if encoded.is_personal() {
+            return Ok(Turn::Alone);
+        }
+        let before = view.version;
+        let Some(share) = self.place.push(view, &events, encoded.events) else { return Ok(Turn::LookAgain) };
+        let more = events.len() as u64;
+        let version = before.map_or(Version::FIRST.plus(more - 1), |version| version.plus(more));
+        Ok(Turn::Shared { share, version: Some(version), events, before, how })
+    }
+
+    /// What no store would take is refused here, so that it spoils nobody else's commit.
+    fn encode(&self, events: &[A::Event]) -> Result<Encoded> {
+        let stream = &self.place.stream;
+        let encoded = Encoded::fresh(events, &self.options.metadata)
+            .map_err(|e| e.about(format_args!("stream {stream:?}")))?;
+        let check = Commit::new().append(stream, ExpectedVersion::Any, encoded.events.iter().cloned());
+        check.check()?;
+        Ok(encoded)
+    }
+
+    async fn wait_for<X>(&self, batch: Option<Arc<Batch<A>>>) -> Result<Option<Moved>, ExecuteError<X>> {
+        match batch {
+            Some(batch) => self.judge(batch.outcome(self.place, self.tidelock).await),
+            None => Ok(None),
+        }
+    }
+
+    fn judge<X>(&self, outcome: &Outcome) -> Result<Option<Moved>, ExecuteError<X>> {
+        match outcome {
+            Outcome::Landed { .. } => Ok(None),
+            Outcome::Failed(error) => Err(error.clone().into()),
+            Outcome::Refused(conflict) => {
+                match judge(conflict.clone(), std::slice::from_ref(&self.place.stream), None)? {
+                    Lost::Moved(stream, conflict) => Ok(Some((stream, conflict))),
+                    Lost::Done => unreachable!("there is no operation to be done"),
+                }
+            }
+        }
+    }
+
+    async fn pause<X>(&mut self, (stream, last): Moved) -> Result<(), ExecuteError<X>> {
+        match self.attempts.next(self.tidelock.random()).await {
+            true => Ok(()),
+            false => Err(ExecuteError::GaveUp { stream, attempts: self.attempts.made, last }),
+        }
+    }
+
+    async fn landed(
+        &self,
+        share: &Share<A>,
+        version: Option<Version>,
+        outcome: &Outcome,
+        how: How,
+    ) -> Executed {
+        if let Some(folded) = share.batch.take_snapshot() {
+            keep(self.tidelock, &self.place.stream, &folded).await;
+        }
+        Executed {
+            stream: self.place.stream.clone(),
+            version,
+            position: share.position(outcome),
+            events: share.ids.clone(),
+            attempts: self.attempts.made,
+            how,
+        }
+    }
+}
+
+/// A stream that was not where it was expected.
+type Moved = (StreamName, VersionConflict);

@@ -1,0 +1,228 @@
+//! Who stands where, and the states that are remembered: one line for each aggregate that was used lately.
+//!
+//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those that were used
+//! least lately and that nobody stands in are forgotten, an eighth of them at a time, so that finding them costs next to
+//! nothing. A line without a state is forgotten as soon as nobody stands in it.
+
+use std::any::{Any, TypeId};
+use std::collections::HashMap;
+use std::fmt;
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidelock_store::{StreamName, Version};
+
+use super::aggregate::Aggregate;
+use super::line::{Carried, Line};
+
+/// Two types that read one stream have two lines, and meet in the store.
+type Key = (TypeId, StreamName);
+
+pub(crate) struct Lines {
+    /// How many states are remembered.
+    capacity: usize,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Default)]
+struct Entries {
+    lines: HashMap<Key, Entry>,
+    /// Counts uses, so that it can be told which are the oldest.
+    uses: u64,
+}
+
+struct Entry {
+    line: Arc<dyn Any + Send + Sync>,
+    used: u64,
+}
+
+/// A place in the line for one aggregate; left when it is dropped.
+pub(crate) struct Place<A: Aggregate> {
+    line: Arc<Line<A>>,
+    lines: Arc<Lines>,
+}
+
+impl Lines {
+    pub(crate) fn new(capacity: usize) -> Arc<Self> {
+        Arc::new(Self { capacity, entries: Mutex::default() })
+    }
+
+    /// The line for this aggregate.
+    pub(crate) fn place<A: Aggregate>(self: &Arc<Self>, stream: &StreamName) -> Place<A> {
+        let mut entries = self.lock();
+        entries.uses += 1;
+        let used = entries.uses;
+        let new = || Entry { line: Arc::new(Line::<A>::new(stream.clone())), used };
+        let entry = entries.lines.entry((TypeId::of::<A>(), stream.clone())).or_insert_with(new);
+        entry.used = used;
+        let line = entry.line.clone().downcast().expect("the key has the line's type in it");
+        if entries.lines.len() > self.capacity + self.capacity / 8 + 64 {
+            entries.forget(self.capacity);
+        }
+        drop(entries);
+        Place { line, lines: self.clone() }
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.lock().lines.len()
+    }
+
+    fn leave<A: Aggregate>(&self, line: &Arc<Line<A>>) {
+        if self.capacity > 0 && line.has_state() {
+            return;
+        }
+        let mut entries = self.lock();
+        let key = (TypeId::of::<A>(), line.stream.clone());
+        // One is the map's and one is ours; whoever comes next has to wait for this lock.
+        if Arc::strong_count(line) == 2 {
+            entries.lines.remove(&key);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Entries> {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Entries {
+    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left alone.
+    fn forget(&mut self, left: usize) {
+        let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
+        let surplus = uses.len().saturating_sub(left);
+        if surplus == 0 {
+            return;
+        }
+        let (_, youngest, _) = uses.select_nth_unstable(surplus - 1);
+        self.lines.retain(|_, entry| entry.used > *youngest || Arc::strong_count(&entry.line) > 1);
+    }
+}
+
+impl<A: Aggregate> Place<A> {
+    /// Keeps what was decided and did not land.
+    pub(crate) fn carry(&self, events: Arc<[A::Event]>, decided_at: Option<Version>) -> Carried<A> {
+        Carried::new(self.line.clone(), events, decided_at)
+    }
+}
+
+impl<A: Aggregate> Deref for Place<A> {
+    type Target = Line<A>;
+
+    fn deref(&self) -> &Line<A> {
+        &self.line
+    }
+}
+
+impl<A: Aggregate> Drop for Place<A> {
+    fn drop(&mut self) {
+        self.lines.leave(&self.line);
+    }
+}
+
+impl fmt::Debug for Lines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").field("capacity", &self.capacity).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::events::Personal;
+    use crate::handle::Tidelock;
+    use std::convert::Infallible;
+    use tidelock_derive::Event;
+    use tidelock_store::MemoryStore;
+
+    #[derive(Debug, Default, Clone)]
+    struct Club {
+        members: usize,
+    }
+
+    #[derive(Debug, Event)]
+    enum ClubEvent {
+        Founded,
+        Joined { name: Personal<String> },
+    }
+
+    impl Aggregate for Club {
+        const KIND: &'static str = "club";
+        type Event = ClubEvent;
+
+        fn apply(&mut self, event: &ClubEvent) {
+            if let ClubEvent::Joined { name } = event {
+                self.members += usize::from(name.get().is_some());
+            }
+        }
+    }
+
+    async fn found(tidelock: &Tidelock, id: usize) {
+        let club = tidelock.aggregate::<Club>(id.to_string());
+        club.execute(|_| Ok::<_, Infallible>(ClubEvent::Founded)).await.unwrap();
+    }
+
+    fn over(capacity: usize) -> Tidelock {
+        Tidelock::over(Arc::new(MemoryStore::new())).with_cache(capacity)
+    }
+
+    #[tokio::test]
+    async fn the_number_of_remembered_states_is_bounded_and_the_last_used_stay() {
+        let tidelock = over(80);
+        for id in 0..1_000 {
+            found(&tidelock, id).await;
+            found(&tidelock, 0).await;
+        }
+        assert!((80..=80 + 10 + 64 + 1).contains(&tidelock.lines().len()), "{}", tidelock.lines().len());
+        let remembered = |id: &str| {
+            let stream = StreamName::new(format!("club-{id}")).unwrap();
+            tidelock.lines().place::<Club>(&stream).has_state()
+        };
+        assert!(remembered("0") && remembered("999") && !remembered("1"));
+    }
+
+    #[tokio::test]
+    async fn without_a_cache_nothing_stays_when_nobody_is_in_line() {
+        let tidelock = over(0);
+        found(&tidelock, 1).await;
+        assert_eq!(tidelock.lines().len(), 0);
+        tidelock.aggregate::<Club>("1").load().await.unwrap();
+        assert_eq!(tidelock.lines().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_state_with_personal_data_in_it_is_not_remembered() {
+        let tidelock = over(80);
+        let club = tidelock.aggregate::<Club>("chess");
+        let join = |_: &Club| {
+            Ok::<_, Infallible>(ClubEvent::Joined { name: Personal::new("ada", "Ada".to_owned()) })
+        };
+        found(&tidelock, 1).await;
+        club.execute(join).await.unwrap();
+        club.execute(join).await.unwrap();
+        assert_eq!(club.load().await.unwrap().members, 2);
+        assert_eq!(tidelock.lines().len(), 1, "only the other one's is");
+    }
+
+    #[tokio::test]
+    async fn a_caller_who_goes_away_while_waiting_leaves_no_trace() {
+        let tidelock = over(0);
+        let stream = StreamName::new("club-1").unwrap();
+        let place = tidelock.lines().place::<Club>(&stream);
+        let turn = place.turn(|| None).await.unwrap();
+        {
+            let club = tidelock.aggregate::<Club>("1");
+            let waiting = std::pin::pin!(club.execute(|_| Ok::<_, Infallible>(ClubEvent::Founded)));
+            assert!(futures_poll(waiting).is_pending());
+        }
+        drop(turn);
+        found(&tidelock, 1).await;
+        drop(place);
+        assert_eq!(tidelock.lines().len(), 0);
+        assert_eq!(tidelock.aggregate::<Club>("1").history().await.unwrap().len(), 1);
+    }
+
+    fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+        future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+    }
+}

@@ -1,0 +1,139 @@
+//! Folding a stream: from a snapshot or from the start, up to its end or up to a moment.
+
+use tidelock_store::{
+    Event as StoredEvent, Position, Store, StreamName, StreamPage, StreamQuery, StreamState, Timestamp,
+    Version,
+};
+
+use super::aggregate::Aggregate;
+use super::error::LoadError;
+use super::folded::Folded;
+use super::personal;
+use crate::recorded::decode;
+
+/// Up to where a stream is folded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Until {
+    End,
+    Version(Version),
+    Position(Position),
+    Time(Timestamp),
+}
+
+impl Until {
+    /// Whether an event at this place is still before it.
+    fn includes(self, version: Version, last: Option<(Position, Timestamp)>) -> bool {
+        match self {
+            Self::End => true,
+            Self::Version(until) => version <= until,
+            Self::Position(until) => last.is_some_and(|(position, _)| position <= until),
+            Self::Time(until) => last.is_some_and(|(_, time)| time <= until),
+        }
+    }
+
+    fn includes_event(self, event: &StoredEvent) -> bool {
+        self.includes(event.version, Some((event.position, event.recorded_at)))
+    }
+}
+
+/// The state of a stream, from its snapshot if there is one that fits.
+pub(crate) async fn load<A: Aggregate>(
+    store: &(impl Store + ?Sized),
+    stream: &StreamName,
+    until: Until,
+) -> Result<Folded<A>, LoadError> {
+    let snapshot = A::snapshots().find(store, stream).await?;
+    let fits = |snapshot: &Folded<A>| snapshot.version.is_some_and(|v| until.includes(v, snapshot.last));
+    if let Some(snapshot) = snapshot.filter(fits)
+        // A snapshot that the stream does not go on from is of another life of it.
+        && let Some(folded) = go_on(store, stream, snapshot, until, drop_them).await?
+    {
+        return Ok(folded);
+    }
+    match go_on(store, stream, Folded::default(), until, drop_them).await? {
+        Some(folded) => Ok(folded),
+        None => Err(trimmed(store, stream).await),
+    }
+}
+
+fn drop_them<E>(_: Version, _: Vec<E>) {}
+
+async fn trimmed(store: &(impl Store + ?Sized), stream: &StreamName) -> LoadError {
+    match store.read_stream(StreamQuery::forward(stream).limit(1)).await {
+        Err(error) => error.into(),
+        Ok(page) => {
+            let gone = page.state.version().map_or(Version::FIRST, |version| version.plus(1));
+            LoadError::Trimmed { stream: stream.clone(), first: page.first.unwrap_or(gone) }
+        }
+    }
+}
+
+/// Folds what is missing from a state; nothing comes back if the stream does not go on where the state ends. The events of each
+/// page are handed over once they are folded, with the version of the first.
+pub(crate) async fn go_on<A: Aggregate>(
+    store: &(impl Store + ?Sized),
+    stream: &StreamName,
+    mut folded: Folded<A>,
+    until: Until,
+    mut seen: impl FnMut(Version, Vec<A::Event>),
+) -> Result<Option<Folded<A>>, LoadError> {
+    loop {
+        let from = folded.next();
+        let page = store.read_stream(StreamQuery::forward(stream).from(from)).await?;
+        if !follows(&page, &folded) {
+            return Ok(None);
+        }
+        let (state, more) = (page.state, page.next.is_some());
+        let missed = read::<A>(store, page.events).await?;
+        folded.personal |= missed.personal;
+        for (stored, event) in missed.stored.iter().zip(&missed.events) {
+            if !until.includes_event(stored) {
+                return Ok(Some(folded));
+            }
+            folded.apply(stored, event);
+        }
+        seen(from, missed.events);
+        if !more {
+            return reached(folded, stream, state, until).map(Some);
+        }
+    }
+}
+
+/// Whether a page goes on where the state ends.
+fn follows<A: Aggregate>(page: &StreamPage, folded: &Folded<A>) -> bool {
+    match page.events.first() {
+        Some(event) => event.version == folded.next(),
+        None => page.state.version() == folded.version,
+    }
+}
+
+fn reached<A>(
+    folded: Folded<A>,
+    stream: &StreamName,
+    found: StreamState,
+    until: Until,
+) -> Result<Folded<A>, LoadError> {
+    match until {
+        Until::Version(asked) if folded.version.is_none_or(|version| version < asked) => {
+            Err(LoadError::NotReached { stream: stream.clone(), asked, found })
+        }
+        _ => Ok(folded),
+    }
+}
+
+/// Events as they were read, and as they are meant.
+struct Missed<E> {
+    stored: Vec<StoredEvent>,
+    events: Vec<E>,
+    personal: bool,
+}
+
+/// Decodes events, with their personal data.
+async fn read<A: Aggregate>(
+    store: &(impl Store + ?Sized),
+    mut events: Vec<StoredEvent>,
+) -> Result<Missed<A::Event>, LoadError> {
+    let personal = personal::join(store, &mut events).await?;
+    let decoded = events.iter().map(decode).collect::<Result<_, _>>()?;
+    Ok(Missed { stored: events, events: decoded, personal })
+}

@@ -1,0 +1,317 @@
+//! A place at the gate that is kept until the commit is done, for decisions that need a commit to themselves.
+//!
+//! Several seats are taken in the order of the streams' names, so that two who want the same ones never wait for each other.
+
+use std::sync::Arc;
+
+use tidelock_store::{
+    Appended, Commit, Committed, EventId, ExpectedVersion, Result, StreamName, Timestamp, Version,
+    async_trait,
+};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::Instant;
+
+use super::aggregate::Aggregate;
+use super::aggregate_ref::AggregateRef;
+use super::decided::Decided;
+use super::encoded::Encoded;
+use super::error::LoadError;
+use super::executed::{Executed, How};
+use super::folded::Folded;
+use super::line::{Carried, View};
+use super::lines::Place;
+use super::operation::{self, Did};
+use super::options::Options;
+use crate::handle::Tidelock;
+
+/// One aggregate of a decision.
+pub struct Seat<A: Aggregate> {
+    /// Let go of before the place in the line is.
+    carried: Option<Carried<A>>,
+    turn: Option<OwnedMutexGuard<()>>,
+    view: Option<View<A>>,
+    decided: Arc<[A::Event]>,
+    encoded: Encoded,
+    snapshot: Option<Folded<A>>,
+    place: Place<A>,
+}
+
+/// A seat, whatever it is about.
+#[async_trait]
+pub(crate) trait AnySeat: Send {
+    fn stream(&self) -> &StreamName;
+    /// Waits for a turn, and for everything decided before it; says no when the deadline has passed.
+    async fn sit(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool;
+    /// Looks at the state.
+    async fn look(&mut self, tidelock: &Tidelock) -> Result<(), LoadError>;
+    /// Whether the state was compared with the store.
+    fn is_fresh(&self) -> bool;
+    /// The next look compares it.
+    fn distrust(&self);
+    fn expected(&self) -> ExpectedVersion;
+    /// Takes up what was decided before, if that is still right.
+    fn rebase(&mut self) -> bool;
+    fn appends(&self) -> bool;
+    fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit>;
+    fn did(&self) -> Did;
+    /// Lets the next one in, and carries what was decided.
+    fn stand_up(&mut self);
+    fn landed(&mut self, committed: &Committed) -> Executed;
+    async fn keep_snapshot(&mut self, tidelock: &Tidelock);
+}
+
+impl<A: Aggregate> Seat<A> {
+    pub(crate) fn new(place: Place<A>) -> Self {
+        Self {
+            carried: None,
+            turn: None,
+            view: None,
+            decided: Vec::new().into(),
+            encoded: Encoded::default(),
+            snapshot: None,
+            place,
+        }
+    }
+
+    fn seen(&self) -> &View<A> {
+        self.view.as_ref().expect("nobody decides before they have looked")
+    }
+
+    fn version_after(&self) -> Option<Version> {
+        let before = self.seen().version;
+        match (self.decided.len() as u64, before) {
+            (0, before) => before,
+            (more, Some(before)) => Some(before.plus(more)),
+            (more, None) => Some(Version::FIRST.plus(more - 1)),
+        }
+    }
+
+    fn take_note(&mut self, appended: &Appended, at: Timestamp) {
+        let last = appended.positions.map(|(_, last)| (last, at));
+        let view = self.seen();
+        let personal = view.is_personal || self.encoded.is_personal();
+        self.snapshot = self.place.landed(view.version, &self.decided, last, personal);
+    }
+}
+
+#[async_trait]
+impl<A: Aggregate> AnySeat for Seat<A> {
+    fn stream(&self) -> &StreamName {
+        &self.place.stream
+    }
+
+    async fn sit(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool {
+        self.turn = self.place.turn(|| deadline).await;
+        if self.turn.is_some()
+            && let Some(tail) = self.place.tail()
+        {
+            // Whether it lands or not is told by the next look.
+            tail.outcome(&self.place, tidelock).await;
+        }
+        self.turn.is_some()
+    }
+
+    async fn look(&mut self, tidelock: &Tidelock) -> Result<(), LoadError> {
+        self.view = None;
+        self.view = Some(self.place.view(&**tidelock.store()).await?);
+        Ok(())
+    }
+
+    fn is_fresh(&self) -> bool {
+        self.seen().is_fresh
+    }
+
+    fn distrust(&self) {
+        self.place.distrust();
+    }
+
+    fn expected(&self) -> ExpectedVersion {
+        self.seen().version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
+    }
+
+    fn rebase(&mut self) -> bool {
+        let Some(carried) = self.carried.take().filter(Carried::still_holds) else { return false };
+        self.decided = carried.events.clone();
+        true
+    }
+
+    fn appends(&self) -> bool {
+        !self.decided.is_empty()
+    }
+
+    fn add_to(&mut self, commit: Commit, options: &Options) -> Result<Commit> {
+        let stream = &self.place.stream;
+        if self.decided.is_empty() {
+            return Ok(commit.guard_stream(stream, self.expected()));
+        }
+        let id = |nth| match &options.operation {
+            Some(operation) => operation::event_id(operation, stream, nth),
+            None => EventId::fresh(),
+        };
+        let encoded = Encoded::with_ids(&*self.decided, &options.metadata, id);
+        self.encoded = encoded.map_err(|e| e.about(format_args!("stream {stream:?}")))?;
+        self.encoded.clone().add_to(commit, stream, self.expected())
+    }
+
+    fn did(&self) -> Did {
+        let events = self.encoded.events.iter().map(|event| event.id).collect();
+        Did { stream: self.place.stream.clone(), version: self.version_after(), events }
+    }
+
+    fn stand_up(&mut self) {
+        self.place.distrust();
+        let version = self.seen().version;
+        self.carried = Some(self.place.carry(self.decided.clone(), version));
+        (self.view, self.turn) = (None, None);
+    }
+
+    fn landed(&mut self, committed: &Committed) -> Executed {
+        let appended = committed.appends.iter().find(|appended| appended.stream == self.place.stream);
+        let Did { stream, version, events } = self.did();
+        if let Some(appended) = appended {
+            self.take_note(appended, committed.at);
+        }
+        let position = appended.and_then(|appended| Some(appended.positions?.1));
+        (self.view, self.turn) = (None, None);
+        Executed { stream, version, position, events, attempts: 1, how: How::Decided }
+    }
+
+    async fn keep_snapshot(&mut self, tidelock: &Tidelock) {
+        if let Some(folded) = self.snapshot.take() {
+            keep(tidelock, &self.place.stream, &folded).await;
+        }
+    }
+}
+
+/// Keeps a state beside its stream. If that does not work, the next one will.
+pub(crate) async fn keep<A: Aggregate>(tidelock: &Tidelock, stream: &StreamName, folded: &Folded<A>) {
+    if let Err(error) = A::snapshots().keep(&**tidelock.store(), stream, folded).await {
+        tracing::warn!(stream = stream.as_str(), %error, "a snapshot could not be kept");
+    }
+}
+
+/// The aggregates of one decision, each with its own type.
+pub trait Seats: Send {
+    /// What the decision looks at.
+    type States<'a>
+    where
+        Self: 'a;
+
+    /// The states, as they were looked at.
+    fn states(&self) -> Self::States<'_>;
+
+    #[doc(hidden)]
+    #[allow(private_interfaces)] // only this crate can make or use one
+    fn each(&mut self) -> Vec<&mut dyn AnySeat>;
+}
+
+/// Takes what was decided about some aggregates.
+pub trait Take<D>: Seats {
+    /// Each gets its own events.
+    fn take(&mut self, decided: D);
+}
+
+/// Some aggregates that can be decided about together: references in a tuple, or a slice of one kind.
+pub trait Streams {
+    /// Their seats.
+    type Seats: Seats;
+
+    /// Goes for the seats, without sitting down.
+    ///
+    /// # Errors
+    /// If the name of one of them is none.
+    fn seats(self) -> Result<Self::Seats>;
+}
+
+impl<A: Aggregate> Seats for Seat<A> {
+    type States<'a> = &'a A;
+
+    fn states(&self) -> &A {
+        &self.seen().state
+    }
+
+    #[allow(private_interfaces)]
+    fn each(&mut self) -> Vec<&mut dyn AnySeat> {
+        vec![self]
+    }
+}
+
+impl<A: Aggregate, D: Decided<A::Event>> Take<D> for Seat<A> {
+    fn take(&mut self, decided: D) {
+        self.decided = decided.into_events().into();
+    }
+}
+
+impl<A: Aggregate> Streams for &AggregateRef<A> {
+    type Seats = Seat<A>;
+
+    fn seats(self) -> Result<Seat<A>> {
+        self.seat()
+    }
+}
+
+impl<A: Aggregate> Seats for Vec<Seat<A>> {
+    type States<'a> = Vec<&'a A>;
+
+    fn states(&self) -> Vec<&A> {
+        self.iter().map(Seats::states).collect()
+    }
+
+    #[allow(private_interfaces)]
+    fn each(&mut self) -> Vec<&mut dyn AnySeat> {
+        self.iter_mut().map(|seat| seat as &mut dyn AnySeat).collect()
+    }
+}
+
+/// One answer for each of them, in order; what is missing at the end is nothing.
+impl<A: Aggregate, D: Decided<A::Event>> Take<Vec<D>> for Vec<Seat<A>> {
+    fn take(&mut self, decided: Vec<D>) {
+        let mut decided = decided.into_iter();
+        for seat in self {
+            seat.decided = decided.next().map(D::into_events).unwrap_or_default().into();
+        }
+    }
+}
+
+impl<A: Aggregate> Streams for &[AggregateRef<A>] {
+    type Seats = Vec<Seat<A>>;
+
+    fn seats(self) -> Result<Vec<Seat<A>>> {
+        self.iter().map(AggregateRef::seat).collect()
+    }
+}
+
+macro_rules! tuple {
+    ($($aggregate:ident $decided:ident $at:tt),+) => {
+        impl<$($aggregate: Seats),+> Seats for ($($aggregate,)+) {
+            type States<'a> = ($($aggregate::States<'a>,)+) where Self: 'a;
+
+            fn states(&self) -> Self::States<'_> {
+                ($(self.$at.states(),)+)
+            }
+
+            #[allow(private_interfaces)]
+            fn each(&mut self) -> Vec<&mut dyn AnySeat> {
+                [$(self.$at.each()),+].into_iter().flatten().collect()
+            }
+        }
+
+        impl<$($aggregate: Take<$decided>, $decided),+> Take<($($decided,)+)> for ($($aggregate,)+) {
+            fn take(&mut self, decided: ($($decided,)+)) {
+                $(self.$at.take(decided.$at);)+
+            }
+        }
+
+        impl<$($aggregate: Streams),+> Streams for ($($aggregate,)+) {
+            type Seats = ($($aggregate::Seats,)+);
+
+            fn seats(self) -> Result<Self::Seats> {
+                Ok(($(self.$at.seats()?,)+))
+            }
+        }
+    };
+}
+
+tuple!(A DA 0, B DB 1);
+tuple!(A DA 0, B DB 1, C DC 2);
+tuple!(A DA 0, B DB 1, C DC 2, E DE 3);

@@ -1,0 +1,169 @@
+//! States kept beside their streams, so that loading does not begin at the first event.
+//!
+//! A snapshot is a record. It is written after the commit that called for it, and whether that works is nobody's problem: the
+//! stream has everything. A newer snapshot is never replaced by an older one. One that was written for another shape
+//! of the state, or that does not meet the events that are left, is not used.
+
+use std::fmt;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    ExpectedRevision, Json, Position, Result, Slot, Store, StoreExt, StreamName, Timestamp, Version,
+};
+
+use super::folded::Folded;
+use super::keys;
+
+/// When an aggregate's state is kept, and in which shape.
+pub struct Snapshots<A> {
+    when: When<A>,
+    schema: u32,
+    /// None where snapshots are neither written nor read.
+    codec: Option<Codec<A>>,
+}
+
+enum When<A> {
+    Every(u64),
+    After(fn(&A, Version) -> bool),
+}
+
+/// How a state gets to JSON and back, known only where the state's type is.
+struct Codec<A> {
+    encode: fn(&A) -> Result<Json>,
+    decode: fn(&Json) -> Result<A>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Snapshot {
+    schema: u32,
+    version: Version,
+    position: Position,
+    recorded_at: Timestamp,
+    state: Json,
+}
+
+impl<A> Snapshots<A> {
+    /// None are kept.
+    pub fn never() -> Self {
+        Self { when: When::Every(u64::MAX), schema: 1, codec: None }
+    }
+
+    /// The same, for this shape of the state: count it up when the state's fields change. Snapshots of another shape are
+    /// not used.
+    #[must_use]
+    pub fn schema(mut self, schema: u32) -> Self {
+        self.schema = schema;
+        self
+    }
+}
+
+impl<A: Serialize + DeserializeOwned> Snapshots<A> {
+    /// One whenever a commit crosses a multiple of this many events, however many it has.
+    pub fn every(events: u64) -> Self {
+        Self::by(When::Every(events.max(1)))
+    }
+
+    /// One after every commit for whose state this is true.
+    pub fn when(is_due: fn(&A, Version) -> bool) -> Self {
+        Self::by(When::After(is_due))
+    }
+
+    fn by(when: When<A>) -> Self {
+        let codec = Codec { encode: |state| Json::new(state), decode: Json::to };
+        Self { when, schema: 1, codec: Some(codec) }
+    }
+}
+
+impl<A> Snapshots<A> {
+    /// Whether a commit that brought a stream from one version to another calls for a snapshot.
+    pub(crate) fn are_due(&self, before: Option<Version>, after: &Folded<A>) -> bool {
+        let Some(version) = after.version.filter(|_| self.codec.is_some() && !after.personal) else {
+            return false;
+        };
+        match self.when {
+            When::Every(n) => before.map_or(0, Version::get) / n != version.get() / n,
+            When::After(is_due) => is_due(&after.state, version),
+        }
+    }
+
+    /// The snapshot that is there, if this program can read it.
+    pub(crate) async fn find(
+        &self,
+        store: &(impl Store + ?Sized),
+        stream: &StreamName,
+    ) -> Result<Option<Folded<A>>> {
+        let Some(codec) = &self.codec else { return Ok(None) };
+        let slot = store.get_one(&keys::snapshot(stream)?).await?;
+        let snapshot = stored(&slot).filter(|snapshot| snapshot.schema == self.schema);
+        // What cannot be read is as good as not there.
+        Ok(snapshot.and_then(|snapshot| {
+            let last = Some((snapshot.position, snapshot.recorded_at));
+            let state = (codec.decode)(&snapshot.state).ok()?.into();
+            Some(Folded { state, version: Some(snapshot.version), last, personal: false })
+        }))
+    }
+
+    /// Keeps this state, unless a newer one is kept already. Says whether it did.
+    pub(crate) async fn keep(
+        &self,
+        store: &(impl Store + ?Sized),
+        stream: &StreamName,
+        folded: &Folded<A>,
+    ) -> Result<bool> {
+        let Some(codec) = &self.codec else { return Ok(false) };
+        let (Some(version), Some((position, recorded_at))) = (folded.version, folded.last) else {
+            return Ok(false);
+        };
+        let key = keys::snapshot(stream)?;
+        let slot = store.get_one(&key).await?;
+        let newest = stored(&slot).map(|snapshot| (snapshot.schema, snapshot.version));
+        if newest.is_some_and(|newest| newest >= (self.schema, version)) {
+            return Ok(false);
+        }
+        let state = (codec.encode)(&folded.state)?;
+        let snapshot = Snapshot { schema: self.schema, version, position, recorded_at, state };
+        let expected =
+            slot.live().map_or(ExpectedRevision::Absent, |r| ExpectedRevision::Revision(r.revision));
+        // Whoever was quicker has kept one too.
+        Ok(store.put(&key, expected, Json::new(&snapshot)?).await?.committed().is_ok())
+    }
+}
+
+fn stored(slot: &Slot) -> Option<Snapshot> {
+    slot.live().and_then(|record| record.value.to().ok())
+}
+
+impl<A> fmt::Debug for Snapshots<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut snapshots = f.debug_struct("Snapshots");
+        match self.when {
+            _ if self.codec.is_none() => snapshots.field("every", &"never"),
+            When::Every(n) => snapshots.field("every", &n),
+            When::After(_) => snapshots.field("when", &"as the aggregate says"),
+        };
+        snapshots.field("schema", &self.schema).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn due(snapshots: &Snapshots<i64>, before: u64, after: u64) -> bool {
+        let version = |n| Version::new(n).ok();
+        let state = i64::try_from(after).unwrap().into();
+        let folded = Folded { state, version: version(after), last: None, personal: false };
+        snapshots.are_due(version(before), &folded)
+    }
+
+    #[test]
+    fn a_commit_that_crosses_a_multiple_calls_for_a_snapshot_however_long_it_is() {
+        let every = Snapshots::every(10);
+        assert!(due(&every, 9, 10) && due(&every, 7, 13) && due(&every, 0, 35));
+        assert!(!due(&every, 10, 19) && !due(&every, 0, 9) && !due(&every, 20, 20));
+        assert!(!due(&Snapshots::never(), 0, 100));
+        let full = Snapshots::when(|state, _| *state > 3);
+        assert!(due(&full, 0, 4) && !due(&full, 0, 3));
+    }
+}
