@@ -7,7 +7,7 @@
 -- tests can put another calendar in its place.
 CREATE FUNCTION tidelock.calendar() RETURNS bigint
     LANGUAGE sql VOLATILE
-    AS $$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint $$;
+    AS $$ SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint $$;
 
 -- One row, which never changes. Whoever appends locks it last of all, and holds the lock until the commit is visible;
 -- only then does the next one look which position comes next. That is why the feed never skips.
@@ -117,33 +117,86 @@ CREATE FUNCTION tidelock.last(OUT base bigint, OUT moment bigint)
         WHERE m.one
     $$;
 
--- Appends to one stream, if it is open and at the version that is expected: -1 is any, -2 is any but none, 0 is none.
--- Gives the position before the first event's, the moment, and the version that the stream had; null, if nothing happened
+-- Appends one event to a stream, if that is open and at the version that is expected: -1 is any, -2 is any but none, 0 is
+-- none. Gives the position before the event's, the moment, and the version that the stream had; null, if nothing happened
 -- because it was not as expected. An array, because a row would be stored away and fetched again.
-CREATE FUNCTION tidelock.append(
-        to_stream text, expected bigint, ids uuid[], types text[], payloads text[], metadata text[])
+CREATE FUNCTION tidelock.append_one(
+        to_stream text, expected bigint, new_id uuid, new_type text, new_payload text, new_metadata text)
     RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
     AS $$
 DECLARE
-    count  bigint := cardinality(ids);
     before bigint;
     base   bigint;
     moment bigint;
 BEGIN
     IF expected = 0 THEN
-        INSERT INTO tidelock.streams AS s (name, version) VALUES (to_stream, count)
+        INSERT INTO tidelock.streams AS s (name, version) VALUES (to_stream, 1)
             ON CONFLICT (name) DO NOTHING RETURNING 0 INTO before;
     ELSIF expected = -1 THEN
-        INSERT INTO tidelock.streams AS s (name, version) VALUES (to_stream, count)
-            ON CONFLICT (name) DO UPDATE SET version = s.version + count WHERE NOT s.closed
-            RETURNING s.version - count INTO before;
+        INSERT INTO tidelock.streams AS s (name, version) VALUES (to_stream, 1)
+            ON CONFLICT (name) DO UPDATE SET version = s.version + 1 WHERE NOT s.closed
+            RETURNING s.version - 1 INTO before;
     ELSE
-        UPDATE tidelock.streams s SET version = s.version + count
+        UPDATE tidelock.streams s SET version = s.version + 1
             WHERE s.name = to_stream AND NOT s.closed AND (expected = -2 OR s.version = expected)
-            RETURNING s.version - count INTO before;
+            RETURNING s.version - 1 INTO before;
     END IF;
     IF before IS NULL THEN
+        RETURN NULL;
+    END IF;
+    PERFORM FROM tidelock.gate FOR UPDATE;
+    -- What comes last is as tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
+    INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
+        SELECT greatest(m.position_floor, e.position) + 1, to_stream, before + 1, new_id, new_type, new_payload, new_metadata,
+               greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
+        FROM tidelock.meta m LEFT JOIN LATERAL (
+            SELECT e.position, e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
+        WHERE m.one
+        RETURNING position - 1, recorded_at INTO base, moment;
+    RETURN ARRAY[base, moment, before];
+END $$;
+
+-- The same for many streams, each named once and sorted by name, with any number of events. Rows that are there are changed
+-- in that order; then those that are not are created in that order; the gate comes last. So no two batches ever wait for
+-- each other.
+--
+-- The events are listed in the order of the streams; `owners` says which each belongs to, and `ordinals` which of that
+-- stream's it is, both counted from 1. Gives the position before the first event's, the moment, and the version that each
+-- stream had, which is -1 for one that was not as expected. The positions of events that are not written are left out.
+CREATE FUNCTION tidelock.append_many(
+        names text[], expectations bigint[], counts bigint[],
+        owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[])
+    RETURNS bigint[]
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+DECLARE
+    before  bigint[] := array_fill(-1::bigint, ARRAY[cardinality(names)]);
+    nth     bigint;
+    had     bigint;
+    made    text;
+    base    bigint;
+    moment  bigint;
+BEGIN
+    FOR nth, had IN
+        UPDATE tidelock.streams s SET version = s.version + n.count
+        FROM unnest(names, expectations, counts) WITH ORDINALITY AS n (name, expected, count, nth)
+        WHERE s.name = n.name AND NOT s.closed AND n.expected <> 0 AND (n.expected < 0 OR n.expected = s.version)
+        RETURNING n.nth, s.version - n.count
+    LOOP
+        before[nth] := had;
+    END LOOP;
+    IF 0 = ANY (expectations) OR -1 = ANY (expectations) THEN
+        FOR made IN
+            INSERT INTO tidelock.streams (name, version)
+            SELECT n.name, n.count FROM unnest(names, expectations, counts, before) AS n (name, expected, count, before)
+            WHERE n.expected IN (-1, 0) AND n.before < 0
+            ON CONFLICT (name) DO NOTHING RETURNING name
+        LOOP
+            before[array_position(names, made)] := 0;
+        END LOOP;
+    END IF;
+    IF 0 > ALL (before) THEN
         RETURN NULL;
     END IF;
     PERFORM FROM tidelock.gate FOR UPDATE;
@@ -153,59 +206,8 @@ BEGIN
         FROM tidelock.meta m LEFT JOIN LATERAL (
             SELECT e.position, e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
         WHERE m.one;
-    IF count = 1 THEN
-        INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-            VALUES (base + 1, to_stream, before + 1, ids[1], types[1], payloads[1], metadata[1], moment);
-        RETURN ARRAY[base, moment, before];
-    END IF;
     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT base + nth, to_stream, before + nth, n.id, n.type, n.payload, n.metadata, moment
-        FROM unnest(ids, types, payloads, metadata) WITH ORDINALITY AS n (id, type, payload, metadata, nth);
-    RETURN ARRAY[base, moment, before];
-END $$;
-
--- The same for many streams, each named once and sorted by name. Rows that are there are locked in that order; then those
--- that are not are created in that order; the gate comes last. So no two batches ever wait for each other.
---
--- The events are listed in the order of the streams; `owners` says which each belongs to, and `ordinals` which of that
--- stream's it is, both counted from 1. Gives the position before the first event's, the moment, and the version that each
--- stream had, which is -1 for one that was not as expected.
-CREATE FUNCTION tidelock.append_many(
-        names text[], expectations bigint[], counts bigint[],
-        owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[])
-    RETURNS bigint[]
-    LANGUAGE plpgsql VOLATILE
-    AS $$
-DECLARE
-    fresh  boolean[];
-    before bigint[];
-    base   bigint;
-    moment bigint;
-BEGIN
-    SELECT array_agg(CASE WHEN holds THEN version ELSE -1 END ORDER BY nth), array_agg(holds AND absent ORDER BY nth)
-        INTO before, fresh
-        FROM (SELECT a.nth, coalesce(s.version, 0) AS version, s.version IS NULL AS absent,
-                     CASE WHEN s.version IS NULL THEN a.expected IN (-1, 0)
-                          ELSE NOT s.closed AND (a.expected < 0 OR a.expected = s.version) END AS holds
-              FROM unnest(names, expectations) WITH ORDINALITY AS a (name, expected, nth)
-              LEFT JOIN LATERAL (
-                  SELECT version, closed FROM tidelock.streams WHERE name = a.name FOR NO KEY UPDATE) s ON true) j;
-    IF true = ANY (fresh) THEN
-        INSERT INTO tidelock.streams (name, version)
-            SELECT n.name, n.count FROM unnest(names, counts, fresh) AS n (name, count, fresh) WHERE n.fresh;
-    END IF;
-    UPDATE tidelock.streams s SET version = n.before + n.count
-        FROM unnest(names, counts, before) AS n (name, count, before) WHERE n.before > 0 AND s.name = n.name;
-    PERFORM FROM tidelock.gate FOR UPDATE;
-    -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
-    SELECT greatest(m.position_floor, e.position), greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
-        INTO base, moment
-        FROM tidelock.meta m LEFT JOIN LATERAL (
-            SELECT e.position, e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
-        WHERE m.one;
-    INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT base + row_number() OVER (ORDER BY n.nth), n.stream, before[n.owner] + n.ordinal,
-               n.id, n.type, n.payload, n.metadata, moment
+        SELECT base + n.nth, n.stream, before[n.owner] + n.ordinal, n.id, n.type, n.payload, n.metadata, moment
         FROM unnest(owners, ordinals, streams, ids, types, payloads, metadata) WITH ORDINALITY
             AS n (owner, ordinal, stream, id, type, payload, metadata, nth)
         WHERE before[n.owner] >= 0;

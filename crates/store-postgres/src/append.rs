@@ -19,9 +19,9 @@ use crate::error::{commit_failed, failed, is_race};
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
 
-static APPEND: Statement = Statement::new(
-    "SELECT tidelock.append($1, $2, $3, $4, $5, $6)",
-    &[Type::TEXT, Type::INT8, Type::UUID_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::TEXT_ARRAY],
+static APPEND_ONE: Statement = Statement::new(
+    "SELECT tidelock.append_one($1, $2, $3, $4, $5, $6)",
+    &[Type::TEXT, Type::INT8, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT],
 );
 static APPEND_MANY: Statement = Statement::new(
     "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
@@ -57,11 +57,14 @@ pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
 
 /// Makes one plain append; nothing if it must go the long way.
 pub(crate) async fn append(session: &Session, append: &Append) -> Result<Option<Judged>> {
-    let events = Events::of(append);
+    let [event] = &append.events[..] else {
+        return Ok(append_together(session, &[append]).await?.pop().flatten());
+    };
     let (name, expected) = (append.stream.as_str(), code(append.expected));
-    let mut with: Vec<&(dyn ToSql + Sync)> = vec![&name, &expected];
-    with.extend(events.parameters());
-    match send(session, &APPEND, &with).await? {
+    let id = Uuid::from_bytes(*event.id.as_bytes());
+    let (event_type, payload, metadata) =
+        (event.event_type.as_str(), event.payload.as_str(), event.metadata.as_str());
+    match send(session, &APPEND_ONE, &[&name, &expected, &id, &event_type, &payload, &metadata]).await? {
         Some(mut placed) => placed.judge(0, append),
         None => Ok(None),
     }
@@ -110,7 +113,7 @@ fn judged(append: &Append, before: u64, base: u64, at: Timestamp) -> Result<Judg
     Ok(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics: vec![Topic::Log] })
 }
 
-/// The events of one append, as columns.
+/// Events, as columns.
 #[derive(Default)]
 struct Events<'a> {
     ids: Vec<Uuid>,
@@ -120,12 +123,6 @@ struct Events<'a> {
 }
 
 impl<'a> Events<'a> {
-    fn of(append: &'a Append) -> Self {
-        let mut events = Self::default();
-        events.add(append);
-        events
-    }
-
     fn add(&mut self, append: &'a Append) {
         for event in &append.events {
             self.ids.push(Uuid::from_bytes(*event.id.as_bytes()));
@@ -209,9 +206,9 @@ impl Placed {
     }
 
     fn judge(&mut self, nth: usize, append: &Append) -> Result<Option<Judged>> {
-        let Ok(before) = u64::try_from(self.before[nth]) else { return Ok(None) };
         let base = self.base;
         self.base += append.events.len() as u64;
+        let Ok(before) = u64::try_from(self.before[nth]) else { return Ok(None) };
         judged(append, before, base, self.at).map(Some)
     }
 }

@@ -1,12 +1,15 @@
 //! Commits from many callers travel together.
 //!
-//! Whoever commits while others do joins a queue; when the way is free, all that is queued goes to the server as one
-//! batch. Whoever commits while nobody else does goes at once and waits for nobody. No batch is ever held back for a time to
-//! make it larger; but those who were just answered have their turn to come back before the next one goes.
+//! Whoever commits while others do joins a queue; when the way is free, what is queued goes to the server as one batch.
+//! Whoever commits while nobody else does goes at once and waits for nobody. No batch is ever held back for a time to make it
+//! larger; but those who were just answered have their turn to come back before the next one goes.
+//!
+//! There are two ways to the server, each a connection. The second is taken only when there is a good load left over: then
+//! one batch is packed and unpacked while the other is being written. Smaller loads gain more from travelling together.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::{Advice, Append, Commit, CommitOutcome, Operation, Result, StoreError};
 use tokio::sync::{Notify, oneshot};
@@ -22,6 +25,12 @@ use crate::wake::Wakes;
 /// How many commits travel together at most.
 const BATCH: usize = 256;
 
+/// How much travels together, unless a single commit is more: in events, or parts of commits that are none.
+const LOAD: usize = 128;
+
+/// How much must be left over for the second way to be taken.
+const SECOND_LOAD: usize = 64;
+
 /// How many bytes of JSON travel together, unless a single commit has more.
 const BATCH_BYTES: usize = 4 << 20;
 
@@ -32,21 +41,43 @@ const TURNS: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Committer {
     shared: Arc<Shared>,
-    task: Mutex<Option<JoinHandle<()>>>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    link: Link,
+    first: Way,
+    second: Way,
     wakes: Wakes,
-    queue: Mutex<VecDeque<Job>>,
-    /// Wakes the task that serves the queue.
-    work: Notify,
-    /// Held by whoever uses the connection: the task, or a caller who is alone.
-    desk: tokio::sync::Mutex<()>,
+    queue: Mutex<Queue>,
     closed: AtomicBool,
     /// How many commits have been asked for and not answered.
     waiting: AtomicUsize,
+}
+
+/// A way to the server.
+#[derive(Debug)]
+struct Way {
+    link: Link,
+    /// Wakes the task that serves the queue by this way.
+    work: Notify,
+    /// Held by whoever uses the connection: the task, or a caller who is alone.
+    desk: tokio::sync::Mutex<()>,
+    /// How much must be queued for this way to be taken.
+    least: usize,
+}
+
+impl Way {
+    fn new(link: Link, least: usize) -> Self {
+        Self { link, work: Notify::new(), desk: tokio::sync::Mutex::default(), least }
+    }
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    jobs: VecDeque<Job>,
+    /// Of all jobs together.
+    load: usize,
 }
 
 /// A commit that waits its turn.
@@ -54,23 +85,31 @@ struct Shared {
 struct Job {
     commit: Commit,
     bytes: usize,
+    load: usize,
     reply: oneshot::Sender<Result<CommitOutcome>>,
 }
 
+impl Job {
+    fn new(commit: Commit, reply: oneshot::Sender<Result<CommitOutcome>>) -> Self {
+        let events: usize = commit.appends.iter().map(|append| append.events.len()).sum();
+        Self { bytes: commit.bytes(), load: events.max(commit.parts()), commit, reply }
+    }
+}
+
 impl Committer {
-    /// Starts the task that serves the queue; it ends when the committer is closed or dropped.
-    pub(crate) fn start(link: Link, wakes: Wakes) -> Self {
+    /// Starts the tasks that serve the queue; they end when the committer is closed or dropped.
+    pub(crate) fn start(first: Link, second: Link, wakes: Wakes) -> Self {
         let shared = Arc::new(Shared {
-            link,
+            first: Way::new(first, 1),
+            second: Way::new(second, SECOND_LOAD),
             wakes,
             queue: Mutex::default(),
-            work: Notify::new(),
-            desk: tokio::sync::Mutex::default(),
             closed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
         });
-        let task = tokio::spawn(serve(shared.clone()));
-        Self { shared, task: Mutex::new(Some(task)) }
+        let by_first = tokio::spawn(serve(shared.clone(), |shared| &shared.first));
+        let by_second = tokio::spawn(serve(shared.clone(), |shared| &shared.second));
+        Self { shared, tasks: Mutex::new(vec![by_first, by_second]) }
     }
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
@@ -79,7 +118,7 @@ impl Committer {
             return outcome;
         }
         let (reply, answer) = oneshot::channel();
-        self.shared.push(Job { bytes: commit.bytes(), commit, reply })?;
+        self.shared.push(Job::new(commit, reply))?;
         answer.await.map_err(|_| closed(Operation::Commit))?
     }
 
@@ -91,12 +130,13 @@ impl Committer {
     /// Takes nothing more, and waits until what is queued has gone through.
     pub(crate) async fn close(&self) {
         self.shared.close();
-        let task = self.task.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(task) = task {
+        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
             // If it panicked, its callers know.
             let _ = task.await;
         }
-        self.shared.link.drop_session();
+        self.shared.first.link.drop_session();
+        self.shared.second.link.drop_session();
     }
 }
 
@@ -125,40 +165,24 @@ impl Drop for Committer {
 impl Shared {
     fn close(&self) {
         self.closed.store(true, Ordering::SeqCst);
-        self.work.notify_one();
+        self.first.work.notify_one();
+        self.second.work.notify_one();
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn push(&self, job: Job) -> Result<()> {
         if self.closed.load(Ordering::SeqCst) {
             return Err(closed(Operation::Commit));
         }
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
-        self.work.notify_one();
-        Ok(())
-    }
-
-    /// Takes what may travel together. Nobody waits for an answer to what was abandoned, so that stays behind.
-    fn take(&self) -> Vec<Job> {
-        let mut queue = self.queue.lock().unwrap_or_else(PoisonError::into_inner);
-        let (mut batch, mut bytes) = (Vec::new(), 0);
-        while let Some(job) = queue.front() {
-            // A trim lets event ids be used again, which the others of its batch could not know.
-            let alone = !job.commit.trims.is_empty();
-            let full = batch.len() == BATCH || bytes + job.bytes > BATCH_BYTES || alone;
-            if full && !batch.is_empty() {
-                break;
-            }
-            let Some(job) = queue.pop_front() else { break };
-            if job.reply.is_closed() {
-                continue;
-            }
-            bytes += job.bytes;
-            batch.push(job);
-            if alone {
-                break;
-            }
+        let load = self.queue().push(job);
+        self.first.work.notify_one();
+        if load >= self.second.least {
+            self.second.work.notify_one();
         }
-        batch
+        Ok(())
     }
 
     /// Makes a plain append for a caller who is alone, in its own task: every hop to another costs a good part of the
@@ -166,12 +190,13 @@ impl Shared {
     /// the middle leaves nothing open.
     async fn commit_alone(&self, commit: &Commit) -> Option<Result<CommitOutcome>> {
         let append = append::only_append(commit)?;
-        let _desk = self.desk.try_lock().ok()?;
-        if self.closed.load(Ordering::SeqCst) || !self.is_idle() {
+        let link = &self.first.link;
+        let _desk = self.first.desk.try_lock().ok()?;
+        if self.closed.load(Ordering::SeqCst) || !self.queue().jobs.is_empty() {
             return None;
         }
-        let appended = match self.link.session().await {
-            Ok(session) => append::append(&session, append).await.map_err(|e| self.link.place().at(e)),
+        let appended = match link.session().await {
+            Ok(session) => append::append(&session, append).await.map_err(|e| link.place().at(e)),
             Err(error) => Err(error),
         };
         match appended {
@@ -184,20 +209,16 @@ impl Shared {
     /// Otherwise the first to come back would travel alone, and the rest wait for its flush. No time passes on purpose.
     async fn let_callers_come_back(&self, calls: usize) {
         for _ in 0..TURNS {
-            if calls == 1 || self.queue.lock().unwrap_or_else(PoisonError::into_inner).len() >= calls {
+            if calls == 1 || self.queue().jobs.len() >= calls {
                 return;
             }
             tokio::task::yield_now().await;
         }
     }
 
-    fn is_idle(&self) -> bool {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
-    }
-
     /// Takes what is queued to the server: plain appends the short way, then what is left the long way.
-    async fn write(&self, batch: Vec<Job>) {
-        let session = match self.link.session().await {
+    async fn write(&self, link: &Link, batch: Vec<Job>) {
+        let session = match link.session().await {
             Ok(session) => session,
             Err(error) => return fail(batch, &error),
         };
@@ -211,7 +232,7 @@ impl Shared {
                     }
                 }
             }
-            Err(error) => fail(short, &self.link.place().at(error)),
+            Err(error) => fail(short, &link.place().at(error)),
         }
         if long.is_empty() {
             return;
@@ -219,7 +240,7 @@ impl Shared {
         let commits: Vec<&Commit> = long.iter().map(|job| &job.commit).collect();
         match commit::commit(&session, &commits).await {
             Ok(judged) => long.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged)),
-            Err(error) => fail(long, &self.link.place().at(error)),
+            Err(error) => fail(long, &link.place().at(error)),
         }
     }
 
@@ -232,6 +253,50 @@ impl Shared {
     fn tell(&self, judged: Judged) -> Result<CommitOutcome> {
         self.wakes.written(judged.topics);
         judged.outcome
+    }
+}
+
+impl Queue {
+    /// Gives how much is queued now.
+    fn push(&mut self, job: Job) -> usize {
+        self.load += job.load;
+        self.jobs.push_back(job);
+        self.load
+    }
+
+    fn pop(&mut self) -> Option<Job> {
+        let job = self.jobs.pop_front()?;
+        self.load -= job.load;
+        Some(job)
+    }
+
+    /// Takes what may travel together, if it is enough. Nobody waits for an answer to what was abandoned, so that stays
+    /// behind.
+    fn take(&mut self, least: usize) -> Vec<Job> {
+        let (mut batch, mut bytes, mut load) = (Vec::new(), 0, 0);
+        if self.load < least {
+            return batch;
+        }
+        while let Some(job) = self.jobs.front() {
+            // A trim lets event ids be used again, which the others of its batch could not know.
+            let alone = !job.commit.trims.is_empty();
+            let full =
+                batch.len() == BATCH || bytes + job.bytes > BATCH_BYTES || load + job.load > LOAD || alone;
+            if full && !batch.is_empty() {
+                break;
+            }
+            let Some(job) = self.pop() else { break };
+            if job.reply.is_closed() {
+                continue;
+            }
+            bytes += job.bytes;
+            load += job.load;
+            batch.push(job);
+            if alone {
+                break;
+            }
+        }
+        batch
     }
 }
 
@@ -264,13 +329,14 @@ fn fail(batch: Vec<Job>, error: &StoreError) {
     }
 }
 
-async fn serve(shared: Arc<Shared>) {
+async fn serve(shared: Arc<Shared>, by: fn(&Shared) -> &Way) {
+    let way = by(&shared);
     loop {
-        let desk = shared.desk.lock().await;
-        let batch = shared.take();
+        let desk = way.desk.lock().await;
+        let batch = shared.queue().take(way.least);
         if !batch.is_empty() {
             let calls = batch.len();
-            shared.write(batch).await;
+            shared.write(&way.link, batch).await;
             shared.let_callers_come_back(calls).await;
             continue;
         }
@@ -278,6 +344,6 @@ async fn serve(shared: Arc<Shared>) {
         if shared.closed.load(Ordering::SeqCst) {
             return;
         }
-        shared.work.notified().await;
+        way.work.notified().await;
     }
 }

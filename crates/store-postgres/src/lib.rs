@@ -1,6 +1,6 @@
 //! Tidelock's store for many processes on many machines: one PostgreSQL database.
 //!
-//! All commits of a process go through one connection and share transactions where they can (see `committer`); reads,
+//! The commits of a process go through one connection, or two under load, and share transactions where they can (see `committer`); reads,
 //! leases, heartbeats and notifications have connections of their own, so that none of them waits for another. The
 //! meaning of a commit is [`tidelock_store::plan`]; the tables are described for people with a SQL prompt in
 //! `docs/internals/postgres.md`. The one way in which a commit and a user's own SQL share a transaction is
@@ -114,7 +114,7 @@ impl PostgresStore {
         let shared = Arc::new(Shared {
             time: StoreTime::new(options.clock.clone()),
             turns: Turns::default(),
-            committer: Committer::start(link(), wakes.clone()),
+            committer: Committer::start(link(), link(), wakes.clone()),
             wakes,
             readers: (0..options.readers).map(|_| link()).collect(),
             next_reader: AtomicUsize::new(0),

@@ -66,7 +66,7 @@ async fn the_server_grants_the_reader_no_right_to_write() {
     for sql in [
         "SELECT tidelock.trim('a', 1)",
         "SELECT tidelock.let_go('{a}', '{}')",
-        "SELECT tidelock.append('a', -1, '{}', '{}', '{}', '{}')",
+        "SELECT tidelock.append_one('a', -1, gen_random_uuid(), 'said', '1', '{}')",
         "DELETE FROM tidelock.commits",
     ] {
         check_denied(&reader, sql).await;
