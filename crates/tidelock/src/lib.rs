@@ -85,6 +85,11 @@ mod recorded;
 
 mod events;
 
+pub mod reactions;
+
+pub mod telemetry;
+pub mod worker;
+
 mod handle;
 
 pub use open::open;
@@ -121,6 +126,7 @@ struct Readme;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
+    pub use crate::reactions::{Backoff, Context, Failure, ReactionFilter, on, on_any};
     pub use crate::{Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Tidelock};
     pub use tidelock_store::{
         Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision,

@@ -1,0 +1,250 @@
+//! An application: the reactions that a process runs, registered, built and run.
+
+use std::collections::HashSet;
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{LaneName, Result, WorkerName};
+use tokio_util::sync::CancellationToken;
+
+use super::handler::{Batch, Each, Fold, Handler};
+use super::handling::Reacting;
+use super::reaction::Reaction;
+use super::recent::Recent;
+use super::router::{Router, Routing, register};
+use super::{Context, Failure, Input, InvalidReaction, ReactionName, Source, keys};
+use crate::handle::Tidelock;
+use crate::worker::{Served, Stopped, Worker, WorkerOptions};
+
+/// The lease on a route: how long the others wait before they take over from a process that died.
+const ROUTE_LEASE: Duration = Duration::from_secs(15);
+
+/// Collects what a process runs.
+#[derive(Debug)]
+pub struct AppBuilder {
+    tidelock: Tidelock,
+    reactions: Vec<Result<Reaction, InvalidReaction>>,
+    options: WorkerOptions,
+    lanes: Vec<Result<LaneName, InvalidReaction>>,
+    route_lease: Duration,
+}
+
+/// What a process runs.
+#[derive(Debug)]
+pub struct App {
+    tidelock: Tidelock,
+    reactions: Vec<Arc<Reaction>>,
+    options: WorkerOptions,
+    lanes: Vec<LaneName>,
+    route_lease: Duration,
+}
+
+impl AppBuilder {
+    pub(crate) fn new(tidelock: Tidelock) -> Self {
+        Self {
+            tidelock,
+            reactions: Vec::new(),
+            options: WorkerOptions::new(own_name()),
+            lanes: Vec::new(),
+            route_lease: ROUTE_LEASE,
+        }
+    }
+
+    /// And this reaction, one event at a time.
+    ///
+    /// The handler may run more than once for an event, if its process dies or its lease is lost before the ack; what it
+    /// stages in its context lands exactly once.
+    #[must_use]
+    pub fn reaction<I, F, R>(self, name: &str, source: Source<I>, handler: F) -> Self
+    where
+        I: Input,
+        F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.with(name, source, Each::new(handler))
+    }
+
+    /// And this reaction, in batches of one target's events, oldest first, at most this many.
+    #[must_use]
+    pub fn batch<I, F, R>(self, name: &str, source: Source<I>, most: usize, handler: F) -> Self
+    where
+        I: Input,
+        F: Fn(Vec<I>, Context) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.with(name, source, Batch::new(most, handler))
+    }
+
+    /// And this projection: the events of each target, folded into one row, which is written with the ack. Read it with
+    /// [`Reactions::row`](super::Reactions::row).
+    #[must_use]
+    pub fn projection<I, S>(
+        self,
+        name: &str,
+        source: Source<I>,
+        fold: impl Fn(&mut S, I) + Clone + Send + Sync + 'static,
+    ) -> Self
+    where
+        I: Input,
+        S: Default + Serialize + DeserializeOwned + Send + 'static,
+    {
+        self.with(name, source, Fold::<I, S, _>::new(fold))
+    }
+
+    /// And this reaction, whose handler gets a transaction in the store's PostgreSQL database: the rows it writes to tables
+    /// of its own land with the ack, or not at all.
+    #[cfg(feature = "postgres")]
+    #[must_use]
+    pub fn in_postgres<I, F, R>(
+        self,
+        name: &str,
+        source: Source<I>,
+        store: &tidelock_store_postgres::PostgresStore,
+        handler: F,
+    ) -> Self
+    where
+        I: Input,
+        F: Fn(I, Arc<tidelock_store_postgres::OwnTransaction>, Context) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.with(name, source, super::handler::InPostgres::new(store.clone(), handler))
+    }
+
+    /// The same, serving these lanes only. By default all are served.
+    #[must_use]
+    pub fn lanes<'a>(mut self, lanes: impl IntoIterator<Item = &'a str>) -> Self {
+        let check = |lane: &str| {
+            let problem = |e: tidelock_store::StoreError| e.to_string();
+            LaneName::new(lane)
+                .map_err(|e| InvalidReaction::Option { name: format!("lane {lane}"), problem: problem(e) })
+        };
+        self.lanes.extend(lanes.into_iter().map(check));
+        self
+    }
+
+    /// The same, with this many targets at once, over all reactions. The default is 64.
+    #[must_use]
+    pub fn slots(mut self, slots: usize) -> Self {
+        self.options.slots = slots;
+        self
+    }
+
+    /// The same, with these options of the worker.
+    #[must_use]
+    pub fn worker(mut self, options: WorkerOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The same; a process that dies is succeeded in routing after this long. The default is 15 seconds.
+    #[must_use]
+    pub fn route_lease(mut self, lease: Duration) -> Self {
+        self.route_lease = lease;
+        self
+    }
+
+    /// Checks everything that was said.
+    ///
+    /// # Errors
+    /// The first thing that is wrong.
+    pub fn build(self) -> Result<App, InvalidReaction> {
+        let reactions: Vec<Reaction> = self.reactions.into_iter().collect::<Result<_, _>>()?;
+        let mut names = HashSet::new();
+        if let Some(twice) = reactions.iter().find(|reaction| !names.insert(reaction.name.clone())) {
+            return Err(InvalidReaction::Twice { name: twice.name.to_string() });
+        }
+        Ok(App {
+            tidelock: self.tidelock,
+            reactions: reactions.into_iter().map(Arc::new).collect(),
+            options: self.options,
+            lanes: self.lanes.into_iter().collect::<Result<_, _>>()?,
+            route_lease: self.route_lease,
+        })
+    }
+
+    fn with<I>(mut self, name: &str, source: Source<I>, handler: impl Handler) -> Self {
+        self.reactions.push(reaction(name, source, handler));
+        self
+    }
+}
+
+fn reaction<I>(name: &str, source: Source<I>, handler: impl Handler) -> Result<Reaction, InvalidReaction> {
+    let name = ReactionName::new(name)?;
+    if let Some(problem) = source.problem {
+        return Err(InvalidReaction::Option { name: name.to_string(), problem });
+    }
+    Ok(Reaction {
+        queue: keys::queue(&name),
+        name,
+        types: source.types,
+        streams: source.streams,
+        route: source.route,
+        handler: Arc::new(handler),
+        options: source.options,
+    })
+}
+
+/// A name that tells processes apart, for people.
+fn own_name() -> WorkerName {
+    let name = format!("process-{}-{:04x}", std::process::id(), fastrand::u16(..));
+    WorkerName::new(name).expect("it is short and plain")
+}
+
+impl App {
+    /// Runs until `shutdown` is ready, and then until what still runs has ended (or the worker's patience has).
+    ///
+    /// # Errors
+    /// If the reactions cannot be registered with the store. Later failures of the store are logged and waited out.
+    pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
+        for reaction in &self.reactions {
+            register(self.tidelock.store(), reaction).await?;
+        }
+        let recent = Arc::new(Recent::default());
+        let router = Arc::new(Router::new(self.tidelock.store(), &recent));
+        let stopping = CancellationToken::new();
+        let routing = tokio::spawn(router.clone().run(stopping.clone()));
+        let worker = self.worker(&router, &recent);
+        let stopped = worker.run_until(shutdown).await;
+        stopping.cancel();
+        let _ended = routing.await;
+        stopped
+    }
+
+    /// Runs for as long as the process does.
+    ///
+    /// # Errors
+    /// As [`run_until`](Self::run_until).
+    pub async fn run(self) -> Result<Stopped> {
+        self.run_until(pending()).await
+    }
+
+    fn worker(&self, router: &Arc<Router>, recent: &Arc<Recent>) -> Worker {
+        let worker = Worker::new(self.tidelock.store().clone(), self.options.clone());
+        self.reactions.iter().fold(worker, |worker, reaction| {
+            let targets = self.targets(reaction, recent);
+            let worker = targets.into_iter().fold(worker, Worker::serve);
+            worker.serve(self.route(reaction, router))
+        })
+    }
+
+    fn targets(&self, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Vec<Served> {
+        let options = &reaction.options;
+        let work = Arc::new(Reacting::new(&self.tidelock, reaction, recent));
+        let served = Served::new(&reaction.queue, work).leased_for(options.lease).expiries(options.expiries);
+        let served = options.limit.map_or(served.clone(), |limit| served.at_most(limit));
+        match self.lanes.is_empty() {
+            true => vec![served],
+            false => self.lanes.iter().map(|lane| served.clone().in_lane(lane.clone())).collect(),
+        }
+    }
+
+    /// Held for as long as the process lives; that earlier holders died says nothing about the next one.
+    fn route(&self, reaction: &Arc<Reaction>, router: &Arc<Router>) -> Served {
+        let work = Arc::new(Routing { router: router.clone(), reaction: reaction.clone() });
+        let served = Served::new(&keys::route_queue(&reaction.name), work);
+        served.leased_for(self.route_lease).expiries(u32::MAX).at_most(1).outside_the_pool()
+    }
+}

@@ -1,0 +1,88 @@
+//! How long to wait before a failed item is tried again.
+//!
+//! The wait is stored with the item, so that every worker honours it and the lease is free meanwhile.
+
+use std::time::Duration;
+
+/// The wait after the first, second, third failure and so on.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Backoff {
+    growth: Growth,
+    first: Duration,
+    longest: Duration,
+    jitter: f64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Growth {
+    Fixed,
+    Linear,
+    Exponential,
+}
+
+impl Backoff {
+    /// Always this long.
+    pub fn fixed(wait: Duration) -> Self {
+        Self { growth: Growth::Fixed, first: wait, longest: wait, jitter: 0.0 }
+    }
+
+    /// This long, then twice, three times, four times as long, up to `longest`.
+    pub fn linear(first: Duration, longest: Duration) -> Self {
+        Self { growth: Growth::Linear, first, longest, jitter: 0.0 }
+    }
+
+    /// This long, then twice, four times, eight times as long, up to `longest`.
+    pub fn exponential(first: Duration, longest: Duration) -> Self {
+        Self { growth: Growth::Exponential, first, longest, jitter: 0.0 }
+    }
+
+    /// The same, each wait cut by a random share of up to this much: 0.5 waits between half as long and as long. What
+    /// failed together is then not tried again together.
+    #[must_use]
+    pub fn with_jitter(mut self, share: f64) -> Self {
+        self.jitter = share.clamp(0.0, 1.0);
+        self
+    }
+
+    /// The wait after this many earlier failures; `random` is between 0 and 1.
+    pub fn after(&self, failures: u32, random: f64) -> Duration {
+        let wait = match self.growth {
+            Growth::Fixed => self.first,
+            Growth::Linear => self.first.saturating_mul(failures.saturating_add(1)),
+            Growth::Exponential => self.first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)),
+        };
+        wait.min(self.longest).mul_f64(1.0 - self.jitter * random.clamp(0.0, 1.0))
+    }
+}
+
+impl Default for Backoff {
+    /// From 100 milliseconds, doubling, up to a minute, with half of it left to chance.
+    fn default() -> Self {
+        Self::exponential(Duration::from_millis(100), Duration::from_secs(60)).with_jitter(0.5)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(backoff: Backoff, random: f64) -> Vec<u128> {
+        (0..5).map(|failures| backoff.after(failures, random).as_millis()).collect()
+    }
+
+    #[test]
+    fn each_kind_grows_as_it_says_and_not_past_the_longest() {
+        let (first, longest) = (Duration::from_millis(100), Duration::from_millis(350));
+        assert_eq!(waits(Backoff::fixed(first), 0.0), [100; 5]);
+        assert_eq!(waits(Backoff::linear(first, longest), 0.0), [100, 200, 300, 350, 350]);
+        assert_eq!(waits(Backoff::exponential(first, longest), 0.0), [100, 200, 350, 350, 350]);
+        assert_eq!(Backoff::exponential(first, longest).after(u32::MAX, 0.0), longest);
+    }
+
+    #[test]
+    fn jitter_only_shortens() {
+        let backoff = Backoff::fixed(Duration::from_millis(100)).with_jitter(0.5);
+        assert_eq!(backoff.after(0, 0.0).as_millis(), 100);
+        assert_eq!(backoff.after(0, 1.0).as_millis(), 50);
+    }
+}

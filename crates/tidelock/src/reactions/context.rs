@@ -1,0 +1,201 @@
+//! What a handler can do besides its own affairs: write in the commit of its ack, and know where it stands.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidelock_store::{
+    Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken, NewEvent, RecordKey, Result,
+    Store, StreamName, Wake, Write,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::staged::Staged;
+use super::{Failure, ReactionName};
+use crate::handle::Tidelock;
+use crate::metadata::Metadata;
+use crate::worker::Task;
+
+/// A handler's way to the store. Whatever is staged here lands in the commit of the handler's ack, or not at all.
+#[derive(Debug, Clone)]
+pub struct Context {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tidelock: Tidelock,
+    task: Task,
+    reaction: ReactionName,
+    cause: EventId,
+    /// What events say that this one led to.
+    metadata: Metadata,
+    rebuild: bool,
+    silent: bool,
+    staged: Mutex<Staged>,
+}
+
+/// How an event came to be handled.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Replay {
+    /// It was handled before a reset.
+    pub(crate) rebuild: bool,
+    /// And what it did elsewhere then is not to be done again.
+    pub(crate) silent: bool,
+}
+
+impl Context {
+    pub(crate) fn new(
+        tidelock: &Tidelock,
+        task: &Task,
+        reaction: &ReactionName,
+        cause: &Event,
+        replay: Replay,
+    ) -> Self {
+        let shared = Shared {
+            tidelock: tidelock.clone(),
+            task: task.clone(),
+            reaction: reaction.clone(),
+            cause: cause.id,
+            metadata: Metadata::caused_by(cause.id, &Metadata::of(cause)),
+            rebuild: replay.rebuild,
+            silent: replay.silent,
+            staged: Mutex::default(),
+        };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The reaction that handles.
+    pub fn reaction(&self) -> &str {
+        self.shared.reaction.as_str()
+    }
+
+    /// The target that the event was routed to.
+    pub fn target(&self) -> &ItemKey {
+        &self.shared.task.lease().item.key
+    }
+
+    /// Everything else that Tidelock can do. Writes made past this context are not part of the ack.
+    pub fn tidelock(&self) -> &Tidelock {
+        &self.shared.tidelock
+    }
+
+    /// What events should say that this one led to: its correlation, and itself as the cause.
+    pub fn metadata(&self) -> &Metadata {
+        &self.shared.metadata
+    }
+
+    /// The store, for reading. Writes made past this context are not part of the ack.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        self.shared.task.store()
+    }
+
+    /// Proof of the lease, for a commit of one's own that must not land once the lease is lost.
+    pub fn lease(&self) -> LeaseToken {
+        self.shared.task.token()
+    }
+
+    /// The key for effects outside the store: the same for this reaction and this event, however often it is handled. In a
+    /// batch it is that of the first event.
+    pub fn effect_key(&self) -> String {
+        self.effect_key_of(self.shared.cause)
+    }
+
+    /// The key for effects of this event, for handlers of batches.
+    pub fn effect_key_of(&self, event: EventId) -> String {
+        format!("{}:{event}", self.shared.reaction)
+    }
+
+    /// Cancelled when the lease is lost: whatever is committed from then on is refused, so stop.
+    pub fn cancelled(&self) -> &CancellationToken {
+        self.shared.task.lost()
+    }
+
+    /// Whether this event was handled before the target was reset.
+    pub fn is_rebuild(&self) -> bool {
+        self.shared.rebuild
+    }
+
+    /// Does something outside the store, under a stable key: at least once. Left out, giving nothing, for events that were
+    /// handled before a reset (unless the reset asked for effects to be repeated).
+    ///
+    /// # Errors
+    /// Whatever the effect failed with.
+    pub async fn external<T, F>(&self, effect: impl FnOnce(String) -> F) -> Result<Option<T>, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        match self.shared.silent {
+            true => Ok(None),
+            false => effect(self.effect_key()).await.map(Some),
+        }
+    }
+
+    /// Stages events at the end of a stream, which must then be as expected. They inherit the correlation of the event that
+    /// is handled and name it as their cause, unless they say otherwise.
+    pub fn append(
+        &self,
+        stream: &StreamName,
+        expected: ExpectedVersion,
+        events: impl IntoIterator<Item = NewEvent>,
+    ) {
+        let events: Vec<NewEvent> = events.into_iter().map(|event| self.caused(event)).collect();
+        let mut staged = self.staged();
+        staged.commit = std::mem::take(&mut staged.commit).append(stream, expected, events);
+    }
+
+    /// Stages events at the end of a stream, whatever was appended to it meanwhile. Only for events that need no decision: a
+    /// decision on an old state can sell what is not there.
+    pub fn append_unchecked(&self, stream: &StreamName, events: impl IntoIterator<Item = NewEvent>) {
+        self.append(stream, ExpectedVersion::Any, events);
+    }
+
+    /// Stages a change to a record.
+    pub fn write(&self, write: Write) {
+        self.staged().commit.writes.push(write);
+    }
+
+    /// Stages the JSON of this value under a key, whatever was there.
+    ///
+    /// # Errors
+    /// If the value cannot be stored.
+    pub fn put(&self, key: &RecordKey, value: &(impl serde::Serialize + ?Sized)) -> Result<()> {
+        self.write(Write::put(key, ExpectedRevision::Any, Json::new(value)?));
+        Ok(())
+    }
+
+    /// Stages a wake of a work item.
+    pub fn wake(&self, wake: Wake) {
+        self.staged().commit.wakes.push(wake);
+    }
+
+    /// Stages a guard: the ack lands only if this is still so.
+    pub fn guard(&self, guard: Guard) {
+        self.staged().commit.guards.push(guard);
+    }
+
+    /// What was staged, once the handler is done.
+    pub(crate) fn take(&self) -> Staged {
+        std::mem::take(&mut self.staged())
+    }
+
+    pub(crate) fn task(&self) -> &Task {
+        &self.shared.task
+    }
+
+    pub(crate) fn staged(&self) -> MutexGuard<'_, Staged> {
+        self.shared.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What the event says itself counts; what it leaves out is inherited.
+    fn caused(&self, event: NewEvent) -> NewEvent {
+        let mut metadata = Metadata::from_json(&event.metadata);
+        metadata.correlation = metadata.correlation.or_else(|| self.shared.metadata.correlation.clone());
+        metadata.causation = metadata.causation.or(self.shared.metadata.causation);
+        // It was JSON before, and two short fields do not change that.
+        match metadata.to_json() {
+            Ok(metadata) => event.with_metadata(metadata),
+            Err(_) => event,
+        }
+    }
+}
+

@@ -1,0 +1,94 @@
+//! What is done with events: one by one, or in batches of one target.
+
+mod fold;
+#[cfg(feature = "postgres")]
+mod in_postgres;
+
+use std::future::Future;
+use std::marker::PhantomData;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tidelock_store::Event;
+
+use super::{Context, Failure, Input};
+
+pub(crate) use fold::Fold;
+#[cfg(feature = "postgres")]
+pub(crate) use in_postgres::InPostgres;
+
+/// A handler, whatever its events are.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// How many events one call can take.
+    fn batch(&self) -> usize;
+
+    /// Handles events of one target, oldest first; never none.
+    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>>;
+}
+
+/// One event at a time.
+pub(crate) struct Each<I, F> {
+    handler: F,
+    input: PhantomData<fn() -> I>,
+}
+
+impl<I, F> Each<I, F> {
+    pub(crate) fn new(handler: F) -> Self {
+        Self { handler, input: PhantomData }
+    }
+}
+
+impl<I, F, R> Handler for Each<I, F>
+where
+    I: Input,
+    F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    fn batch(&self) -> usize {
+        1
+    }
+
+    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+        let handler = self.handler.clone();
+        async move {
+            for event in I::read(&**context.store(), events).await? {
+                handler(event, context.clone()).await?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}
+
+/// Several events of one target at a time.
+pub(crate) struct Batch<I, F> {
+    most: usize,
+    handler: F,
+    input: PhantomData<fn() -> I>,
+}
+
+impl<I, F> Batch<I, F> {
+    pub(crate) fn new(most: usize, handler: F) -> Self {
+        Self { most, handler, input: PhantomData }
+    }
+}
+
+impl<I, F, R> Handler for Batch<I, F>
+where
+    I: Input,
+    F: Fn(Vec<I>, Context) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    fn batch(&self) -> usize {
+        self.most
+    }
+
+    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+        let handler = self.handler.clone();
+        async move {
+            let events = I::read(&**context.store(), events).await?;
+            handler(events, context).await
+        }
+        .boxed()
+    }
+}

@@ -1,0 +1,64 @@
+//! A projection: the events of a target folded into one record, its row.
+//!
+//! The row is written in the commit of the ack, under the lease's fence, so nobody else writes it and it needs no revision of its
+//! own. A target that begins anew (it was reset) begins with an empty row.
+
+use std::marker::PhantomData;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{Event, Mark, RecordKey, StoreExt};
+
+use super::Handler;
+use crate::reactions::{Context, Failure, Input, keys};
+
+/// Events folded in one go.
+const BATCH: usize = 1_000;
+
+/// Folds events into a row.
+pub(crate) struct Fold<I, S, F> {
+    fold: F,
+    kinds: PhantomData<fn() -> (I, S)>,
+}
+
+impl<I, S, F> Fold<I, S, F> {
+    pub(crate) fn new(fold: F) -> Self {
+        Self { fold, kinds: PhantomData }
+    }
+}
+
+impl<I, S, F> Handler for Fold<I, S, F>
+where
+    I: Input,
+    S: Default + Serialize + DeserializeOwned + Send + 'static,
+    F: Fn(&mut S, I) + Clone + Send + Sync + 'static,
+{
+    fn batch(&self) -> usize {
+        BATCH
+    }
+
+    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+        let fold = self.fold.clone();
+        async move {
+            let key = keys::row(context.reaction(), context.target().as_str())?;
+            let mut row: S = read(&context, &key).await?;
+            for event in I::read(&**context.store(), events).await? {
+                fold(&mut row, event);
+            }
+            Ok(context.put(&key, &row)?)
+        }
+        .boxed()
+    }
+}
+
+async fn read<S: Default + DeserializeOwned>(context: &Context, key: &RecordKey) -> Result<S, Failure> {
+    if context.task().lease().at == Mark::ZERO {
+        return Ok(S::default());
+    }
+    match context.store().get_one(key).await?.into_live() {
+        Some(record) => record.value.to().map_err(Failure::fatal),
+        None => Ok(S::default()),
+    }
+}

@@ -1,0 +1,54 @@
+//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of PostgreSQL.
+
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tidelock_store::Event;
+use tidelock_store_postgres::{OwnTransaction, PostgresStore};
+
+use super::Handler;
+use crate::reactions::{Context, Failure, Input};
+
+/// One event at a time, each in a transaction that ends with the ack.
+pub(crate) struct InPostgres<I, F> {
+    store: PostgresStore,
+    handler: F,
+    input: PhantomData<fn() -> I>,
+}
+
+impl<I, F> InPostgres<I, F> {
+    pub(crate) fn new(store: PostgresStore, handler: F) -> Self {
+        Self { store, handler, input: PhantomData }
+    }
+}
+
+impl<I, F, R> Handler for InPostgres<I, F>
+where
+    I: Input,
+    F: Fn(I, Arc<OwnTransaction>, Context) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<(), Failure>> + Send + 'static,
+{
+    fn batch(&self) -> usize {
+        1
+    }
+
+    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+        let (store, handler) = (self.store.clone(), self.handler.clone());
+        async move {
+            let events = I::read(&**context.store(), events).await?;
+            let own = Arc::new(store.begin().await?);
+            for event in events {
+                handler(event, own.clone(), context.clone()).await?;
+            }
+            let own = Arc::try_unwrap(own).map_err(|_| {
+                Failure::fatal("the handler kept its transaction: let go of it before the handler ends")
+            })?;
+            context.staged().door = Some(own);
+            Ok(())
+        }
+        .boxed()
+    }
+}

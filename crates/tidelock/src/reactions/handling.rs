@@ -1,0 +1,184 @@
+//! The work on one target: read what is new, hand it to the handler, and settle.
+//!
+//! Events go to the handler one after another (or in batches). The first call that stages something for the store ends the
+//! lease with it: the next event's handler finds it there. Calls that stage nothing share one ack.
+
+mod page;
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, Shared};
+use futures_util::{FutureExt, TryFutureExt};
+use tidelock_store::{
+    Commit, Event, ExpectedRevision, Mark, Position, Result, Settlement, Store, StoreError, Write,
+};
+use tokio::sync::OnceCell;
+
+use super::context::{Context, Replay};
+use super::options::Exhausted;
+use super::reaction::Reaction;
+use super::rebuild::Rebuild;
+use super::recent::Recent;
+use super::staged::{Landed, Staged};
+use super::{Failure, keys, unrouted};
+use crate::handle::Tidelock;
+use crate::telemetry;
+use crate::worker::{Handling, Settled, Task, Work, panic_message};
+use page::Page;
+
+/// The rebuilds of all items that were leased together, read in one go.
+type Rebuilds = Shared<BoxFuture<'static, Result<Arc<Vec<Option<Rebuild>>>>>>;
+
+/// A reaction at work. Clones are handles on the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Reacting {
+    tidelock: Tidelock,
+    store: Arc<dyn Store>,
+    reaction: Arc<Reaction>,
+    recent: Arc<Recent>,
+    /// Where the reaction began; read once, because it never changes.
+    start: Arc<OnceCell<Position>>,
+}
+
+impl Work for Reacting {
+    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+        let rebuilds = self.clone().rebuilds(&tasks);
+        let handle = |(nth, task): (usize, Task)| {
+            let (reacting, rebuilds) = (self.clone(), rebuilds.clone());
+            async move { reacting.work(task, nth, rebuilds).await }.boxed()
+        };
+        tasks.into_iter().enumerate().map(handle).collect()
+    }
+}
+
+impl Reacting {
+    pub(crate) fn new(tidelock: &Tidelock, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Self {
+        let (tidelock, store) = (tidelock.clone(), tidelock.store().clone());
+        Self { tidelock, store, reaction: reaction.clone(), recent: recent.clone(), start: Arc::default() }
+    }
+
+    /// Read after the leases were granted: a reset that comes later revokes them.
+    fn rebuilds(self, tasks: &[Task]) -> Rebuilds {
+        let keys = tasks.iter().map(|task| Rebuild::key(&self.reaction.name, &task.lease().item.key));
+        let keys: Result<Vec<_>> = keys.collect();
+        async move {
+            let slots = self.store.get(&keys?).await?;
+            Ok(Arc::new(slots.iter().map(Rebuild::read).collect::<Result<_>>()?))
+        }
+        .boxed()
+        .shared()
+    }
+
+    async fn work(self, task: Task, nth: usize, rebuilds: Rebuilds) -> Result<Settled> {
+        if keys::is_unrouted(&task.lease().item.key) {
+            return unrouted::route_again(&self.store, &self.reaction, &task).await;
+        }
+        let rebuild = rebuilds.await?[nth].clone();
+        let page = Page::read(&self, task.lease()).await?;
+        Turn { reacting: &self, done: task.lease().at, task, rebuild }.take(page).await
+    }
+
+    /// Where the reaction began.
+    async fn start(&self) -> Result<Position> {
+        let name = &self.reaction.name;
+        let read = || super::router::cursor_of(&*self.store, name).map_ok(|cursor| cursor.start);
+        self.start.get_or_try_init(read).await.copied()
+    }
+}
+
+/// One lease of one target.
+struct Turn<'a> {
+    reacting: &'a Reacting,
+    task: Task,
+    rebuild: Option<Rebuild>,
+    /// Handled up to here.
+    done: Mark,
+}
+
+impl Turn<'_> {
+    async fn take(mut self, mut page: Page) -> Result<Settled> {
+        let batch = self.reacting.reaction.handler.batch();
+        while let Some((events, mark)) = page.next_batch(batch) {
+            match self.handle(events, mark).await {
+                Err(failure) => return self.fail(failure).await,
+                Ok(staged) if !staged.is_empty() => return self.land(staged, page.reached(mark)).await,
+                Ok(_) => self.done = mark,
+            }
+            if self.task.lost().is_cancelled() {
+                return Ok(Settled::Lost);
+            }
+            if self.task.stopping().is_cancelled() {
+                return self.ack().await;
+            }
+        }
+        self.done = self.done.max(page.through);
+        self.ack().await
+    }
+
+    /// A panic is a failure of this handler and of nothing else.
+    async fn handle(&self, events: Vec<Event>, mark: Mark) -> Result<Staged, Failure> {
+        let reaction = &self.reacting.reaction;
+        let count = events.len() as u64;
+        let context = Context::new(&self.reacting.tidelock, &self.task, &reaction.name, &events[0], self.replay(mark));
+        let handling = AssertUnwindSafe(async { reaction.handler.handle(events, context.clone()).await });
+        let handled = handling.catch_unwind().await.unwrap_or_else(|panic| {
+            Err(Failure::again(format!("the handler panicked: {}", panic_message(&*panic))))
+        });
+        metrics::counter!(telemetry::HANDLED, "reaction" => reaction.name.to_string()).increment(count);
+        handled.map(|()| context.take())
+    }
+
+    fn replay(&self, mark: Mark) -> Replay {
+        self.rebuild.as_ref().map(|rebuild| rebuild.replay(mark)).unwrap_or_default()
+    }
+
+    async fn ack(self) -> Result<Settled> {
+        let settlement = Settlement::ack(self.task.token(), self.done);
+        let commit = self.ending_rebuild(self.done).fold(Commit::new().settle(settlement), Commit::write);
+        let outcome = self.task.commit(commit).await?;
+        Ok(outcome.committed().map_or(Settled::Lost, |_| Settled::Acked))
+    }
+
+    async fn land(self, mut staged: Staged, done: Mark) -> Result<Settled> {
+        staged.commit.writes.extend(self.ending_rebuild(done));
+        let settlement = Settlement::ack(self.task.token(), done);
+        match staged.land(&self.task, settlement).await? {
+            Landed::Settled(settled) => Ok(settled),
+            Landed::Refused(failure) => self.fail(failure).await,
+        }
+    }
+
+    /// The record of a rebuild goes with the ack that completes it.
+    fn ending_rebuild(&self, done: Mark) -> impl Iterator<Item = Write> + use<> {
+        let over = self.rebuild.as_ref().filter(|rebuild| rebuild.ends_at(done));
+        over.map(|rebuild| Write::delete(&rebuild.key, ExpectedRevision::Any)).into_iter()
+    }
+
+    /// Progress made before the failure is kept, and begins the count of failures anew.
+    async fn fail(self, failure: Failure) -> Result<Settled> {
+        let lease = self.task.lease();
+        let failures = if self.done > lease.at { 0 } else { lease.failures };
+        let settlement = failed(&self.reacting.reaction, &self.task, failures, &failure);
+        self.task.settle(settlement.having_done(self.done)).await
+    }
+}
+
+/// How a failure ends a lease, after this many earlier ones.
+pub(super) fn failed(reaction: &Reaction, task: &Task, failures: u32, failure: &Failure) -> Settlement {
+    let options = &reaction.options;
+    let exhausted = failures >= options.retries && options.exhausted == Exhausted::Block;
+    match failure.is_retryable() && !exhausted {
+        true => {
+            let after = options.backoff.after(failures, fastrand::f64());
+            Settlement::retry(task.token(), after, failure.to_string())
+        }
+        false => Settlement::block(task.token(), failure.to_string()),
+    }
+}
+
+/// The store's failure, if that is what it was: then nothing is wrong with the event.
+pub(super) fn store_failure(failure: &Failure) -> Option<&StoreError> {
+    let error = failure.error().downcast_ref::<StoreError>()?;
+    (error.advice() != tidelock_store::Advice::Never).then_some(error)
+}

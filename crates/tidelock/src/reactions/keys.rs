@@ -1,0 +1,109 @@
+//! The only place where a record key, a queue, an item key or a reserved stream of reactions is spelled.
+//!
+//! Everything that Tidelock names for itself begins with `~`.
+
+use tidelock_store::{ItemKey, ItemRef, Position, QueueName, RecordKey, Result, StreamName};
+
+use super::ReactionName;
+
+/// What every reserved name begins with.
+const RESERVED: char = '~';
+
+/// The type of the events that say which event belongs to a target.
+pub(crate) const LINK: &str = "~link";
+/// The type of the event that marks where a reaction began.
+pub(crate) const REGISTERED: &str = "~registered";
+
+const QUEUE: &str = "~reaction/";
+const ROUTE: &str = "~route/";
+const UNROUTED: &str = "~unrouted/";
+
+/// Whether a name is Tidelock's own.
+pub(crate) fn is_reserved(name: &str) -> bool {
+    name.starts_with(RESERVED)
+}
+
+/// The queue of a reaction's targets.
+pub(crate) fn queue(reaction: &ReactionName) -> QueueName {
+    QueueName::new(format!("{QUEUE}{reaction}")).expect("a reaction's name leaves room for its queue's")
+}
+
+/// The pattern of all reactions' queues.
+pub(crate) fn queues() -> String {
+    format!("{QUEUE}*")
+}
+
+/// The queue, or the pattern of queues, of the reactions with this name or pattern.
+pub(crate) fn queue_named(reaction: &str) -> String {
+    format!("{QUEUE}{reaction}")
+}
+
+/// The reaction that a queue belongs to.
+pub(crate) fn reaction_of(queue: &QueueName) -> Option<&str> {
+    queue.as_str().strip_prefix(QUEUE)
+}
+
+/// The queue of the one item that stands for the right to route a reaction's events.
+pub(crate) fn route_queue(reaction: &ReactionName) -> QueueName {
+    QueueName::new(format!("{ROUTE}{reaction}")).expect("a reaction's name leaves room for its queue's")
+}
+
+/// The pattern of all route queues.
+pub(crate) fn route_queues() -> String {
+    format!("{ROUTE}*")
+}
+
+/// The right to route a reaction's events.
+pub(crate) fn route_item(reaction: &ReactionName) -> ItemRef {
+    ItemRef { queue: route_queue(reaction), key: ItemKey::new("router").expect("it is short and plain") }
+}
+
+/// How far a reaction's events were routed.
+pub(crate) fn route_record(reaction: &ReactionName) -> RecordKey {
+    RecordKey::new(format!("{ROUTE}{reaction}")).expect("a reaction's name leaves room for its key")
+}
+
+/// What the keys of all route records begin with.
+pub(crate) fn route_records() -> &'static str {
+    ROUTE
+}
+
+/// The reaction that a route record, or a route queue, belongs to.
+pub(crate) fn routed_reaction(name: &str) -> Option<&str> {
+    name.strip_prefix(ROUTE)
+}
+
+/// Where a reaction's beginning is noted.
+pub(crate) fn registrations(reaction: &ReactionName) -> StreamName {
+    StreamName::new(format!("~registrations/{reaction}")).expect("a reaction's name leaves room for its stream")
+}
+
+/// The events that were routed to a computed target.
+pub(crate) fn links(reaction: &ReactionName, target: &ItemKey) -> Result<StreamName> {
+    StreamName::new(format!("~links/{reaction}/{target}"))
+}
+
+/// The item that stands for an event whose route failed.
+pub(crate) fn unrouted(position: Position) -> ItemKey {
+    ItemKey::new(format!("{UNROUTED}{position:020}")).expect("it is short and plain")
+}
+
+/// Whether an item stands for an event whose route failed.
+pub(crate) fn is_unrouted(key: &ItemKey) -> bool {
+    key.as_str().starts_with(UNROUTED)
+}
+
+/// That a target is being rebuilt.
+pub(crate) fn rebuild(reaction: &str, target: &ItemKey) -> Result<RecordKey> {
+    RecordKey::new(format!("~rebuild/{reaction}/{target}"))
+}
+
+/// The row that a projection keeps for a target.
+pub(crate) fn row(reaction: &str, target: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("projection/{reaction}/{target}"))
+}
+
+/// The row's prefix, for scanning a projection.
+pub(crate) fn rows(reaction: &str) -> String {
+    format!("projection/{reaction}/")
+}

@@ -1,0 +1,75 @@
+//! Links: which events were routed to a computed target, in the order of the feed.
+//!
+//! A link is an event in a reserved stream of the target. So one target that is fed by several streams gets all of their events,
+//! has versions to count its progress by, and costs no more the longer its history is.
+
+use std::collections::BTreeMap;
+use std::ops::RangeInclusive;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{Event, EventType, Json, NewEvent, Result, Store, StreamName, StreamQuery, Version, limits};
+
+use super::keys;
+use super::recent::Recent;
+
+/// Where a routed event is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Link {
+    stream: StreamName,
+    version: Version,
+}
+
+impl Link {
+    /// The link to this event.
+    pub(crate) fn to(event: &Event) -> Result<NewEvent> {
+        let link = Self { stream: event.stream.clone(), version: event.version };
+        Ok(NewEvent::new(EventType::new(keys::LINK)?, Json::new(&link)?))
+    }
+
+    /// The events that these links lead to, in their order; nothing for one that was trimmed away.
+    pub(crate) async fn follow(
+        store: &dyn Store,
+        recent: &Recent,
+        links: &[Event],
+    ) -> Result<Vec<Option<Event>>> {
+        let links: Vec<Self> = links.iter().map(|link| link.payload.to()).collect::<Result<_>>()?;
+        let mut found = BTreeMap::new();
+        for (stream, versions) in missing(recent, &links, &mut found) {
+            read(store, &stream, versions, &mut found).await?;
+        }
+        Ok(links.iter().map(|link| found.get(&(link.stream.clone(), link.version)).cloned()).collect())
+    }
+}
+
+type Found = BTreeMap<(StreamName, Version), Event>;
+
+/// The stretch to read of each stream for what is not at hand.
+fn missing(recent: &Recent, links: &[Link], found: &mut Found) -> BTreeMap<StreamName, RangeInclusive<Version>> {
+    let mut missing: BTreeMap<StreamName, RangeInclusive<Version>> = BTreeMap::new();
+    for link in links {
+        if let Some(event) = recent.get(&link.stream, link.version) {
+            found.insert((link.stream.clone(), link.version), event);
+            continue;
+        }
+        let span = missing.entry(link.stream.clone()).or_insert(link.version..=link.version);
+        *span = *span.start().min(&link.version)..=*span.end().max(&link.version);
+    }
+    missing
+}
+
+async fn read(
+    store: &dyn Store,
+    stream: &StreamName,
+    versions: RangeInclusive<Version>,
+    found: &mut Found,
+) -> Result<()> {
+    let mut next = Some(*versions.start());
+    while let Some(from) = next.filter(|from| from <= versions.end()) {
+        let most = versions.end().get() - from.get() + 1;
+        let limit = usize::try_from(most).unwrap_or(usize::MAX).min(limits::PAGE_SIZE);
+        let page = store.read_stream(StreamQuery::forward(stream).from(from).limit(limit)).await?;
+        next = page.next;
+        found.extend(page.events.into_iter().map(|event| ((stream.clone(), event.version), event)));
+    }
+    Ok(())
+}

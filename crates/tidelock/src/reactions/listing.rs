@@ -1,0 +1,88 @@
+//! What operators see: every (reaction, target), every event without a route, and how far each reaction's routing is.
+
+use serde::Serialize;
+use tidelock_store::{Holder, Item, LaneName, Mark, Position, Priority, Timestamp};
+
+use super::keys;
+
+/// One target of one reaction, or one event whose route failed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Followed {
+    /// The reaction.
+    pub reaction: String,
+    /// The target; for an event without a route, a name of Tidelock's own.
+    pub target: String,
+    /// Whether this is an event whose route failed.
+    pub unrouted: bool,
+    /// Handled up to here: a version of the target's stream, or a count of the events routed to it.
+    pub at: Mark,
+    /// Events up to here are known to be the target's.
+    pub mark: Mark,
+    /// Leases since the last progress.
+    pub attempts: u32,
+    /// Failures since the last progress.
+    pub failures: u32,
+    /// Leases that ran out since the last progress.
+    pub expiries: u32,
+    /// Not to be tried until somebody unblocks it.
+    pub blocked: bool,
+    /// What went wrong last.
+    pub error: Option<String>,
+    /// Who is at it, since when, and until when it may.
+    pub holder: Option<Holder>,
+    /// Since or from when there is something to do.
+    pub due: Option<Timestamp>,
+    /// Not to be tried before this: a retry's backoff, or a deferral.
+    pub hold: Option<Timestamp>,
+    /// Which workers serve it.
+    pub lane: LaneName,
+    /// How urgent it is.
+    pub priority: Priority,
+}
+
+impl Followed {
+    /// How many events are known to wait; an upper bound, because some may be of types that the reaction does not want.
+    pub fn lag(&self) -> u64 {
+        match self.unrouted {
+            true => u64::from(self.at < self.mark),
+            false => self.mark.get().saturating_sub(self.at.get()),
+        }
+    }
+
+    pub(crate) fn of(item: Item) -> Option<Self> {
+        Some(Self {
+            reaction: keys::reaction_of(&item.item.queue)?.to_owned(),
+            target: item.item.key.as_str().to_owned(),
+            unrouted: keys::is_unrouted(&item.item.key),
+            at: item.at,
+            mark: item.mark,
+            attempts: item.attempts,
+            failures: item.failures,
+            expiries: item.expiries,
+            blocked: item.blocked,
+            error: item.error,
+            holder: item.holder,
+            due: item.due,
+            hold: item.hold,
+            lane: item.lane,
+            priority: item.priority,
+        })
+    }
+}
+
+/// How far a reaction's events are routed to their targets.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RouteState {
+    /// The reaction.
+    pub reaction: String,
+    /// Routed up to here, at least.
+    pub position: Position,
+    /// It began after this.
+    pub start: Position,
+    /// Which process routes.
+    pub holder: Option<Holder>,
+    /// Whether routing has stopped until somebody decides how it goes on.
+    pub blocked: bool,
+    /// Why.
+    pub error: Option<String>,
+}

@@ -1,0 +1,217 @@
+//! What operators do: look, unblock, reset, defer, prioritise, by names or by filter.
+
+mod filter;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use tidelock_store::{
+    Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, Json, LaneName, Mark, NamePattern,
+    Priority, QueueName, RecordQuery, Result, Store, StoreError, StoreExt, When, Write, limits,
+};
+
+use super::rebuild::{Rebuild, Rebuilding};
+use super::router::Cursor;
+use super::{Followed, ReactionName, RouteState, Start, keys};
+
+pub use filter::ReactionFilter;
+
+/// Whether what a reaction did outside the store is done again when it is rebuilt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Effects {
+    /// It is not: `external` is left out for events that were handled before.
+    #[default]
+    Keep,
+    /// It is.
+    Repeat,
+}
+
+/// The reactions of a store, whoever runs them.
+#[derive(Debug, Clone)]
+pub struct Reactions {
+    store: Arc<dyn Store>,
+}
+
+impl Reactions {
+    /// The reactions of this store.
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store }
+    }
+
+    /// Every target that passes, with its lag, failures, holder and error, by reaction and target.
+    pub async fn list(&self, filter: &ReactionFilter) -> Result<Vec<Followed>> {
+        Ok(self.items(filter).await?.into_iter().filter_map(Followed::of).collect())
+    }
+
+    /// One target of one reaction.
+    pub async fn target(&self, reaction: &str, target: &str) -> Result<Option<Followed>> {
+        Ok(self.list(&ReactionFilter::named(reaction).target(target)).await?.pop())
+    }
+
+    /// How far the routing of each reaction is, and who does it.
+    pub async fn routes(&self) -> Result<Vec<RouteState>> {
+        let page = self.store.scan(RecordQuery::prefix(keys::route_records())).await?;
+        let filter = ItemFilter { queue: NamePattern::like(keys::route_queues()), ..ItemFilter::default() };
+        let mut items: BTreeMap<String, Item> = BTreeMap::new();
+        for item in self.all(filter).await? {
+            items.insert(item.item.queue.as_str().to_owned(), item);
+        }
+        let mut routes = Vec::new();
+        for record in page.records {
+            let cursor: Cursor = record.value.to()?;
+            let item = items.remove(record.key.as_str());
+            routes.extend(route_state(record.key.as_str(), &cursor, item));
+        }
+        Ok(routes)
+    }
+
+    /// Blocked targets that pass go on where they stopped, at once. Events without a route are tried again.
+    pub async fn unblock(&self, filter: &ReactionFilter) -> Result<Adjusted> {
+        self.adjust(&filter.clone().blocked(true), &Adjustment::Unblock).await
+    }
+
+    /// Targets that pass begin anew: every event is handled again. What they did outside the store is done again only if asked
+    /// for. Whoever is at one of them loses the lease.
+    ///
+    /// Effects of events that were handled while this call was under way may be repeated; they have the same key.
+    pub async fn reset(&self, filter: &ReactionFilter, effects: Effects) -> Result<Adjusted> {
+        let mut by_queue: BTreeMap<QueueName, Vec<Item>> = BTreeMap::new();
+        for item in self.items(filter).await?.into_iter().filter(|item| !keys::is_unrouted(&item.item.key)) {
+            by_queue.entry(item.item.queue.clone()).or_default().push(item);
+        }
+        let mut sum = Adjusted::default();
+        for (queue, items) in by_queue {
+            for items in items.chunks(limits::PARTS_PER_COMMIT / 2) {
+                self.note_rebuilds(items, effects).await?;
+                let keys = items.iter().map(|item| item.item.key.as_str().to_owned()).collect();
+                let filter = ItemFilter::queue(queue.as_str()).key(NamePattern::OneOf(keys));
+                let adjusted = self.store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
+                sum = plus(sum, adjusted);
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Targets that pass are not handled before then.
+    pub async fn defer(&self, filter: &ReactionFilter, until: When) -> Result<Adjusted> {
+        self.adjust(filter, &Adjustment::Defer { until }).await
+    }
+
+    /// Targets that pass get this priority, from -100 to 100.
+    pub async fn prioritise(&self, filter: &ReactionFilter, priority: i16) -> Result<Adjusted> {
+        let priority = Priority::new(priority)?;
+        self.adjust(filter, &Adjustment::Prioritise { priority }).await
+    }
+
+    /// Targets that pass move to this lane.
+    pub async fn move_to(&self, filter: &ReactionFilter, lane: &str) -> Result<Adjusted> {
+        let lane = LaneName::new(lane)?;
+        self.adjust(filter, &Adjustment::Move { lane }).await
+    }
+
+    /// Routes a reaction's events anew: from the beginning, or from the end as it is now. For a reaction whose routing has
+    /// stopped because the log is not the one it knew (it was restored, or imported).
+    ///
+    /// Targets that are streams go on at their own versions, whatever this says; reset them to begin anew. Events that are routed
+    /// again to computed targets are handled again.
+    pub async fn reroute(&self, reaction: &str, from: Start) -> Result<()> {
+        let name = ReactionName::new(reaction).map_err(|e| StoreError::invalid(e.to_string()))?;
+        super::router::reroute(&self.store, &name, from).await
+    }
+
+    /// The row that a projection keeps for a target.
+    pub async fn row<S: DeserializeOwned>(&self, projection: &str, target: &str) -> Result<Option<S>> {
+        let slot = self.store.get_one(&keys::row(projection, target)?).await?;
+        slot.into_live().map(|record| record.value.to()).transpose()
+    }
+
+    /// All rows of a projection, by target.
+    pub async fn rows<S: DeserializeOwned>(&self, projection: &str) -> Result<Vec<(String, S)>> {
+        let prefix = keys::rows(projection);
+        let (mut rows, mut after) = (Vec::new(), None);
+        loop {
+            let query = RecordQuery { after, ..RecordQuery::prefix(prefix.clone()) };
+            let page = self.store.scan(query).await?;
+            for record in page.records {
+                rows.push((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?));
+            }
+            match page.next {
+                Some(next) => after = Some(next),
+                None => return Ok(rows),
+            }
+        }
+    }
+
+    async fn adjust(&self, filter: &ReactionFilter, adjustment: &Adjustment) -> Result<Adjusted> {
+        let mut sum = Adjusted::default();
+        for filter in self.item_filters(filter).await? {
+            sum = plus(sum, self.store.adjust(filter, adjustment.clone()).await?);
+        }
+        Ok(sum)
+    }
+
+    async fn items(&self, filter: &ReactionFilter) -> Result<Vec<Item>> {
+        let mut items = Vec::new();
+        for filter in self.item_filters(filter).await? {
+            items.extend(self.all(filter).await?);
+        }
+        Ok(items)
+    }
+
+    async fn item_filters(&self, filter: &ReactionFilter) -> Result<Vec<ItemFilter>> {
+        match filter.needs_sources() {
+            true => Ok(filter.from_sources(&self.cursors().await?)),
+            false => Ok(vec![filter.items()]),
+        }
+    }
+
+    async fn cursors(&self) -> Result<Vec<(String, Cursor)>> {
+        let page = self.store.scan(RecordQuery::prefix(keys::route_records())).await?;
+        let named = page.records.into_iter().filter_map(|record| {
+            let name = keys::routed_reaction(record.key.as_str())?.to_owned();
+            Some(record.value.to().map(|cursor| (name, cursor)))
+        });
+        named.collect()
+    }
+
+    async fn all(&self, filter: ItemFilter) -> Result<Vec<Item>> {
+        let (mut items, mut query) = (Vec::new(), ItemQuery::new(filter));
+        loop {
+            let page = self.store.items(query.clone()).await?;
+            items.extend(page.items);
+            match page.next {
+                Some(next) => query = query.after(next),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    /// Notes for each item how far it had come. A rebuild that was under way keeps the further mark.
+    async fn note_rebuilds(&self, items: &[Item], effects: Effects) -> Result<()> {
+        let keys: Vec<_> = items.iter().map(|item| rebuild_key(&item.item.queue, &item.item.key)).collect::<Result<_>>()?;
+        let slots = self.store.get(&keys).await?;
+        let mut commit = Commit::new();
+        for ((item, key), slot) in items.iter().zip(&keys).zip(&slots) {
+            let before = Rebuild::read(slot)?.map_or(Mark::ZERO, |rebuild| rebuild.told.through);
+            let told = Rebuilding { through: item.at.max(before), effects: effects == Effects::Repeat };
+            commit = commit.write(Write::put(key, ExpectedRevision::Any, Json::new(&told)?));
+        }
+        let _noted = self.store.commit(commit).await?;
+        Ok(())
+    }
+}
+
+fn rebuild_key(queue: &QueueName, key: &ItemKey) -> Result<tidelock_store::RecordKey> {
+    keys::rebuild(keys::reaction_of(queue).unwrap_or_default(), key)
+}
+
+fn plus(one: Adjusted, other: Adjusted) -> Adjusted {
+    Adjusted { matched: one.matched + other.matched, changed: one.changed + other.changed }
+}
+
+fn route_state(key: &str, cursor: &Cursor, item: Option<Item>) -> Option<RouteState> {
+    let reaction = keys::routed_reaction(key)?.to_owned();
+    let (holder, blocked, error) = item.map_or((None, false, None), |i| (i.holder, i.blocked, i.error));
+    Some(RouteState { reaction, position: cursor.position, start: cursor.start, holder, blocked, error })
+}

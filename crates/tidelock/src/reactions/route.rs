@@ -1,0 +1,103 @@
+//! Where an event goes: to the target of its own stream, or to one computed from it.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tidelock_store::{Event, ItemKey, Store, limits};
+
+use super::{Failure, ReactionName, keys};
+use crate::worker::panic_message;
+
+/// Computes the target of an event. It may have to read what belongs to the event first.
+type Compute = dyn Fn(Arc<dyn Store>, Event) -> Computing + Send + Sync;
+type Computing = BoxFuture<'static, Result<Option<String>, Failure>>;
+
+/// How a reaction's events find their targets.
+#[derive(Clone)]
+pub(crate) enum Route {
+    /// The target is the event's stream.
+    Own,
+    /// The target is a name computed from the event.
+    Computed(Arc<Compute>),
+}
+
+/// What a routing function may give: a name, perhaps a name (no name: this event is not for the reaction), or a failure.
+pub trait IntoTarget {
+    /// The target's name, if there is one.
+    ///
+    /// # Errors
+    /// Whatever the routing function failed with.
+    fn into_target(self) -> Result<Option<String>, Failure>;
+}
+
+impl IntoTarget for String {
+    fn into_target(self) -> Result<Option<String>, Failure> {
+        Ok(Some(self))
+    }
+}
+
+impl IntoTarget for &str {
+    fn into_target(self) -> Result<Option<String>, Failure> {
+        Ok(Some(self.to_owned()))
+    }
+}
+
+impl<T: IntoTarget> IntoTarget for Option<T> {
+    fn into_target(self) -> Result<Option<String>, Failure> {
+        self.map_or(Ok(None), IntoTarget::into_target)
+    }
+}
+
+impl<T: IntoTarget, E: Into<Failure>> IntoTarget for Result<T, E> {
+    fn into_target(self) -> Result<Option<String>, Failure> {
+        self.map_err(Into::into)?.into_target()
+    }
+}
+
+impl Route {
+    /// Computes the target, and makes a panic a failure of this event's route.
+    pub(crate) async fn compute(
+        compute: &Arc<Compute>,
+        store: &Arc<dyn Store>,
+        reaction: &ReactionName,
+        event: &Event,
+    ) -> Result<Option<ItemKey>, Failure> {
+        let computing = AssertUnwindSafe(compute(store.clone(), event.clone()));
+        let target = computing.catch_unwind().await.unwrap_or_else(|panic| {
+            Err(Failure::again(format!("the routing function panicked: {}", panic_message(&*panic))))
+        })?;
+        target.map(|target| check(reaction, target)).transpose()
+    }
+}
+
+fn check(reaction: &ReactionName, target: String) -> Result<ItemKey, Failure> {
+    if keys::is_reserved(&target) {
+        return Err(Failure::fatal(format!("target {target:?} begins with ~, which Tidelock keeps for itself")));
+    }
+    let key = ItemKey::new(target).map_err(Failure::fatal)?;
+    keys::links(reaction, &key).map_err(|_| {
+        let (bytes, limit) = (key.as_str().len(), limits::STREAM_NAME_BYTES - reaction.as_str().len() - 8);
+        Failure::fatal(format!("target has {bytes} bytes; the limit for reaction {reaction} is {limit}"))
+    })?;
+    Ok(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn routed(target: impl Into<String>) -> Result<ItemKey, Failure> {
+        check(&ReactionName::new("ship").unwrap(), target.into())
+    }
+
+    #[test]
+    fn a_target_that_cannot_be_named_in_the_store_is_a_failure_that_says_so() {
+        assert!(routed("order-7").is_ok());
+        assert!(routed("~links/x").unwrap_err().to_string().contains("begins with ~"));
+        assert!(routed("").is_err());
+        assert!(routed("x".repeat(244)).is_ok());
+        assert!(routed("x".repeat(245)).unwrap_err().to_string().contains("limit for reaction ship is 244"));
+    }
+}

@@ -1,0 +1,102 @@
+//! How far a reaction's events were routed, and where it began.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Json, Mark, NamePattern, NewEvent, Position, Result,
+    Revision, Store, StoreError, StoreExt, Wake, Write,
+};
+
+use crate::reactions::keys;
+use crate::reactions::options::Start;
+use crate::reactions::reaction::Reaction;
+use crate::reactions::route::Route;
+use crate::reactions::ReactionName;
+
+/// What is in a route record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Cursor {
+    /// Routed up to here.
+    pub(crate) position: Position,
+    /// Events up to here are not the reaction's.
+    pub(crate) start: Position,
+    /// Whether targets are computed.
+    pub(crate) computed: bool,
+    /// What the names of the streams begin with that the reaction follows.
+    pub(crate) streams: String,
+    /// The record's revision.
+    #[serde(skip)]
+    pub(crate) revision: Option<Revision>,
+}
+
+impl Cursor {
+    /// Puts it into its record.
+    pub(crate) fn write(&self, reaction: &ReactionName, expected: ExpectedRevision) -> Result<Write> {
+        Ok(Write::put(&keys::route_record(reaction), expected, Json::new(self)?))
+    }
+
+    /// What the record must be like for this to be the next cursor.
+    pub(crate) fn expected(&self) -> ExpectedRevision {
+        self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision)
+    }
+}
+
+/// The cursor in the store.
+pub(crate) async fn cursor_of(store: &dyn Store, reaction: &ReactionName) -> Result<Cursor> {
+    let record = store.get_one(&keys::route_record(reaction)).await?.into_live().ok_or_else(|| {
+        StoreError::corrupt(format!("reaction {reaction}: its route record was deleted; register it anew"))
+    })?;
+    Ok(Cursor { revision: Some(record.revision), ..record.value.to()? })
+}
+
+/// Makes sure that the reaction has a route. Where it begins is decided when that is made, once and for all.
+pub(crate) async fn register(store: &Arc<dyn Store>, reaction: &Reaction) -> Result<()> {
+    let item = keys::route_item(&reaction.name);
+    // Never acked, so it is always due for whoever may take it.
+    let wake = Wake::to_mark(item, Mark::new(1)?);
+    let slot = store.get_one(&keys::route_record(&reaction.name)).await?;
+    if slot.live().is_some() {
+        let _woken = store.commit(Commit::new().wake(wake)).await?;
+        return Ok(());
+    }
+    let start = position(store, &reaction.name, reaction.options.start).await?;
+    let computed = matches!(reaction.route, Route::Computed(_));
+    let cursor = Cursor { position: start, start, computed, streams: reaction.streams.clone(), revision: None };
+    let write = cursor.write(&reaction.name, ExpectedRevision::Absent)?;
+    // A conflict is as good: somebody else has just registered it.
+    let _registered = store.commit(Commit::new().write(write).wake(wake)).await?;
+    Ok(())
+}
+
+/// Has the reaction routed anew from there, and its route go on.
+pub(crate) async fn reroute(store: &Arc<dyn Store>, reaction: &ReactionName, from: Start) -> Result<()> {
+    let position = position(store, reaction, from).await?;
+    let before = cursor_of(&**store, reaction).await?;
+    let cursor = Cursor { position, start: before.start.min(position), ..before.clone() };
+    let write = cursor.write(reaction, before.expected())?;
+    store.commit(Commit::new().write(write)).await?.committed().map_err(|conflict| {
+        StoreError::invalid(format!("reaction {reaction}: it was routed meanwhile; try again: {conflict}"))
+    })?;
+    let item = keys::route_item(reaction);
+    let filter = ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str()));
+    // Whoever routes loses the lease, so that the next holder reads the cursor.
+    store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
+    Ok(())
+}
+
+async fn position(store: &Arc<dyn Store>, reaction: &ReactionName, from: Start) -> Result<Position> {
+    match from {
+        Start::Beginning => Ok(Position::START),
+        Start::Now => now(store, reaction).await,
+    }
+}
+
+/// The end of the feed, found by being it.
+async fn now(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Position> {
+    let event = NewEvent::of(keys::REGISTERED, &serde_json::json!({}))?;
+    let outcome = store.append(&keys::registrations(reaction), ExpectedVersion::Any, vec![event]).await?;
+    let committed = outcome.committed().map_err(|e| StoreError::corrupt(e.to_string()))?;
+    let positions = committed.appends.first().and_then(|appended| appended.positions);
+    positions.map(|(_, last)| last).ok_or_else(|| StoreError::corrupt("an append that has no position"))
+}

@@ -1,0 +1,103 @@
+//! What a handler wants to be in the commit of its ack.
+
+use tidelock_store::{ClashKind, Commit, CommitOutcome, Conflict, Part, Result, Settlement};
+
+use super::Failure;
+use super::decision::Decision;
+use crate::worker::{Settled, Task};
+
+/// How often a decision is taken again before the handler is.
+const TRIES: usize = 20;
+
+/// Parts of a commit, and decisions whose events are part of it.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    pub(crate) commit: Commit,
+    pub(crate) decisions: Vec<Decision>,
+    #[cfg(feature = "postgres")]
+    pub(crate) door: Option<tidelock_store_postgres::OwnTransaction>,
+}
+
+/// What became of a commit with staged parts.
+#[derive(Debug)]
+pub(crate) enum Landed {
+    /// It is there, or it never will be because the lease was lost.
+    Settled(Settled),
+    /// A part of it did not hold: the handler has to look again.
+    Refused(Failure),
+}
+
+impl Staged {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commit == Commit::new() && self.decisions.is_empty() && self.has_no_door()
+    }
+
+    /// Lands it with this settlement. Decisions that others were quicker than are taken again; the handler is not.
+    pub(crate) async fn land(mut self, task: &Task, settlement: Settlement) -> Result<Landed> {
+        let settled = Settled::by(&settlement.exit);
+        for _ in 0..TRIES {
+            let commit = self.assemble(settlement.clone());
+            if let Err(error) = commit.check() {
+                return Ok(Landed::Refused(Failure::fatal(error)));
+            }
+            let conflict = match self.commit(task, commit).await? {
+                CommitOutcome::Committed(_) => return Ok(Landed::Settled(settled)),
+                CommitOutcome::Conflict(conflict) => conflict,
+            };
+            if conflict.has(ClashKind::LeaseLost) {
+                return Ok(Landed::Settled(Settled::Lost));
+            }
+            if !self.is_up_to_decisions(&conflict) {
+                return Ok(Landed::Refused(Failure::again(conflict)));
+            }
+            if let Err(failure) = self.decide_again().await {
+                return Ok(Landed::Refused(failure));
+            }
+        }
+        Ok(Landed::Refused(Failure::again("others were quicker every time that the decision was taken")))
+    }
+
+    fn assemble(&self, settlement: Settlement) -> Commit {
+        let mut commit = self.commit.clone().settle(settlement);
+        commit.appends.extend(self.decisions.iter().filter_map(Decision::append));
+        commit
+    }
+
+    /// Whether everything that clashed was decided here, so that deciding again can help.
+    fn is_up_to_decisions(&self, conflict: &Conflict) -> bool {
+        let own = self.commit.appends.len();
+        let decided = |part: Part| matches!(part, Part::Append(at) if at >= own);
+        self.has_no_door() && conflict.clashes.iter().all(|clash| decided(clash.part))
+    }
+
+    async fn decide_again(&mut self) -> Result<(), Failure> {
+        for decision in &mut self.decisions {
+            decision.take().await?;
+        }
+        Ok(())
+    }
+
+    #[cfg(feature = "postgres")]
+    fn has_no_door(&self) -> bool {
+        self.door.is_none()
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    fn has_no_door(&self) -> bool {
+        true
+    }
+
+    /// Through the user's own transaction, if there is one.
+    #[cfg(feature = "postgres")]
+    async fn commit(&mut self, task: &Task, commit: Commit) -> Result<CommitOutcome> {
+        match self.door.take() {
+            Some(own) => own.commit(commit).await,
+            None => task.commit(commit).await,
+        }
+    }
+
+    #[cfg(not(feature = "postgres"))]
+    async fn commit(&mut self, task: &Task, commit: Commit) -> Result<CommitOutcome> {
+        task.commit(commit).await
+    }
+}

@@ -1,0 +1,86 @@
+//! Events whose route failed: each is a work item of its own, tried again with the reaction's backoff and then blocked, where
+//! operators see it. When its route is found at last, the event joins its target.
+
+use std::sync::Arc;
+
+use tidelock_store::{
+    Commit, CommitOutcome, Event, ExpectedVersion, FeedQuery, HeadQuery, ItemKey, Mark, Position, Result, Settlement, Store,
+    Version, Wake,
+};
+
+use super::handling::{failed, store_failure};
+use super::links::Link;
+use super::reaction::Reaction;
+use super::route::Route;
+use super::{Failure, keys};
+use crate::worker::{Settled, Task};
+
+/// The item for an event whose route failed. It counts as undone until its mark, the event's position, is acked.
+pub(crate) fn wake(reaction: &Reaction, position: Position) -> Wake {
+    let wake = Wake::to_mark(reaction.item(&keys::unrouted(position)), Mark::from(position));
+    with_options(reaction, wake)
+}
+
+/// A wake that makes items as the reaction wants them.
+pub(crate) fn with_options(reaction: &Reaction, wake: Wake) -> Wake {
+    let wake = wake.with_priority(reaction.options.priority);
+    match &reaction.options.lane {
+        Some(lane) => wake.in_lane(lane.clone()),
+        None => wake,
+    }
+}
+
+/// Tries the route of one event again.
+pub(crate) async fn route_again(store: &Arc<dyn Store>, reaction: &Reaction, task: &Task) -> Result<Settled> {
+    let Some(event) = find(&**store, task.lease().mark).await? else { return ack(task, None).await };
+    match target(store, reaction, &event).await {
+        Ok(target) => join(&**store, reaction, task, &event, target).await,
+        Err(failure) => match store_failure(&failure) {
+            Some(error) => Err(error.clone()),
+            None => task.settle(failed(reaction, task, task.lease().failures, &failure)).await,
+        },
+    }
+}
+
+/// The event at this position, unless it was trimmed away.
+async fn find(store: &dyn Store, mark: Mark) -> Result<Option<Event>> {
+    let before = Position::new(mark.get().saturating_sub(1))?;
+    let page = store.read_feed(FeedQuery::after(before).limit(1)).await?;
+    Ok(page.events.into_iter().find(|event| Mark::from(event.position) == mark))
+}
+
+async fn target(store: &Arc<dyn Store>, reaction: &Reaction, event: &Event) -> Result<Option<ItemKey>, Failure> {
+    match &reaction.route {
+        // It was routed otherwise when the item was made.
+        Route::Own => Ok(None),
+        Route::Computed(compute) => Route::compute(compute, store, &reaction.name, event).await,
+    }
+}
+
+async fn ack(task: &Task, joining: Option<Commit>) -> Result<Settled> {
+    let settlement = Settlement::ack(task.token(), task.lease().mark);
+    match task.commit(joining.unwrap_or_default().settle(settlement)).await? {
+        CommitOutcome::Committed(_) => Ok(Settled::Acked),
+        CommitOutcome::Conflict(conflict) if crate::worker::is_loss(&conflict) => Ok(Settled::Lost),
+        // The router linked to the same target meanwhile.
+        CommitOutcome::Conflict(_) => task.settle(Settlement::release(task.token())).await,
+    }
+}
+
+/// Links the event to its target, wakes the target and ends the item, in one commit.
+async fn join(
+    store: &dyn Store,
+    reaction: &Reaction,
+    task: &Task,
+    event: &Event,
+    target: Option<ItemKey>,
+) -> Result<Settled> {
+    let Some(target) = target else { return ack(task, None).await };
+    let links = keys::links(&reaction.name, &target)?;
+    let heads = store.heads(HeadQuery::Named(vec![links.clone()])).await?;
+    let tip = heads.heads.first().and_then(|head| head.state.version());
+    let expected = tip.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+    let next = tip.map_or(Version::FIRST, |tip| tip.plus(1));
+    let wake = with_options(reaction, Wake::to_mark(reaction.item(&target), Mark::from(next)));
+    ack(task, Some(Commit::new().append(&links, expected, [Link::to(event)?]).wake(wake))).await
+}

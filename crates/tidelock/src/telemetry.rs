@@ -1,0 +1,72 @@
+//! The names under which Tidelock tells what it does: breadcrumbs, and the metrics that count them.
+//!
+//! A breadcrumb is a `tracing` event on the way of a leased item, always with its queue, key and fence. Metrics go through
+//! the `metrics` facade: without a recorder they cost next to nothing. Neither ever carries a payload.
+
+use std::time::Duration;
+
+use tidelock_store::{Lease, LeaseToken, QueueName};
+
+/// Leases granted to this process, by queue.
+pub const LEASED: &str = "tidelock_leased_total";
+/// Leases that ended, by queue and by `exit`: acked, retried, blocked, deferred, released or lost.
+pub const SETTLED: &str = "tidelock_settled_total";
+/// Leases of earlier holders that had run out when this process took the item over, by queue.
+pub const EXPIRED: &str = "tidelock_expired_total";
+/// How long the work on an item took, in seconds, by queue.
+pub const WORKED: &str = "tidelock_work_seconds";
+/// Items that this process works on at the moment.
+pub const RUNNING: &str = "tidelock_running";
+/// Events routed, by reaction.
+pub const ROUTED: &str = "tidelock_routed_total";
+/// Events whose route failed, by reaction.
+pub const UNROUTED: &str = "tidelock_unrouted_total";
+/// Events handled, by reaction.
+pub const HANDLED: &str = "tidelock_handled_total";
+/// Decisions that a reaction took again because somebody else had changed the stream, by reaction.
+pub const CONTENDED: &str = "tidelock_reaction_conflicts_total";
+
+/// An item was leased.
+pub(crate) fn leased(lease: &Lease) {
+    let queue = lease.item.queue.as_str().to_owned();
+    metrics::counter!(LEASED, "queue" => queue.clone()).increment(1);
+    tracing::debug!(%queue, key = %lease.item.key, fence = %lease.fence, at = %lease.at, mark = %lease.mark, "leased");
+    if lease.expiries > 0 {
+        metrics::counter!(EXPIRED, "queue" => queue.clone()).increment(1);
+        tracing::warn!(%queue, key = %lease.item.key, expiries = lease.expiries, "expired");
+    }
+}
+
+/// A lease ended like this.
+pub(crate) fn settled(token: &LeaseToken, exit: &'static str, error: Option<&str>) {
+    let queue = token.item.queue.as_str().to_owned();
+    metrics::counter!(SETTLED, "queue" => queue.clone(), "exit" => exit).increment(1);
+    match error {
+        None => tracing::debug!(%queue, key = %token.item.key, fence = %token.fence, "{exit}"),
+        Some(error) => {
+            tracing::warn!(%queue, key = %token.item.key, fence = %token.fence, error, "{exit}");
+        }
+    }
+}
+
+/// The work on an item of this queue took this long.
+pub(crate) fn worked(queue: &QueueName, took: Duration) {
+    metrics::histogram!(WORKED, "queue" => queue.as_str().to_owned()).record(took.as_secs_f64());
+}
+
+/// Counts a running item for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Running;
+
+impl Running {
+    pub(crate) fn begin() -> Self {
+        metrics::gauge!(RUNNING).increment(1.0);
+        Self
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        metrics::gauge!(RUNNING).decrement(1.0);
+    }
+}

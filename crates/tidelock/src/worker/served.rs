@@ -1,0 +1,92 @@
+//! A queue that a worker serves, and how.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_store::{LaneName, Lease, LeaseRequest, QueueName, WorkerName};
+use tokio::sync::Semaphore;
+
+use super::Work;
+
+/// A queue, or one lane of it, with the work that its items stand for.
+#[derive(Clone)]
+pub struct Served {
+    pub(super) queue: QueueName,
+    pub(super) work: Arc<dyn Work>,
+    pub(super) lease: Duration,
+    expiries: u32,
+    lane: Option<LaneName>,
+    pub(super) limit: Arc<Semaphore>,
+    pub(super) pooled: bool,
+}
+
+impl Served {
+    /// All lanes of this queue, leased for 30 seconds at a time, with as many items at once as the worker has slots for; an
+    /// item whose lease ran out three times is blocked.
+    pub fn new(queue: &QueueName, work: Arc<dyn Work>) -> Self {
+        Self {
+            queue: queue.clone(),
+            work,
+            lease: Duration::from_secs(30),
+            expiries: 3,
+            lane: None,
+            limit: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
+            pooled: true,
+        }
+    }
+
+    /// The same, from this lane only.
+    #[must_use]
+    pub fn in_lane(mut self, lane: LaneName) -> Self {
+        self.lane = Some(lane);
+        self
+    }
+
+    /// The same, leased for this long at a time. The worker renews at a third of it.
+    #[must_use]
+    pub fn leased_for(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// The same, with this many items at once at most. Lanes of one queue that are served with clones share the limit.
+    #[must_use]
+    pub fn at_most(mut self, limit: usize) -> Self {
+        self.limit = Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)));
+        self
+    }
+
+    /// The same, blocked after this many leases ran out without progress.
+    #[must_use]
+    pub fn expiries(mut self, budget: u32) -> Self {
+        self.expiries = budget;
+        self
+    }
+
+    /// The same, outside the worker's pool of slots: for an item that is held for as long as the worker lives.
+    #[must_use]
+    pub(crate) fn outside_the_pool(mut self) -> Self {
+        self.pooled = false;
+        self
+    }
+
+    /// Whether too many holders of this item died over it.
+    pub(super) fn is_spent(&self, lease: &Lease) -> bool {
+        lease.expiries >= self.expiries.max(1)
+    }
+
+    pub(super) fn request(&self, worker: &WorkerName, limit: usize) -> LeaseRequest {
+        let request = LeaseRequest::new(&self.queue, worker, self.lease, limit);
+        match &self.lane {
+            Some(lane) => request.in_lane(lane),
+            None => request,
+        }
+    }
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").field("queue", &self.queue).field("lane", &self.lane).finish_non_exhaustive()
+    }
+}

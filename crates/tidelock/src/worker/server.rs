@@ -1,0 +1,208 @@
+//! Serves one queue: leases as many items as there are free slots, and has each of them worked on.
+
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tidelock_store::{Advice, Commit, Lease, Leased, Result, Settlement, Signal, StoreError, Topic, When};
+use tokio::time::Instant;
+use tracing::Instrument;
+
+use super::heartbeat::Beating;
+use super::slots::Slot;
+use super::{Crew, Handling, Served, Settled, Task};
+use crate::telemetry::{self, Running};
+
+/// How long an item is put off whose work could not even fail in order.
+const PUT_OFF: Duration = Duration::from_secs(1);
+
+/// The least time between two looks that find nothing.
+const BREATH: Duration = Duration::from_millis(5);
+
+/// One queue, as a worker serves it.
+#[derive(Debug)]
+pub(super) struct Server {
+    crew: Arc<Crew>,
+    served: Served,
+    poll: Duration,
+}
+
+impl Server {
+    pub(super) fn new(crew: &Arc<Crew>, served: Served, poll: Duration) -> Self {
+        Self { crew: crew.clone(), served, poll }
+    }
+
+    pub(super) async fn serve(self) {
+        // Taken before the first look, so nothing is missed.
+        let mut signal = self.crew.store.signal(Topic::Queue(self.served.queue.clone()));
+        let stopping = self.crew.stopping.clone();
+        while let Some(slots) = stopping.run_until_cancelled(self.crew.slots.take(&self.served)).await {
+            let Some(wait) = self.fill(slots).await else { continue };
+            let rest = rest(&mut signal, wait);
+            if stopping.run_until_cancelled(rest).await.is_none() {
+                break;
+            }
+        }
+    }
+
+    /// Leases for these slots; tells how long to rest, or nothing if there may be more at once.
+    async fn fill(&self, slots: Vec<Slot>) -> Option<Duration> {
+        let request = self.served.request(&self.crew.name, slots.len());
+        match self.crew.store.lease(request).await {
+            Ok(leased) => {
+                let wait = self.wait_after(&leased);
+                self.take_on(leased.leases, slots).await;
+                wait
+            }
+            Err(error) => {
+                tracing::warn!(queue = %self.served.queue, %error, "nothing could be leased");
+                Some(self.poll)
+            }
+        }
+    }
+
+    fn wait_after(&self, leased: &Leased) -> Option<Duration> {
+        let wait = leased.next_due.map_or(self.poll, |due| due.since(leased.at).min(self.poll));
+        match leased.leases.is_empty() {
+            // What is due and not to be had is in somebody else's hands; asking at once would ask in vain.
+            true => Some(wait.max(BREATH)),
+            false => (!wait.is_zero()).then_some(wait),
+        }
+    }
+
+    async fn take_on(&self, leases: Vec<Lease>, slots: Vec<Slot>) {
+        if self.crew.stopping.is_cancelled() {
+            return self.give_back(leases).await;
+        }
+        let tasks: Vec<Task> = leases.into_iter().map(|lease| self.task(lease)).collect();
+        let (spent, sound): (Vec<Task>, Vec<Task>) =
+            tasks.into_iter().partition(|task| self.served.is_spent(task.lease()));
+        let mut slots = slots.into_iter();
+        let handlings = self.served.work.begin(sound.clone());
+        for (task, handling) in sound.into_iter().zip(handlings) {
+            self.start(task, handling, slots.next());
+        }
+        for task in spent {
+            let handling = block_spent(task.clone()).boxed();
+            self.start(task, handling, slots.next());
+        }
+    }
+
+    fn task(&self, lease: Lease) -> Task {
+        telemetry::leased(&lease);
+        Task::new(&self.crew.store, lease, self.served.lease, &self.crew.stopping)
+    }
+
+    fn start(&self, task: Task, handling: Handling, slot: Option<Slot>) {
+        let effort = Effort {
+            beating: self.crew.heartbeat.keep(&task),
+            grace: self.crew.grace,
+            task,
+            slot,
+            running: Running::begin(),
+        };
+        let lease = effort.task.lease();
+        let span = tracing::info_span!(
+            "work",
+            queue = %lease.item.queue,
+            key = %lease.item.key,
+            fence = %lease.fence,
+        );
+        self.crew.tasks.spawn(effort.make(handling).instrument(span));
+    }
+
+    /// What was leased after the shutdown began was not begun, and goes back at once.
+    async fn give_back(&self, leases: Vec<Lease>) {
+        if leases.is_empty() {
+            return;
+        }
+        let release = |commit: Commit, lease: &Lease| commit.settle(Settlement::release(lease.token()));
+        let commit = leases.iter().fold(Commit::new(), release);
+        if let Err(error) = self.crew.store.commit(commit).await {
+            tracing::warn!(%error, "leases could not be given back; they will run out");
+        }
+    }
+}
+
+/// Until something may have happened to the queue, and no longer than this.
+async fn rest(signal: &mut Signal, wait: Duration) {
+    let _hint = tokio::time::timeout(wait, signal.wait()).await;
+}
+
+/// An item whose holders keep dying is not tried on yet another one.
+async fn block_spent(task: Task) -> Result<Settled> {
+    let expiries = task.lease().expiries;
+    let error = format!(
+        "the lease ran out {expiries} times without progress: the process died or hung each time; find out why, then unblock"
+    );
+    task.settle(Settlement::block(task.token(), error)).await
+}
+
+/// One item being worked on, and everything that is held meanwhile.
+#[derive(Debug)]
+struct Effort {
+    task: Task,
+    grace: Duration,
+    beating: Beating,
+    slot: Option<Slot>,
+    running: Running,
+}
+
+impl Effort {
+    async fn make(self, handling: Handling) {
+        let begun = Instant::now();
+        let settled = self.settled(handling).await;
+        telemetry::worked(&self.task.lease().item.queue, begun.elapsed());
+        match settled {
+            Ok(settled) => telemetry::settled(&self.task.token(), settled.name(), settled.error()),
+            Err(error) => {
+                tracing::warn!(item = %self.task.lease().item, %error, "not settled; the lease will run out");
+            }
+        }
+        // In this order: nothing is renewed any more when the slot is free.
+        drop(self.beating);
+        drop(self.slot);
+        drop(self.running);
+    }
+
+    async fn settled(&self, handling: Handling) -> Result<Settled> {
+        let outcome = tokio::select! {
+            biased;
+            outcome = AssertUnwindSafe(handling).catch_unwind() => outcome,
+            () = self.lost_for_good() => return Ok(Settled::Lost),
+        };
+        match outcome {
+            Ok(Ok(settled)) => Ok(settled),
+            Ok(Err(error)) => self.put_off(&error).await,
+            Err(panic) => {
+                let error = format!("panicked: {}", panic_message(&*panic));
+                self.task.settle(Settlement::retry(self.task.token(), PUT_OFF, error)).await
+            }
+        }
+    }
+
+    /// The handler was told, and has had its time to end by itself.
+    async fn lost_for_good(&self) {
+        self.task.lost().cancelled().await;
+        tokio::time::sleep(self.grace).await;
+    }
+
+    /// A store that could not be reached is no fault of the item; one that refuses for good needs somebody to look.
+    async fn put_off(&self, error: &StoreError) -> Result<Settled> {
+        tracing::warn!(item = %self.task.lease().item, %error, "the work could not be settled");
+        let token = self.task.token();
+        let settlement = match error.advice() {
+            Advice::Never => Settlement::block(token, error.to_string()),
+            Advice::Later | Advice::Unknown => Settlement::defer(token, When::In(PUT_OFF)),
+        };
+        self.task.settle(settlement).await
+    }
+}
+
+/// What a panic said, if it said it in words.
+pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a word")
+}
