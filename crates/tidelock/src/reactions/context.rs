@@ -3,12 +3,14 @@
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::FutureExt;
 use tidelock_store::{
-    Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken, NewEvent, RecordKey, Result,
-    Store, StreamName, Wake, Write,
+    Commit, Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken, NewEvent,
+    RecordKey, Result, Store, StreamName, Wake, Write,
 };
 use tokio_util::sync::CancellationToken;
 
+use super::decision::Decision;
 use super::staged::Staged;
 use super::{Failure, ReactionName};
 use crate::handle::Tidelock;
@@ -149,6 +151,20 @@ impl Context {
         self.append(stream, ExpectedVersion::Any, events);
     }
 
+    /// Takes a decision on state as it is now, and stages the parts of a commit that it comes to. If somebody else is quicker, the
+    /// decision is taken again, and the handler is not.
+    ///
+    /// # Errors
+    /// Whatever the decision failed with.
+    pub async fn decide<F>(&self, decide: impl Fn() -> F + Send + Sync + 'static) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<Commit, Failure>> + Send + 'static,
+    {
+        let decision = Decision::new(Box::new(move || decide().boxed())).await?;
+        self.staged().decisions.push(decision);
+        Ok(())
+    }
+
     /// Stages a change to a record.
     pub fn write(&self, write: Write) {
         self.staged().commit.writes.push(write);
@@ -198,4 +214,3 @@ impl Context {
         }
     }
 }
-

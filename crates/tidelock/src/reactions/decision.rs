@@ -3,39 +3,45 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use tidelock_store::Append;
+use tidelock_store::Commit;
 
 use super::Failure;
 
-/// Takes the decision on the state as it is now; gives what is to be appended, if anything.
-pub(crate) type Take = Box<dyn Fn() -> BoxFuture<'static, Result<Option<Append>, Failure>> + Send + Sync>;
+/// Takes the decision on the state as it is now; gives the parts of a commit that it comes to.
+pub(crate) type Take = Box<dyn Fn() -> BoxFuture<'static, Result<Commit, Failure>> + Send + Sync>;
 
 /// A decision that can be taken again.
 pub(crate) struct Decision {
     take: Take,
-    append: Option<Append>,
+    parts: Commit,
 }
 
 impl Decision {
-    /// A decision that came to this, and how to take it again.
-    pub(crate) fn new(take: Take, append: Option<Append>) -> Self {
-        Self { take, append }
-    }
-
-    /// What it came to.
-    pub(crate) fn append(&self) -> Option<Append> {
-        self.append.clone()
+    /// Takes it for the first time.
+    pub(crate) async fn new(take: Take) -> Result<Self, Failure> {
+        let parts = take().await?;
+        Ok(Self { take, parts })
     }
 
     /// Takes it again.
-    pub(crate) async fn take(&mut self) -> Result<(), Failure> {
-        self.append = (self.take)().await?;
+    pub(crate) async fn again(&mut self) -> Result<(), Failure> {
+        self.parts = (self.take)().await?;
         Ok(())
+    }
+
+    /// Puts what it came to behind what is there.
+    pub(crate) fn add_to(&self, commit: &mut Commit) {
+        let Commit { appends, writes, wakes, guards, trims, .. } = self.parts.clone();
+        commit.appends.extend(appends);
+        commit.writes.extend(writes);
+        commit.wakes.extend(wakes);
+        commit.guards.extend(guards);
+        commit.trims.extend(trims);
     }
 }
 
 impl fmt::Debug for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Decision").field("append", &self.append).finish_non_exhaustive()
+        f.debug_struct("Decision").field("parts", &self.parts).finish_non_exhaustive()
     }
 }

@@ -120,7 +120,8 @@ impl Turn<'_> {
     async fn handle(&self, events: Vec<Event>, mark: Mark) -> Result<Staged, Failure> {
         let reaction = &self.reacting.reaction;
         let count = events.len() as u64;
-        let context = Context::new(&self.reacting.tidelock, &self.task, &reaction.name, &events[0], self.replay(mark));
+        let context =
+            Context::new(&self.reacting.tidelock, &self.task, &reaction.name, &events[0], self.replay(mark));
         let handling = AssertUnwindSafe(async { reaction.handler.handle(events, context.clone()).await });
         let handled = handling.catch_unwind().await.unwrap_or_else(|panic| {
             Err(Failure::again(format!("the handler panicked: {}", panic_message(&*panic))))

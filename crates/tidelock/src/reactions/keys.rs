@@ -75,7 +75,8 @@ pub(crate) fn routed_reaction(name: &str) -> Option<&str> {
 
 /// Where a reaction's beginning is noted.
 pub(crate) fn registrations(reaction: &ReactionName) -> StreamName {
-    StreamName::new(format!("~registrations/{reaction}")).expect("a reaction's name leaves room for its stream")
+    StreamName::new(format!("~registrations/{reaction}"))
+        .expect("a reaction's name leaves room for its stream")
 }
 
 /// The events that were routed to a computed target.

@@ -7,7 +7,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Event, EventType, Json, NewEvent, Result, Store, StreamName, StreamQuery, Version, limits};
+use tidelock_store::{
+    Event, EventType, Json, NewEvent, Result, Store, StreamName, StreamQuery, Version, limits,
+};
 
 use super::keys;
 use super::recent::Recent;
@@ -44,7 +46,11 @@ impl Link {
 type Found = BTreeMap<(StreamName, Version), Event>;
 
 /// The stretch to read of each stream for what is not at hand.
-fn missing(recent: &Recent, links: &[Link], found: &mut Found) -> BTreeMap<StreamName, RangeInclusive<Version>> {
+fn missing(
+    recent: &Recent,
+    links: &[Link],
+    found: &mut Found,
+) -> BTreeMap<StreamName, RangeInclusive<Version>> {
     let mut missing: BTreeMap<StreamName, RangeInclusive<Version>> = BTreeMap::new();
     for link in links {
         if let Some(event) = recent.get(&link.stream, link.version) {

@@ -7,8 +7,9 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, Json, LaneName, Mark, NamePattern,
-    Priority, QueueName, RecordQuery, Result, Store, StoreError, StoreExt, When, Write, limits,
+    Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, Json, LaneName,
+    Mark, NamePattern, Priority, QueueName, RecordQuery, Result, Store, StoreError, StoreExt, When, Write,
+    limits,
 };
 
 use super::rebuild::{Rebuild, Rebuilding};
@@ -161,7 +162,7 @@ impl Reactions {
 
     async fn item_filters(&self, filter: &ReactionFilter) -> Result<Vec<ItemFilter>> {
         match filter.needs_sources() {
-            true => Ok(filter.from_sources(&self.cursors().await?)),
+            true => Ok(filter.fed_by_sources(&self.cursors().await?)),
             false => Ok(vec![filter.items()]),
         }
     }
@@ -189,7 +190,8 @@ impl Reactions {
 
     /// Notes for each item how far it had come. A rebuild that was under way keeps the further mark.
     async fn note_rebuilds(&self, items: &[Item], effects: Effects) -> Result<()> {
-        let keys: Vec<_> = items.iter().map(|item| rebuild_key(&item.item.queue, &item.item.key)).collect::<Result<_>>()?;
+        let keys: Vec<_> =
+            items.iter().map(|item| rebuild_key(&item.item.queue, &item.item.key)).collect::<Result<_>>()?;
         let slots = self.store.get(&keys).await?;
         let mut commit = Commit::new();
         for ((item, key), slot) in items.iter().zip(&keys).zip(&slots) {

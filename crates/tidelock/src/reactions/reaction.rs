@@ -101,7 +101,10 @@ impl Reaction {
 
 impl fmt::Debug for Reaction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Reaction").field("name", &self.name).field("types", &self.types).finish_non_exhaustive()
+        f.debug_struct("Reaction")
+            .field("name", &self.name)
+            .field("types", &self.types)
+            .finish_non_exhaustive()
     }
 }
 

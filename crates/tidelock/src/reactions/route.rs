@@ -74,7 +74,9 @@ impl Route {
 
 fn check(reaction: &ReactionName, target: String) -> Result<ItemKey, Failure> {
     if keys::is_reserved(&target) {
-        return Err(Failure::fatal(format!("target {target:?} begins with ~, which Tidelock keeps for itself")));
+        return Err(Failure::fatal(format!(
+            "target {target:?} begins with ~, which Tidelock keeps for itself"
+        )));
     }
     let key = ItemKey::new(target).map_err(Failure::fatal)?;
     keys::links(reaction, &key).map_err(|_| {

@@ -16,8 +16,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, ErrorKind, EventType, FeedPage, FeedQuery, LeaseToken, Position, Result, Settlement, Store, StoreError,
-    Topic, limits,
+    Advice, Commit, ErrorKind, EventType, FeedPage, FeedQuery, LeaseToken, Position, Result, Settlement,
+    Store, StoreError, Topic, limits,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -139,7 +139,8 @@ impl Router {
         if page.next == first.cursor.position {
             return Ok(page.at_end);
         }
-        self.recent.keep(page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))));
+        self.recent
+            .keep(page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))));
         let portions = Portions::plan(&self.store, group, &page).await?;
         for portion in portions {
             if !self.write(group, portion).await? {
@@ -154,7 +155,7 @@ impl Router {
     async fn write(&self, group: &[Held], portion: portion::Portion) -> Result<bool> {
         let versions = self.tips().known(&portion);
         let versions = tips::complete(&*self.store, versions, &portion).await?;
-        let commit = portion.commit(group, &versions, &*self.lock())?;
+        let commit = portion.commit(group, &versions, &self.lock())?;
         match self.store.commit(commit).await?.committed() {
             Ok(committed) => {
                 self.tips().moved(&portion, &versions);
@@ -255,7 +256,8 @@ fn advice_on(error: &StoreError) -> String {
 /// Everything that any of them wants. The store leaves out the rest, if they all say what they want.
 fn query(after: Position, group: &[Held]) -> FeedQuery {
     let query = FeedQuery::after(after);
-    let mut types: Vec<EventType> = group.iter().flat_map(|held| held.reaction.types.iter().cloned()).collect();
+    let mut types: Vec<EventType> =
+        group.iter().flat_map(|held| held.reaction.types.iter().cloned()).collect();
     types.sort();
     types.dedup();
     let all = group.iter().any(|held| held.reaction.types.is_empty()) || types.len() > limits::PAGE_SIZE;

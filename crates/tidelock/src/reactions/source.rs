@@ -165,6 +165,9 @@ impl<I: Input> Source<I> {
 
 impl<I> std::fmt::Debug for Source<I> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("types", &self.types).field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Source")
+            .field("types", &self.types)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }

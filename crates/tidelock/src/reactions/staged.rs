@@ -59,20 +59,25 @@ impl Staged {
 
     fn assemble(&self, settlement: Settlement) -> Commit {
         let mut commit = self.commit.clone().settle(settlement);
-        commit.appends.extend(self.decisions.iter().filter_map(Decision::append));
+        self.decisions.iter().for_each(|decision| decision.add_to(&mut commit));
         commit
     }
 
     /// Whether everything that clashed was decided here, so that deciding again can help.
     fn is_up_to_decisions(&self, conflict: &Conflict) -> bool {
-        let own = self.commit.appends.len();
-        let decided = |part: Part| matches!(part, Part::Append(at) if at >= own);
+        let Commit { appends, writes, guards, .. } = &self.commit;
+        let decided = |part: Part| match part {
+            Part::Append(at) => at >= appends.len(),
+            Part::Write(at) => at >= writes.len(),
+            Part::Guard(at) => at >= guards.len(),
+            _ => false,
+        };
         self.has_no_door() && conflict.clashes.iter().all(|clash| decided(clash.part))
     }
 
     async fn decide_again(&mut self) -> Result<(), Failure> {
         for decision in &mut self.decisions {
-            decision.take().await?;
+            decision.again().await?;
         }
         Ok(())
     }

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Event, ExpectedVersion, FeedQuery, HeadQuery, ItemKey, Mark, Position, Result, Settlement, Store,
-    Version, Wake,
+    Commit, CommitOutcome, Event, ExpectedVersion, FeedQuery, HeadQuery, ItemKey, Mark, Position, Result,
+    Settlement, Store, Version, Wake,
 };
 
 use super::handling::{failed, store_failure};
@@ -49,7 +49,11 @@ async fn find(store: &dyn Store, mark: Mark) -> Result<Option<Event>> {
     Ok(page.events.into_iter().find(|event| Mark::from(event.position) == mark))
 }
 
-async fn target(store: &Arc<dyn Store>, reaction: &Reaction, event: &Event) -> Result<Option<ItemKey>, Failure> {
+async fn target(
+    store: &Arc<dyn Store>,
+    reaction: &Reaction,
+    event: &Event,
+) -> Result<Option<ItemKey>, Failure> {
     match &reaction.route {
         // It was routed otherwise when the item was made.
         Route::Own => Ok(None),

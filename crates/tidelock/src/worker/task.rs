@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, ClashKind, Commit, CommitId, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement, Store,
+    Advice, ClashKind, Commit, CommitId, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement,
+    Store,
 };
 use tokio_util::sync::CancellationToken;
 

@@ -79,15 +79,16 @@ async fn a_slow_target_holds_back_nobody_elses_ack(stage: Stage) {
         note(&tidelock, name, name).await;
     }
     let closed = gate.clone();
-    let app = tidelock.app().worker(brisk("one")).reaction("mixed", on_any(), move |event: StoredEvent, _| {
-        let gate = closed.clone();
-        async move {
-            if text(&event) == "slow" {
-                gate.acquire().await?.forget();
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("mixed", on_any(), move |event: StoredEvent, _| {
+            let gate = closed.clone();
+            async move {
+                if text(&event) == "slow" {
+                    gate.acquire().await?.forget();
+                }
+                Ok(())
             }
-            Ok(())
-        }
-    });
+        });
     let running = Running::start(app);
     for quick in ["quick-1", "quick-2"] {
         let acked = async || target(&tidelock, "mixed", quick).await.is_some_and(|t| t.lag() == 0);
@@ -102,7 +103,9 @@ async fn a_slow_target_holds_back_nobody_elses_ack(stage: Stage) {
 
 async fn a_reaction_gets_the_types_and_streams_that_it_asks_for(stage: Stage) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
-    for (stream, event_type) in [("order-1", "placed"), ("order-1", "paid"), ("cart-1", "paid"), ("order-2", "paid")] {
+    for (stream, event_type) in
+        [("order-1", "placed"), ("order-1", "paid"), ("cart-1", "paid"), ("order-2", "paid")]
+    {
         append(&tidelock, stream, event_type, &serde_json::json!({ "text": event_type })).await;
     }
     let noted = seen.clone();
@@ -293,7 +296,9 @@ async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: Stage) {
     // It is renewed past its first deadline, so the worker is still there for it.
     let renewed = async || {
         let holder = target(&tidelock, "slow", "diary").await.unwrap().holder;
-        holder.is_some_and(|holder| holder.since == before.since && holder.deadline > before.deadline.plus(lease))
+        holder.is_some_and(|holder| {
+            holder.since == before.since && holder.deadline > before.deadline.plus(lease)
+        })
     };
     until("the lease was renewed during the shutdown", renewed).await;
     gate.add_permits(1);

@@ -5,7 +5,7 @@
 //! have them).
 
 // Clippy lets tests unwrap, but not what they have in common.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, dead_code)]
 
 mod follow;
 mod stage;

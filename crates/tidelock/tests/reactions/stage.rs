@@ -212,7 +212,8 @@ pub(crate) async fn until_quiet(tidelock: &Tidelock, reaction: &str) {
 
 /// Runs a case with simulated time.
 pub(crate) fn in_memory<F: Future<Output = ()>>(case: impl FnOnce(Stage) -> F) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
     runtime.block_on(async { case(Stage::memory()).await });
 }
 

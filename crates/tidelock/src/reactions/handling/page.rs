@@ -94,7 +94,9 @@ async fn first_after(reacting: &Reacting, stream: &StreamName, start: Position) 
         let newer = events.iter().take_while(|event| event.position > start);
         first = newer.last().map(|event| event.version).or(first);
         match next {
-            Some(next) if events.last().is_some_and(|event| event.position > start) => query = query.from(next),
+            Some(next) if events.last().is_some_and(|event| event.position > start) => {
+                query = query.from(next);
+            }
             _ => return Ok(first.unwrap_or_else(|| state.version().map_or(Version::FIRST, |v| v.plus(1)))),
         }
     }

@@ -76,7 +76,9 @@ impl ReactionFilter {
     pub(super) fn items(&self) -> ItemFilter {
         let queue = match &self.reactions {
             NamePattern::Any => NamePattern::Like(keys::queues()),
-            NamePattern::OneOf(names) => NamePattern::OneOf(names.iter().map(|n| keys::queue_named(n)).collect()),
+            NamePattern::OneOf(names) => {
+                NamePattern::OneOf(names.iter().map(|n| keys::queue_named(n)).collect())
+            }
             NamePattern::Like(pattern) => NamePattern::Like(keys::queue_named(pattern)),
         };
         let lane = self.lane.clone();
@@ -84,13 +86,13 @@ impl ReactionFilter {
     }
 
     /// The items that are meant and fed by the streams that are meant, one filter for each reaction.
-    pub(super) fn from_sources(&self, cursors: &[(String, Cursor)]) -> Vec<ItemFilter> {
+    pub(super) fn fed_by_sources(&self, cursors: &[(String, Cursor)]) -> Vec<ItemFilter> {
         let prefix = self.sources.as_deref().unwrap_or_default();
         let meant = cursors.iter().filter(|(name, _)| self.reactions.matches(name));
-        meant.filter_map(|(name, cursor)| self.from_source(name, cursor, prefix)).collect()
+        meant.filter_map(|(name, cursor)| self.fed_by(name, cursor, prefix)).collect()
     }
 
-    fn from_source(&self, name: &str, cursor: &Cursor, prefix: &str) -> Option<ItemFilter> {
+    fn fed_by(&self, name: &str, cursor: &Cursor, prefix: &str) -> Option<ItemFilter> {
         let filter = Self { reactions: NamePattern::is(name), sources: None, ..self.clone() };
         if cursor.computed {
             return cursor.streams.starts_with(prefix).then(|| filter.items());

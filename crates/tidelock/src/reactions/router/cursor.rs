@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Json, Mark, NamePattern, NewEvent, Position, Result,
-    Revision, Store, StoreError, StoreExt, Wake, Write,
+    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Json, Mark, NamePattern, NewEvent,
+    Position, Result, Revision, Store, StoreError, StoreExt, Wake, Write,
 };
 
+use crate::reactions::ReactionName;
 use crate::reactions::keys;
 use crate::reactions::options::Start;
 use crate::reactions::reaction::Reaction;
 use crate::reactions::route::Route;
-use crate::reactions::ReactionName;
 
 /// What is in a route record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -62,7 +62,8 @@ pub(crate) async fn register(store: &Arc<dyn Store>, reaction: &Reaction) -> Res
     }
     let start = position(store, &reaction.name, reaction.options.start).await?;
     let computed = matches!(reaction.route, Route::Computed(_));
-    let cursor = Cursor { position: start, start, computed, streams: reaction.streams.clone(), revision: None };
+    let cursor =
+        Cursor { position: start, start, computed, streams: reaction.streams.clone(), revision: None };
     let write = cursor.write(&reaction.name, ExpectedRevision::Absent)?;
     // A conflict is as good: somebody else has just registered it.
     let _registered = store.commit(Commit::new().write(write).wake(wake)).await?;

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, Event, ExpectedVersion, FeedPage, ItemKey, ItemRef, Mark, NewEvent, Position, Result, Store, StreamName, Wake,
-    limits,
+    Commit, Event, ExpectedVersion, FeedPage, ItemKey, ItemRef, Mark, NewEvent, Position, Result, Store,
+    StreamName, Version, Wake, limits,
 };
 
 use super::held::{Held, Routes};
@@ -85,7 +85,13 @@ impl Portion {
         Self { through: Position::START, wakes, links, moved }
     }
 
-    async fn route(&mut self, store: &Arc<dyn Store>, at: usize, reaction: &Reaction, event: &Event) -> Result<()> {
+    async fn route(
+        &mut self,
+        store: &Arc<dyn Store>,
+        at: usize,
+        reaction: &Reaction,
+        event: &Event,
+    ) -> Result<()> {
         match &reaction.route {
             Route::Own => {
                 let target = ItemKey::new(event.stream.as_str())?;
@@ -146,7 +152,7 @@ impl Portion {
             let tip = tips.get(stream).copied().flatten();
             let expected = tip.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
             commit = commit.append(stream, expected, linked.events.iter().cloned());
-            let mark = Mark::new(tip.map_or(0, |tip| tip.get()) + linked.events.len() as u64)?;
+            let mark = Mark::new(tip.map_or(0, Version::get) + linked.events.len() as u64)?;
             let reaction = &group[linked.route].reaction;
             let wake = Wake::to_mark(reaction.item(&linked.target), mark);
             commit = commit.wake(unrouted::with_options(reaction, wake));
