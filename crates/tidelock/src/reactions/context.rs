@@ -1,5 +1,6 @@
 //! What a handler can do besides its own affairs: write in the commit of its ack, and know where it stands.
 
+use std::fmt::{Debug, Display};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -13,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::decision::Decision;
 use super::staged::Staged;
 use super::{Failure, ReactionName};
+use crate::events::{Aggregate, Decided, ExecuteError};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::worker::Task;
@@ -162,6 +164,33 @@ impl Context {
     {
         let decision = Decision::new(Box::new(move || decide().boxed())).await?;
         self.staged().decisions.push(decision);
+        Ok(())
+    }
+
+    /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is quicker, it is decided again, and the
+    /// handler is not run again; if the decision then says no, the handler is, and finds the state that made it so.
+    ///
+    /// One decision about each aggregate: what is staged is not yet there for a second one to see.
+    ///
+    /// # Errors
+    /// What the decision said, or what the store did.
+    pub async fn execute<A, D, X>(
+        &self,
+        id: &str,
+        decide: impl Fn(&A) -> Result<D, X> + Clone + Send + Sync + 'static,
+    ) -> Result<(), ExecuteError<X>>
+    where
+        A: Aggregate,
+        D: Decided<A::Event> + Send + 'static,
+        X: Display + Debug + Send + Sync + 'static,
+    {
+        let command = self.tidelock().aggregate::<A>(id).command().metadata(self.metadata().clone());
+        let first = command.clone().propose(decide.clone()).await?;
+        let again = move || {
+            let proposed = command.clone().propose(decide.clone());
+            async move { proposed.await.map_err(|error| Failure::again(error.to_string())) }.boxed()
+        };
+        self.staged().decisions.push(Decision::taken(Box::new(again), first));
         Ok(())
     }
 

@@ -20,7 +20,12 @@ impl Decision {
     /// Takes it for the first time.
     pub(crate) async fn new(take: Take) -> Result<Self, Failure> {
         let parts = take().await?;
-        Ok(Self { take, parts })
+        Ok(Self::taken(take, parts))
+    }
+
+    /// It came to these parts the first time.
+    pub(crate) fn taken(take: Take, parts: Commit) -> Self {
+        Self { take, parts }
     }
 
     /// Takes it again.

@@ -5,7 +5,13 @@
 //! have them).
 
 // Clippy lets tests unwrap, but not what they have in common.
-#![allow(clippy::unwrap_used, dead_code)]
+#![allow(clippy::unwrap_used)]
 
+mod exactly_once;
+mod exits;
 mod follow;
+mod idle;
+mod operators;
+mod processes;
+mod routing;
 mod stage;

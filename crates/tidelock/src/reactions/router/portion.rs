@@ -55,11 +55,11 @@ impl Portions {
         Ok(portions)
     }
 
-    /// The last portion, or a new one if the next event might not fit: a fence, a cursor and at most two parts for each
+    /// The last portion, or a new one if the next event might not fit: a fence, a cursor and at most two more parts for each
     /// reaction.
     fn room_for(&mut self, reactions: usize) -> &mut Portion {
         let full = |portion: &Portion| {
-            let parts = portion.wakes.len() + portion.links.len() + 4 * reactions;
+            let parts = portion.wakes.len() + 2 * portion.links.len() + 4 * reactions;
             let events: usize = portion.links.values().map(|linked| linked.events.len()).sum();
             parts > limits::PARTS_PER_COMMIT || events + reactions > limits::EVENTS_PER_COMMIT
         };

@@ -1,0 +1,398 @@
+//! What a handler writes lands with its ack, exactly once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tidelock::prelude::*;
+use tidelock::reactions::Effects;
+use tidelock::{StoredEvent, limits};
+
+use crate::stage::{
+    Running, Seen, Stage, append, brisk, note, on_every_store, target, text, until, until_quiet,
+};
+
+on_every_store!(
+    what_a_handler_stages_lands_with_its_ack_or_not_at_all,
+    appended_events_inherit_the_correlation_and_name_their_cause,
+    a_reaction_and_a_caller_never_sell_the_last_unit_twice,
+    a_decision_is_taken_again_without_the_handler,
+    a_conflict_of_the_handlers_own_runs_it_again,
+    the_next_event_finds_what_the_one_before_it_wrote,
+    a_batch_gets_the_events_of_one_target_and_lands_once,
+    a_projection_keeps_one_row_for_each_target,
+    the_effect_key_is_the_same_on_every_try,
+    a_rebuild_repeats_no_effects_unless_asked,
+    what_cannot_be_committed_blocks_instead_of_looping,
+);
+
+fn key(name: &str) -> RecordKey {
+    RecordKey::new(name).unwrap()
+}
+
+async fn value(tidelock: &Tidelock, name: &str) -> Option<serde_json::Value> {
+    let slot = tidelock.store().get_one(&key(name)).await.unwrap();
+    slot.into_live().map(|record| record.value.to().unwrap())
+}
+
+/// REACT-11.
+async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: Stage) {
+    let (tidelock, tries) = (stage.tidelock().await, Arc::new(AtomicU32::new(0)));
+    for nth in 0..5 {
+        note(&tidelock, &format!("diary-{nth}"), "x").await;
+    }
+    let counted = tries.clone();
+    let source = on_any().in_streams("diary-").retries(50).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("count", source, move |_: StoredEvent, ctx: Context| {
+            let counted = counted.clone();
+            async move {
+                ctx.write(Write::add(&key("count"), 1, Bounds::NONE));
+                ctx.append_unchecked(
+                    &StreamName::new("copy").unwrap(),
+                    [NewEvent::of("copied", &json!({}))?],
+                );
+                match counted.fetch_add(1, Ordering::SeqCst) % 3 {
+                    2 => Ok(()),
+                    _ => Err(Failure::again("after it was staged")),
+                }
+            }
+        });
+    let running = Running::start(app);
+    until("all are counted", async || value(&tidelock, "count").await == Some(json!(5))).await;
+    until_quiet(&tidelock, "count").await;
+    running.stop().await;
+    assert_eq!(value(&tidelock, "count").await, Some(json!(5)));
+    let copies = tidelock.store().read_whole_stream(&StreamName::new("copy").unwrap()).await.unwrap();
+    assert_eq!(copies.len(), 5);
+    assert!(tries.load(Ordering::SeqCst) >= 15, "most tries failed after they had staged something");
+}
+
+/// REACT-11.
+async fn appended_events_inherit_the_correlation_and_name_their_cause(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let order = StreamName::new("order-1").unwrap();
+    let metadata = Metadata::new().correlated("request-7").by("ada").to_json().unwrap();
+    let placed = NewEvent::of("placed", &json!({})).unwrap().with_metadata(metadata);
+    let cause = placed.id;
+    tidelock.store().append(&order, ExpectedVersion::Any, vec![placed]).await.unwrap().committed().unwrap();
+    let app = tidelock.app().worker(brisk("one"));
+    let app =
+        app.reaction("ship", on_any().of_types(["placed"]), |_: StoredEvent, ctx: Context| async move {
+            let parcel = StreamName::new("parcel-1")?;
+            ctx.append(&parcel, ExpectedVersion::NoStream, [NewEvent::of("packed", &json!({}))?]);
+            Ok(())
+        });
+    let running = Running::start(app);
+    let parcel = StreamName::new("parcel-1").unwrap();
+    let packed = async || !tidelock.store().read_whole_stream(&parcel).await.unwrap().is_empty();
+    until("it is packed", packed).await;
+    running.stop().await;
+    let metadata = Metadata::of(&tidelock.store().read_whole_stream(&parcel).await.unwrap()[0]);
+    assert_eq!((metadata.correlation.as_deref(), metadata.causation), (Some("request-7"), Some(cause)));
+    assert_eq!(metadata.actor, None, "the reaction did it, not ada");
+}
+
+#[derive(Debug, Clone, Default)]
+struct Stock {
+    left: i64,
+}
+
+#[derive(Debug, Event)]
+enum StockEvent {
+    Received { units: i64 },
+    Taken { units: i64 },
+}
+
+impl Aggregate for Stock {
+    const KIND: &'static str = "stock";
+    type Event = StockEvent;
+
+    fn apply(&mut self, event: &StockEvent) {
+        match event {
+            StockEvent::Received { units } => self.left += units,
+            StockEvent::Taken { units } => self.left -= units,
+        }
+    }
+}
+
+impl Stock {
+    fn take(&self) -> Result<StockEvent, String> {
+        if self.left > 0 { Ok(StockEvent::Taken { units: 1 }) } else { Err("sold out".into()) }
+    }
+}
+
+/// Schedule 83. REACT-13.
+async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
+    let (tidelock, other, answers) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+    let stock = other.aggregate::<Stock>("tea");
+    stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 10 })).await.unwrap();
+    let noted = answers.clone();
+    let source = on_any().in_streams("order-");
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("take", source, move |_: StoredEvent, ctx: Context| {
+            let noted = noted.clone();
+            async move {
+                match ctx.execute("tea", Stock::take).await {
+                    Ok(()) => ctx.write(Write::add(&key("taken by reactions"), 1, Bounds::NONE)),
+                    Err(ExecuteError::Refused(_)) => noted.note("refused"),
+                    Err(error) => return Err(error.into()),
+                }
+                Ok(())
+            }
+        });
+    let running = Running::start(app);
+    let mut bought = 0;
+    for nth in 0..10 {
+        note(&other, &format!("order-{nth}"), "x").await;
+        bought += i64::from(stock.execute(Stock::take).await.is_ok());
+    }
+    let routed = async || {
+        let listed = tidelock.reactions().list(&ReactionFilter::named("take")).await.unwrap();
+        listed.len() == 10 && listed.iter().all(|target| target.lag() == 0)
+    };
+    until("every order is handled", routed).await;
+    running.stop().await;
+    let taken = value(&tidelock, "taken by reactions").await.and_then(|v| v.as_i64()).unwrap_or(0);
+    assert_eq!(stock.load().await.unwrap().left, 0);
+    assert_eq!(taken + bought, 10, "{taken} by reactions, {bought} by the caller");
+}
+
+/// REACT-13: the caller gets in between, every time but the last.
+async fn a_decision_is_taken_again_without_the_handler(stage: Stage) {
+    let (tidelock, seen, decisions) = (stage.tidelock().await, Seen::default(), Arc::new(AtomicU32::new(0)));
+    let counter = StreamName::new("counter").unwrap();
+    note(&tidelock, "diary", "x").await;
+    let (noted, counted, stream) = (seen.clone(), decisions.clone(), counter.clone());
+    let source = on_any().in_streams("diary");
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "decide",
+        source,
+        move |_: StoredEvent, ctx: Context| {
+            let (noted, counted, stream) = (noted.clone(), counted.clone(), stream.clone());
+            async move {
+                noted.note("handled");
+                let store = ctx.store().clone();
+                let decide = move || {
+                    let (store, stream, nth) =
+                        (store.clone(), stream.clone(), counted.fetch_add(1, Ordering::SeqCst));
+                    async move {
+                        let version = store.read_stream(StreamQuery::forward(&stream)).await?.state.version();
+                        if nth < 3 {
+                            let quicker = vec![NewEvent::of("quicker", &json!({}))?];
+                            let _ = store.append(&stream, ExpectedVersion::Any, quicker).await?;
+                        }
+                        let expected = version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+                        let decided = NewEvent::of("decided", &json!({ "after": version }))?;
+                        Ok(Commit::new().append(&stream, expected, [decided]))
+                    }
+                };
+                ctx.decide(decide).await
+            }
+        },
+    );
+    let running = Running::start(app);
+    seen.until(1).await;
+    until_quiet(&tidelock, "decide").await;
+    let routed = async || target(&tidelock, "decide", "diary").await.is_some_and(|t| t.lag() == 0);
+    until("it is done", routed).await;
+    running.stop().await;
+    let events = tidelock.store().read_whole_stream(&counter).await.unwrap();
+    let decided: Vec<_> = events.iter().filter(|e| e.event_type.as_str() == "decided").collect();
+    assert_eq!((decided.len(), events.len()), (1, 4));
+    assert_eq!((seen.count(), decisions.load(Ordering::SeqCst)), (1, 4), "one handler, four decisions");
+}
+
+async fn a_conflict_of_the_handlers_own_runs_it_again(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    note(&tidelock, "diary", "x").await;
+    let noted = seen.clone();
+    let source = on_any().in_streams("diary").backoff(Backoff::fixed(Duration::from_millis(1)));
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("write", source, move |_: StoredEvent, ctx: Context| {
+            let noted = noted.clone();
+            async move {
+                let found = ctx.store().get_one(&key("shared")).await?;
+                noted.note("handled");
+                if noted.count() == 1 {
+                    let quicker = Json::new("somebody else's")?;
+                    let _ = ctx.store().put(&key("shared"), ExpectedRevision::Any, quicker).await?;
+                }
+                let expected = found.revision().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
+                ctx.write(Write::put(&key("shared"), expected, Json::new("ours")?));
+                Ok(())
+            }
+        });
+    let running = Running::start(app);
+    until("it is written", async || value(&tidelock, "shared").await == Some(json!("ours"))).await;
+    until_quiet(&tidelock, "write").await;
+    running.stop().await;
+    assert_eq!(seen.count(), 2);
+}
+
+/// REACT-11: what a handler wrote is in the store before the next event's handler runs.
+async fn the_next_event_finds_what_the_one_before_it_wrote(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    for nth in 1..=6 {
+        note(&tidelock, "diary", &nth.to_string()).await;
+    }
+    let source = on_any().in_streams("diary");
+    let app = tidelock.app().worker(brisk("one"));
+    let app = app.reaction("chain", source, |event: StoredEvent, ctx: Context| async move {
+        let found = ctx.store().get_one(&key("chain")).await?.into_live();
+        let so_far = found.map(|record| record.value.to::<String>()).transpose()?.unwrap_or_default();
+        Ok(ctx.put(&key("chain"), &(so_far + &text(&event)))?)
+    });
+    let running = Running::start(app);
+    until("all are chained", async || value(&tidelock, "chain").await == Some(json!("123456"))).await;
+    running.stop().await;
+}
+
+/// REACT-14.
+async fn a_batch_gets_the_events_of_one_target_and_lands_once(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    for nth in 0..20 {
+        note(&tidelock, &format!("diary-{}", nth % 2), &nth.to_string()).await;
+    }
+    let noted = seen.clone();
+    let source = on_any().in_streams("diary-");
+    let app = tidelock.app().worker(brisk("one"));
+    let app = app.batch("bulk", source, 4, move |events: Vec<StoredEvent>, ctx: Context| {
+        let noted = noted.clone();
+        async move {
+            assert!(events.windows(2).all(|w| w[0].stream == w[1].stream && w[0].version < w[1].version));
+            noted.note(events.len().to_string());
+            ctx.write(Write::add(&key("bulk"), i64::try_from(events.len())?, Bounds::NONE));
+            Ok(())
+        }
+    });
+    let running = Running::start(app);
+    until("all are counted", async || value(&tidelock, "bulk").await == Some(json!(20))).await;
+    running.stop().await;
+    assert!(seen.lines().contains(&"4".to_owned()), "{:?}", seen.lines());
+}
+
+#[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+struct Row {
+    sold: i64,
+    sales: u32,
+}
+
+/// REACT-14.
+async fn a_projection_keeps_one_row_for_each_target(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let sell = async |product: &str, units: i64| {
+        append(&tidelock, &format!("shop-{product}"), "sold", &json!({ "units": units })).await;
+    };
+    let fold = |row: &mut Row, event: StoredEvent| {
+        row.sales += 1;
+        row.sold += event.payload.to::<serde_json::Value>().unwrap()["units"].as_i64().unwrap();
+    };
+    let app = tidelock.app().worker(brisk("one")).projection("totals", on_any().of_types(["sold"]), fold);
+    let running = Running::start(app);
+    for nth in 1..=5 {
+        sell("tea", nth).await;
+        sell("milk", 1).await;
+    }
+    let row = async |product: &str| {
+        tidelock.reactions().row::<Row>("totals", &format!("shop-{product}")).await.unwrap()
+    };
+    until("tea is counted", async || row("tea").await == Some(Row { sold: 15, sales: 5 })).await;
+    until("milk is counted", async || row("milk").await == Some(Row { sold: 5, sales: 5 })).await;
+
+    let reset = tidelock.reactions().reset(&ReactionFilter::named("totals"), Effects::Keep).await.unwrap();
+    assert_eq!(reset.matched, 2);
+    sell("tea", 10).await;
+    until("tea is rebuilt", async || row("tea").await == Some(Row { sold: 25, sales: 6 })).await;
+    until_quiet(&tidelock, "totals").await;
+    running.stop().await;
+    let rows = tidelock.reactions().rows::<Row>("totals").await.unwrap();
+    assert_eq!(rows[0], ("shop-milk".to_owned(), Row { sold: 5, sales: 5 }));
+    assert_eq!(rows.len(), 2);
+}
+
+/// REACT-15.
+async fn the_effect_key_is_the_same_on_every_try(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let event = note(&tidelock, "diary", "x").await;
+    let noted = seen.clone();
+    let source = on_any().backoff(Backoff::fixed(Duration::from_millis(1)));
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("mail", source, move |_: StoredEvent, ctx: Context| {
+            let noted = noted.clone();
+            async move {
+                ctx.external(async |key| {
+                    noted.note(key);
+                    Ok(())
+                })
+                .await?;
+                if noted.count() < 3 { Err(Failure::again("after the mail was sent")) } else { Ok(()) }
+            }
+        });
+    let running = Running::start(app);
+    seen.until(3).await;
+    running.stop().await;
+    assert_eq!(seen.lines(), vec![format!("mail:{}", event.id); 3]);
+}
+
+/// REACT-16.
+async fn a_rebuild_repeats_no_effects_unless_asked(stage: Stage) {
+    let (tidelock, handled, sent) = (stage.tidelock().await, Seen::default(), Seen::default());
+    for nth in 1..=3 {
+        note(&tidelock, "diary", &nth.to_string()).await;
+    }
+    let (noted, mailed) = (handled.clone(), sent.clone());
+    let app = tidelock.app().worker(brisk("one"));
+    let app = app.reaction("mail", on_any().in_streams("diary"), move |event: StoredEvent, ctx: Context| {
+        let (noted, mailed) = (noted.clone(), mailed.clone());
+        async move {
+            noted.note(format!("{}{}", text(&event), if ctx.is_rebuild() { " again" } else { "" }));
+            ctx.external(async |_| {
+                mailed.note(text(&event));
+                Ok(())
+            })
+            .await?;
+            // Something staged, so that each event is a lease of its own and the rebuild spans several.
+            ctx.write(Write::add(&key("handled"), 1, Bounds::NONE));
+            Ok(())
+        }
+    });
+    let running = Running::start(app);
+    handled.until(3).await;
+    until_quiet(&tidelock, "mail").await;
+    tidelock.reactions().reset(&ReactionFilter::named("mail"), Effects::Keep).await.unwrap();
+    note(&tidelock, "diary", "4").await;
+    handled.until(7).await;
+    until_quiet(&tidelock, "mail").await;
+    assert_eq!(handled.lines()[3..], ["1 again", "2 again", "3 again", "4"]);
+    assert_eq!(sent.lines(), ["1", "2", "3", "4"], "once each");
+    assert_eq!(value(&tidelock, "~rebuild/mail/diary").await, None, "the rebuild is over");
+
+    tidelock.reactions().reset(&ReactionFilter::named("mail"), Effects::Repeat).await.unwrap();
+    sent.until(8).await;
+    running.stop().await;
+}
+
+async fn what_cannot_be_committed_blocks_instead_of_looping(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    note(&tidelock, "diary", "x").await;
+    let noted = seen.clone();
+    let app = tidelock.app().worker(brisk("one"));
+    let app = app.reaction("greedy", on_any().in_streams("diary"), move |_: StoredEvent, ctx: Context| {
+        let noted = noted.clone();
+        async move {
+            noted.note("handled");
+            for nth in 0..=limits::PARTS_PER_COMMIT {
+                ctx.write(Write::add(&key(&format!("n-{nth}")), 1, Bounds::NONE));
+            }
+            Ok(())
+        }
+    });
+    let running = Running::start(app);
+    let blocked = crate::stage::until_blocked(&tidelock, "greedy", "diary").await;
+    running.stop().await;
+    assert!(blocked.error.unwrap().contains("parts; the limit is 1000"));
+    assert_eq!((seen.count(), value(&tidelock, "n-0").await), (1, None));
+}

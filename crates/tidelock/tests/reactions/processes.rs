@@ -1,0 +1,278 @@
+//! Reactions in real processes, which are killed, stopped and continued in the middle of a handler.
+//!
+//! A child is this very test binary, told by its environment what to be. It notes what it does in a file, and looks at files to
+//! know when to go on.
+
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use tempfile::TempDir;
+use tidelock::StoredEvent;
+use tidelock::postgres::PostgresStore;
+use tidelock::prelude::*;
+use tidelock::reactions::AppBuilder;
+
+use crate::stage::{Stage, brisk, for_real, note, target, text, until, until_blocked};
+
+const URL: &str = "TIDELOCK_TEST_REACTIONS_URL";
+const FOLDER: &str = "TIDELOCK_TEST_REACTIONS_FOLDER";
+const ROLE: &str = "TIDELOCK_TEST_REACTIONS_ROLE";
+const LEASE: Duration = Duration::from_millis(400);
+
+/// Where parent and children meet.
+struct Meeting {
+    folder: TempDir,
+    url: String,
+}
+
+impl Meeting {
+    fn on(stage: &Stage) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), url: stage.url().unwrap() }
+    }
+
+    fn start(&self, role: &str) -> Process {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", "processes::a_child"]);
+        command.env(URL, &self.url).env(FOLDER, self.folder.path()).env(ROLE, role);
+        Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("notes")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    async fn until_noted(&self, beginning: &str) {
+        let noted = async || self.notes().iter().any(|line| line.starts_with(beginning));
+        until(&format!("{beginning} is noted"), noted).await;
+    }
+
+    fn allow(&self, what: &str) {
+        fs::write(self.folder.path().join(what), "").unwrap();
+    }
+}
+
+/// A child; killed when it is dropped, if it has not ended before.
+struct Process(Child);
+
+impl Process {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
+    }
+
+    async fn until_ended(&mut self) {
+        let child = std::sync::Mutex::new(&mut self.0);
+        until("the child ended", async || child.lock().unwrap().try_wait().unwrap().is_some()).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// What a child knows.
+#[derive(Debug, Clone)]
+struct Role {
+    name: String,
+    folder: PathBuf,
+}
+
+impl Role {
+    fn note(&self, line: &str) {
+        let path = self.folder.join("notes");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+
+    async fn allowed(&self, what: &str) {
+        until_there(&self.folder.join(what)).await;
+    }
+}
+
+async fn until_there(path: &Path) {
+    while !path.exists() {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+/// The part of the other process; nothing by itself.
+#[tokio::test]
+async fn a_child() {
+    let (Ok(url), Ok(folder), Ok(name)) = (env::var(URL), env::var(FOLDER), env::var(ROLE)) else { return };
+    let role = Role { name, folder: folder.into() };
+    let app = match role.name.as_str() {
+        "rows" | "rows again" => in_own_tables(&url, role.clone()).await,
+        "bomb" => explosive(&url, role.clone()).await,
+        _ => patient(&url, role.clone()).await,
+    };
+    let stop = role.folder.join(format!("stop {}", role.name));
+    let app = app.route_lease(LEASE).worker(brisk(&role.name)).build().unwrap();
+    app.run_until(async move { until_there(&stop).await }).await.unwrap();
+    role.note(&format!("ended {}", role.name));
+}
+
+/// Waits inside the handler until it is allowed to go on, then counts.
+async fn patient(url: &str, role: Role) -> AppBuilder {
+    let tidelock = Tidelock::open(url).await.unwrap();
+    tidelock.app().reaction("count", on_any().lease(LEASE), move |_: StoredEvent, ctx: Context| {
+        let role = role.clone();
+        async move {
+            role.note(&format!("begun {} {}", role.name, ctx.effect_key()));
+            role.allowed(&format!("go {}", role.name)).await;
+            ctx.write(Write::add(&RecordKey::new("count")?, 1, Bounds::NONE));
+            role.note(&format!("handled {}", role.name));
+            Ok(())
+        }
+    })
+}
+
+/// Takes its process with it.
+async fn explosive(url: &str, role: Role) -> AppBuilder {
+    let tidelock = Tidelock::open(url).await.unwrap();
+    let source = on_any().lease(LEASE).expiries(2);
+    tidelock.app().reaction("deadly", source, move |event: StoredEvent, _| {
+        let role = role.clone();
+        async move {
+            role.note(&format!("handling {}", text(&event)));
+            if text(&event) == "bomb" {
+                std::process::abort();
+            }
+            Ok(())
+        }
+    })
+}
+
+/// Writes a row of its own, and waits before the ack.
+async fn in_own_tables(url: &str, role: Role) -> AppBuilder {
+    let store = PostgresStore::open(url).await.unwrap();
+    let tidelock = Tidelock::over(std::sync::Arc::new(store.clone()));
+    tidelock.app().in_postgres("rows", on_any().lease(LEASE), &store, move |event: StoredEvent, own, _| {
+        let role = role.clone();
+        async move {
+            own.execute("INSERT INTO handled VALUES ($1)", &[&event.id.to_string()]).await?;
+            role.note(&format!("written {}", role.name));
+            role.allowed(&format!("go {}", role.name)).await;
+            Ok(())
+        }
+    })
+}
+
+/// Schedule 20. REACT-6.
+async fn a_stopped_process_that_goes_on_writes_nothing(stage: Stage) {
+    let (tidelock, meeting) = (stage.tidelock().await, Meeting::on(&stage));
+    note(&tidelock, "diary", "x").await;
+    let mut first = meeting.start("first");
+    meeting.until_noted("begun first").await;
+    first.signal(Signal::SIGSTOP);
+    meeting.allow("go second");
+    let mut second = meeting.start("second");
+    meeting.until_noted("handled second").await;
+    let acked = async || target(&tidelock, "count", "diary").await.is_some_and(|t| t.lag() == 0);
+    until("the second has acked", acked).await;
+
+    first.signal(Signal::SIGCONT);
+    meeting.allow("go first");
+    meeting.allow("stop first");
+    meeting.allow("stop second");
+    first.until_ended().await;
+    second.until_ended().await;
+    let key = RecordKey::new("count").unwrap();
+    let count = tidelock.store().get_one(&key).await.unwrap().into_live().unwrap().value;
+    assert_eq!(count.as_str(), "1", "{:?}", meeting.notes());
+    let keys: Vec<String> = meeting.notes().iter().filter_map(|line| begun_with(line)).collect();
+    assert_eq!(keys.len(), 2, "both were at it: {:?}", meeting.notes());
+    assert_eq!(keys[0], keys[1], "under the same key");
+    let target = target(&tidelock, "count", "diary").await.unwrap();
+    assert_eq!((target.at.get(), target.failures), (1, 0));
+}
+
+fn begun_with(line: &str) -> Option<String> {
+    line.strip_prefix("begun ")?.split(' ').nth(1).map(str::to_owned)
+}
+
+/// Schedule 24. REACT-5.
+async fn an_event_that_kills_its_process_each_time_is_blocked(stage: Stage) {
+    let (tidelock, meeting) = (stage.tidelock().await, Meeting::on(&stage));
+    note(&tidelock, "diary", "bomb").await;
+    for _ in 0..2 {
+        meeting.start("bomb").until_ended().await;
+    }
+    let mut third = meeting.start("bomb");
+    let blocked = until_blocked(&tidelock, "deadly", "diary").await;
+    assert_eq!((blocked.expiries, blocked.failures, blocked.lag()), (2, 0, 1));
+    note(&tidelock, "other", "harmless").await;
+    meeting.until_noted("handling harmless").await;
+    meeting.allow("stop bomb");
+    third.until_ended().await;
+    let deaths = meeting.notes().iter().filter(|line| line.as_str() == "handling bomb").count();
+    assert_eq!(deaths, 2, "two processes died of it and the third did not: {:?}", meeting.notes());
+}
+
+/// Schedule 27. REACT-11, with a table of the user's own.
+async fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there(stage: Stage) {
+    let (tidelock, meeting) = (stage.tidelock().await, Meeting::on(&stage));
+    let store = PostgresStore::open(&meeting.url).await.unwrap();
+    let own = store.begin().await.unwrap();
+    own.execute("CREATE TABLE IF NOT EXISTS handled (event text NOT NULL)", &[]).await.unwrap();
+    own.execute("DELETE FROM handled", &[]).await.unwrap();
+    let made =
+        Write::put(&RecordKey::new("made").unwrap(), ExpectedRevision::Any, Json::new(&json!(true)).unwrap());
+    own.commit(Commit::new().write(made)).await.unwrap().committed().unwrap();
+
+    note(&tidelock, "diary", "x").await;
+    let first = meeting.start("rows");
+    meeting.until_noted("written rows").await;
+    drop(first);
+    meeting.allow("go rows again");
+    let mut again = meeting.start("rows again");
+    let acked = async || target(&tidelock, "rows", "diary").await.is_some_and(|t| t.lag() == 0);
+    until("it is acked", acked).await;
+    meeting.allow("stop rows again");
+    again.until_ended().await;
+    let own = store.begin().await.unwrap();
+    let count: i64 = own.query("SELECT count(*) FROM handled", &[]).await.unwrap()[0].get(0);
+    assert_eq!(count, 1, "{:?}", meeting.notes());
+}
+
+mod sqlite {
+    use super::*;
+
+    #[test]
+    fn a_stopped_process_that_goes_on_writes_nothing() {
+        for_real(Stage::sqlite(), super::a_stopped_process_that_goes_on_writes_nothing);
+    }
+
+    #[test]
+    fn an_event_that_kills_its_process_each_time_is_blocked() {
+        for_real(Stage::sqlite(), super::an_event_that_kills_its_process_each_time_is_blocked);
+    }
+}
+
+mod postgres {
+    use super::*;
+
+    #[test]
+    fn a_stopped_process_that_goes_on_writes_nothing() {
+        for_real(Stage::postgres(), super::a_stopped_process_that_goes_on_writes_nothing);
+    }
+
+    #[test]
+    fn an_event_that_kills_its_process_each_time_is_blocked() {
+        for_real(Stage::postgres(), super::an_event_that_kills_its_process_each_time_is_blocked);
+    }
+
+    #[test]
+    fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there() {
+        for_real(Stage::postgres(), super::rows_of_a_process_that_is_killed_before_its_ack_are_not_there);
+    }
+}
