@@ -44,5 +44,6 @@ pub use seat::{Seats, Streams};
 pub use snapshots::Snapshots;
 pub use together::Together;
 
+pub(crate) use keys::snapshot as snapshot_key;
 pub(crate) use lines::Lines;
 pub(crate) use retry::Random;

@@ -87,6 +87,8 @@ mod events;
 
 pub mod reactions;
 
+mod closing;
+
 pub mod telemetry;
 pub mod worker;
 
@@ -98,6 +100,7 @@ pub use tidelock_derive::Event;
 pub use tidelock_store::Event as StoredEvent;
 pub use tidelock_store::*;
 
+pub use crate::closing::{Archive, CloseError, Closed, Closing, discard};
 pub use crate::event::{DecodeError, Event, Upcaster};
 pub use crate::events::{
     Aggregate, AggregateRef, Command, Decided, ExecuteError, Executed, How, LoadError, Loaded, Personal,

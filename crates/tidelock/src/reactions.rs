@@ -27,6 +27,7 @@ mod route;
 mod router;
 mod source;
 mod staged;
+mod unfinished;
 mod unrouted;
 
 pub use app::{App, AppBuilder};
@@ -40,6 +41,7 @@ pub use options::{Exhausted, Start};
 pub use reaction::{InvalidReaction, ReactionName};
 pub use route::IntoTarget;
 pub use source::{Source, on, on_any};
+pub use unfinished::Unfinished;
 
 use crate::handle::Tidelock;
 

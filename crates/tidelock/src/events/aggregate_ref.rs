@@ -9,7 +9,7 @@ use super::command::Command;
 use super::decided::Decided;
 use super::error::{ExecuteError, LoadError};
 use super::executed::Executed;
-use super::folded::Loaded;
+use super::folded::{Folded, Loaded};
 use super::keys;
 use super::load::{self, Until};
 use super::seat::Seat;
@@ -48,9 +48,7 @@ impl<A: Aggregate> AggregateRef<A> {
 
     /// The state as it is in the store now. Only what is not remembered is read.
     pub async fn load(&self) -> Result<Loaded<A>, LoadError> {
-        let stream = self.stream()?;
-        let place = self.tidelock.lines().place::<A>(stream);
-        Ok(place.load(&**self.tidelock.store()).await?.loaded(stream))
+        Ok(self.fold().await?.loaded(self.stream()?))
     }
 
     /// The state as it was at a version.
@@ -66,6 +64,12 @@ impl<A: Aggregate> AggregateRef<A> {
     /// The state as it was at a time of the store's clock.
     pub async fn load_at_time(&self, time: Timestamp) -> Result<Loaded<A>, LoadError> {
         self.load_until(Until::Time(time)).await
+    }
+
+    /// The state as it is in the store now, and whether it may be kept.
+    pub(crate) async fn fold(&self) -> Result<Folded<A>, LoadError> {
+        let place = self.tidelock.lines().place::<A>(self.stream()?);
+        place.load(&**self.tidelock.store()).await
     }
 
     async fn load_until(&self, until: Until) -> Result<Loaded<A>, LoadError> {

@@ -22,6 +22,14 @@ pub enum LoadError {
         /// The oldest version that could be read.
         first: Version,
     },
+    /// The stream was closed for good, and its events are gone from it.
+    #[error("stream {stream:?}: closed at version {version}, and its events are in the archive")]
+    Closed {
+        /// Which stream.
+        stream: StreamName,
+        /// At this version.
+        version: Version,
+    },
     /// A version was asked for that the stream has not reached.
     #[error("stream {stream:?}: asked for version {asked}, found {found}")]
     NotReached {
@@ -120,6 +128,7 @@ impl<X> From<LoadError> for ExecuteError<X> {
     fn from(error: LoadError) -> Self {
         match error {
             LoadError::Store(error) => Self::Store(error),
+            LoadError::Closed { stream, version } => Self::Closed { stream, version },
             other => Self::Load(other),
         }
     }

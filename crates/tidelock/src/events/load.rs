@@ -61,6 +61,9 @@ fn drop_them<E>(_: Version, _: Vec<E>) {}
 async fn trimmed(store: &(impl Store + ?Sized), stream: &StreamName) -> LoadError {
     match store.read_stream(StreamQuery::forward(stream).limit(1)).await {
         Err(error) => error.into(),
+        Ok(StreamPage { state: StreamState::Closed(version), first: None, .. }) => {
+            LoadError::Closed { stream: stream.clone(), version }
+        }
         Ok(page) => {
             let gone = page.state.version().map_or(Version::FIRST, |version| version.plus(1));
             LoadError::Trimmed { stream: stream.clone(), first: page.first.unwrap_or(gone) }

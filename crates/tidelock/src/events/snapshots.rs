@@ -9,7 +9,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    ExpectedRevision, Json, Position, Result, Slot, Store, StoreExt, StreamName, Timestamp, Version,
+    ExpectedRevision, Json, Position, Result, Slot, Store, StoreError, StoreExt, StreamName, Timestamp,
+    Version, Write,
 };
 
 use super::folded::Folded;
@@ -104,6 +105,35 @@ impl<A> Snapshots<A> {
         }))
     }
 
+    /// Whether there can be any.
+    pub(crate) fn can_be_kept(&self) -> bool {
+        self.codec.is_some()
+    }
+
+    /// What keeps this state, to be put into a commit; nothing if one is kept already that reaches this version.
+    pub(crate) async fn write(
+        &self,
+        store: &(impl Store + ?Sized),
+        stream: &StreamName,
+        folded: &Folded<A>,
+        least: Version,
+    ) -> Result<Option<Write>> {
+        let key = keys::snapshot(stream)?;
+        let slot = store.get_one(&key).await?;
+        match stored(&slot) {
+            Some(kept) if kept.schema > self.schema => {
+                return Err(StoreError::invalid(format!(
+                    "stream {stream:?}: its snapshot was written by a newer program (shape {}, this one knows {})",
+                    kept.schema, self.schema
+                )));
+            }
+            Some(kept) if kept.schema == self.schema && kept.version >= least => return Ok(None),
+            _ => {}
+        }
+        let Some(snapshot) = self.snapshot(folded)? else { return Ok(None) };
+        Ok(Some(Write::put(&key, replacing(&slot), Json::new(&snapshot)?)))
+    }
+
     /// Keeps this state, unless a newer one is kept already. Says whether it did.
     pub(crate) async fn keep(
         &self,
@@ -111,23 +141,30 @@ impl<A> Snapshots<A> {
         stream: &StreamName,
         folded: &Folded<A>,
     ) -> Result<bool> {
-        let Some(codec) = &self.codec else { return Ok(false) };
-        let (Some(version), Some((position, recorded_at))) = (folded.version, folded.last) else {
-            return Ok(false);
-        };
+        let Some(snapshot) = self.snapshot(folded)? else { return Ok(false) };
         let key = keys::snapshot(stream)?;
         let slot = store.get_one(&key).await?;
         let newest = stored(&slot).map(|snapshot| (snapshot.schema, snapshot.version));
-        if newest.is_some_and(|newest| newest >= (self.schema, version)) {
+        if newest.is_some_and(|newest| newest >= (snapshot.schema, snapshot.version)) {
             return Ok(false);
         }
-        let state = (codec.encode)(&folded.state)?;
-        let snapshot = Snapshot { schema: self.schema, version, position, recorded_at, state };
-        let expected =
-            slot.live().map_or(ExpectedRevision::Absent, |r| ExpectedRevision::Revision(r.revision));
         // Whoever was quicker has kept one too.
-        Ok(store.put(&key, expected, Json::new(&snapshot)?).await?.committed().is_ok())
+        Ok(store.put(&key, replacing(&slot), Json::new(&snapshot)?).await?.committed().is_ok())
     }
+
+    fn snapshot(&self, folded: &Folded<A>) -> Result<Option<Snapshot>> {
+        let (Some(codec), Some(version), Some((position, recorded_at))) =
+            (&self.codec, folded.version, folded.last)
+        else {
+            return Ok(None);
+        };
+        let state = (codec.encode)(&folded.state)?;
+        Ok(Some(Snapshot { schema: self.schema, version, position, recorded_at, state }))
+    }
+}
+
+fn replacing(slot: &Slot) -> ExpectedRevision {
+    slot.live().map_or(ExpectedRevision::Absent, |record| ExpectedRevision::Revision(record.revision))
 }
 
 fn stored(slot: &Slot) -> Option<Snapshot> {

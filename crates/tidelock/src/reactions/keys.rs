@@ -94,6 +94,11 @@ pub(crate) fn is_unrouted(key: &ItemKey) -> bool {
     key.as_str().starts_with(UNROUTED)
 }
 
+/// The position of the event that such an item stands for.
+pub(crate) fn unrouted_position(key: &ItemKey) -> Option<Position> {
+    Position::new(key.as_str().strip_prefix(UNROUTED)?.parse().ok()?).ok()
+}
+
 /// That a target is being rebuilt.
 pub(crate) fn rebuild(reaction: &str, target: &ItemKey) -> Result<RecordKey> {
     RecordKey::new(format!("~rebuild/{reaction}/{target}"))

@@ -28,6 +28,11 @@ impl Link {
         Ok(NewEvent::new(EventType::new(keys::LINK)?, Json::new(&link)?))
     }
 
+    /// Whether it leads to an event of this stream, up to this version.
+    pub(crate) fn leads_to(&self, stream: &StreamName, through: Version) -> bool {
+        self.stream == *stream && self.version <= through
+    }
+
     /// The events that these links lead to, in their order; nothing for one that was trimmed away.
     pub(crate) async fn follow(
         store: &dyn Store,

@@ -1,0 +1,300 @@
+//! Closing the books: a stream that has done its work is shut, archived and cleared away, and goes on from where it stood or
+//! not at all.
+//!
+//! First comes a tombstone, after which nobody appends, reactions included; then reactions have their time to handle what is
+//! there; then the archive gets every event; only then do the events go. Each stage is noted in a record, in the same
+//! commit as what it did, under a lease: whoever calls again after a crash goes on where it stopped, and two callers are never
+//! at the same books.
+//!
+//! It never runs a handler, and never decides what an archive is.
+
+mod archive;
+mod books;
+mod desk;
+mod error;
+mod keys;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_store::{
+    AfterTrim, Append, Commit, Event as StoredEvent, ExpectedRevision, ExpectedVersion, Result, Store,
+    StreamName, StreamQuery, StreamState, Version,
+};
+use tokio::time::Instant;
+
+use crate::events::{Aggregate, AggregateRef};
+use crate::reactions::Unfinished;
+use books::{Books, Plan};
+use desk::Desk;
+
+pub use archive::{Archive, discard};
+pub use error::CloseError;
+
+/// How long reactions are waited for, unless something else is said.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// How long to wait before the next look at what reactions have left to do; twice as long each time, up to the second.
+const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
+
+impl<A: Aggregate> AggregateRef<A> {
+    /// Goes for its books: to close them, or to clear away the oldest pages.
+    ///
+    /// The archive gets every event that is to go, in order, page by page, once; a page again only if the process died between
+    /// the archive's answer and the note of it. Personal data is not in the events; [`Tidelock::read`](crate::Tidelock::read)
+    /// joins it. Where nothing is to be kept, say so with [`discard`].
+    pub fn books(&self, archive: impl Archive + 'static) -> Closing<A> {
+        Closing {
+            target: self.clone(),
+            archive: Arc::new(archive),
+            patience: PATIENCE,
+            ignored: BTreeSet::new(),
+        }
+    }
+}
+
+/// The closing of one aggregate's books.
+#[must_use = "nothing happens before it is said what becomes of the stream"]
+pub struct Closing<A: Aggregate> {
+    target: AggregateRef<A>,
+    archive: Arc<dyn Archive>,
+    patience: Duration,
+    ignored: BTreeSet<String>,
+}
+
+/// What a closing came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Closed {
+    /// The stream.
+    pub stream: StreamName,
+    /// Events up to here are gone from it.
+    pub through: Version,
+    /// How many events this call gave to the archive; an earlier one, that did not come to its end, may have given others.
+    pub archived: u64,
+}
+
+impl<A: Aggregate> Closing<A> {
+    /// The same, waiting this long for reactions to handle what is there; with zero, not at all. The default is half a
+    /// minute.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// The same, whatever this reaction has left to do: nobody runs it any more. What it has not handled, it never will.
+    pub fn ignoring(mut self, reaction: impl Into<String>) -> Self {
+        self.ignored.insert(reaction.into());
+        self
+    }
+
+    /// Closes the stream for good. Called again, after a crash or out of habit, it goes on or finds that all is done.
+    ///
+    /// # Errors
+    /// See [`CloseError`]. Once the tombstone is there the stream stays shut, whatever fails after it.
+    pub async fn close(self) -> Result<Closed, CloseError> {
+        self.work(Plan::StayClosed).await
+    }
+
+    /// Closes the stream and opens it again: empty, at the same version and with the same state, which is kept in a snapshot.
+    ///
+    /// # Errors
+    /// [`NoSnapshot`](CloseError::NoSnapshot) if the aggregate keeps none; otherwise as for [`close`](Self::close).
+    pub async fn restart(self) -> Result<Closed, CloseError> {
+        self.work(Plan::Restart).await
+    }
+
+    /// Clears away all but the newest events, behind a snapshot of the state. The stream stays open throughout.
+    ///
+    /// # Errors
+    /// As for [`restart`](Self::restart).
+    pub async fn keep_last(self, events: u64) -> Result<Closed, CloseError> {
+        self.work(Plan::Window { keep: events }).await
+    }
+
+    async fn work(self, plan: Plan) -> Result<Closed, CloseError> {
+        let stream = self.target.stream()?.clone();
+        if plan.goes_on() && !A::snapshots().can_be_kept() {
+            return Err(CloseError::NoSnapshot { stream });
+        }
+        let desk = Desk::take(self.store(), &stream).await?;
+        let done = self.work_at(&desk, &stream, plan).await;
+        desk.leave().await;
+        done
+    }
+
+    async fn work_at(&self, desk: &Desk<'_>, stream: &StreamName, plan: Plan) -> Result<Closed, CloseError> {
+        let Some(mut books) = self.open(desk, stream, plan).await? else {
+            let through = self.version_of_closed(stream).await?;
+            return Ok(Closed { stream: stream.clone(), through, archived: 0 });
+        };
+        self.wait_for_reactions(desk, stream, books.through).await?;
+        let archived = self.hand_over(desk, stream, &mut books).await?;
+        self.finish(desk, stream, &books).await?;
+        Ok(Closed { stream: stream.clone(), through: books.through, archived })
+    }
+
+    /// The books as they were left, or new ones; nothing if the stream was closed for good and all is done.
+    async fn open(
+        &self,
+        desk: &Desk<'_>,
+        stream: &StreamName,
+        plan: Plan,
+    ) -> Result<Option<Books>, CloseError> {
+        loop {
+            let books = Books::find(self.store(), stream).await?;
+            match books {
+                Some(books) if !books.done && books.plan == plan => return Ok(Some(books)),
+                Some(books) if !books.done => {
+                    return Err(CloseError::OtherPlan {
+                        stream: stream.clone(),
+                        begun: books.plan.to_string(),
+                    });
+                }
+                Some(books) if books.plan == Plan::StayClosed => return Ok(None),
+                _ => {}
+            }
+            let revision = books.map(|books| books.revision);
+            if let Some(begun) = self.begin(desk, stream, plan, revision.flatten()).await? {
+                return Ok(Some(begun));
+            }
+        }
+    }
+
+    /// Begins new books, with the tombstone in the same commit; nothing if somebody appended meanwhile.
+    async fn begin(
+        &self,
+        desk: &Desk<'_>,
+        stream: &StreamName,
+        plan: Plan,
+        before: Option<tidelock_store::Revision>,
+    ) -> Result<Option<Books>, CloseError> {
+        let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
+        let Some(version) = page.state.version() else {
+            return Err(CloseError::NoStream { stream: stream.clone() });
+        };
+        let Some(through) = plan.through(version, page.first) else {
+            return Err(CloseError::NothingToClear { stream: stream.clone(), version });
+        };
+        // Whatever can be refused is refused before anything is shut.
+        self.wait_for_reactions(desk, stream, through).await?;
+        let mut books = Books { plan, through, archived: None, done: false, revision: before };
+        let mut commit = books.note(desk, stream)?;
+        if plan.shuts() && matches!(page.state, StreamState::Open(_)) {
+            commit = commit.with_append(Append::closing(stream, ExpectedVersion::Exact(version)));
+        }
+        let Ok(committed) = desk.commit(commit).await?.committed() else { return Ok(None) };
+        books.revision = committed.writes.first().and_then(|written| written.revision);
+        Ok(Some(books))
+    }
+
+    async fn wait_for_reactions(
+        &self,
+        desk: &Desk<'_>,
+        stream: &StreamName,
+        through: Version,
+    ) -> Result<(), CloseError> {
+        let deadline = Instant::now() + self.patience;
+        let mut pause = PAUSE.0;
+        while let Some(unfinished) = Unfinished::find(self.store(), stream, through, &self.ignored).await? {
+            if unfinished.is_blocked() || Instant::now() + pause > deadline {
+                return Err(CloseError::Unfinished { stream: stream.clone(), unfinished });
+            }
+            desk.keep(tokio::time::sleep(pause)).await?;
+            pause = (pause * 2).min(PAUSE.1);
+        }
+        Ok(())
+    }
+
+    /// Gives the archive what it has not had, and notes it page by page.
+    async fn hand_over(
+        &self,
+        desk: &Desk<'_>,
+        stream: &StreamName,
+        books: &mut Books,
+    ) -> Result<u64, CloseError> {
+        let mut count = 0;
+        loop {
+            let events = self.next_page(stream, books).await?;
+            let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(count) };
+            let (from, to) = (first.version, last.version);
+            count += events.len() as u64;
+            desk.keep(self.archive.take(events)).await?.map_err(|source| {
+                let stream = stream.clone();
+                CloseError::Archive { stream, from, to, source }
+            })?;
+            books.archived = Some(to);
+            books.revision = desk.note(books, stream).await?;
+        }
+    }
+
+    async fn next_page(&self, stream: &StreamName, books: &Books) -> Result<Vec<StoredEvent>> {
+        let from = books.archived.map_or(Version::FIRST, |archived| archived.plus(1));
+        if from > books.through {
+            return Ok(Vec::new());
+        }
+        let mut events = self.store().read_stream(StreamQuery::forward(stream).from(from)).await?.events;
+        events.retain(|event| event.version <= books.through);
+        Ok(events)
+    }
+
+    /// The events go; with them, in one commit, comes what replaces them.
+    async fn finish(&self, desk: &Desk<'_>, stream: &StreamName, books: &Books) -> Result<(), CloseError> {
+        let over = Books { done: true, ..books.clone() };
+        loop {
+            let commit = over.note(desk, stream)?;
+            let commit = match books.plan {
+                Plan::StayClosed => commit.trim(stream, books.through, AfterTrim::StayClosed),
+                Plan::Restart => {
+                    let commit = self.with_snapshot(stream, books.through, commit).await?;
+                    commit.trim(stream, books.through, AfterTrim::Reopen)
+                }
+                Plan::Window { .. } => {
+                    let commit = self.with_snapshot(stream, books.through, commit).await?;
+                    let shut = Append::closing(stream, ExpectedVersion::Exists);
+                    commit.with_append(shut).trim(stream, books.through, AfterTrim::Reopen)
+                }
+            };
+            // Only the snapshot can have moved, because others keep them too; the next one is as good.
+            if desk.commit(commit).await?.committed().is_ok() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Adds the state to a commit, unless one is kept already that is new enough.
+    async fn with_snapshot(
+        &self,
+        stream: &StreamName,
+        through: Version,
+        commit: Commit,
+    ) -> Result<Commit, CloseError> {
+        let folded = self.target.fold().await?;
+        if folded.personal {
+            return Err(CloseError::Personal { stream: stream.clone() });
+        }
+        let kept = A::snapshots().write(self.store(), stream, &folded, through).await?;
+        Ok(match kept {
+            Some(write) => commit.write(write),
+            None => commit.guard_record(&crate::events::snapshot_key(stream)?, ExpectedRevision::Exists),
+        })
+    }
+
+    async fn version_of_closed(&self, stream: &StreamName) -> Result<Version, CloseError> {
+        let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
+        page.state.version().ok_or_else(|| CloseError::NoStream { stream: stream.clone() })
+    }
+
+    fn store(&self) -> &dyn Store {
+        &**self.target.tidelock().store()
+    }
+}
+
+impl<A: Aggregate> std::fmt::Debug for Closing<A> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Closing")
+            .field("stream", &self.target.stream())
+            .field("patience", &self.patience)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,107 @@
+//! What is noted of a closing: what is to become of the stream, and how far it has come.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Version, Write,
+};
+
+use super::desk::Desk;
+use super::keys;
+
+/// One closing of one stream.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Books {
+    pub(super) plan: Plan,
+    /// Events up to here are to go.
+    pub(super) through: Version,
+    /// Events up to here are in the archive.
+    pub(super) archived: Option<Version>,
+    pub(super) done: bool,
+    /// Of the record that it is in.
+    #[serde(skip)]
+    pub(super) revision: Option<Revision>,
+}
+
+/// What is to become of the stream.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Plan {
+    /// It stays closed.
+    StayClosed,
+    /// It is closed, emptied and opened again.
+    Restart,
+    /// Its oldest events go, and it never closes for anybody to notice.
+    Window {
+        /// How many stay.
+        keep: u64,
+    },
+}
+
+impl Plan {
+    /// Whether the stream is to take events again.
+    pub(super) fn goes_on(self) -> bool {
+        self != Self::StayClosed
+    }
+
+    /// Whether a tombstone comes first.
+    pub(super) fn shuts(self) -> bool {
+        !matches!(self, Self::Window { .. })
+    }
+
+    /// The last version that goes, of a stream at this version with this oldest event; none if none would.
+    pub(super) fn through(self, version: Version, first: Option<Version>) -> Option<Version> {
+        match self {
+            Self::StayClosed => Some(version),
+            Self::Restart => first.map(|_| version),
+            Self::Window { keep } => {
+                let through = Version::new(version.get().checked_sub(keep)?).ok()?;
+                first.filter(|first| *first <= through).map(|_| through)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::StayClosed => f.write_str("close()"),
+            Self::Restart => f.write_str("restart()"),
+            Self::Window { keep } => write!(f, "keep_last({keep})"),
+        }
+    }
+}
+
+impl Books {
+    /// The last ones of this stream, whether they are done or not.
+    pub(super) async fn find(store: &dyn Store, stream: &StreamName) -> Result<Option<Self>> {
+        let slot = store.get_one(&keys::record(stream)?).await?;
+        let Some(record) = slot.into_live() else { return Ok(None) };
+        Ok(Some(Self { revision: Some(record.revision), ..record.value.to()? }))
+    }
+
+    /// A commit that notes this, provided that the desk is still ours and nobody else wrote meanwhile.
+    pub(super) fn note(&self, desk: &Desk<'_>, stream: &StreamName) -> Result<Commit> {
+        let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
+        let write = Write::put(&keys::record(stream)?, expected, Json::new(self)?);
+        Ok(Commit::new().write(write).fenced_by(desk.token()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_keeps_what_it_says_and_goes_only_where_there_is_something() {
+        let version = |n| Version::new(n).unwrap();
+        let window =
+            |keep, at, first: Option<u64>| Plan::Window { keep }.through(version(at), first.map(version));
+        assert_eq!(window(3, 10, Some(1)), Some(version(7)));
+        assert_eq!(window(3, 10, Some(7)), Some(version(7)));
+        assert_eq!(window(3, 10, Some(8)), None);
+        assert_eq!(window(10, 10, Some(1)), None);
+        assert_eq!(window(0, 10, None), None);
+    }
+}

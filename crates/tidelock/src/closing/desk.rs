@@ -1,0 +1,98 @@
+//! The right to work on one stream's books: a lease that is renewed for as long as somebody works.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseRequest, LeaseToken, Mark, Renewal, Result,
+    Revision, Settlement, Store, StoreExt, StreamName, Wake, WorkerName,
+};
+use uuid::Uuid;
+
+use super::books::Books;
+use super::error::CloseError;
+use super::keys;
+
+/// How long the books stay with somebody who has died.
+const LEASE: Duration = Duration::from_secs(15);
+
+pub(super) struct Desk<'a> {
+    store: &'a dyn Store,
+    stream: StreamName,
+    lease: Lease,
+}
+
+impl<'a> Desk<'a> {
+    /// Sits down, unless somebody else is there.
+    pub(super) async fn take(store: &'a dyn Store, stream: &StreamName) -> Result<Self, CloseError> {
+        let item = keys::item(stream);
+        // Never acked, so it is always there for whoever comes.
+        let _woken = store.commit(Commit::new().wake(Wake::to_mark(item.clone(), Mark::new(1)?))).await?;
+        let worker = WorkerName::new(format!("closing-{}", Uuid::now_v7()))?;
+        let leased = store.lease(LeaseRequest::new(&item.queue, &worker, LEASE, 1)).await?;
+        match leased.leases.into_iter().next() {
+            Some(lease) => Ok(Self { store, stream: stream.clone(), lease }),
+            None => {
+                let until =
+                    store.item(&item).await?.and_then(|item| item.holder).map(|holder| holder.deadline);
+                Err(CloseError::Busy { stream: stream.clone(), until })
+            }
+        }
+    }
+
+    pub(super) fn token(&self) -> LeaseToken {
+        self.lease.token()
+    }
+
+    /// Does something that may take long, and stays at the desk meanwhile.
+    pub(super) async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, CloseError> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            if let Ok(done) = tokio::time::timeout(LEASE / 3, &mut work).await {
+                return Ok(done);
+            }
+            match self.store.renew(&[self.token()], LEASE).await {
+                Ok(renewed) if matches!(renewed[..], [Renewal::Lost(_)]) => return Err(self.lost()),
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::warn!(stream = %self.stream, %error, "the lease on a stream's books was not renewed");
+                }
+            }
+        }
+    }
+
+    /// Makes a commit that is fenced by this desk's lease.
+    pub(super) async fn commit(&self, commit: Commit) -> Result<CommitOutcome, CloseError> {
+        let outcome = self.store.commit(commit).await?;
+        match &outcome {
+            CommitOutcome::Conflict(conflict) if is_lost(conflict) => Err(self.lost()),
+            _ => Ok(outcome),
+        }
+    }
+
+    /// Notes how far the books have come.
+    pub(super) async fn note(
+        &self,
+        books: &Books,
+        stream: &StreamName,
+    ) -> Result<Option<Revision>, CloseError> {
+        match self.commit(books.note(self, stream)?).await?.committed() {
+            Ok(committed) => Ok(committed.writes.first().and_then(|written| written.revision)),
+            Err(_) => Err(self.lost()),
+        }
+    }
+
+    /// Lets the next one sit down.
+    pub(super) async fn leave(self) {
+        let released = Commit::new().settle(Settlement::release(self.token()));
+        // If it does not get through, the lease runs out.
+        let _ = self.store.commit(released).await;
+    }
+
+    fn lost(&self) -> CloseError {
+        CloseError::Busy { stream: self.stream.clone(), until: None }
+    }
+}
+
+fn is_lost(conflict: &Conflict) -> bool {
+    conflict.clashes.iter().any(|clash| clash.reason.kind() == ClashKind::LeaseLost)
+}

@@ -1,0 +1,183 @@
+//! What reactions have left to do with the events of one stream.
+//!
+//! Asked before those events go away. It looks at how far each reaction's events were routed, and then at the targets that
+//! have something to do: that of the stream itself, or, where targets are computed, those with a link to it.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use tidelock_store::{
+    FeedQuery, Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Position, RecordQuery, Result, Store,
+    StoreExt, StreamName, StreamQuery, Version,
+};
+
+use super::links::Link;
+use super::router::Cursor;
+use super::{ReactionName, keys};
+
+/// A reaction that is not done with a stream.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unfinished {
+    /// The reaction.
+    pub reaction: String,
+    /// The target that has something to do; none if not all events were routed yet.
+    pub target: Option<String>,
+    /// What went wrong there, if it is blocked.
+    pub blocked: Option<String>,
+}
+
+impl Unfinished {
+    /// Whether it will not be done before somebody does something about it.
+    pub fn is_blocked(&self) -> bool {
+        self.blocked.is_some()
+    }
+
+    /// The first reaction that is not done with this stream's events up to a version, those apart whose names are given.
+    pub(crate) async fn find(
+        store: &dyn Store,
+        stream: &StreamName,
+        through: Version,
+        ignored: &BTreeSet<String>,
+    ) -> Result<Option<Self>> {
+        let page = store.read_stream(StreamQuery::forward(stream).from(through).limit(1)).await?;
+        let Some(last) = page.events.first().filter(|event| event.version == through) else {
+            return Ok(None);
+        };
+        let sought = Sought { store, stream, through, position: last.position };
+        let mut query = RecordQuery::prefix(keys::route_records());
+        loop {
+            let page = store.scan(query.clone()).await?;
+            for record in &page.records {
+                let Some(name) =
+                    keys::routed_reaction(record.key.as_str()).and_then(|n| ReactionName::new(n).ok())
+                else {
+                    continue;
+                };
+                if ignored.contains(name.as_str()) {
+                    continue;
+                }
+                if let Some(unfinished) = sought.of(&name, &record.value.to()?).await? {
+                    return Ok(Some(unfinished));
+                }
+            }
+            match page.next {
+                Some(next) => query = query.after(next),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn routing(reaction: &ReactionName) -> Self {
+        Self { reaction: reaction.to_string(), target: None, blocked: None }
+    }
+
+    fn at(reaction: &ReactionName, item: &Item) -> Self {
+        let blocked = item.blocked.then(|| item.error.clone().unwrap_or_default());
+        Self { reaction: reaction.to_string(), target: Some(item.item.key.to_string()), blocked }
+    }
+}
+
+impl fmt::Display for Unfinished {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { reaction, target, blocked } = self;
+        match (target, blocked) {
+            (None, _) => write!(
+                f,
+                "reaction {reaction:?} has not got to all of its events yet; is anybody running it?"
+            ),
+            (Some(target), None) => {
+                write!(f, "reaction {reaction:?} is not done with target {target:?}; is anybody running it?")
+            }
+            (Some(target), Some(error)) => {
+                write!(
+                    f,
+                    "reaction {reaction:?} is blocked at target {target:?}: {error}; mend it and unblock it"
+                )
+            }
+        }?;
+        f.write_str(" (or close the books ignoring it)")
+    }
+}
+
+/// The events in question.
+struct Sought<'a> {
+    store: &'a dyn Store,
+    stream: &'a StreamName,
+    through: Version,
+    /// Of the last of them.
+    position: Position,
+}
+
+impl Sought<'_> {
+    async fn of(&self, reaction: &ReactionName, cursor: &Cursor) -> Result<Option<Unfinished>> {
+        if !self.stream.as_str().starts_with(&cursor.streams) || cursor.start >= self.position {
+            return Ok(None);
+        }
+        if cursor.position < self.position {
+            return Ok(Some(Unfinished::routing(reaction)));
+        }
+        let item = match cursor.computed {
+            true => self.linked(reaction).await?,
+            false => self.own(reaction).await?,
+        };
+        Ok(item.map(|item| Unfinished::at(reaction, &item)))
+    }
+
+    /// The target of the stream itself, if it has something to do with these events.
+    async fn own(&self, reaction: &ReactionName) -> Result<Option<Item>> {
+        let key = tidelock_store::ItemKey::new(self.stream.as_str())?;
+        let item = self.store.item(&ItemRef::new(&keys::queue(reaction), &key)).await?;
+        Ok(item.filter(|item| item.at < item.mark && item.at.get() < self.through.get()))
+    }
+
+    /// The first target with a link to these events that it has not followed yet, or an event that has no target yet.
+    async fn linked(&self, reaction: &ReactionName) -> Result<Option<Item>> {
+        let filter =
+            ItemFilter { queue: NamePattern::is(keys::queue(reaction).as_str()), ..ItemFilter::default() };
+        let mut query = ItemQuery::new(filter);
+        loop {
+            let page = self.store.items(query.clone()).await?;
+            for item in page.items {
+                if item.at < item.mark && self.waits_at(reaction, &item).await? {
+                    return Ok(Some(item));
+                }
+            }
+            match page.next {
+                Some(next) => query = query.after(next),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    async fn waits_at(&self, reaction: &ReactionName, item: &Item) -> Result<bool> {
+        match keys::unrouted_position(&item.item.key) {
+            Some(position) => self.is_one_of_them(position).await,
+            None => self.has_link(reaction, item).await,
+        }
+    }
+
+    async fn is_one_of_them(&self, position: Position) -> Result<bool> {
+        let Some(before) = position.get().checked_sub(1) else { return Ok(false) };
+        let query = FeedQuery::after(Position::new(before)?).limit(1);
+        let page = self.store.read_feed(query).await?;
+        Ok(page
+            .events
+            .iter()
+            .any(|e| e.position == position && e.stream == *self.stream && e.version <= self.through))
+    }
+
+    async fn has_link(&self, reaction: &ReactionName, item: &Item) -> Result<bool> {
+        let links = keys::links(reaction, &item.item.key)?;
+        let mut next = Version::new(item.at.get() + 1).ok();
+        while let Some(from) = next.filter(|from| from.get() <= item.mark.get()) {
+            let page = self.store.read_stream(StreamQuery::forward(&links).from(from)).await?;
+            for link in &page.events {
+                if link.payload.to::<Link>()?.leads_to(self.stream, self.through) {
+                    return Ok(true);
+                }
+            }
+            next = page.next;
+        }
+        Ok(false)
+    }
+}

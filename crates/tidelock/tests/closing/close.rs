@@ -1,0 +1,166 @@
+//! What becomes of a stream whose books are closed.
+
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::{CloseError, ExecuteError, StreamState, Version, discard};
+
+use crate::account::{Account, Shelf, paid_into, pay};
+use crate::stage::{Stage, on_every_store};
+
+on_every_store!(
+    a_closed_stream_is_archived_empty_and_shut,
+    closing_again_finds_that_all_is_done,
+    a_restarted_stream_goes_on_with_the_same_state_and_version,
+    an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again,
+    what_was_begun_in_one_way_is_not_finished_in_another,
+    only_one_is_at_the_books_at_a_time,
+    what_cannot_be_closed_says_why,
+);
+
+async fn state_of(tidelock: &Tidelock) -> (StreamState, usize) {
+    let stream = StreamName::new("account-7").unwrap();
+    let page = tidelock.store().read_stream(StreamQuery::forward(&stream)).await.unwrap();
+    (page.state, page.events.len())
+}
+
+fn version(n: u64) -> Version {
+    Version::new(n).unwrap()
+}
+
+/// CLOSE-1. CLOSE-3.
+async fn a_closed_stream_is_archived_empty_and_shut(stage: Stage) {
+    let (tidelock, other, shelf) = (stage.tidelock().await, stage.tidelock().await, Shelf::default());
+    let account = paid_into(&tidelock, 5).await;
+    let closed = account.books(shelf.archive()).close().await.unwrap();
+    assert_eq!((closed.through, closed.archived), (version(5), 5));
+    assert_eq!(shelf.versions(), [1, 2, 3, 4, 5]);
+    assert_eq!(state_of(&tidelock).await, (StreamState::Closed(version(5)), 0));
+    for handle in [&tidelock, &other] {
+        let refused = handle.aggregate::<Account>("7").append(ExpectedVersion::Any, tidelock_paid(1)).await;
+        assert!(matches!(refused, Err(ExecuteError::Closed { .. })), "{refused:?}");
+    }
+}
+
+fn tidelock_paid(amount: i64) -> crate::account::Paid {
+    crate::account::Paid { amount }
+}
+
+/// CLOSE-4.
+async fn closing_again_finds_that_all_is_done(stage: Stage) {
+    let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
+    let account = paid_into(&tidelock, 2).await;
+    account.books(shelf.archive()).close().await.unwrap();
+    let again = account.books(shelf.archive()).close().await.unwrap();
+    assert_eq!((again.through, again.archived), (version(2), 0));
+    assert_eq!(shelf.versions(), [1, 2]);
+}
+
+/// CLOSE-5: for this process, which remembers the state, and for another, which does not.
+async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: Stage) {
+    let (tidelock, other, shelf) = (stage.tidelock().await, stage.tidelock().await, Shelf::default());
+    let account = paid_into(&tidelock, 4).await;
+    account.books(shelf.archive()).restart().await.unwrap();
+    assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(4)), 0));
+    for handle in [&tidelock, &other] {
+        let account = handle.aggregate::<Account>("7");
+        let before = account.load().await.unwrap();
+        let done = account.execute(pay(10)).await.unwrap();
+        let after = account.load().await.unwrap();
+        assert_eq!((after.balance, done.version), (before.balance + 10, before.version.map(|v| v.plus(1))));
+    }
+    assert_eq!(other.aggregate::<Account>("7").load().await.unwrap().balance, 24);
+
+    let next_year = account.books(shelf.archive()).restart().await.unwrap();
+    assert_eq!((next_year.through, next_year.archived), (version(6), 2));
+    assert_eq!(shelf.versions(), [1, 2, 3, 4, 5, 6]);
+    assert_eq!(stage.tidelock().await.aggregate::<Account>("7").load().await.unwrap().balance, 24);
+}
+
+/// CLOSE-2.
+async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again(stage: Stage) {
+    let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
+    let account = tidelock.aggregate::<Account>("7");
+    let many = (0..1_000).map(|_| tidelock_paid(1)).collect::<Vec<_>>();
+    account.append(ExpectedVersion::NoStream, many).await.unwrap();
+    account.execute(pay(1)).await.unwrap();
+
+    let first_page_only = {
+        let archive = shelf.archive();
+        move |events: Vec<tidelock::StoredEvent>| {
+            let fits = events[0].version == Version::FIRST;
+            let taken = fits.then(|| archive(events));
+            async move {
+                match taken {
+                    Some(taken) => taken.await.map_err(|never| match never {}),
+                    None => Err("the shelf is full"),
+                }
+            }
+        }
+    };
+    let refused = account.books(first_page_only).close().await.unwrap_err();
+    let told = refused.to_string();
+    assert!(told.contains("did not take versions 1001 to 1001: the shelf is full"), "{told}");
+    assert_eq!(state_of(&tidelock).await.0, StreamState::Closed(version(1_001)));
+    assert_eq!(state_of(&tidelock).await.1, 1_000, "a whole page is there");
+
+    let closed = account.books(shelf.archive()).close().await.unwrap();
+    assert_eq!(closed.archived, 1, "the first page was taken before");
+    assert_eq!(shelf.versions(), (1..=1_001).collect::<Vec<_>>());
+}
+
+/// CLOSE-4.
+async fn what_was_begun_in_one_way_is_not_finished_in_another(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let account = paid_into(&tidelock, 2).await;
+    let full = |_| std::future::ready(Err::<(), _>("the shelf is full"));
+    account.books(full).restart().await.unwrap_err();
+    let refused = account.books(discard).close().await.unwrap_err();
+    assert!(refused.to_string().contains("restart() was begun and is not done"), "{refused}");
+    account.books(discard).restart().await.unwrap();
+    account.execute(pay(1)).await.unwrap();
+}
+
+/// CLOSE-4.
+async fn only_one_is_at_the_books_at_a_time(stage: Stage) {
+    let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
+    let account = paid_into(&tidelock, 2).await;
+    let meanwhile = move |_: Vec<tidelock::StoredEvent>| {
+        let other = other.clone();
+        async move {
+            let refused = other.aggregate::<Account>("7").books(discard).close().await;
+            match refused {
+                Err(CloseError::Busy { until: Some(_), .. }) => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        }
+    };
+    account.books(meanwhile).close().await.unwrap();
+}
+
+async fn what_cannot_be_closed_says_why(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let told = tidelock.aggregate::<Account>("7").books(discard).close().await.unwrap_err().to_string();
+    assert!(told.contains(r#"stream "account-7": it does not exist"#), "{told}");
+
+    #[derive(Debug, Default, Clone)]
+    struct Forgetful;
+    impl Aggregate for Forgetful {
+        const KIND: &'static str = "account";
+        type Event = crate::account::Paid;
+        fn apply(&mut self, _: &crate::account::Paid) {}
+    }
+    paid_into(&tidelock, 1).await;
+    let forgetful = tidelock.aggregate::<Forgetful>("7");
+    let told = forgetful.books(discard).restart().await.unwrap_err().to_string();
+    assert!(told.contains("needs a snapshot"), "{told}");
+    assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(1)), 1), "nothing was touched");
+    let told = tidelock
+        .aggregate::<Account>("7")
+        .books(discard)
+        .patience(Duration::ZERO)
+        .keep_last(5)
+        .await
+        .unwrap_err();
+    assert!(told.to_string().contains("nothing to clear away at version 1"), "{told}");
+}

@@ -1,0 +1,94 @@
+//! A caller that dies at every call that a closing makes, and one that comes after it.
+
+use tidelock::prelude::*;
+use tidelock::{CloseError, Closed, StreamState};
+
+use crate::account::{Account, Shelf, paid_into, pay};
+use crate::mortal::Mortal;
+use crate::stage::{Stage, in_memory};
+
+/// More than any closing here needs.
+const CALLS: i64 = 100;
+
+/// How books are closed.
+#[derive(Debug, Clone, Copy)]
+enum Way {
+    Close,
+    Restart,
+    Window,
+}
+
+async fn close(tidelock: &Tidelock, shelf: &Shelf, way: Way) -> Result<Closed, CloseError> {
+    let books = tidelock.aggregate::<Account>("7").books(shelf.archive());
+    match way {
+        Way::Close => books.close().await,
+        Way::Restart => books.restart().await,
+        Way::Window => books.keep_last(2).await,
+    }
+}
+
+/// Lets one die at its nth call, and another finish; says whether the first one needed as many.
+async fn dies_at(stage: &Stage, way: Way, calls: i64, last_words: bool) -> bool {
+    let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
+    paid_into(&tidelock, 5).await;
+    let mortal = Mortal::over(tidelock.store().clone(), calls, last_words);
+    let died = close(&Tidelock::over(mortal.clone()), &shelf, way).await;
+    if !mortal.is_dead() {
+        died.unwrap();
+        return false;
+    }
+    // The dead one's lease has to run out first, if it had one; in memory time passes when everybody waits.
+    while let Err(error) = close(&tidelock, &shelf, way).await {
+        match error {
+            CloseError::Busy { .. } => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
+            // The dead one had done it all with its last call.
+            CloseError::NothingToClear { .. } if !matches!(way, Way::Close) => break,
+            other => panic!("{way:?}, {calls} calls, {last_words}: {other}"),
+        }
+    }
+    check(stage, &shelf, way).await;
+    true
+}
+
+async fn check(stage: &Stage, shelf: &Shelf, way: Way) {
+    let fresh = stage.tidelock().await;
+    let account = fresh.aggregate::<Account>("7");
+    let page = fresh.store().read_stream(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
+    let left: Vec<u64> = page.events.iter().map(|event| event.version.get()).collect();
+    match way {
+        Way::Close => {
+            assert_eq!((left, shelf.distinct()), (vec![], vec![1, 2, 3, 4, 5]));
+            assert!(matches!(page.state, StreamState::Closed(_)));
+        }
+        Way::Restart => assert_eq!((left, shelf.distinct()), (vec![], vec![1, 2, 3, 4, 5])),
+        Way::Window => assert_eq!((left, shelf.distinct()), (vec![4, 5], vec![1, 2, 3])),
+    }
+    if !matches!(way, Way::Close) {
+        account.execute(pay(1)).await.unwrap();
+        assert_eq!(account.load().await.unwrap().balance, 6, "totals are unchanged");
+    }
+}
+
+/// Schedule 32. CLOSE-4: whether the call at which it dies happens or not.
+#[test]
+fn whoever_comes_after_a_death_at_any_call_finishes_and_totals_are_unchanged() {
+    for way in [Way::Close, Way::Restart, Way::Window] {
+        for last_words in [false, true] {
+            let mut deaths = 0;
+            for calls in 0..CALLS {
+                let (sender, died) = std::sync::mpsc::channel();
+                in_memory(|stage| async move {
+                    sender.send(dies_at(&stage, way, calls, last_words).await).unwrap();
+                });
+                if !died.recv().unwrap() {
+                    break;
+                }
+                deaths += 1;
+            }
+            assert!(
+                (8..CALLS).contains(&deaths),
+                "{way:?} died {deaths} times, so the schedule was not what it says"
+            );
+        }
+    }
+}

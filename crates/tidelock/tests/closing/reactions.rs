@@ -1,0 +1,157 @@
+//! Books are not closed over the heads of reactions.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::{CloseError, StoredEvent, StreamState, discard};
+use tokio::sync::Semaphore;
+
+use crate::account::{Shelf, paid_into, pay};
+use crate::stage::{PATIENCE, Running, Seen, Stage, brisk, on_every_store, until_blocked, until_quiet};
+
+on_every_store!(
+    a_close_waits_until_reactions_are_done,
+    a_close_is_refused_while_a_handler_works_and_touches_nothing,
+    a_computed_target_that_has_not_followed_its_link_holds_up_the_close,
+    a_blocked_reaction_is_named_and_can_be_ignored,
+    a_reaction_that_nobody_runs_is_named,
+    a_reaction_that_appends_to_a_closed_stream_is_refused,
+);
+
+async fn is_open(tidelock: &Tidelock) -> bool {
+    let stream = StreamName::new("account-7").unwrap();
+    let page = tidelock.store().read_stream(StreamQuery::forward(&stream)).await.unwrap();
+    matches!(page.state, StreamState::Open(_))
+}
+
+/// An application whose handler waits for permits.
+fn app(tidelock: &Tidelock, computed: bool, permits: &Arc<Semaphore>, seen: &Seen) -> Running {
+    let (permits, seen) = (permits.clone(), seen.clone());
+    let source = match computed {
+        true => {
+            on_any().in_streams("account-").to(|event: &StoredEvent| format!("all of {}", event.event_type))
+        }
+        false => on_any().in_streams("account-"),
+    };
+    Running::start(tidelock.app().worker(brisk("teller")).reaction(
+        "mail",
+        source,
+        move |event: StoredEvent, _| {
+            let (permits, seen) = (permits.clone(), seen.clone());
+            async move {
+                seen.note(format!("begun {}", event.version));
+                permits.acquire().await.unwrap().forget();
+                seen.note(format!("done {}", event.version));
+                Ok(())
+            }
+        },
+    ))
+}
+
+/// CLOSE-2.
+async fn a_close_waits_until_reactions_are_done(stage: Stage) {
+    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Seen::default());
+    let account = paid_into(&tidelock, 3).await;
+    let permits = Arc::new(Semaphore::new(0));
+    let running = app(&tidelock, false, &permits, &seen);
+    seen.until(1).await;
+    let closing = tokio::spawn(account.books(shelf.archive()).patience(PATIENCE).close());
+    assert_eq!(shelf.versions().len(), 0);
+    permits.add_permits(3);
+    closing.await.unwrap().unwrap();
+    assert_eq!(seen.lines().last().map(String::as_str), Some("done 3"));
+    assert_eq!(shelf.versions(), [1, 2, 3]);
+    running.stop().await;
+}
+
+/// Schedule 31. CLOSE-2.
+async fn a_close_is_refused_while_a_handler_works_and_touches_nothing(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let account = paid_into(&tidelock, 1).await;
+    let permits = Arc::new(Semaphore::new(0));
+    let running = app(&tidelock, false, &permits, &seen);
+    seen.until(1).await;
+    let refused = account.books(discard).patience(Duration::ZERO).close().await.unwrap_err();
+    assert!(matches!(&refused, CloseError::Unfinished { .. }), "{refused}");
+    assert!(
+        refused.to_string().contains(r#"reaction "mail" is not done with target "account-7""#),
+        "{refused}"
+    );
+    assert!(is_open(&tidelock).await);
+    account.execute(pay(1)).await.unwrap();
+    permits.add_permits(2);
+    account.books(discard).patience(PATIENCE).close().await.unwrap();
+    assert_eq!(seen.lines().last().map(String::as_str), Some("done 2"));
+    running.stop().await;
+}
+
+/// CLOSE-2.
+async fn a_computed_target_that_has_not_followed_its_link_holds_up_the_close(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let account = paid_into(&tidelock, 1).await;
+    let permits = Arc::new(Semaphore::new(0));
+    let running = app(&tidelock, true, &permits, &seen);
+    seen.until(1).await;
+    let refused = account.books(discard).patience(Duration::ZERO).close().await.unwrap_err();
+    assert!(refused.to_string().contains(r#"is not done with target "all of paid""#), "{refused}");
+    permits.add_permits(1);
+    until_quiet(&tidelock, "mail").await;
+    account.books(discard).patience(PATIENCE).close().await.unwrap();
+    running.stop().await;
+}
+
+/// CLOSE-2.
+async fn a_blocked_reaction_is_named_and_can_be_ignored(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let account = paid_into(&tidelock, 1).await;
+    let poison = on_any().in_streams("account-").retries(0);
+    let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
+        "mail",
+        poison,
+        |_: StoredEvent, _| async { Err(Failure::again("no stamps")) },
+    ));
+    until_blocked(&tidelock, "mail", "account-7").await;
+    let refused = account.books(discard).patience(PATIENCE).close().await.unwrap_err();
+    assert!(refused.to_string().contains(r#"blocked at target "account-7": no stamps"#), "{refused}");
+    assert!(is_open(&tidelock).await);
+    account.books(discard).ignoring("mail").close().await.unwrap();
+    assert!(!is_open(&tidelock).await);
+    running.stop().await;
+}
+
+/// CLOSE-2.
+async fn a_reaction_that_nobody_runs_is_named(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let account = paid_into(&tidelock, 1).await;
+    let permits = Arc::new(Semaphore::new(100));
+    let running = app(&tidelock, false, &permits, &seen);
+    seen.until(2).await;
+    running.stop().await;
+    account.execute(pay(1)).await.unwrap();
+    let refused = account.books(discard).patience(Duration::ZERO).close().await.unwrap_err();
+    assert!(refused.to_string().contains("is anybody running it?"), "{refused}");
+    assert!(is_open(&tidelock).await);
+}
+
+/// Schedule 84.
+async fn a_reaction_that_appends_to_a_closed_stream_is_refused(stage: Stage) {
+    let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
+    let account = paid_into(&tidelock, 2).await;
+    account.books(shelf.archive()).close().await.unwrap();
+    let elsewhere = on_any().in_streams("transfer-").retries(0);
+    let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
+        "receive",
+        elsewhere,
+        |_: StoredEvent, ctx: Context| async move {
+            let paid = NewEvent::of("paid", &serde_json::json!({ "amount": 1 }))?;
+            ctx.append(&StreamName::new("account-7")?, ExpectedVersion::Exists, [paid]);
+            Ok(())
+        },
+    ));
+    crate::stage::note(&tidelock, "transfer-1", "to a closed account").await;
+    let blocked = until_blocked(&tidelock, "receive", "transfer-1").await;
+    assert!(blocked.error.unwrap().contains("closed"), "the operator is told");
+    assert_eq!(shelf.versions(), [1, 2]);
+    running.stop().await;
+}
