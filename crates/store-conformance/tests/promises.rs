@@ -1,7 +1,8 @@
 //! What is promised and what is tested are the same list.
 //!
-//! Every number of docs/guarantees.md is quoted by a case of the suite, or by a test with real processes or a real disk;
-//! every number that is quoted exists; and every failure schedule that the stores owe has a test that names it.
+//! Every number of docs/guarantees.md is quoted by a case of the suite, by a test with real processes or a real disk, or, if it is
+//! a pattern's, by a test of that pattern; every number that is quoted exists; and every failure schedule that is owed has a
+//! test that names it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,6 +14,12 @@ const SCHEDULES: &[u32] = &[
     29, 30, 31, 32, 33, 34, 54, 55, 56, 58, 59, 61, 62, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76,
     77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 96, 97, 98, 99,
 ];
+
+/// The schedules that belong to the patterns.
+const PATTERN_SCHEDULES: &[u32] = &[82, 83];
+
+/// The families of promises that are kept by patterns, and so are tested where the patterns are.
+const PATTERNS: &[&str] = &["EVT", "REACT"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -44,8 +51,17 @@ fn sources(folder: &Path, text: &mut String) {
 
 /// Every line of documentation below the crates.
 fn doc_lines() -> Vec<String> {
+    doc_lines_below("crates")
+}
+
+/// Every line of documentation of the patterns' tests.
+fn pattern_lines() -> Vec<String> {
+    doc_lines_below("crates/tidelock/tests")
+}
+
+fn doc_lines_below(folder: &str) -> Vec<String> {
     let mut text = String::new();
-    sources(&workspace().join("crates"), &mut text);
+    sources(&workspace().join(folder), &mut text);
     let docs =
         text.lines().map(str::trim_start).filter(|line| line.starts_with("///") || line.starts_with("//!"));
     docs.map(str::to_owned).collect()
@@ -56,13 +72,39 @@ fn quoted_by_cases() -> BTreeSet<String> {
     cases.iter().flat_map(|(_, promises)| promises.split(' ')).map(str::to_owned).collect()
 }
 
+fn words(lines: &[String]) -> BTreeSet<&str> {
+    lines.iter().flat_map(|line| line.split(|c: char| !c.is_alphanumeric() && c != '-')).collect()
+}
+
+fn is_of_a_pattern(promise: &str) -> bool {
+    promise.split_once('-').is_some_and(|(family, _)| PATTERNS.contains(&family))
+}
+
+fn schedules(lines: &[String]) -> BTreeSet<u32> {
+    let rest = lines.iter().filter_map(|line| line.split_once("chedule"));
+    let numbers = rest.flat_map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()));
+    numbers.filter_map(|number| number.parse().ok()).collect()
+}
+
+#[test]
+fn every_promise_of_a_pattern_is_quoted_by_one_of_its_tests_and_the_other_way_round() {
+    let lines = pattern_lines();
+    let words = words(&lines);
+    let quoted: BTreeSet<String> =
+        words.iter().filter(|w| is_promise(w) && is_of_a_pattern(w)).map(|w| (*w).to_owned()).collect();
+    let promised: BTreeSet<String> = promised().into_iter().filter(|p| is_of_a_pattern(p)).collect();
+    assert!(!promised.is_empty(), "the patterns promise something");
+    assert_eq!(quoted, promised);
+    let named = schedules(&lines);
+    let missing: Vec<_> = PATTERN_SCHEDULES.iter().filter(|schedule| !named.contains(schedule)).collect();
+    assert_eq!(missing, Vec::<&u32>::new(), "owed and not tested");
+}
+
 #[test]
 fn every_promise_is_quoted_by_a_test() {
     let (cases, docs) = (quoted_by_cases(), doc_lines());
-    let in_docs = |promise: &String| {
-        docs.iter()
-            .any(|line| line.split(|c: char| !c.is_alphanumeric() && c != '-').any(|word| word == promise))
-    };
+    let words = words(&docs);
+    let in_docs = |promise: &String| words.contains(promise.as_str());
     let unquoted: Vec<_> =
         promised().into_iter().filter(|promise| !cases.contains(promise) && !in_docs(promise)).collect();
     assert_eq!(unquoted, Vec::<String>::new(), "promised and not tested");
@@ -76,12 +118,7 @@ fn every_promise_that_a_case_quotes_exists() {
 
 #[test]
 fn every_schedule_that_is_owed_has_a_test_that_names_it() {
-    let named: BTreeSet<u32> = doc_lines()
-        .iter()
-        .filter_map(|line| line.split_once("chedule"))
-        .flat_map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()))
-        .filter_map(|number| number.parse().ok())
-        .collect();
+    let named = schedules(&doc_lines());
     let missing: Vec<_> = SCHEDULES.iter().filter(|schedule| !named.contains(schedule)).collect();
     assert_eq!(missing, Vec::<&u32>::new(), "owed and not tested");
 }

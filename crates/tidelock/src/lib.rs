@@ -93,6 +93,7 @@ pub mod telemetry;
 pub mod worker;
 
 mod handle;
+pub mod testing;
 
 pub use open::open;
 pub use tidelock_derive::Event;
@@ -126,6 +127,11 @@ pub use tidelock_store_postgres as postgres;
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// So is the guide's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/events.md")]
+struct EventsGuide;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {

@@ -146,17 +146,11 @@ struct Queued<'a, A: Aggregate> {
 /// What came of one turn.
 enum Turn<A: Aggregate, X> {
     /// The events are in a batch.
-    Shared {
-        share: Share<A>,
-        version: Option<Version>,
-        events: Arc<[A::Event]>,
-        before: Option<Version>,
-        how: How,
-    },
+    Shared { share: Share<A>, decided: Carried<A>, version: Version, how: How },
     /// There is nothing to append: true, if what was decided before lands.
     Nothing { answer: Result<Executed, ExecuteError<X>>, after: Option<Arc<Batch<A>>> },
-    /// It has to be decided again, on a state that is compared with the store.
-    LookAgain,
+    /// The state has to be compared with the store first, or has changed meanwhile.
+    LookAgain(Option<Carried<A>>),
     /// It needs a commit to itself.
     Alone,
 }
@@ -170,20 +164,21 @@ impl<A: Aggregate> Queued<'_, A> {
         loop {
             let lost = match self.turn(decide, carried.take()).await? {
                 Turn::Alone => return Ok(None),
-                Turn::LookAgain => continue,
+                Turn::LookAgain(decided) => {
+                    carried = decided;
+                    continue;
+                }
                 Turn::Nothing { answer, after } => match self.wait_for(after).await? {
                     None => return answer.map(Some),
                     Some(lost) => lost,
                 },
-                Turn::Shared { share, version, events, before, how } => {
+                Turn::Shared { share, decided, version, how } => {
                     let outcome = share.batch.outcome(self.place, self.tidelock).await;
-                    match self.judge(outcome)? {
-                        None => return Ok(Some(self.landed(&share, version, outcome, how).await)),
-                        Some(lost) => {
-                            carried = Some(self.place.carry(events, before));
-                            lost
-                        }
-                    }
+                    let Some(lost) = self.judge(outcome)? else {
+                        return Ok(Some(self.landed(&share, version, outcome, how).await));
+                    };
+                    carried = Some(decided);
+                    lost
                 }
             };
             self.pause(lost).await?;
@@ -219,7 +214,7 @@ impl<A: Aggregate> Queued<'_, A> {
     fn nothing<X>(&self, view: &View<A>, answer: Result<Executed, ExecuteError<X>>) -> Turn<A, X> {
         if view.tail.is_none() && !view.is_fresh {
             self.place.distrust();
-            return Turn::LookAgain;
+            return Turn::LookAgain(None);
         }
         Turn::Nothing { answer, after: view.tail.clone() }
     }
@@ -246,11 +241,14 @@ impl<A: Aggregate> Queued<'_, A> {
         if encoded.is_personal() {
             return Ok(Turn::Alone);
         }
-        let before = view.version;
-        let Some(share) = self.place.push(view, &events, encoded.events) else { return Ok(Turn::LookAgain) };
-        let more = events.len() as u64;
-        let version = before.map_or(Version::FIRST.plus(more - 1), |version| version.plus(more));
-        Ok(Turn::Shared { share, version: Some(version), events, before, how })
+        // From here on it is noted what others append, however long it takes until this caller learns that it has lost.
+        let decided = self.place.carry(events, view.landed);
+        let more = decided.events.len() as u64;
+        let version = view.version.map_or(Version::FIRST.plus(more - 1), |before| before.plus(more));
+        match self.place.push(view, &decided.events, encoded.events) {
+            Some(share) => Ok(Turn::Shared { share, decided, version, how }),
+            None => Ok(Turn::LookAgain(Some(decided))),
+        }
     }
 
     /// What no store would take is refused here, so that it spoils nobody else's commit.
@@ -290,19 +288,13 @@ impl<A: Aggregate> Queued<'_, A> {
         }
     }
 
-    async fn landed(
-        &self,
-        share: &Share<A>,
-        version: Option<Version>,
-        outcome: &Outcome,
-        how: How,
-    ) -> Executed {
+    async fn landed(&self, share: &Share<A>, version: Version, outcome: &Outcome, how: How) -> Executed {
         if let Some(folded) = share.batch.take_snapshot() {
             keep(self.tidelock, &self.place.stream, &folded).await;
         }
         Executed {
             stream: self.place.stream.clone(),
-            version,
+            version: Some(version),
             position: share.position(outcome),
             events: share.ids.clone(),
             attempts: self.attempts.made,

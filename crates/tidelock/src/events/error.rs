@@ -135,6 +135,21 @@ impl<X> From<LoadError> for ExecuteError<X> {
 }
 
 impl<X> ExecuteError<X> {
+    /// The same, with another reason for a refusal.
+    pub fn map_refused<Y>(self, map: impl FnOnce(X) -> Y) -> ExecuteError<Y> {
+        match self {
+            Self::Refused(reason) => ExecuteError::Refused(map(reason)),
+            Self::Conflict { stream, conflict } => ExecuteError::Conflict { stream, conflict },
+            Self::GaveUp { stream, attempts, last } => ExecuteError::GaveUp { stream, attempts, last },
+            Self::WaitedTooLong { stream } => ExecuteError::WaitedTooLong { stream },
+            Self::Closed { stream, version } => ExecuteError::Closed { stream, version },
+            Self::SubjectErased { subject } => ExecuteError::SubjectErased { subject },
+            Self::Part(conflict) => ExecuteError::Part(conflict),
+            Self::Load(error) => ExecuteError::Load(error),
+            Self::Store(error) => ExecuteError::Store(error),
+        }
+    }
+
     /// Why the decision said no, if it did.
     pub fn refused(self) -> Option<X> {
         match self {

@@ -58,6 +58,8 @@ pub(crate) struct View<A: Aggregate> {
     pub(crate) state: Arc<A>,
     /// The version, once everything pending has landed.
     pub(crate) version: Option<Version>,
+    /// The version that is known to be in the store.
+    pub(crate) landed: Option<Version>,
     /// Whether it was compared with the store for this caller.
     pub(crate) is_fresh: bool,
     pub(crate) is_personal: bool,
@@ -97,6 +99,7 @@ impl<A: Aggregate> Line<A> {
         let view = View {
             state: folded.state.clone(),
             version: folded.version,
+            landed: folded.version,
             is_fresh: true,
             is_personal: folded.personal,
             tail: None,
@@ -227,6 +230,7 @@ impl<A: Aggregate> Inner<A> {
         View {
             state,
             version: self.version(),
+            landed: base.version,
             is_fresh: false,
             is_personal: base.personal,
             tail: self.tail.clone(),

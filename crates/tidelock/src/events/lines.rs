@@ -101,8 +101,8 @@ impl Entries {
 
 impl<A: Aggregate> Place<A> {
     /// Keeps what was decided and did not land.
-    pub(crate) fn carry(&self, events: Arc<[A::Event]>, decided_at: Option<Version>) -> Carried<A> {
-        Carried::new(self.line.clone(), events, decided_at)
+    pub(crate) fn carry(&self, events: Arc<[A::Event]>, known: Option<Version>) -> Carried<A> {
+        Carried::new(self.line.clone(), events, known)
     }
 }
 

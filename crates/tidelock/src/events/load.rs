@@ -86,17 +86,21 @@ pub(crate) async fn go_on<A: Aggregate>(
         if !follows(&page, &folded) {
             return Ok(None);
         }
-        let (state, more) = (page.state, page.next.is_some());
-        let missed = read::<A>(store, page.events).await?;
+        let StreamPage { mut events, state, next, .. } = page;
+        // What lies behind it may be anything; it is not even decoded.
+        let wanted = events.iter().take_while(|event| until.includes_event(event)).count();
+        let is_past = wanted < events.len();
+        events.truncate(wanted);
+        let missed = read::<A>(store, events).await?;
         folded.personal |= missed.personal;
         for (stored, event) in missed.stored.iter().zip(&missed.events) {
-            if !until.includes_event(stored) {
-                return Ok(Some(folded));
-            }
             folded.apply(stored, event);
         }
         seen(from, missed.events);
-        if !more {
+        if is_past {
+            return Ok(Some(folded));
+        }
+        if next.is_none() {
             return reached(folded, stream, state, until).map(Some);
         }
     }

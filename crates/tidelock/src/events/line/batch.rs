@@ -135,9 +135,10 @@ impl<A: Aggregate> Batch<A> {
 
     fn landed(&self, line: &Line<A>, committed: &Committed) -> Outcome {
         let positions = committed.appends.first().and_then(|appended| appended.positions);
+        // In this order, which is that of `push`.
+        let mut inner = line.lock();
         let mut content = self.content();
         let count = content.events.len() as u64;
-        let mut inner = line.lock();
         let last = positions.map(|(_, last)| (last, committed.at));
         if let Some(folded) = inner.landed(&content.decided, last) {
             *lock(&self.snapshot) = Some(folded);

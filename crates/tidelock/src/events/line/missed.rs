@@ -1,4 +1,4 @@
-//! What those who lost a conflict have missed, for as long as one of them is still trying.
+//! What those who lose a conflict have missed, for as long as something is under way.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,17 +13,18 @@ const REMEMBERED: usize = 64;
 
 /// The events that came lately, while somebody may have to be told of them.
 pub(super) struct Recent<E> {
-    /// How many carry something that they decided before.
+    /// How many have decided something that has not landed.
     carriers: usize,
     /// Each list with the version of its first event, in order.
     lists: VecDeque<(Version, Arc<[E]>)>,
 }
 
-/// Events that were decided on an earlier version, and have not landed.
+/// Events that were decided on a version, and may not land behind it.
 pub(crate) struct Carried<A: Aggregate> {
     line: Arc<Line<A>>,
     pub(crate) events: Arc<[A::Event]>,
-    decided_at: Option<Version>,
+    /// The version that was in the store then. What was pending may have landed elsewhere, or not at all.
+    known: Option<Version>,
 }
 
 impl<E> Default for Recent<E> {
@@ -71,10 +72,10 @@ impl<E> Recent<E> {
 }
 
 impl<A: Aggregate> Carried<A> {
-    /// What was decided and did not land, in case that it need not be decided again.
-    pub(crate) fn new(line: Arc<Line<A>>, events: Arc<[A::Event]>, decided_at: Option<Version>) -> Self {
+    /// What was decided, in case that it does not land and need not be decided again.
+    pub(crate) fn new(line: Arc<Line<A>>, events: Arc<[A::Event]>, known: Option<Version>) -> Self {
         line.lock().recent.carriers += 1;
-        Self { line, events, decided_at }
+        Self { line, events, known }
     }
 
     /// Whether all of it commutes with all that came since, landed or pending; where there is nothing to append, whether nothing
@@ -83,9 +84,9 @@ impl<A: Aggregate> Carried<A> {
         let inner = self.line.lock();
         let Some(base) = &inner.base else { return false };
         if self.events.is_empty() {
-            return inner.version() == self.decided_at;
+            return inner.version() == self.known;
         }
-        let from = self.decided_at.map_or(Version::FIRST, |version| version.plus(1));
+        let from = self.known.map_or(Version::FIRST, |version| version.plus(1));
         if base.next() < from {
             return false;
         }

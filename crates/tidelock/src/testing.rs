@@ -1,0 +1,198 @@
+//! Given some events, when this is decided, then these events follow: for users' own tests.
+//!
+//! A test goes the way of a real decision, on a store in memory: events are encoded and decoded, the state is folded, what is
+//! decided is committed and read back. No runtime is needed.
+//!
+//! ```
+//! # use tidelock::prelude::*;
+//! # #[derive(Debug, Default, Clone, PartialEq)]
+//! # struct Stock { left: i64 }
+//! # #[derive(Debug, PartialEq, Event)]
+//! # enum StockEvent { Received { units: i64 }, Reserved { units: i64 } }
+//! # use StockEvent::*;
+//! # impl Aggregate for Stock {
+//! #     const KIND: &'static str = "stock";
+//! #     type Event = StockEvent;
+//! #     fn apply(&mut self, event: &StockEvent) {
+//! #         match event {
+//! #             Received { units } => self.left += units,
+//! #             Reserved { units } => self.left -= units,
+//! #         }
+//! #     }
+//! # }
+//! # impl Stock {
+//! #     fn reserve(&self, units: i64) -> Result<StockEvent, String> {
+//! #         if units > self.left { Err(format!("only {} left", self.left)) } else { Ok(Reserved { units }) }
+//! #     }
+//! # }
+//! use tidelock::testing::{given, given_nothing};
+//!
+//! given::<Stock>([Received { units: 3 }])
+//!     .when(|stock| stock.reserve(2))
+//!     .then([Reserved { units: 2 }])
+//!     .then_state(|stock| assert_eq!(stock.left, 1));
+//! given_nothing::<Stock>().when(|stock| stock.reserve(1)).then_refused(&"only 0 left".to_owned());
+//! ```
+
+use std::fmt::Debug;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use tidelock_store::{ExpectedVersion, MemoryStore};
+
+use crate::events::{Aggregate, AggregateRef, Decided, ExecuteError};
+use crate::handle::Tidelock;
+
+/// An aggregate that these events happened to.
+pub fn given<A: Aggregate>(events: impl Decided<A::Event>) -> Given<A> {
+    let given = given_nothing();
+    finish(given.aggregate.append(ExpectedVersion::NoStream, events)).expect("what is given can be stored");
+    given
+}
+
+/// An aggregate that nothing happened to.
+pub fn given_nothing<A: Aggregate>() -> Given<A> {
+    let tidelock = Tidelock::over(Arc::new(MemoryStore::new()));
+    Given { aggregate: tidelock.aggregate("under-test") }
+}
+
+/// What there was before.
+#[derive(Debug)]
+pub struct Given<A> {
+    aggregate: AggregateRef<A>,
+}
+
+impl<A: Aggregate> Given<A> {
+    /// Decides on it.
+    ///
+    /// # Panics
+    /// If the events that were given cannot be read back, or what was decided cannot be stored.
+    pub fn when<D: Decided<A::Event>, X>(self, decide: impl FnMut(&A) -> Result<D, X>) -> When<A, X> {
+        let before = finish(self.aggregate.history()).expect("what was given can be read").len();
+        let refused = match finish(self.aggregate.execute(decide)) {
+            Ok(_) => None,
+            Err(ExecuteError::Refused(reason)) => Some(reason),
+            Err(other) => panic!("the decision could not be stored: {}", other.map_refused(|_| "")),
+        };
+        When { aggregate: self.aggregate, before, refused }
+    }
+}
+
+/// What was decided.
+#[derive(Debug)]
+pub struct When<A, X> {
+    aggregate: AggregateRef<A>,
+    before: usize,
+    refused: Option<X>,
+}
+
+impl<A: Aggregate, X: Debug> When<A, X> {
+    /// These events follow, and no others.
+    ///
+    /// # Panics
+    /// If it is otherwise.
+    #[track_caller]
+    pub fn then(self, expected: impl Decided<A::Event>) -> Self
+    where
+        A::Event: Debug + PartialEq,
+    {
+        assert!(self.refused.is_none(), "the decision said no: {:?}", self.refused);
+        let history = finish(self.aggregate.history()).expect("what was decided can be read");
+        let decided: Vec<A::Event> = history.into_iter().skip(self.before).map(|r| r.event).collect();
+        assert_eq!(decided, expected.into_events(), "left is what was decided, right what was expected");
+        self
+    }
+
+    /// It says no, for this reason.
+    ///
+    /// # Panics
+    /// If it is otherwise.
+    #[track_caller]
+    pub fn then_refused(self, expected: &X) -> Self
+    where
+        X: PartialEq,
+    {
+        assert_eq!(
+            self.refused.as_ref(),
+            Some(expected),
+            "left is what the decision said, right what was expected"
+        );
+        self
+    }
+
+    /// The state is like this afterwards.
+    ///
+    /// # Panics
+    /// If `check` does.
+    #[track_caller]
+    pub fn then_state(self, check: impl FnOnce(&A)) -> Self {
+        check(&finish(self.aggregate.load()).expect("what was decided can be read"));
+        self
+    }
+}
+
+/// A store in memory has every answer at once, or as soon as it is asked again.
+fn finish<F: Future>(future: F) -> F::Output {
+    let mut future = pin!(future);
+    loop {
+        if let Poll::Ready(done) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return done;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidelock_derive::Event;
+
+    #[derive(Debug, Default, Clone)]
+    struct Door {
+        is_open: bool,
+    }
+
+    #[derive(Debug, PartialEq, Event)]
+    enum DoorEvent {
+        Opened,
+        Shut,
+    }
+
+    impl Aggregate for Door {
+        const KIND: &'static str = "door";
+        type Event = DoorEvent;
+
+        fn apply(&mut self, event: &DoorEvent) {
+            self.is_open = *event == DoorEvent::Opened;
+        }
+    }
+
+    fn open(door: &Door) -> Result<DoorEvent, &'static str> {
+        if door.is_open { Err("it is open") } else { Ok(DoorEvent::Opened) }
+    }
+
+    #[test]
+    fn what_follows_is_compared() {
+        given_nothing::<Door>().when(open).then(DoorEvent::Opened).then_state(|door| assert!(door.is_open));
+        given::<Door>([DoorEvent::Opened, DoorEvent::Shut]).when(open).then([DoorEvent::Opened]);
+        given::<Door>(DoorEvent::Opened).when(open).then_refused(&"it is open");
+    }
+
+    #[test]
+    #[should_panic(expected = "right what was expected")]
+    fn other_events_fail_the_test() {
+        given_nothing::<Door>().when(open).then(DoorEvent::Shut);
+    }
+
+    #[test]
+    #[should_panic(expected = "the decision said no")]
+    fn a_refusal_is_no_event() {
+        given::<Door>(DoorEvent::Opened).when(open).then(());
+    }
+
+    #[test]
+    #[should_panic(expected = "right what was expected")]
+    fn events_are_no_refusal() {
+        given_nothing::<Door>().when(open).then_refused(&"it is open");
+    }
+}

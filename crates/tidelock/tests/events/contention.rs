@@ -1,0 +1,276 @@
+//! Many at once: callers of one process, and processes.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::{RetryPolicy, StoreExt};
+use tokio::task::JoinSet;
+
+use crate::ground::{Ground, on_every_store};
+use crate::meddler::Meddler;
+use crate::shop::{Counter, No, Stock, StockEvent, receive, step};
+
+on_every_store!(
+    every_step_of_every_caller_of_two_processes_is_counted_once,
+    stock_is_never_oversold_whoever_sells,
+    callers_of_one_process_take_turns_in_the_order_they_came,
+    those_who_wait_share_a_commit_and_each_is_judged_alone,
+    what_was_decided_on_a_commit_that_failed_is_decided_again,
+    a_refusal_on_what_never_happened_is_not_given,
+    whoever_goes_away_in_the_middle_leaves_the_others_theirs,
+    a_panic_in_a_decision_is_its_callers_alone,
+    whoever_waits_past_the_deadline_is_told_so,
+);
+
+/// EVT-2, EVT-7.
+async fn every_step_of_every_caller_of_two_processes_is_counted_once(ground: Ground) {
+    const CALLERS: u64 = 8;
+    const STEPS: u64 = 12;
+    let mut callers = JoinSet::new();
+    for tidelock in [ground.open().await, ground.open().await] {
+        for _ in 0..CALLERS {
+            let counter = tidelock.aggregate::<Counter>("one");
+            callers.spawn(async move {
+                let mut versions = Vec::new();
+                for _ in 0..STEPS {
+                    versions.push(counter.execute(step).await.unwrap().version.unwrap().get());
+                }
+                versions
+            });
+        }
+    }
+    let mut versions = callers.join_all().await.concat();
+    versions.sort_unstable();
+    assert_eq!(versions, (1..=2 * CALLERS * STEPS).collect::<Vec<_>>(), "each was told its own place");
+    let counted = ground.open().await.aggregate::<Counter>("one").load().await.unwrap();
+    assert_eq!(counted.steps, 2 * CALLERS * STEPS);
+}
+
+/// EVT-2. Schedule 83: one sells through decisions, the other reads, decides and appends by itself, as a reaction would that brings its own
+/// commit.
+async fn stock_is_never_oversold_whoever_sells(ground: Ground) {
+    const UNITS: i64 = 20;
+    let (here, there) = (ground.open().await, ground.open().await);
+    here.aggregate::<Stock>("tea").execute(receive(UNITS)).await.unwrap();
+    let mut sellers = JoinSet::new();
+    for caller in 0..6 {
+        let stock = here.aggregate::<Stock>("tea");
+        sellers.spawn(async move {
+            let mut sold = 0;
+            loop {
+                match stock.execute(|stock| stock.reserve(1, &format!("here-{caller}-{sold}"))).await {
+                    Ok(_) => sold += 1,
+                    Err(refused) => return (sold, refused.refused()),
+                }
+            }
+        });
+    }
+    for caller in 0..3 {
+        let (stock, store) = (there.aggregate::<Stock>("tea"), there.store().clone());
+        sellers.spawn(async move {
+            let mut sold = 0;
+            loop {
+                let order = format!("there-{caller}-{sold}");
+                match stock.command().propose(|stock| stock.reserve(1, &order)).await {
+                    Ok(commit) => sold += i64::from(store.commit(commit).await.unwrap().committed().is_ok()),
+                    Err(refused) => return (sold, refused.refused()),
+                }
+            }
+        });
+    }
+    let sold = sellers.join_all().await;
+    assert!(sold.iter().all(|(_, refused)| *refused == Some(No::OnlySoMany(0))), "{sold:?}");
+    assert_eq!(sold.iter().map(|(sold, _)| sold).sum::<i64>(), UNITS);
+    let loaded = ground.open().await.aggregate::<Stock>("tea").load().await.unwrap();
+    assert_eq!((loaded.left, loaded.orders.len() as i64), (0, UNITS));
+    let mut orders = loaded.orders.clone();
+    orders.sort();
+    orders.dedup();
+    assert_eq!(orders.len() as i64, UNITS, "no order twice");
+}
+
+/// A caller who has been let as far as its commit, or into the line.
+async fn until(mut reached: impl FnMut() -> bool) {
+    let patience = tokio::time::Instant::now() + Duration::from_secs(30);
+    while !reached() {
+        assert!(tokio::time::Instant::now() < patience, "it never came to that");
+        tokio::task::yield_now().await;
+    }
+}
+
+/// Callers who reserve one unit each, in this order: each is in the line, or past it, before the next one comes.
+async fn one_after_the_other(
+    tidelock: &Tidelock,
+    callers: usize,
+) -> Vec<tokio::task::JoinHandle<Result<u64, No>>> {
+    let mut handles = Vec::new();
+    for caller in 0..callers {
+        let stock = tidelock.aggregate::<Stock>("tea");
+        let (entered, has_entered) = tokio::sync::oneshot::channel();
+        let mut entered = Some(entered);
+        handles.push(tokio::spawn(async move {
+            let decide = |stock: &Stock| {
+                entered.take().into_iter().for_each(|entered| entered.send(()).unwrap_or_default());
+                stock.reserve(1, &caller.to_string())
+            };
+            let done = stock.command().retry(RetryPolicy::attempts(1_000)).execute(decide).await;
+            done.map(|executed| executed.version.unwrap().get()).map_err(|e| e.refused().unwrap())
+        }));
+        has_entered.await.unwrap();
+    }
+    handles
+}
+
+async fn versions(handles: Vec<tokio::task::JoinHandle<Result<u64, No>>>) -> Vec<Result<u64, No>> {
+    let mut versions = Vec::new();
+    for handle in handles {
+        versions.push(handle.await.unwrap());
+    }
+    versions
+}
+
+/// EVT-7.
+async fn callers_of_one_process_take_turns_in_the_order_they_came(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    tidelock.aggregate::<Stock>("tea").execute(receive(9)).await.unwrap();
+    meddler.hold();
+    let callers = one_after_the_other(&tidelock, 6).await;
+    meddler.let_through();
+    assert_eq!(versions(callers).await, (2..8).map(Ok).collect::<Vec<_>>());
+    let orders = tidelock.aggregate::<Stock>("tea").load().await.unwrap().orders.clone();
+    assert_eq!(orders, ["0", "1", "2", "3", "4", "5"]);
+}
+
+/// EVT-7, EVT-1.
+async fn those_who_wait_share_a_commit_and_each_is_judged_alone(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    tidelock.aggregate::<Stock>("tea").execute(receive(4)).await.unwrap();
+    let (reads, commits) = meddler.counts();
+    meddler.hold();
+    let callers = one_after_the_other(&tidelock, 6).await;
+    meddler.let_through();
+    let no = || Err(No::OnlySoMany(0));
+    assert_eq!(versions(callers).await, [Ok(2), Ok(3), Ok(4), Ok(5), no(), no()]);
+    let (more_reads, more_commits) = meddler.counts();
+    assert_eq!(more_commits - commits, 2, "the first alone, and all who came while it was under way");
+    assert_eq!(more_reads, reads, "and nobody had to read");
+    assert_eq!(tidelock.aggregate::<Stock>("tea").load().await.unwrap().left, 0);
+}
+
+/// EVT-7. Somebody else was quicker than the first of several commits in a row.
+async fn what_was_decided_on_a_commit_that_failed_is_decided_again(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let (tidelock, elsewhere) = (Tidelock::over(meddler.clone()), ground.open().await);
+    tidelock.aggregate::<Stock>("tea").execute(receive(3)).await.unwrap();
+    meddler.hold();
+    let callers = one_after_the_other(&tidelock, 3).await;
+    elsewhere.aggregate::<Stock>("tea").execute(|stock| stock.reserve(1, "elsewhere")).await.unwrap();
+    meddler.let_through();
+    let mut told = versions(callers).await;
+    told.sort_by_key(|told| told.clone().unwrap_or(u64::MAX));
+    assert_eq!(told, [Ok(3), Ok(4), Err(No::OnlySoMany(0))]);
+    let loaded = elsewhere.aggregate::<Stock>("tea").load().await.unwrap();
+    assert_eq!((loaded.left, loaded.orders.len()), (0, 3));
+}
+
+/// EVT-3. The last unit was reserved, but that reservation fails: the one behind it is not told that there is none.
+async fn a_refusal_on_what_never_happened_is_not_given(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone()).with_retry(RetryPolicy::never());
+    let stock = tidelock.aggregate::<Stock>("tea");
+    stock.execute(receive(1)).await.unwrap();
+    let (_, commits) = meddler.counts();
+    meddler.hold();
+    let first = tokio::spawn({
+        let stock = stock.clone();
+        async move { stock.execute(|stock| stock.reserve(1, "first")).await }
+    });
+    until(|| meddler.counts().1 > commits).await;
+    let (entered, has_entered) = tokio::sync::oneshot::channel();
+    let second = tokio::spawn({
+        let (stock, mut entered) = (stock.clone(), Some(entered));
+        async move {
+            let decide = |stock: &Stock| {
+                entered.take().into_iter().for_each(|entered| entered.send(()).unwrap_or_default());
+                stock.reserve(1, "second")
+            };
+            stock.command().retry(RetryPolicy::attempts(1_000)).execute(decide).await
+        }
+    });
+    has_entered.await.unwrap();
+    // Somebody else appends, so that the first is refused for good; it may try only once.
+    let received = NewEvent::of("received", &serde_json::json!({ "units": 0 })).unwrap();
+    let name = stock.stream().unwrap();
+    ground
+        .store()
+        .await
+        .append(name, ExpectedVersion::Any, vec![received])
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
+    meddler.let_through();
+    assert!(matches!(first.await.unwrap(), Err(ExecuteError::GaveUp { attempts: 1, .. })));
+    assert_eq!(second.await.unwrap().unwrap().version.unwrap().get(), 3);
+    assert_eq!(stock.load().await.unwrap().orders, ["second"]);
+}
+
+/// EVT-7.
+async fn whoever_goes_away_in_the_middle_leaves_the_others_theirs(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    tidelock.aggregate::<Stock>("tea").execute(receive(9)).await.unwrap();
+    let (_, commits) = meddler.counts();
+    meddler.hold();
+    let mut callers = one_after_the_other(&tidelock, 4).await;
+    until(|| meddler.counts().1 > commits).await;
+    // The one whose commit is under way, and one of those who are behind it.
+    for gone in [2, 0] {
+        let gone = callers.remove(gone);
+        gone.abort();
+        assert!(gone.await.unwrap_err().is_cancelled());
+    }
+    meddler.let_through();
+    assert_eq!(versions(callers).await, [Ok(3), Ok(5)]);
+    let loaded = ground.open().await.aggregate::<Stock>("tea").load().await.unwrap();
+    assert_eq!(loaded.orders, ["0", "1", "2", "3"], "what was decided is there, once");
+    let next = tidelock.aggregate::<Stock>("tea").execute(receive(1)).await.unwrap();
+    assert_eq!(next.version.unwrap().get(), 6);
+}
+
+/// EVT-7.
+async fn a_panic_in_a_decision_is_its_callers_alone(ground: Ground) {
+    let tidelock = ground.open().await;
+    let stock = tidelock.aggregate::<Stock>("tea");
+    stock.execute(receive(1)).await.unwrap();
+    let panicking = tokio::spawn({
+        let stock = stock.clone();
+        async move { stock.execute(|_| -> Result<StockEvent, No> { panic!("a bug, as asked for") }).await }
+    });
+    assert!(panicking.await.unwrap_err().is_panic());
+    assert_eq!(stock.execute(receive(1)).await.unwrap().version.unwrap().get(), 2);
+}
+
+/// EVT-2.
+async fn whoever_waits_past_the_deadline_is_told_so(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    let stock = tidelock.aggregate::<Stock>("tea");
+    meddler.hold();
+    // It needs a commit to itself, and so it keeps its turn until that is done.
+    let first = tokio::spawn({
+        let stock = stock.clone();
+        async move { stock.operation("first").execute(receive(1)).await }
+    });
+    until(|| meddler.commits.load(Ordering::SeqCst) == 1).await;
+    let impatient = RetryPolicy::default().within(Duration::ZERO);
+    let late = stock.command().retry(impatient).execute(receive(1)).await.unwrap_err();
+    assert!(matches!(late, ExecuteError::WaitedTooLong { .. }), "{late}");
+    let late = stock.operation("second").retry(impatient).execute(receive(1)).await.unwrap_err();
+    assert!(matches!(late, ExecuteError::WaitedTooLong { .. }), "{late}");
+    meddler.let_through();
+    assert_eq!(first.await.unwrap().unwrap().version.unwrap().get(), 1);
+}

@@ -1,0 +1,75 @@
+//! A fresh store of each kind, and handles on it that share nothing else.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tempfile::TempDir;
+use tidelock::prelude::*;
+use tidelock::{MemoryStore, RetryPolicy};
+
+/// Where one test plays.
+pub(crate) enum Ground {
+    Memory(MemoryStore),
+    Sqlite(TempDir),
+    Postgres(String),
+}
+
+impl Ground {
+    pub(crate) fn memory() -> Self {
+        Self::Memory(MemoryStore::new())
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) fn postgres() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let nth = COUNT.fetch_add(1, Ordering::SeqCst);
+        let server = tidelock_test_postgres::shared_url().unwrap();
+        Self::Postgres(format!("{server}?schema=events_{}_{nth}", std::process::id()))
+    }
+
+    /// The store, over connections of its own.
+    pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        match self {
+            Self::Memory(store) => Arc::new(store.clone()),
+            Self::Sqlite(folder) => {
+                let file = folder.path().join("store.db");
+                tidelock::open(&format!("sqlite:{}", file.display())).await.unwrap()
+            }
+            Self::Postgres(url) => tidelock::open(url).await.unwrap(),
+        }
+    }
+
+    /// What another process would have: nothing in common but the store. It goes on trying for as long as a test may take.
+    pub(crate) async fn open(&self) -> Tidelock {
+        Tidelock::over(self.store().await).with_retry(RetryPolicy::attempts(1_000))
+    }
+}
+
+/// Makes three tests of each: one for each store.
+macro_rules! on_every_store {
+    ($($case:ident),+ $(,)?) => {$(
+        mod $case {
+            use crate::ground::Ground;
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn memory() {
+                super::$case(Ground::memory()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn sqlite() {
+                super::$case(Ground::sqlite()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn postgres() {
+                super::$case(Ground::postgres()).await;
+            }
+        }
+    )+};
+}
+
+pub(crate) use on_every_store;

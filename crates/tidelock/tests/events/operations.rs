@@ -1,0 +1,140 @@
+//! Done once, however often it is asked for, and whatever the store says.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::{Advice, EventId, How, RetryPolicy};
+use tokio::task::JoinSet;
+
+use crate::ground::{Ground, on_every_store};
+use crate::meddler::{Fault, Meddler};
+use crate::shop::{No, Stock, StockEvent, receive};
+
+on_every_store!(
+    an_operation_is_done_once_and_answers_alike,
+    an_operation_that_many_ask_for_at_once_is_done_once,
+    an_operation_that_decided_nothing_stays_so,
+    a_refusal_is_not_remembered,
+    an_unknown_outcome_is_found_out,
+    a_busy_store_is_asked_again,
+    an_outcome_that_stays_unknown_is_told_as_such,
+    an_append_under_the_same_ids_is_done_once,
+);
+
+/// EVT-6.
+async fn an_operation_is_done_once_and_answers_alike(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
+    let last = here.aggregate::<Stock>("tea");
+    last.execute(receive(1)).await.unwrap();
+    let first = last.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
+    here.aggregate::<Stock>("tea").execute(receive(0)).await.unwrap();
+    for tidelock in [&here, &there] {
+        // Decided again, it would be refused.
+        let stock = tidelock.aggregate::<Stock>("tea");
+        let again = stock.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
+        assert_eq!(
+            (again.version, again.position, &again.events),
+            (first.version, first.position, &first.events)
+        );
+        assert_eq!(again.how, How::Replayed);
+    }
+    let other = last.operation("order-2").execute(|stock| stock.reserve(1, "order-2")).await.unwrap_err();
+    assert_eq!(other.refused(), Some(No::OnlySoMany(0)));
+    assert_eq!(last.load().await.unwrap().orders, ["order-1"]);
+}
+
+/// EVT-6.
+async fn an_operation_that_many_ask_for_at_once_is_done_once(ground: Ground) {
+    let mut callers = JoinSet::new();
+    for tidelock in [ground.open().await, ground.open().await] {
+        for _ in 0..4 {
+            let stock = tidelock.aggregate::<Stock>("tea");
+            callers.spawn(async move { stock.operation("delivery-1").execute(receive(5)).await.unwrap() });
+        }
+    }
+    let told = callers.join_all().await;
+    assert!(told.iter().all(|executed| executed.events == told[0].events), "{told:?}");
+    assert_eq!(told.iter().filter(|executed| executed.how != How::Replayed).count(), 1);
+    assert_eq!(ground.open().await.aggregate::<Stock>("tea").load().await.unwrap().left, 5);
+}
+
+/// EVT-6.
+async fn an_operation_that_decided_nothing_stays_so(ground: Ground) {
+    let tidelock = ground.open().await;
+    let stock = tidelock.aggregate::<Stock>("tea");
+    let nothing = stock.operation("look").execute(|_| Ok::<(), Infallible>(())).await.unwrap();
+    assert_eq!((nothing.version, nothing.events.len()), (None, 0));
+    let again = stock.operation("look").execute(receive(5)).await.unwrap();
+    assert_eq!((again.how, again.version, again.events.len()), (How::Replayed, None, 0));
+}
+
+/// EVT-6.
+async fn a_refusal_is_not_remembered(ground: Ground) {
+    let tidelock = ground.open().await;
+    let stock = tidelock.aggregate::<Stock>("tea");
+    let buy = || stock.operation("order-1").remembered_for(Duration::from_secs(60));
+    buy().execute(|stock| stock.reserve(1, "order-1")).await.unwrap_err();
+    stock.execute(receive(1)).await.unwrap();
+    assert_eq!(buy().execute(|stock| stock.reserve(1, "order-1")).await.unwrap().how, How::Decided);
+}
+
+/// EVT-6. The reply is lost, or the request is, of a shared commit and of one with more in it.
+async fn an_unknown_outcome_is_found_out(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    let (tea, key) = (tidelock.aggregate::<Stock>("tea"), RecordKey::new("bell").unwrap());
+    for (nth, fault) in [(0, Fault::LostReply), (1, Fault::LostRequest), (2, Fault::LostReply)] {
+        meddler.fail([fault, Fault::LostReply, Fault::LostRequest]);
+        assert_eq!(tea.execute(receive(1)).await.unwrap().version.unwrap().get(), 2 * nth + 1);
+        let bell = Commit::new().write(Write::add(&key, 1, Bounds::NONE));
+        meddler.fail([fault, Fault::LostReply]);
+        let rung = tea.command().also(bell).execute(receive(1)).await.unwrap();
+        assert_eq!(rung.version.unwrap().get(), 2 * nth + 2);
+    }
+    let loaded = ground.open().await.aggregate::<Stock>("tea").load().await.unwrap();
+    assert_eq!((loaded.left, loaded.version.unwrap().get()), (6, 6));
+    let rung = ground.store().await.get(&[key]).await.unwrap().remove(0).into_live().unwrap();
+    assert_eq!(rung.value.to::<i64>().unwrap(), 3);
+}
+
+/// EVT-6.
+async fn a_busy_store_is_asked_again(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    meddler.fail([Fault::Busy, Fault::Busy]);
+    assert_eq!(tidelock.aggregate::<Stock>("tea").execute(receive(1)).await.unwrap().attempts, 1);
+    assert_eq!(meddler.counts().1, 3);
+}
+
+/// EVT-6.
+async fn an_outcome_that_stays_unknown_is_told_as_such(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone()).with_retry(RetryPolicy::attempts(3));
+    let tea = tidelock.aggregate::<Stock>("tea");
+    meddler.fail([Fault::LostReply, Fault::LostRequest, Fault::Busy]);
+    let unknown = tea.execute(receive(1)).await.unwrap_err();
+    let ExecuteError::Store(error) = unknown else { panic!("{unknown}") };
+    assert_eq!(error.advice(), Advice::Unknown);
+    // It did land, and whoever comes next finds it.
+    assert_eq!(tea.execute(receive(1)).await.unwrap().version.unwrap().get(), 2);
+}
+
+/// EVT-6.
+async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
+    let ids = [EventId::fresh(), EventId::fresh()];
+    let events = || [StockEvent::Received { units: 1 }, StockEvent::Received { units: 2 }];
+    let append = async |tidelock: &Tidelock| {
+        let command = tidelock.aggregate::<Stock>("tea").command().event_ids(ids);
+        command.append(ExpectedVersion::NoStream, events()).await.unwrap()
+    };
+    let (first, again) = (append(&here).await, append(&there).await);
+    assert_eq!((first.how, again.how), (How::Decided, How::Replayed));
+    assert_eq!((first.version, first.position, first.events), (again.version, again.position, again.events));
+    let command = here.aggregate::<Stock>("tea").command().event_ids(ids);
+    let refused = command.append(ExpectedVersion::Any, StockEvent::Received { units: 1 }).await.unwrap_err();
+    assert!(refused.to_string().contains("2 event ids for 1 events"), "{refused}");
+    let lost = here.aggregate::<Stock>("tea").append(ExpectedVersion::NoStream, events()).await.unwrap_err();
+    assert!(matches!(lost, ExecuteError::Conflict { .. }), "{lost}");
+}

@@ -1,0 +1,185 @@
+//! Data about somebody, which can be taken back.
+
+use std::convert::Infallible;
+
+use serde::{Deserialize, Serialize};
+use tidelock::prelude::*;
+use tidelock::{RecordQuery, Snapshots};
+use tokio::task::JoinSet;
+
+use crate::ground::{Ground, on_every_store};
+use crate::meddler::{Fault, Meddler};
+
+on_every_store!(
+    personal_data_is_not_in_the_log_and_is_there_when_it_is_read,
+    an_erased_subject_is_gone_and_the_events_stay,
+    nothing_slips_in_behind_an_erasure,
+    an_erasure_that_was_cut_short_counts_and_can_go_on,
+    no_snapshot_is_kept_of_a_state_that_had_personal_data,
+    an_unknown_outcome_with_personal_data_is_found_out,
+);
+
+#[derive(Debug, Default, Clone, Serialize, Deserialize)]
+struct Club {
+    names: Vec<String>,
+    joined: usize,
+}
+
+#[derive(Debug, Clone, PartialEq, Event)]
+enum ClubEvent {
+    Founded,
+    Joined { name: Personal<String>, letters: Vec<Personal<Letter>>, fee: i64 },
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Letter {
+    text: Option<String>,
+}
+
+impl Aggregate for Club {
+    const KIND: &'static str = "club";
+    type Event = ClubEvent;
+
+    fn apply(&mut self, event: &ClubEvent) {
+        if let ClubEvent::Joined { name, .. } = event {
+            self.joined += 1;
+            self.names.extend(name.get().cloned());
+        }
+    }
+
+    fn snapshots() -> Snapshots<Self> {
+        Snapshots::every(1)
+    }
+}
+
+fn joined(subject: &str, name: &str) -> ClubEvent {
+    let letter = Letter { text: Some(format!("{name} writes")) };
+    ClubEvent::Joined {
+        name: Personal::new(subject, name.to_owned()),
+        letters: vec![Personal::new(subject, letter), Personal::new(subject, Letter { text: None })],
+        fee: 5,
+    }
+}
+
+async fn join(tidelock: &Tidelock, subject: &str, name: &str) -> Result<(), ExecuteError<Infallible>> {
+    let club = tidelock.aggregate::<Club>("chess");
+    club.execute(|_| Ok(joined(subject, name))).await.map(|_| ())
+}
+
+/// All that the store has, as text: the log, and the records of this pattern.
+async fn all_text(ground: &Ground) -> (String, String) {
+    let store = ground.store().await;
+    let feed = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
+    let records = store.scan(RecordQuery::prefix("~")).await.unwrap();
+    (format!("{:?}", feed.events), format!("{:?}", records.records))
+}
+
+/// EVT-13.
+async fn personal_data_is_not_in_the_log_and_is_there_when_it_is_read(ground: Ground) {
+    let tidelock = ground.open().await;
+    join(&tidelock, "user-7", "Ada").await.unwrap();
+    let (log, records) = all_text(&ground).await;
+    assert!(!log.contains("Ada") && records.contains("Ada"));
+    let history = ground.open().await.aggregate::<Club>("chess").history().await.unwrap();
+    assert_eq!(history[0].event, joined("user-7", "Ada"));
+    assert_eq!(ground.open().await.aggregate::<Club>("chess").load().await.unwrap().names, ["Ada"]);
+}
+
+/// EVT-13.
+async fn an_erased_subject_is_gone_and_the_events_stay(ground: Ground) {
+    let (here, there) = (ground.open().await, ground.open().await);
+    for (subject, name) in [("user-7", "Ada"), ("user-8", "Bob"), ("user-7", "Ada again")] {
+        join(&here, subject, name).await.unwrap();
+        there.aggregate::<Club>("chess").load().await.unwrap();
+    }
+    assert_eq!(here.erase_subject("user-7").await.unwrap(), 2);
+    for tidelock in [&here, &there] {
+        let loaded = tidelock.aggregate::<Club>("chess").load().await.unwrap();
+        assert_eq!((loaded.joined, &loaded.names[..]), (3, &["Bob".to_owned()][..]), "nobody remembers");
+    }
+    let (log, records) = all_text(&ground).await;
+    assert!(!log.contains("Ada") && !records.contains("Ada") && records.contains("Bob"));
+    let history = there.aggregate::<Club>("chess").history().await.unwrap();
+    let ClubEvent::Joined { name, letters, fee } = &history[0].event else { panic!("it was another") };
+    assert_eq!(
+        (name.get(), name.subject(), letters.len(), letters[0].get(), *fee),
+        (None, "user-7", 2, None, 5)
+    );
+
+    let refused = join(&there, "user-7", "Ada").await.unwrap_err();
+    assert!(matches!(&refused, ExecuteError::SubjectErased { subject } if subject == "user-7"), "{refused}");
+    join(&there, "user-9", "Ada").await.unwrap();
+    assert_eq!(here.erase_subject("user-7").await.unwrap(), 0, "there is nothing left to erase");
+}
+
+/// EVT-13. While some append, somebody erases: whatever got in before is gone, and nothing gets in after.
+async fn nothing_slips_in_behind_an_erasure(ground: Ground) {
+    let mut writers = JoinSet::new();
+    let (begun, mut has_begun) = tokio::sync::mpsc::channel(100);
+    for writer in 0..4 {
+        let (tidelock, begun) = (ground.open().await, begun.clone());
+        writers.spawn(async move {
+            let club = tidelock.aggregate::<Club>(format!("club-{writer}"));
+            let mut written = 0;
+            loop {
+                match club.execute(|_| Ok::<_, Infallible>(joined("user-7", "Ada"))).await {
+                    Ok(_) => written += 1,
+                    Err(ExecuteError::SubjectErased { .. }) => return written,
+                    Err(other) => panic!("{other}"),
+                }
+                let _nobody_counts_any_more = begun.try_send(());
+            }
+        });
+    }
+    for _ in 0..12 {
+        has_begun.recv().await.unwrap();
+    }
+    let erased = ground.open().await.erase_subject("user-7").await.unwrap();
+    let written: usize = writers.join_all().await.into_iter().sum();
+    assert_eq!(erased, written, "every event's data was found");
+    let (log, records) = all_text(&ground).await;
+    assert!(!log.contains("Ada") && !records.contains("Ada"));
+}
+
+/// EVT-13.
+async fn an_erasure_that_was_cut_short_counts_and_can_go_on(ground: Ground) {
+    let tidelock = ground.open().await;
+    join(&tidelock, "user-7", "Ada").await.unwrap();
+    let meddler = Meddler::over(ground.store().await);
+    // The mark is set, and then the line goes dead.
+    meddler.fail_after(1, [Fault::LostRequest]);
+    Tidelock::over(meddler).erase_subject("user-7").await.unwrap_err();
+    assert!(all_text(&ground).await.1.contains("Ada"), "it is still there");
+    let loaded = ground.open().await.aggregate::<Club>("chess").load().await.unwrap();
+    assert!(loaded.names.is_empty(), "but nobody reads it");
+    assert!(join(&tidelock, "user-7", "Ada").await.is_err(), "and nobody adds to it");
+    assert_eq!(tidelock.erase_subject("user-7").await.unwrap(), 1);
+    assert!(!all_text(&ground).await.1.contains("Ada"));
+}
+
+/// EVT-13, EVT-10.
+async fn no_snapshot_is_kept_of_a_state_that_had_personal_data(ground: Ground) {
+    let tidelock = ground.open().await;
+    let club = tidelock.aggregate::<Club>("chess");
+    let found = |_: &Club| Ok::<_, Infallible>(ClubEvent::Founded);
+    club.execute(found).await.unwrap();
+    let snapshots = || async {
+        let store = ground.store().await;
+        store.scan(RecordQuery::prefix("~snapshot/")).await.unwrap().records
+    };
+    let before = snapshots().await;
+    assert_eq!(before.len(), 1, "there is one of the state before");
+    join(&tidelock, "user-7", "Ada").await.unwrap();
+    club.execute(found).await.unwrap();
+    ground.open().await.aggregate::<Club>("chess").execute(found).await.unwrap();
+    assert_eq!(snapshots().await, before, "and none since");
+}
+
+/// EVT-13, EVT-6.
+async fn an_unknown_outcome_with_personal_data_is_found_out(ground: Ground) {
+    let meddler = Meddler::over(ground.store().await);
+    let tidelock = Tidelock::over(meddler.clone());
+    meddler.fail([Fault::LostReply, Fault::LostRequest]);
+    join(&tidelock, "user-7", "Ada").await.unwrap();
+    assert_eq!(ground.open().await.aggregate::<Club>("chess").load().await.unwrap().names, ["Ada"]);
+}
