@@ -5,29 +5,28 @@
 //! at that moment, looks again whether each is still ready, and writes the leases. Both look at what is ready only,
 //! through an index that holds nothing else.
 
+mod fronts;
+mod grant;
+mod lease;
+mod look;
+
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tidelock_store::plan::{Candidate, Turns};
 use tidelock_store::{
-    Adjustment, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, Lease, LeaseRequest,
-    LeaseToken, Leased, Mark, Priority, QueueName, Renewal, Result, StoreError, Timestamp, WorkerName,
-    limits,
+    Adjustment, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, LeaseToken, Mark,
+    Priority, QueueName, Renewal, Result, Timestamp, WorkerName, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-use crate::error::{commit_failed, corrupt, failed};
+use crate::error::{corrupt, failed};
 use crate::link::Link;
 use crate::log::{moment, number, text};
-use crate::session::Session;
 use crate::statement::{Statement, now};
 
-/// How many candidates to look at beyond those that are wanted, because others may be taking the same ones.
-const SPARE: usize = 32;
-
-/// How often to look again when others have taken everything that was looked at.
-const TRIES: usize = 5;
+pub(crate) use fronts::Fronts;
+pub(crate) use lease::lease;
 
 /// How long to wait before looking again at a row that was locked: first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -41,96 +40,6 @@ macro_rules! item_columns {
     };
 }
 pub(crate) use item_columns;
-
-/// The lanes and priorities in which anything is or will be ready: one look into the index for each, however many items are
-/// in it.
-macro_rules! lanes {
-    ($first:expr, $next:expr) => {
-        concat!(
-            "lanes AS (
-                (SELECT lane, priority FROM tidelock.items WHERE queue = $1 AND ready IS NOT NULL",
-            $first,
-            " ORDER BY lane, priority LIMIT 1)
-                UNION ALL
-                SELECT n.lane, n.priority FROM lanes l, LATERAL (
-                    SELECT i.lane, i.priority FROM tidelock.items i
-                    WHERE i.queue = $1 AND i.ready IS NOT NULL AND ",
-            $next,
-            " ORDER BY i.lane, i.priority LIMIT 1) n)"
-        )
-    };
-}
-
-macro_rules! all_lanes {
-    () => {
-        lanes!("", "(i.lane, i.priority) > (l.lane, l.priority)")
-    };
-}
-
-macro_rules! one_lane {
-    ($lane:literal) => {
-        lanes!(concat!(" AND lane = ", $lane), concat!("i.lane = ", $lane, " AND i.priority > l.priority"))
-    };
-}
-
-/// What is ready, so many of each lane and priority; and the moment.
-macro_rules! candidates {
-    ($lanes:expr) => {
-        concat!(
-            "WITH RECURSIVE moment AS MATERIALIZED (SELECT ",
-            now!(),
-            " AS now), ",
-            $lanes,
-            " SELECT moment.now, c.* FROM moment LEFT JOIN LATERAL (
-                SELECT l.priority, r.key, r.ready FROM lanes l, LATERAL (
-                    SELECT i.key, i.ready FROM tidelock.items i
-                    WHERE i.queue = $1 AND i.lane = l.lane AND i.priority = l.priority AND i.ready <= moment.now
-                    ORDER BY i.ready, i.key LIMIT $2) r) c ON true"
-        )
-    };
-}
-
-/// When anything will be ready next.
-macro_rules! next_due {
-    ($lanes:expr) => {
-        concat!(
-            "WITH RECURSIVE ",
-            $lanes,
-            " SELECT min(r.ready) FROM lanes l, LATERAL (
-                SELECT i.ready FROM tidelock.items i
-                WHERE i.queue = $1 AND i.lane = l.lane AND i.priority = l.priority AND i.ready IS NOT NULL
-                ORDER BY i.ready LIMIT 1) r"
-        )
-    };
-}
-
-static CANDIDATES: Statement = Statement::new(candidates!(all_lanes!()), &[Type::TEXT, Type::INT8]);
-static CANDIDATES_IN_LANE: Statement =
-    Statement::new(candidates!(one_lane!("$3")), &[Type::TEXT, Type::INT8, Type::TEXT]);
-static NEXT_DUE: Statement = Statement::new(next_due!(all_lanes!()), &[Type::TEXT]);
-static NEXT_DUE_IN_LANE: Statement = Statement::new(next_due!(one_lane!("$2")), &[Type::TEXT, Type::TEXT]);
-
-/// Locks no more than it takes: the lock is asked for in the order of the candidates, until there are enough. A row that
-/// changed since it was looked at is judged anew, as it is now.
-static GRANT: Statement = Statement::new(
-    concat!(
-        "WITH moment AS MATERIALIZED (
-            SELECT greatest(tidelock.calendar() + shift, clock) AS now, epoch AS floor FROM tidelock.meta),
-         taken AS MATERIALIZED (
-            SELECT i.queue, i.key, c.nth FROM unnest($2) WITH ORDINALITY AS c (key, nth)
-            JOIN tidelock.items i ON i.queue = $1 AND i.key = c.key
-            WHERE i.ready <= (SELECT now FROM moment)
-            ORDER BY c.nth LIMIT $3 FOR UPDATE OF i SKIP LOCKED)
-         UPDATE tidelock.items i SET
-            attempts = i.attempts + 1, expiries = i.expiries + CASE WHEN i.worker IS NULL THEN 0 ELSE 1 END,
-            fence = greatest(i.fence, floor) + 1, worker = $4, since = now, deadline = now + $5, ready = now + $5,
-            settled = NULL, due = CASE WHEN i.due > now THEN i.due END, hold = NULL
-         FROM taken t, moment WHERE i.queue = t.queue AND i.key = t.key
-         RETURNING t.nth, now, ",
-        item_columns!()
-    ),
-    &[Type::TEXT, Type::TEXT_ARRAY, Type::INT8, Type::TEXT, Type::INT8],
-);
 
 /// For each token in turn: whether there is such an item, whether the lease stands and was extended, and the item as it
 /// is, unless its row is locked. It never waits: a row that is locked must not keep other renewals waiting.
@@ -167,103 +76,6 @@ static LIST: Statement = Statement::new(
     ),
     &[Type::TEXT, Type::TEXT, Type::INT8],
 );
-
-pub(crate) async fn lease(link: &Link, request: &LeaseRequest, turns: &Turns) -> Result<Leased> {
-    let session = link.session().await?;
-    for _ in 0..TRIES {
-        let (now, candidates) = candidates(&session, request).await?;
-        if candidates.is_empty() {
-            let next_due = next_due(&session, request).await?;
-            return Ok(Leased { at: now, leases: Vec::new(), next_due });
-        }
-        let enough = candidates.len() < request.limit + SPARE;
-        let order = turns.order(request, candidates, request.limit + SPARE);
-        let granted = grant(&session, request, &order).await?;
-        if let Some((now, leases)) = granted {
-            turns.count(request, leases.len());
-            let next_due = next_due(&session, request).await?;
-            return Ok(Leased { at: now, leases, next_due });
-        }
-        if enough {
-            // Others are taking the little there is at this very moment.
-            break;
-        }
-    }
-    let (now, _) = candidates(&session, request).await?;
-    Ok(Leased { at: now, leases: Vec::new(), next_due: next_due(&session, request).await? })
-}
-
-async fn candidates(session: &Session, request: &LeaseRequest) -> Result<(Timestamp, Vec<Candidate>)> {
-    let (queue, most) = (request.queue.as_str(), (request.limit + SPARE) as i64);
-    let rows = match &request.lane {
-        None => session.query(&CANDIDATES, &[&queue, &most]).await,
-        Some(lane) => session.query(&CANDIDATES_IN_LANE, &[&queue, &most, &lane.as_str()]).await,
-    };
-    let rows = rows.map_err(failed)?;
-    let now = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
-    let now = Timestamp::from_micros(now.try_get(0).map_err(failed)?)?;
-    let ready = rows.iter().filter(|row| row.try_get::<_, Option<i16>>(1).is_ok_and(|p| p.is_some()));
-    Ok((now, ready.map(candidate).collect::<Result<_>>().map_err(corrupt)?))
-}
-
-fn candidate(row: &Row) -> Result<Candidate> {
-    Ok(Candidate {
-        priority: Priority::new(row.try_get(1).map_err(failed)?)?,
-        key: ItemKey::new(text(row, 2)?)?,
-        ready_at: Timestamp::from_micros(row.try_get(3).map_err(failed)?)?,
-    })
-}
-
-/// Takes as many as are wanted; nothing if others were quicker with all of them.
-async fn grant(
-    session: &Session,
-    request: &LeaseRequest,
-    order: &[ItemKey],
-) -> Result<Option<(Timestamp, Vec<Lease>)>> {
-    let keys: Vec<&str> = order.iter().map(ItemKey::as_str).collect();
-    let duration = micros(request.duration);
-    let rows = session
-        .query(
-            &GRANT,
-            &[&request.queue.as_str(), &keys, &(request.limit as i64), &request.worker.as_str(), &duration],
-        )
-        .await
-        .map_err(commit_failed)?;
-    let Some(first) = rows.first() else { return Ok(None) };
-    let now = Timestamp::from_micros(first.try_get(1).map_err(failed)?)?;
-    let mut granted = rows.iter().map(granted).collect::<Result<Vec<_>>>()?;
-    granted.sort_by_key(|(nth, _)| *nth);
-    Ok(Some((now, granted.into_iter().map(|(_, lease)| lease).collect())))
-}
-
-fn granted(row: &Row) -> Result<(i64, Lease)> {
-    let item = item(row, 2)?;
-    let (Some(fence), Some(holder)) = (item.fence, item.holder) else {
-        return Err(StoreError::corrupt(format!("{} was leased and has no holder", item.item)));
-    };
-    let lease = Lease {
-        item: item.item,
-        fence,
-        at: item.at,
-        mark: item.mark,
-        deadline: holder.deadline,
-        attempts: item.attempts,
-        failures: item.failures,
-        expiries: item.expiries,
-        lane: item.lane,
-        priority: item.priority,
-    };
-    Ok((row.try_get(0).map_err(failed)?, lease))
-}
-
-async fn next_due(session: &Session, request: &LeaseRequest) -> Result<Option<Timestamp>> {
-    let queue = request.queue.as_str();
-    let rows = match &request.lane {
-        None => session.query(&NEXT_DUE, &[&queue]).await,
-        Some(lane) => session.query(&NEXT_DUE_IN_LANE, &[&queue, &lane.as_str()]).await,
-    };
-    rows.map_err(failed)?.first().map_or(Ok(None), |row| moment(row, 0))
-}
 
 /// Renews what it can at once, and looks again for those whose rows are locked until each is known.
 pub(crate) async fn renew(link: &Link, tokens: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {

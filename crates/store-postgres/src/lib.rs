@@ -46,6 +46,7 @@ use tidelock_store::{
 use address::Address;
 use clock::StoreTime;
 use committer::Committer;
+use leases::Fronts;
 use link::{Link, Place};
 use pool::Pool;
 use wake::Wakes;
@@ -70,6 +71,7 @@ struct Shared {
     place: Arc<Place>,
     time: StoreTime,
     turns: Turns,
+    fronts: Fronts,
     wakes: Wakes,
     committer: Committer,
     readers: Vec<Link>,
@@ -114,6 +116,7 @@ impl PostgresStore {
         let shared = Arc::new(Shared {
             time: StoreTime::new(options.clock.clone()),
             turns: Turns::default(),
+            fronts: Fronts::new(options.clock.clone()),
             committer: Committer::start(link(), link(), wakes.clone()),
             wakes,
             readers: (0..options.readers).map(|_| link()).collect(),
@@ -229,7 +232,8 @@ impl Store for PostgresStore {
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         self.shared.check_open(Operation::Lease)?;
         request.check().map_err(|e| e.during(Operation::Lease))?;
-        let leased = leases::lease(&self.shared.leases, &request, &self.shared.turns).await;
+        let leased =
+            leases::lease(&self.shared.leases, &request, &self.shared.turns, &self.shared.fronts).await;
         self.shared.used();
         leased.map_err(|e| self.shared.place.at(e).during(Operation::Lease))
     }

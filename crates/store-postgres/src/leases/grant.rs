@@ -1,0 +1,74 @@
+//! Takes items, and says which of them it got.
+
+use tidelock_store::{ItemKey, Lease, LeaseRequest, Result, StoreError, Timestamp};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use super::{item, item_columns, micros};
+use crate::error::{commit_failed, failed};
+use crate::session::Session;
+use crate::statement::Statement;
+
+/// Locks no more than it takes: the lock is asked for in the order of the candidates, until there are enough. A row that
+/// changed since it was looked at is judged anew, as it is now.
+pub(super) static GRANT: Statement = Statement::new(
+    concat!(
+        "WITH moment AS MATERIALIZED (
+            SELECT greatest(tidelock.calendar() + shift, clock) AS now, epoch AS floor FROM tidelock.meta),
+         taken AS MATERIALIZED (
+            SELECT i.queue, i.key, c.nth FROM unnest($2) WITH ORDINALITY AS c (key, nth)
+            JOIN tidelock.items i ON i.queue = $1 AND i.key = c.key
+            WHERE i.ready <= (SELECT now FROM moment)
+            ORDER BY c.nth LIMIT $3 FOR UPDATE OF i SKIP LOCKED)
+         UPDATE tidelock.items i SET
+            attempts = i.attempts + 1, expiries = i.expiries + CASE WHEN i.worker IS NULL THEN 0 ELSE 1 END,
+            fence = greatest(i.fence, floor) + 1, worker = $4, since = now, deadline = now + $5, ready = now + $5,
+            settled = NULL, due = CASE WHEN i.due > now THEN i.due END, hold = NULL
+         FROM taken t, moment WHERE i.queue = t.queue AND i.key = t.key
+         RETURNING t.nth, now, ",
+        item_columns!()
+    ),
+    &[Type::TEXT, Type::TEXT_ARRAY, Type::INT8, Type::TEXT, Type::INT8],
+);
+
+/// Takes as many as are wanted; nothing if others were quicker with all of them.
+pub(super) async fn grant(
+    session: &Session,
+    request: &LeaseRequest,
+    order: &[ItemKey],
+) -> Result<Option<(Timestamp, Vec<Lease>)>> {
+    let keys: Vec<&str> = order.iter().map(ItemKey::as_str).collect();
+    let duration = micros(request.duration);
+    let rows = session
+        .query(
+            &GRANT,
+            &[&request.queue.as_str(), &keys, &(request.limit as i64), &request.worker.as_str(), &duration],
+        )
+        .await
+        .map_err(commit_failed)?;
+    let Some(first) = rows.first() else { return Ok(None) };
+    let now = Timestamp::from_micros(first.try_get(1).map_err(failed)?)?;
+    let mut granted = rows.iter().map(granted).collect::<Result<Vec<_>>>()?;
+    granted.sort_by_key(|(nth, _)| *nth);
+    Ok(Some((now, granted.into_iter().map(|(_, lease)| lease).collect())))
+}
+
+fn granted(row: &Row) -> Result<(i64, Lease)> {
+    let item = item(row, 2)?;
+    let (Some(fence), Some(holder)) = (item.fence, item.holder) else {
+        return Err(StoreError::corrupt(format!("{} was leased and has no holder", item.item)));
+    };
+    let lease = Lease {
+        item: item.item,
+        fence,
+        at: item.at,
+        mark: item.mark,
+        deadline: holder.deadline,
+        attempts: item.attempts,
+        failures: item.failures,
+        expiries: item.expiries,
+        lane: item.lane,
+        priority: item.priority,
+    };
+    Ok((row.try_get(0).map_err(failed)?, lease))
+}
