@@ -11,6 +11,9 @@ use crate::statement::Statement;
 
 /// Locks no more than it takes: the lock is asked for in the order of the candidates, until there are enough. A row that
 /// changed since it was looked at is judged anew, as it is now.
+///
+/// Whether it is ready is asked in a way that the index of what is ready cannot answer. A planner that finds that index small
+/// would look up each key by it, and walk through all of it for each.
 pub(super) static GRANT: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (
@@ -18,7 +21,7 @@ pub(super) static GRANT: Statement = Statement::new(
          taken AS MATERIALIZED (
             SELECT i.queue, i.key, c.nth FROM unnest($2) WITH ORDINALITY AS c (key, nth)
             JOIN tidelock.items i ON i.queue = $1 AND i.key = c.key
-            WHERE i.ready <= (SELECT now FROM moment)
+            WHERE coalesce(i.ready <= (SELECT now FROM moment), false)
             ORDER BY c.nth LIMIT $3 FOR UPDATE OF i SKIP LOCKED)
          UPDATE tidelock.items i SET
             attempts = i.attempts + 1, expiries = i.expiries + CASE WHEN i.worker IS NULL THEN 0 ELSE 1 END,

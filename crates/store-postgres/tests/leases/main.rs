@@ -8,6 +8,7 @@
 
 mod calendar;
 mod cost;
+mod fronts;
 mod heartbeat;
 mod recheck;
 mod takeover;
