@@ -153,3 +153,63 @@ fn begins(look: &Look) -> Vec<Front> {
     let latest = look.now.micros() - micros(GRACE);
     look.fronts.iter().map(|front| Front { first: front.first.min(latest), ..front.clone() }).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use tidelock_store::{ManualClock, WorkerName};
+
+    use super::*;
+
+    const NOW: i64 = 1_000_000_000;
+
+    fn fronts(dead_rows: u64) -> Fronts {
+        let fronts = Fronts::new(Arc::new(ManualClock::at(Timestamp::from_micros(0).unwrap())));
+        fronts.counted(dead_rows);
+        fronts
+    }
+
+    fn request() -> LeaseRequest {
+        let (queue, worker) = (QueueName::new("mail").unwrap(), WorkerName::new("worker").unwrap());
+        LeaseRequest::new(&queue, &worker, Duration::from_secs(60), 10)
+    }
+
+    fn look(first: i64) -> Look {
+        let (lane, priority) = (LaneName::new("default").unwrap(), Priority::new(0).unwrap());
+        let fronts = vec![Front { lane, priority, first }];
+        Look { now: Timestamp::from_micros(NOW).unwrap(), fronts, ready: Vec::new() }
+    }
+
+    fn begins_at(fronts: &Fronts) -> Option<i64> {
+        fronts.recall(&request()).map(|recalled| recalled.fronts[0].first)
+    }
+
+    #[test]
+    fn the_less_is_dead_the_shorter_is_the_memory() {
+        assert_eq!(good_for(9_999), Duration::ZERO);
+        assert_eq!(good_for(10_000), Duration::from_millis(5));
+        assert_eq!(good_for(1_000_000), Duration::from_millis(500));
+        assert_eq!(good_for(u64::MAX), LONGEST);
+    }
+
+    #[test]
+    fn a_look_begins_where_the_first_was_and_never_among_what_may_yet_become_visible() {
+        let fronts = fronts(1_000_000);
+        fronts.remember(&request(), &look(NOW - 5_000_000), None);
+        assert_eq!(begins_at(&fronts), Some(NOW - 5_000_000));
+        fronts.remember(&request(), &look(NOW + 5_000_000), None);
+        assert_eq!(begins_at(&fronts), Some(NOW - micros(GRACE)));
+    }
+
+    #[test]
+    fn a_look_from_memory_does_not_undo_what_a_whole_one_has_found_meanwhile() {
+        let fronts = fronts(1_000_000);
+        fronts.remember(&request(), &look(NOW - 3_000_000), None);
+        let slow = fronts.recall(&request()).unwrap();
+        fronts.remember(&request(), &look(NOW - 9_000_000), None);
+        fronts.advance(&request(), &slow, &look(NOW - 1_000_000));
+        assert_eq!(begins_at(&fronts), Some(NOW - 9_000_000));
+        let quick = fronts.recall(&request()).unwrap();
+        fronts.advance(&request(), &quick, &look(NOW - 8_000_000));
+        assert_eq!(begins_at(&fronts), Some(NOW - 8_000_000));
+    }
+}

@@ -24,9 +24,9 @@ pub(crate) async fn lease(
 ) -> Result<Leased> {
     let session = &*link.session().await?;
     let call = Call { session, request, turns, fronts };
-    match call.from_fronts().await? {
+    match call.by_fronts().await? {
         Some(leased) => Ok(leased),
-        None => call.from_whole().await,
+        None => call.by_whole().await,
     }
 }
 
@@ -51,7 +51,7 @@ impl Taken {
 
 impl Call<'_> {
     /// Nothing, if nothing was taken: that alone does not say that there is nothing.
-    async fn from_fronts(&self) -> Result<Option<Leased>> {
+    async fn by_fronts(&self) -> Result<Option<Leased>> {
         let Some(recalled) = self.fronts.recall(self.request) else { return Ok(None) };
         let look = look::from(self.session, self.request, &recalled.fronts).await?;
         self.fronts.advance(self.request, &recalled, &look);
@@ -63,7 +63,7 @@ impl Call<'_> {
         Ok(Some(taken.leased(Some(next_due))))
     }
 
-    async fn from_whole(&self) -> Result<Leased> {
+    async fn by_whole(&self) -> Result<Leased> {
         for _ in 0..TRIES {
             let look = look::whole(self.session, self.request, self.fronts).await?;
             if look.ready.is_empty() {
