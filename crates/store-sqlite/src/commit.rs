@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use rusqlite::{Connection, params};
 use tidelock_store::plan::{self, Decision, Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
-    Commit, CommitId, CommitOutcome, Event, EventId, Item, ItemRef, Position, RecordKey, Result, StoreError,
-    StreamName, Timestamp, Topic, Version, limits,
+    Commit, CommitId, CommitOutcome, Committed, Event, EventId, Item, ItemRef, Position, RecordKey, Result,
+    StoreError, StreamName, Timestamp, Topic, Version, limits,
 };
 
 use crate::error::failed;
@@ -60,13 +60,7 @@ pub(crate) fn commit(transaction: &mut Transaction<'_>, commit: &Commit) -> Resu
     Ok(match plan::decide(commit, transaction.now, transaction)? {
         Decision::Replay(committed) => CommitOutcome::Committed(committed),
         Decision::Conflict(conflict) => CommitOutcome::Conflict(conflict),
-        Decision::Apply(plan) => {
-            transaction.apply(&plan)?;
-            if let Some(topics) = &mut transaction.topics {
-                topics.extend(plan.topics());
-            }
-            CommitOutcome::Committed(plan.committed)
-        }
+        Decision::Apply(plan) => CommitOutcome::Committed(transaction.write(*plan)?),
     })
 }
 
@@ -126,6 +120,15 @@ impl Rows for Transaction<'_> {
 }
 
 impl Transaction<'_> {
+    /// Writes what was decided, and notes whom to tell.
+    pub(crate) fn write(&mut self, plan: Plan) -> Result<Committed> {
+        self.apply(&plan)?;
+        if let Some(topics) = &mut self.topics {
+            topics.extend(plan.topics());
+        }
+        Ok(plan.committed)
+    }
+
     fn apply(&mut self, plan: &Plan) -> Result<()> {
         for (name, row) in &plan.streams {
             self.put_stream(name, *row)?;

@@ -3,11 +3,13 @@
 //! All writes go through one connection, the `pen`, and share transactions where they can (see `writer`); reads have
 //! connections of their own. The meaning of a commit is [`tidelock_store::plan`]: this crate is a place to keep its
 //! rows, described for people with a SQL prompt in `docs/internals/sqlite.md`. No type of rusqlite is public, so that
-//! a program may link another version of it.
+//! a program may link another version of it. The one way in which a commit and a user's own SQL share a transaction is
+//! [`SqliteStore::commit_with`].
 
 mod checkpoint;
 mod commit;
 mod cost;
+mod door;
 mod error;
 mod file;
 mod job;
@@ -42,6 +44,7 @@ use reader::Readers;
 use wake::Watch;
 use writer::Writer;
 
+pub use door::{OwnStatement, Value};
 pub use open::SqliteOptions;
 
 /// A store in one SQLite file. Clones are handles on the same connections.
