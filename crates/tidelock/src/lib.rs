@@ -122,6 +122,9 @@ pub mod __private {
 /// The PostgreSQL store itself, for what only it can do: a transaction that holds a commit and SQL of one's own.
 #[cfg(feature = "postgres")]
 pub use tidelock_store_postgres as postgres;
+/// The SQLite store itself, for what only it can do: statements of one's own in a commit's transaction.
+#[cfg(feature = "sqlite")]
+pub use tidelock_store_sqlite as sqlite;
 
 /// The README's example is compiled and run with the rest.
 #[cfg(doctest)]

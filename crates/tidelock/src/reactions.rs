@@ -11,6 +11,7 @@ mod app;
 mod backoff;
 mod context;
 mod decision;
+mod door;
 mod failure;
 mod handler;
 mod handling;

@@ -113,6 +113,25 @@ impl AppBuilder {
         self.with(name, source, super::handler::InPostgres::new(store.clone(), handler))
     }
 
+    /// And this reaction, whose handler answers with statements for tables of its own in the store's SQLite file: they run in the
+    /// transaction of the ack, or not at all.
+    #[cfg(feature = "sqlite")]
+    #[must_use]
+    pub fn in_sqlite<I, F, R>(
+        self,
+        name: &str,
+        source: Source<I>,
+        store: &tidelock_store_sqlite::SqliteStore,
+        handler: F,
+    ) -> Self
+    where
+        I: Input,
+        F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<Vec<tidelock_store_sqlite::OwnStatement>, Failure>> + Send + 'static,
+    {
+        self.with(name, source, super::handler::InSqlite::new(store.clone(), handler))
+    }
+
     /// The same, serving these lanes only. By default all are served.
     #[must_use]
     pub fn lanes<'a>(mut self, lanes: impl IntoIterator<Item = &'a str>) -> Self {

@@ -3,6 +3,8 @@
 mod fold;
 #[cfg(feature = "postgres")]
 mod in_postgres;
+#[cfg(feature = "sqlite")]
+mod in_sqlite;
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -16,6 +18,8 @@ use super::{Context, Failure, Input};
 pub(crate) use fold::Fold;
 #[cfg(feature = "postgres")]
 pub(crate) use in_postgres::InPostgres;
+#[cfg(feature = "sqlite")]
+pub(crate) use in_sqlite::InSqlite;
 
 /// A handler, whatever its events are.
 pub(crate) trait Handler: Send + Sync + 'static {

@@ -4,6 +4,7 @@ use tidelock_store::{ClashKind, Commit, CommitOutcome, Conflict, Part, Result, S
 
 use super::Failure;
 use super::decision::Decision;
+use super::door::Door;
 use crate::worker::{Settled, Task};
 
 /// How often a decision is taken again before the handler is.
@@ -14,8 +15,8 @@ const TRIES: usize = 20;
 pub(crate) struct Staged {
     pub(crate) commit: Commit,
     pub(crate) decisions: Vec<Decision>,
-    #[cfg(feature = "postgres")]
-    pub(crate) door: Option<tidelock_store_postgres::OwnTransaction>,
+    /// The way that it takes.
+    pub(crate) door: Door,
 }
 
 /// What became of a commit with staged parts.
@@ -29,7 +30,7 @@ pub(crate) enum Landed {
 
 impl Staged {
     pub(crate) fn is_empty(&self) -> bool {
-        self.commit == Commit::new() && self.decisions.is_empty() && self.has_no_door()
+        self.commit == Commit::new() && self.decisions.is_empty() && self.door.is_shut()
     }
 
     /// Lands it with this settlement. Decisions that others were quicker than are taken again; the handler is not.
@@ -40,7 +41,7 @@ impl Staged {
             if let Err(error) = commit.check() {
                 return Ok(Landed::Refused(Failure::fatal(error)));
             }
-            let conflict = match self.commit(task, commit).await? {
+            let conflict = match self.door.commit(task, commit).await? {
                 CommitOutcome::Committed(_) => return Ok(Landed::Settled(settled)),
                 CommitOutcome::Conflict(conflict) => conflict,
             };
@@ -72,7 +73,7 @@ impl Staged {
             Part::Guard(at) => at >= guards.len(),
             _ => false,
         };
-        self.has_no_door() && conflict.clashes.iter().all(|clash| decided(clash.part))
+        self.door.can_be_tried_again() && conflict.clashes.iter().all(|clash| decided(clash.part))
     }
 
     async fn decide_again(&mut self) -> Result<(), Failure> {
@@ -80,29 +81,5 @@ impl Staged {
             decision.again().await?;
         }
         Ok(())
-    }
-
-    #[cfg(feature = "postgres")]
-    fn has_no_door(&self) -> bool {
-        self.door.is_none()
-    }
-
-    #[cfg(not(feature = "postgres"))]
-    fn has_no_door(&self) -> bool {
-        true
-    }
-
-    /// Through the user's own transaction, if there is one.
-    #[cfg(feature = "postgres")]
-    async fn commit(&mut self, task: &Task, commit: Commit) -> Result<CommitOutcome> {
-        match self.door.take() {
-            Some(own) => own.commit(commit).await,
-            None => task.commit(commit).await,
-        }
-    }
-
-    #[cfg(not(feature = "postgres"))]
-    async fn commit(&mut self, task: &Task, commit: Commit) -> Result<CommitOutcome> {
-        task.commit(commit).await
     }
 }

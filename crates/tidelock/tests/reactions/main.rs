@@ -12,6 +12,7 @@ mod exits;
 mod follow;
 mod idle;
 mod operators;
+mod own_tables;
 mod processes;
 mod routing;
 mod stage;

@@ -10,6 +10,7 @@ use tidelock_store::Event;
 use tidelock_store_postgres::{OwnTransaction, PostgresStore};
 
 use super::Handler;
+use crate::reactions::door::Door;
 use crate::reactions::{Context, Failure, Input};
 
 /// One event at a time, each in a transaction that ends with the ack.
@@ -46,7 +47,7 @@ where
             let own = Arc::try_unwrap(own).map_err(|_| {
                 Failure::fatal("the handler kept its transaction: let go of it before the handler ends")
             })?;
-            context.staged().door = Some(own);
+            context.staged().door = Door::Postgres(own);
             Ok(())
         }
         .boxed()

@@ -1,0 +1,52 @@
+//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of SQLite.
+
+use std::future::Future;
+use std::marker::PhantomData;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tidelock_store::Event;
+use tidelock_store_sqlite::{OwnStatement, SqliteStore};
+
+use super::Handler;
+use crate::reactions::door::Door;
+use crate::reactions::{Context, Failure, Input};
+
+/// One event at a time, each with statements that run in the transaction of the ack.
+pub(crate) struct InSqlite<I, F> {
+    store: SqliteStore,
+    handler: F,
+    input: PhantomData<fn() -> I>,
+}
+
+impl<I, F> InSqlite<I, F> {
+    pub(crate) fn new(store: SqliteStore, handler: F) -> Self {
+        Self { store, handler, input: PhantomData }
+    }
+}
+
+impl<I, F, R> Handler for InSqlite<I, F>
+where
+    I: Input,
+    F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<Vec<OwnStatement>, Failure>> + Send + 'static,
+{
+    fn batch(&self) -> usize {
+        1
+    }
+
+    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+        let (store, handler) = (self.store.clone(), self.handler.clone());
+        async move {
+            let mut statements = Vec::new();
+            for event in I::read(&**context.store(), events).await? {
+                statements.extend(handler(event, context.clone()).await?);
+            }
+            if !statements.is_empty() {
+                context.staged().door = Door::Sqlite(store, statements);
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+}
