@@ -27,6 +27,11 @@ pub(crate) enum Command {
     /// Per scenario and mechanism: commits per second, the time of one (p50 and p99), how far behind a reader of the feed
     /// is, and what it missed. The mechanism "sequence" is expected to miss some: it is the limit and the control.
     Positions(PositionsArgs),
+    /// Measure reactions
+    ///
+    /// Events a second committed by 32 callers, and drained by a reaction with an empty handler, routing included; and the time from
+    /// a commit to its handler (p50 and p99).
+    Reactions(ReactionsArgs),
     /// One writing process of `positions`, which starts it
     #[command(hide = true)]
     PositionWriter(WriterArgs),
@@ -64,6 +69,31 @@ impl StoreArgs {
     pub(crate) fn churn(&self) -> usize {
         self.churn.unwrap_or(if self.seconds < FULL_RUN { 0 } else { CHURN })
     }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReactionsArgs {
+    /// As for `store`
+    pub(crate) url: String,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Rounds of each drain; the one in the middle is told
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub(crate) rounds: usize,
+    #[command(flatten)]
+    pub(crate) size: DrainSize,
+}
+
+/// What is committed and drained.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct DrainSize {
+    /// Events to commit and to drain
+    #[arg(long, value_name = "N", default_value_t = 5_000)]
+    pub(crate) events: usize,
+    /// Streams that they are in
+    #[arg(long, value_name = "N", default_value_t = 500)]
+    pub(crate) targets: usize,
 }
 
 #[derive(Debug, clap::Args)]

@@ -22,6 +22,7 @@ mod clock;
 mod measure;
 
 mod positions;
+mod reactions;
 
 mod check;
 mod progress;
@@ -63,6 +64,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::Store(args) => measure_all(args).await,
             Command::TeamMember(args) => workloads::serve(args).await,
             Command::Positions(args) => positions::measure_all(args).await,
+            Command::Reactions(args) => reactions::measure_all(args).await,
             Command::PositionWriter(args) => positions::write(args).await,
         }
     })
