@@ -3,7 +3,7 @@
 //! A link is an event in a reserved stream of the target. So one target that is fed by several streams gets all of their events,
 //! has versions to count its progress by, and costs no more the longer its history is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
@@ -50,22 +50,28 @@ impl Link {
 
 type Found = BTreeMap<(StreamName, Version), Event>;
 
-/// The stretch to read of each stream for what is not at hand.
-fn missing(
-    recent: &Recent,
-    links: &[Link],
-    found: &mut Found,
-) -> BTreeMap<StreamName, RangeInclusive<Version>> {
-    let mut missing: BTreeMap<StreamName, RangeInclusive<Version>> = BTreeMap::new();
+/// Versions that lie no further apart than this are read in one go.
+const NEAR: u64 = 64;
+
+/// The stretches to read of each stream for what is not at hand.
+fn missing(recent: &Recent, links: &[Link], found: &mut Found) -> Vec<(StreamName, RangeInclusive<Version>)> {
+    let mut wanted = BTreeSet::new();
     for link in links {
-        if let Some(event) = recent.get(&link.stream, link.version) {
-            found.insert((link.stream.clone(), link.version), event);
-            continue;
+        match recent.get(&link.stream, link.version) {
+            Some(event) => drop(found.insert((link.stream.clone(), link.version), event)),
+            None => drop(wanted.insert((link.stream.clone(), link.version))),
         }
-        let span = missing.entry(link.stream.clone()).or_insert(link.version..=link.version);
-        *span = *span.start().min(&link.version)..=*span.end().max(&link.version);
     }
-    missing
+    let mut stretches: Vec<(StreamName, RangeInclusive<Version>)> = Vec::new();
+    for (stream, version) in wanted {
+        match stretches.last_mut() {
+            Some((last, span)) if *last == stream && version.get() - span.end().get() <= NEAR => {
+                *span = *span.start()..=version;
+            }
+            _ => stretches.push((stream, version..=version)),
+        }
+    }
+    stretches
 }
 
 async fn read(
@@ -83,4 +89,22 @@ async fn read(
         found.extend(page.events.into_iter().map(|event| ((stream.clone(), event.version), event)));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_far_apart_is_not_read_through() {
+        let link = |stream: &str, version: u64| Link {
+            stream: StreamName::new(stream).unwrap(),
+            version: Version::new(version).unwrap(),
+        };
+        let links = [link("b", 9), link("a", 100_000), link("a", 1), link("a", 40), link("a", 3)];
+        let stretches = missing(&Recent::default(), &links, &mut Found::new());
+        let told: Vec<_> =
+            stretches.iter().map(|(s, v)| (s.as_str(), v.start().get(), v.end().get())).collect();
+        assert_eq!(told, [("a", 1, 40), ("a", 100_000, 100_000), ("b", 9, 9)]);
+    }
 }

@@ -1,0 +1,143 @@
+//! The worker, with work that is no reaction. In memory, where time is simulated.
+
+// Clippy lets tests unwrap, but not what they have in common.
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::worker::{Handling, Served, Task, Work, Worker, WorkerOptions, each};
+use tidelock::{Clock, MemoryStore, Timestamp};
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+/// Time as the runtime has it.
+#[derive(Debug)]
+struct RuntimeClock(Instant);
+
+impl Clock for RuntimeClock {
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_micros(1_893_456_000_000_000).unwrap().plus(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.0.elapsed()
+    }
+}
+
+fn store() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::with_clock(Arc::new(RuntimeClock(Instant::now()))))
+}
+
+async fn wake(store: &Arc<dyn Store>, items: usize) {
+    for nth in 0..items {
+        let item = ItemRef::parse("work", &format!("item-{nth}")).unwrap();
+        let wake = Wake::to_mark(item, Mark::new(1).unwrap());
+        store.commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
+    }
+}
+
+async fn items(store: &Arc<dyn Store>) -> Vec<tidelock::Item> {
+    store.items(ItemQuery::new(ItemFilter::queue("work"))).await.unwrap().items
+}
+
+/// Counts who is at it, waits for the gate, and acks; but panics on what is named so.
+struct Gated {
+    gate: Arc<Semaphore>,
+    now: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+    panic_once: Arc<AtomicUsize>,
+}
+
+impl Gated {
+    fn new(open: usize) -> Self {
+        let (now, most, panic_once) = Default::default();
+        Self { gate: Arc::new(Semaphore::new(open)), now, most, panic_once }
+    }
+}
+
+impl Work for Gated {
+    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+        let (gate, now, most) = (self.gate.clone(), self.now.clone(), self.most.clone());
+        let panics = self.panic_once.clone();
+        each(tasks, move |task| {
+            let (gate, now, most, panics) = (gate.clone(), now.clone(), most.clone(), panics.clone());
+            async move {
+                assert_eq!(panics.swap(0, Ordering::SeqCst), 0, "as it was told to");
+                most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                gate.acquire().await.unwrap().forget();
+                now.fetch_sub(1, Ordering::SeqCst);
+                task.settle(task.lease().ack()).await
+            }
+        })
+    }
+}
+
+fn options(slots: usize) -> WorkerOptions {
+    WorkerOptions { slots, ..WorkerOptions::new(WorkerName::new("one").unwrap()) }
+}
+
+async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
+    let begun = Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < Duration::from_secs(600), "waited in vain until {what}");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+}
+
+fn queue() -> QueueName {
+    QueueName::new("work").unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_more_items_are_worked_on_at_once_than_the_pool_and_the_queue_allow() {
+    for (slots, limit, expected) in [(3, 100, 3), (100, 2, 2)] {
+        let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
+        let (gate, most) = (work.gate.clone(), work.most.clone());
+        wake(&store, 20).await;
+        let served = Served::new(&queue(), Arc::new(work)).at_most(limit);
+        let worker = Worker::new(store.clone(), options(slots)).serve(served);
+        let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+        until("as many as may are at it", async || most.load(Ordering::SeqCst) == expected).await;
+        let held = items(&store).await.iter().filter(|item| item.holder.is_some()).count();
+        assert_eq!(held, expected, "and no more are leased");
+        gate.add_permits(20);
+        until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1)).await;
+        stop.cancel();
+        assert_eq!(running.await.unwrap().unwrap().still_running, 0);
+        assert_eq!(most.load(Ordering::SeqCst), expected);
+    }
+}
+
+/// REACT-8.
+#[tokio::test(start_paused = true)]
+async fn what_outlasts_the_patience_of_a_shutdown_is_neither_acked_nor_released() {
+    let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
+    let now = work.now.clone();
+    wake(&store, 1).await;
+    let worker = Worker::new(store.clone(), options(4)).serve(Served::new(&queue(), Arc::new(work)));
+    let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    until("it is at it", async || now.load(Ordering::SeqCst) == 1).await;
+    stop.cancel();
+    assert_eq!(running.await.unwrap().unwrap().still_running, 1);
+    let item = items(&store).await.pop().unwrap();
+    assert!(item.holder.is_some() && item.at == Mark::ZERO && item.settled.is_none(), "{item:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn work_that_panics_is_retried_and_the_worker_goes_on() {
+    let (store, work, stop) = (store(), Gated::new(100), CancellationToken::new());
+    work.panic_once.store(1, Ordering::SeqCst);
+    wake(&store, 3).await;
+    let worker = Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+    let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    until("one has failed", async || items(&store).await.iter().any(|item| item.failures == 1)).await;
+    let failed = items(&store).await.into_iter().find(|item| item.failures == 1).unwrap();
+    assert!(failed.error.unwrap().contains("panicked"));
+    until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1)).await;
+    stop.cancel();
+    running.await.unwrap().unwrap();
+}
