@@ -7,6 +7,8 @@ mod stage;
 
 mod bound;
 mod fence;
+mod oversell;
+mod poison;
 mod race;
 mod whole;
 
@@ -28,5 +30,7 @@ async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     race::play(stage).await?;
     fence::play(stage).await?;
     bound::play(stage).await?;
-    whole::play(stage).await
+    whole::play(stage).await?;
+    oversell::play(stage).await?;
+    poison::play(stage).await
 }

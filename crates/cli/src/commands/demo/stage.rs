@@ -51,7 +51,7 @@ impl<'a> Stage<'a> {
                 "the file is removed".to_owned()
             }
             None if self.store.capabilities().durable => {
-                format!("what was written stays, under names that begin with {}", self.prefix)
+                format!("what was written stays, under names with {} in them", self.prefix)
             }
             None => "what was written is gone with the process".to_owned(),
         };
@@ -122,7 +122,7 @@ impl<'a> Stage<'a> {
         Ok(QueueName::new(self.name(name))?)
     }
 
-    fn name(&self, name: &str) -> String {
+    pub(super) fn name(&self, name: &str) -> String {
         format!("{}{name}", self.prefix)
     }
 }
