@@ -22,6 +22,11 @@ pub(crate) enum Command {
     /// Per workload: operations per second, the time of one call (p50 and p99), what plain SQL on the same rows does in
     /// the same run, and the ratio of the two.
     Store(StoreArgs),
+    /// Measure decisions and loads on a store
+    ///
+    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL what the store
+    /// does with the same commits or reads in the same run; for the hot aggregate, what as many callers do with one each.
+    Events(StoreArgs),
     /// Compare ways to give out positions on PostgreSQL
     ///
     /// Per scenario and mechanism: commits per second, the time of one (p50 and p99), how far behind a reader of the feed

@@ -39,7 +39,7 @@ use crate::measure::SLICES;
 use crate::progress::Progress;
 use crate::report::Report;
 use crate::target::Target;
-use crate::workloads::{Bench, Workload};
+use crate::workloads::{Bench, Case, Workload};
 
 /// Threads that drive the callers; as many as the machines that the targets are stated for have cores.
 const WORKERS: usize = 2;
@@ -61,7 +61,8 @@ fn bench(command: &Command) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     runtime.block_on(async {
         match command {
-            Command::Store(args) => measure_all(args).await,
+            Command::Store(args) => measure_store(args).await,
+            Command::Events(args) => measure_events(args).await,
             Command::TeamMember(args) => workloads::serve(args).await,
             Command::Positions(args) => positions::measure_all(args).await,
             Command::Reactions(args) => reactions::measure_all(args).await,
@@ -70,10 +71,20 @@ fn bench(command: &Command) -> Result<(), Failure> {
     })
 }
 
-async fn measure_all(args: &StoreArgs) -> Result<(), Failure> {
+async fn measure_store(args: &StoreArgs) -> Result<(), Failure> {
     let target = block_in_place(|| Target::parse(&args.url))?;
     let mut cases = workloads::chosen(&target, &args.only)?;
     cases.retain(|case| args.churn() > 0 || !matches!(case.workload, Workload::Churned { .. }));
+    measure_all(args, &target, cases).await
+}
+
+async fn measure_events(args: &StoreArgs) -> Result<(), Failure> {
+    let target = block_in_place(|| Target::parse(&args.url))?;
+    let cases = workloads::chosen_events(&args.only)?;
+    measure_all(args, &target, cases).await
+}
+
+async fn measure_all(args: &StoreArgs, target: &Target, cases: Vec<&'static Case>) -> Result<(), Failure> {
     let report = Report::new(args.json);
     let mut progress = Progress::new(cases.len(), STEPS);
     progress.note(&format!("measuring {target}"));
@@ -81,7 +92,7 @@ async fn measure_all(args: &StoreArgs) -> Result<(), Failure> {
     progress.print(|| report.head(about.as_deref()))?;
     for case in cases {
         progress.begin(&format!("{}@{}", case.name, case.callers));
-        let bench = Bench { target: &target, time: args.seconds, churn: args.churn(), progress: &progress };
+        let bench = Bench { target, time: args.seconds, churn: args.churn(), progress: &progress };
         let measured = workloads::measure(case, &bench).await?;
         progress.print(|| report.row(case, &measured))?;
     }

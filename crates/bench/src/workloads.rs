@@ -6,6 +6,7 @@
 mod case;
 
 mod commits;
+mod events;
 mod mixed;
 mod processes;
 
@@ -22,7 +23,7 @@ use crate::measure::Measured;
 use crate::progress::Progress;
 use crate::target::Target;
 
-pub(crate) use case::{Case, chosen};
+pub(crate) use case::{Case, chosen, chosen_events};
 pub(crate) use processes::serve;
 
 /// What is done.
@@ -56,6 +57,14 @@ pub(crate) enum Workload {
     /// One operation: a commit that adds 1 to a counter, the same for all callers, within a bound that is far away:
     /// every one writes.
     AddHot,
+    /// One operation: a decision about the caller's own aggregate, whose state is remembered, that becomes one event of 200
+    /// bytes. Beside it, not plain SQL but the store's own commits of such events.
+    Decide,
+    /// The same, all callers about one aggregate. Beside it, as many callers about one each.
+    DecideHot,
+    /// One operation: the state of a stream of this many events, of which nothing is remembered, with a snapshot of it or
+    /// without. Beside it, reading all of its events.
+    ColdLoad { events: usize, snapshot: bool },
 }
 
 /// What every workload is given.
@@ -81,6 +90,9 @@ pub(crate) async fn measure(case: &Case, bench: &Bench<'_>) -> Result<Measured, 
         Workload::SetIfAbsent => records::measure_absent(bench, case).await,
         Workload::SetIfAbsentHot => records::measure_taken(bench, case).await,
         Workload::AddHot => records::measure_add(bench, case).await,
+        Workload::Decide => events::measure_distinct(bench, case).await,
+        Workload::DecideHot => events::measure_hot(bench, case).await,
+        Workload::ColdLoad { events, snapshot } => events::measure_load(bench, events, snapshot).await,
     }
 }
 

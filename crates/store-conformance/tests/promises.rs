@@ -16,10 +16,10 @@ const SCHEDULES: &[u32] = &[
 ];
 
 /// The schedules that belong to the patterns.
-const PATTERN_SCHEDULES: &[u32] = &[82, 83];
+const PATTERN_SCHEDULES: &[u32] = &[20, 24, 27, 28, 29, 30, 31, 32, 33, 82, 83, 84, 85, 86, 87, 97, 98];
 
 /// The families of promises that are kept by patterns, and so are tested where the patterns are.
-const PATTERNS: &[&str] = &["EVT", "REACT"];
+const PATTERNS: &[&str] = &["CLOSE", "EVT", "REACT"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -89,12 +89,34 @@ const POSTGRES: &[Case] = &[
     case("add-hot", 64, Workload::AddHot),
 ];
 
-/// The cases that were chosen; all that there are for such a store, if none was.
+/// Decisions and loads, on any store.
+const EVENTS: &[Case] = &[
+    case("execute", 1, Workload::Decide).asking(0.8),
+    case("execute", 32, Workload::Decide).asking(0.8),
+    case("execute-hot", 16, Workload::DecideHot).asking(0.3),
+    case("cold-load-100", 1, Workload::ColdLoad { events: 100, snapshot: false }),
+    case("cold-load-100-snap", 1, Workload::ColdLoad { events: 100, snapshot: true }),
+    case("cold-load-100k", 1, Workload::ColdLoad { events: 100_000, snapshot: false }),
+    case("cold-load-100k-snap", 1, Workload::ColdLoad { events: 100_000, snapshot: true }),
+];
+
+/// The cases about a store that were chosen; all that there are for such a store, if none was.
 pub(crate) fn chosen(target: &Target, choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
-    let cases = match target {
-        Target::Postgres { .. } => POSTGRES,
-        Target::Memory | Target::Sqlite { .. } => EMBEDDED,
-    };
+    choose(
+        match target {
+            Target::Postgres { .. } => POSTGRES,
+            Target::Memory | Target::Sqlite { .. } => EMBEDDED,
+        },
+        choices,
+    )
+}
+
+/// The cases about events that were chosen; all of them, if none was.
+pub(crate) fn chosen_events(choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
+    choose(EVENTS, choices)
+}
+
+fn choose(cases: &'static [Case], choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     if let Some(unknown) = choices.iter().find(|choice| !cases.iter().any(|case| choice.means(case))) {
         return Err(unknown.refuse(cases));
     }

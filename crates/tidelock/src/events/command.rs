@@ -256,8 +256,10 @@ impl<A: Aggregate> Queued<'_, A> {
         let stream = &self.place.stream;
         let encoded = Encoded::fresh(events, &self.options.metadata)
             .map_err(|e| e.about(format_args!("stream {stream:?}")))?;
-        let check = Commit::new().append(stream, ExpectedVersion::Any, encoded.events.iter().cloned());
-        check.check()?;
+        if encoded.is_large() {
+            let check = Commit::new().append(stream, ExpectedVersion::Any, encoded.events.iter().cloned());
+            check.check()?;
+        }
         Ok(encoded)
     }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use tidelock_store::{
     Commit, EventId, EventType, ExpectedRevision, ExpectedVersion, Json, NewEvent, Result, StreamName, Write,
+    limits,
 };
 
 use super::{keys, personal};
@@ -49,6 +50,12 @@ impl Encoded {
     /// Whether any of it is about somebody.
     pub(crate) fn is_personal(&self) -> bool {
         !self.writes.is_empty()
+    }
+
+    /// Whether it may be more than a store takes, which is then worth a closer look.
+    pub(crate) fn is_large(&self) -> bool {
+        let bytes = self.events.iter().map(|e| e.payload.as_str().len() + e.metadata.as_str().len());
+        self.events.len() > limits::EVENTS_PER_COMMIT || bytes.sum::<usize>() > limits::METADATA_BYTES
     }
 
     /// The commit with these events at the end of this stream.

@@ -1,6 +1,6 @@
 //! The line of those who decide about one aggregate, in one process.
 //!
-//! Callers take turns at the gate, first come, first served. Whoever is at the gate decides on the state as it will be once
+//! Callers take turns, first come, first served. Whoever has the turn decides on the state as it will be once
 //! everything that was decided before is committed, puts the events into the open batch, and lets the next one in; the batch is
 //! committed meanwhile, and the next one when it is done. So a hot aggregate costs one commit for many decisions, and nobody
 //! fights anybody. If a batch does not land, nothing that was decided on top of it lands either, and all of
@@ -32,8 +32,8 @@ use missed::Recent;
 pub(crate) struct Line<A: Aggregate> {
     pub(crate) stream: StreamName,
     /// Only one decides at a time, in the order of arrival.
-    gate: Arc<tokio::sync::Mutex<()>>,
-    /// Never held while anything is waited for: batches land whoever is at the gate.
+    turns: Arc<tokio::sync::Mutex<()>>,
+    /// Never held while anything is waited for: batches land whoever has the turn.
     inner: Mutex<Inner<A>>,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct View<A: Aggregate> {
 
 impl<A: Aggregate> Line<A> {
     pub(crate) fn new(stream: StreamName) -> Self {
-        Self { stream, gate: Arc::default(), inner: Mutex::new(Inner::default()) }
+        Self { stream, turns: Arc::default(), inner: Mutex::new(Inner::default()) }
     }
 
     /// Waits for a turn, until the deadline.
@@ -79,10 +79,10 @@ impl<A: Aggregate> Line<A> {
         deadline: impl FnOnce() -> Option<Instant>,
     ) -> Option<OwnedMutexGuard<()>> {
         // Most of the time nobody else is there, and no clock has to be looked at.
-        if let Ok(turn) = self.gate.clone().try_lock_owned() {
+        if let Ok(turn) = self.turns.clone().try_lock_owned() {
             return Some(turn);
         }
-        let turn = self.gate.clone().lock_owned();
+        let turn = self.turns.clone().lock_owned();
         match deadline() {
             Some(deadline) => tokio::time::timeout_at(deadline, turn).await.ok(),
             None => Some(turn.await),

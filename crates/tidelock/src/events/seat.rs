@@ -1,4 +1,4 @@
-//! A place at the gate that is kept until the commit is done, for decisions that need a commit to themselves.
+//! A turn that is kept until the commit is done, for decisions that need a commit to themselves.
 //!
 //! Several seats are taken in the order of the streams' names, so that two who want the same ones never wait for each other.
 

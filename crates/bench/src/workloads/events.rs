@@ -1,0 +1,63 @@
+//! Decisions about aggregates, beside what the store does with the same commits; and loads, beside reading the same events.
+
+mod account;
+mod load;
+
+use std::sync::Arc;
+
+use tidelock::{AggregateRef, Tidelock};
+
+use super::{Bench, Case, commits};
+use crate::failure::Failure;
+use crate::measure::{self, Caller, Callers, Contest, Measured, Rival};
+use crate::site::Site;
+use account::{Account, pay};
+
+pub(super) use load::measure as measure_load;
+
+/// Each caller decides about an aggregate of its own. Beside it, as many callers commit such events to streams of their own.
+pub(super) async fn measure_distinct(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let tidelock = Tidelock::over(site.store.clone());
+    let deciders = Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect());
+    let writers = commits::writers(&site.store, 0, case.callers, 1)?;
+    finish(bench, site, Contest::of(deciders).against(rival("store", writers))).await
+}
+
+/// All callers decide about one aggregate. Beside it, as many decide about one each.
+pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let tidelock = Tidelock::over(site.store.clone());
+    let hot = Callers((0..case.callers).map(|_| Decider::new(&tidelock, usize::MAX)).collect());
+    let distinct = Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect::<Vec<_>>());
+    finish(bench, site, Contest::of(hot).against(rival("distinct", distinct))).await
+}
+
+fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Rival> {
+    vec![Rival { name, side: Box::new(callers) }]
+}
+
+async fn finish(bench: &Bench<'_>, site: Site, contest: Contest) -> Result<Measured, Failure> {
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    site.clear().await?;
+    Ok(measured)
+}
+
+struct Decider {
+    account: AggregateRef<Account>,
+    note: Arc<str>,
+}
+
+impl Decider {
+    fn new(tidelock: &Tidelock, number: usize) -> Self {
+        Self { account: tidelock.aggregate(number.to_string()), note: account::note() }
+    }
+}
+
+impl Caller for Decider {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let decided = self.account.execute(|account| pay(account, &self.note)).await;
+        decided.map_err(|error| Failure::Answer(format!("a decision was lost: {error}")))?;
+        Ok(1)
+    }
+}
