@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use tidelock::{
-    Event, FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Slot, StoreExt, StreamName,
+    FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Slot, StoreExt,
+    StoredEvent as Event, StreamName,
 };
 
 use crate::caller::{Bug, Caller};

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::{
-    Bounds, Commit, CommitId, Event, ExpectedVersion, FeedQuery, Holder, Lease, LeaseRequest, ManualClock,
-    Mark, MemoryStore, NewEvent, Position, Settlement, Store, Timestamp, Version, Wake, When, WorkerName,
-    Write,
+    Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Holder, Lease, LeaseRequest, ManualClock, Mark,
+    MemoryStore, NewEvent, Position, Settlement, Store, StoredEvent as Event, Timestamp, Version, Wake, When,
+    WorkerName, Write,
 };
 
 use super::audit;
