@@ -5,6 +5,7 @@
 
 mod finite;
 mod same;
+mod unfit;
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use serde_json::value::RawValue;
 
 use crate::error::{Result, StoreError};
 use crate::limits;
+
+pub use unfit::unfit;
 
 /// A JSON value, as text.
 ///
@@ -73,7 +76,8 @@ impl Json {
     /// `Invalid` if it is not one.
     pub fn to<T: DeserializeOwned>(&self) -> Result<T> {
         serde_json::from_str(&self.0).map_err(|e| {
-            StoreError::invalid(format!("stored JSON is not a {}: {e}", std::any::type_name::<T>()))
+            let (wanted, reason) = (std::any::type_name::<T>(), unfit(&e));
+            StoreError::invalid(format!("stored JSON is not a {wanted}: {reason}"))
         })
     }
 

@@ -43,6 +43,8 @@ pub use error::{Advice, ErrorKind, Operation, Result, StoreError};
 pub use ext::StoreExt;
 pub use ids::{CommitId, EventId};
 pub use json::Json;
+#[doc(hidden)]
+pub use json::unfit;
 pub use leases::{
     Adjusted, Adjustment, Exit, ExitKind, Holder, Item, ItemFilter, ItemPage, ItemQuery, ItemRef, Lease,
     LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settlement, Wake,

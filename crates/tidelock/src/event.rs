@@ -118,7 +118,7 @@ pub fn decode<E, T: DeserializeOwned>(
 }
 
 fn malformed<E>(event_type: &str, error: &serde_json::Error) -> DecodeError {
-    let reason = error.to_string();
+    let reason = tidelock_store::unfit(error);
     DecodeError::Malformed { event_type: event_type.to_owned(), reader: short_name::<E>(), reason }
 }
 
