@@ -5,13 +5,15 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Lease, LeaseToken, QueueName};
+use tidelock_store::{Conflict, Lease, LeaseToken, QueueName, StreamName};
+
+use crate::reactions::keys;
 
 /// Leases granted to this process, by queue.
 pub const LEASED: &str = "tidelock_leased_total";
 /// Leases that ended, by queue and by `exit`: acked, retried, blocked, deferred, released or lost.
 pub const SETTLED: &str = "tidelock_settled_total";
-/// Leases of earlier holders that had run out when this process took the item over, by queue.
+/// Leases granted to this process on items whose earlier leases had run out since their last progress, by queue.
 pub const EXPIRED: &str = "tidelock_expired_total";
 /// How long the work on an item took, in seconds, by queue.
 pub const WORKED: &str = "tidelock_work_seconds";
@@ -23,8 +25,8 @@ pub const ROUTED: &str = "tidelock_routed_total";
 pub const UNROUTED: &str = "tidelock_unrouted_total";
 /// Events handled, by reaction.
 pub const HANDLED: &str = "tidelock_handled_total";
-/// Decisions that a reaction took again because somebody else had changed the stream, by reaction.
-pub const CONTENDED: &str = "tidelock_reaction_conflicts_total";
+/// Decisions that were too late because somebody else had changed a stream, by who took them: `execute`, or a reaction.
+pub const CONTENDED: &str = "tidelock_conflicts_total";
 
 /// An item was leased.
 pub(crate) fn leased(lease: &Lease) {
@@ -52,6 +54,19 @@ pub(crate) fn settled(token: &LeaseToken, exit: &'static str, error: Option<&str
 /// The work on an item of this queue took this long.
 pub(crate) fn worked(queue: &QueueName, took: Duration) {
     metrics::histogram!(WORKED, "queue" => queue.as_str().to_owned()).record(took.as_secs_f64());
+}
+
+/// A caller's decision about a stream came too late, for the so-manieth time.
+pub(crate) fn contended(stream: &StreamName, attempts: u32) {
+    metrics::counter!(CONTENDED, "by" => "execute").increment(1);
+    tracing::debug!(by = "execute", key = stream.as_str(), attempts, "contended");
+}
+
+/// A decision that was to land with a handler's ack came too late, for the so-manieth time.
+pub(crate) fn reaction_contended(token: &LeaseToken, conflict: &Conflict, attempts: usize) {
+    let by = keys::reaction_of(&token.item.queue).unwrap_or_default().to_owned();
+    metrics::counter!(CONTENDED, "by" => by.clone()).increment(1);
+    tracing::debug!(%by, key = %token.item.key, fence = %token.fence, attempts, %conflict, "contended");
 }
 
 /// Counts a running item for as long as it lives.

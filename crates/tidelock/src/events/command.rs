@@ -19,6 +19,7 @@ use super::seat::{Seat, keep};
 use super::sender::{repeatable, send};
 use super::together::{Lost, Together, judge};
 use crate::handle::Tidelock;
+use crate::telemetry;
 
 /// A decision about one aggregate, and what is to be said about it.
 #[derive(Debug, Clone)]
@@ -284,6 +285,7 @@ impl<A: Aggregate> Queued<'_, A> {
     }
 
     async fn pause<X>(&mut self, (stream, last): Moved) -> Result<(), ExecuteError<X>> {
+        telemetry::contended(&stream, self.attempts.made);
         match self.attempts.next(self.tidelock.random()).await {
             true => Ok(()),
             false => Err(ExecuteError::GaveUp { stream, attempts: self.attempts.made, last }),

@@ -13,6 +13,7 @@ use super::retry::Attempts;
 use super::seat::{AnySeat, Seats, Take};
 use super::sender::{repeatable, send};
 use crate::handle::Tidelock;
+use crate::telemetry;
 
 /// Several aggregates that are decided about at once.
 ///
@@ -272,10 +273,13 @@ impl<S: Seats> Run<S> {
             Lost::Moved(stream, conflict) if self.options.pinned.is_some() => {
                 Err(ExecuteError::Conflict { stream, conflict })
             }
-            Lost::Moved(stream, last) => match self.attempts.next(self.tidelock.random()).await {
-                true => Ok(()),
-                false => Err(ExecuteError::GaveUp { stream, attempts: self.attempts.made, last }),
-            },
+            Lost::Moved(stream, last) => {
+                telemetry::contended(&stream, self.attempts.made);
+                match self.attempts.next(self.tidelock.random()).await {
+                    true => Ok(()),
+                    false => Err(ExecuteError::GaveUp { stream, attempts: self.attempts.made, last }),
+                }
+            }
         }
     }
 }

@@ -5,6 +5,7 @@ use tidelock_store::{ClashKind, Commit, CommitOutcome, Conflict, Part, Result, S
 use super::Failure;
 use super::decision::Decision;
 use super::door::Door;
+use crate::telemetry;
 use crate::worker::{Settled, Task};
 
 /// How often a decision is taken again before the handler is.
@@ -36,7 +37,7 @@ impl Staged {
     /// Lands it with this settlement. Decisions that others were quicker than are taken again; the handler is not.
     pub(crate) async fn land(mut self, task: &Task, settlement: Settlement) -> Result<Landed> {
         let settled = Settled::by(&settlement.exit);
-        for _ in 0..TRIES {
+        for attempts in 1..=TRIES {
             let commit = self.assemble(settlement.clone());
             if let Err(error) = commit.check() {
                 return Ok(Landed::Refused(Failure::fatal(error)));
@@ -51,6 +52,7 @@ impl Staged {
             if !self.is_up_to_decisions(&conflict) {
                 return Ok(Landed::Refused(Failure::again(conflict)));
             }
+            telemetry::reaction_contended(&task.token(), &conflict, attempts);
             if let Err(failure) = self.decide_again().await {
                 return Ok(Landed::Refused(failure));
             }
