@@ -8,8 +8,8 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
     Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, Json, LaneName,
-    Mark, NamePattern, Priority, QueueName, RecordQuery, Result, Store, StoreError, StoreExt, When, Write,
-    limits,
+    Mark, NamePattern, Priority, QueueName, Record, RecordQuery, Result, Store, StoreError, StoreExt, When,
+    Write, limits,
 };
 
 use super::rebuild::{Rebuild, Rebuilding};
@@ -52,14 +52,13 @@ impl Reactions {
 
     /// How far the routing of each reaction is, and who does it.
     pub async fn routes(&self) -> Result<Vec<RouteState>> {
-        let page = self.store.scan(RecordQuery::prefix(keys::route_records())).await?;
         let filter = ItemFilter { queue: NamePattern::like(keys::route_queues()), ..ItemFilter::default() };
         let mut items: BTreeMap<String, Item> = BTreeMap::new();
         for item in self.all(filter).await? {
             items.insert(item.item.queue.as_str().to_owned(), item);
         }
         let mut routes = Vec::new();
-        for record in page.records {
+        for record in self.records(keys::route_records()).await? {
             let cursor: Cursor = record.value.to()?;
             let item = items.remove(record.key.as_str());
             routes.extend(route_state(record.key.as_str(), &cursor, item));
@@ -130,18 +129,9 @@ impl Reactions {
     /// All rows of a projection, by target.
     pub async fn rows<S: DeserializeOwned>(&self, projection: &str) -> Result<Vec<(String, S)>> {
         let prefix = keys::rows(projection);
-        let (mut rows, mut after) = (Vec::new(), None);
-        loop {
-            let query = RecordQuery { after, ..RecordQuery::prefix(prefix.clone()) };
-            let page = self.store.scan(query).await?;
-            for record in page.records {
-                rows.push((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?));
-            }
-            match page.next {
-                Some(next) => after = Some(next),
-                None => return Ok(rows),
-            }
-        }
+        let records = self.records(&prefix).await?;
+        let row = |record: Record| Ok((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?));
+        records.into_iter().map(row).collect()
     }
 
     async fn adjust(&self, filter: &ReactionFilter, adjustment: &Adjustment) -> Result<Adjusted> {
@@ -168,12 +158,24 @@ impl Reactions {
     }
 
     async fn cursors(&self) -> Result<Vec<(String, Cursor)>> {
-        let page = self.store.scan(RecordQuery::prefix(keys::route_records())).await?;
-        let named = page.records.into_iter().filter_map(|record| {
+        let records = self.records(keys::route_records()).await?;
+        let named = records.into_iter().filter_map(|record| {
             let name = keys::routed_reaction(record.key.as_str())?.to_owned();
             Some(record.value.to().map(|cursor| (name, cursor)))
         });
         named.collect()
+    }
+
+    async fn records(&self, prefix: &str) -> Result<Vec<Record>> {
+        let (mut records, mut query) = (Vec::new(), RecordQuery::prefix(prefix));
+        loop {
+            let page = self.store.scan(query.clone()).await?;
+            records.extend(page.records);
+            match page.next {
+                Some(next) => query = query.after(next),
+                None => return Ok(records),
+            }
+        }
     }
 
     async fn all(&self, filter: ItemFilter) -> Result<Vec<Item>> {

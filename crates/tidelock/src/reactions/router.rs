@@ -35,6 +35,9 @@ pub(crate) use cursor::{Cursor, cursor_of, register, reroute};
 /// How often the feed is looked at without a signal, and how often cursors that moved past nothing of interest are saved.
 const POLL: Duration = Duration::from_secs(1);
 
+/// Reactions that share a page at most: one event that all of them want takes four parts for each, and must fit into a commit.
+const TOGETHER: usize = limits::PARTS_PER_COMMIT / 8;
+
 /// Routes events for the reactions whose route items this process holds.
 #[derive(Debug)]
 pub(crate) struct Router {
@@ -130,7 +133,7 @@ impl Router {
         for held in self.lock().values() {
             groups.entry(held.cursor.position).or_default().push(held.clone());
         }
-        groups.into_values().collect()
+        groups.values().flat_map(|group| group.chunks(TOGETHER)).map(<[Held]>::to_vec).collect()
     }
 
     async fn advance(&self, group: &[Held]) -> Result<bool> {

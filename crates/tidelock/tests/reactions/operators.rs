@@ -6,10 +6,12 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::Effects;
-use tidelock::{NamePattern, StoredEvent};
+use tidelock::{NamePattern, StoredEvent, limits};
 use tokio::sync::Semaphore;
 
-use crate::stage::{Running, Seen, Stage, append, brisk, note, on_every_store, target, until, until_quiet};
+use crate::stage::{
+    Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, target, until, until_quiet,
+};
 
 on_every_store!(
     the_listing_shows_lag_holder_failures_and_errors,
@@ -154,4 +156,29 @@ async fn a_blocked_family_is_unblocked_by_a_pattern(stage: Stage) {
     running.stop().await;
     assert!(seen.lines()[10..].iter().all(|stream| stream.starts_with("webhooks-")));
     assert_eq!(tidelock.reactions().list(&blocked).await.unwrap().len(), 5);
+}
+
+/// REACT-20. Every store pages alike, so memory will do.
+#[test]
+fn more_reactions_than_a_page_has_records_are_all_seen() {
+    in_memory(async |stage: Stage| {
+        let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+        note(&tidelock, "vip-1", "x").await;
+        let app = (0..limits::PAGE_SIZE).fold(tidelock.app().worker(brisk("one")), |app, nth| {
+            let elsewhere = on_any().in_streams("nowhere-");
+            app.reaction(&format!("idle-{nth:04}"), elsewhere, |_: StoredEvent, _| async { Ok(()) })
+        });
+        let noted = seen.clone();
+        let app = app.reaction("zealous", on_any().in_streams("vip-"), move |event: StoredEvent, _| {
+            noted.note(event.stream.as_str());
+            async { Ok(()) }
+        });
+        let running = Running::start(app);
+        seen.until(1).await;
+        running.stop().await;
+        let routes = tidelock.reactions().routes().await.unwrap();
+        assert_eq!(routes.len(), limits::PAGE_SIZE + 1);
+        let fed = tidelock.reactions().list(&ReactionFilter::all().sources("vip-")).await.unwrap();
+        assert_eq!(names(&fed), ["zealous/vip-1"]);
+    });
 }

@@ -1,5 +1,6 @@
 //! Where events go: computed targets, routes that fail, and routers that follow each other.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -18,6 +19,7 @@ on_every_store!(
     an_event_without_a_target_is_nobodys,
     whoever_takes_over_routing_goes_on_where_it_was,
     many_targets_and_reactions_in_one_page_are_all_routed,
+    an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_to_all,
     an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice,
     a_reaction_can_be_routed_anew,
 );
@@ -256,6 +258,24 @@ async fn an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice(st
     all.until(21).await;
     running.stop().await;
     assert_eq!(fresh.lines(), ["new"]);
+}
+
+/// REACT-1.
+async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_to_all(stage: Stage) {
+    const REACTIONS: usize = 300;
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    note(&tidelock, "news", "hear, hear").await;
+    let app = (0..REACTIONS).fold(tidelock.app().worker(brisk("one")), |app, nth| {
+        let (noted, source) = (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "everybody"));
+        app.reaction(&format!("ear-{nth}"), source, move |_: StoredEvent, _| {
+            noted.note(nth.to_string());
+            async { Ok(()) }
+        })
+    });
+    let running = Running::start(app);
+    seen.until(REACTIONS).await;
+    running.stop().await;
+    assert_eq!(seen.lines().into_iter().collect::<BTreeSet<_>>().len(), REACTIONS);
 }
 
 /// Schedule 97. A route that is further than the log stops where operators see it, and goes on by their choice.
