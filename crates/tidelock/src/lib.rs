@@ -136,6 +136,11 @@ struct Readme;
 #[doc = include_str!("../../../docs/guides/events.md")]
 struct EventsGuide;
 
+/// And the other one's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/reactions.md")]
+struct ReactionsGuide;
+
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::reactions::{Backoff, Context, Failure, ReactionFilter, on, on_any};
