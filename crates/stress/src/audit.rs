@@ -7,6 +7,7 @@ mod commits;
 mod endings;
 mod leases;
 mod log;
+mod reactions;
 mod totals;
 mod work;
 
@@ -34,6 +35,7 @@ pub(crate) fn audit(evidence: &Evidence, ledger: &Ledger<'_>) -> Vec<Finding> {
     let there = evidence.feed.iter().map(|event| (event.id, event)).collect();
     let inquiry = Inquiry { evidence, ledger, there };
     let questions =
-        [endings::ask, commits::ask, log::ask, totals::ask, leases::ask, work::ask].map(|ask| ask(&inquiry));
+        [endings::ask, commits::ask, log::ask, totals::ask, leases::ask, work::ask, reactions::ask]
+            .map(|ask| ask(&inquiry));
     questions.into_iter().flatten().collect()
 }

@@ -30,6 +30,8 @@ pub(crate) enum Flaw {
     Skips,
     /// Takes every lease that is settled for the one that stands.
     Overlooks,
+    /// Nothing; but handlers of reactions write past the commit of their ack.
+    Strays,
 }
 
 /// How often it does: seldom enough that everything else goes on.

@@ -9,6 +9,9 @@ pub(crate) const CONSUMER: &str = "consumer";
 /// Consumers to whom something happens while they hold leases.
 pub(crate) const VICTIM: &str = "victim";
 
+/// Processes that run an application with reactions.
+pub(crate) const REACTOR: &str = "reactor";
+
 /// A role and the name that its workers share.
 pub(crate) type Seat = (&'static str, Role);
 
@@ -26,6 +29,14 @@ pub(crate) fn halves(workers: usize) -> Vec<Seat> {
 pub(crate) fn halves_and_victims(workers: usize, holds: Holds) -> Vec<Seat> {
     let mut seats = halves(workers);
     seats.extend([(VICTIM, Role::Consumer(holds)); 2]);
+    seats
+}
+
+/// Halves, two that react, and two victims that react too.
+pub(crate) fn halves_and_reactors(workers: usize) -> Vec<Seat> {
+    let mut seats = halves(workers);
+    seats.extend([(REACTOR, Role::Reactor(Holds::Never)); 2]);
+    seats.extend([(VICTIM, Role::Reactor(Holds::Alone)); 2]);
     seats
 }
 

@@ -9,6 +9,8 @@ use tidelock::{
 
 use crate::caller::{Bug, Caller};
 use crate::ledger::Journals;
+use crate::part::Load;
+use crate::reacted::Reacted;
 use crate::space::Space;
 
 #[derive(Debug, Clone)]
@@ -22,6 +24,8 @@ pub(crate) struct Evidence {
     pub(crate) streams: BTreeMap<StreamName, Vec<Event>>,
     pub(crate) items: Vec<Item>,
     pub(crate) totals: BTreeMap<RecordKey, i64>,
+    /// What reactions did, if there were any.
+    pub(crate) reacted: Option<Reacted>,
 }
 
 /// How a worker ended.
@@ -41,7 +45,7 @@ impl Evidence {
         caller: &Caller,
         space: &Space,
         start: Position,
-        streams: u64,
+        load: &Load,
         journals: Journals,
         ends: Vec<(String, End)>,
     ) -> Result<Self, Bug> {
@@ -52,7 +56,8 @@ impl Evidence {
             feed: read_feed(caller, space, start).await?,
             streams: read_streams(caller, space).await?,
             items: read_items(caller, space).await?,
-            totals: read_totals(caller, (0..streams).map(|n| space.total(n)).collect()).await?,
+            totals: read_totals(caller, (0..load.streams).map(|n| space.total(n)).collect()).await?,
+            reacted: if load.reacts { Some(Reacted::read(caller, space).await?) } else { None },
         })
     }
 }

@@ -13,6 +13,9 @@ pub(crate) struct Floors {
     /// Commits acknowledged. Set for every scenario alike.
     pub(crate) acked: u64,
     pub(crate) drained: u64,
+    pub(crate) handled: u64,
+    /// Effects done again.
+    pub(crate) repeated: u64,
     pub(crate) refused: u64,
     pub(crate) refused_late: u64,
     pub(crate) unknown: u64,
@@ -36,6 +39,8 @@ impl Floors {
         let counts = [
             ("commits acknowledged", tally.acked, self.acked),
             ("events drained", tally.drained, self.drained),
+            ("events handled", tally.handled, self.handled),
+            ("effects repeated", tally.repeated, self.repeated),
             ("commits refused", tally.refused, self.refused),
             ("late commits refused", tally.refused_late, self.refused_late),
             ("unknown outcomes", tally.unknown(), self.unknown),

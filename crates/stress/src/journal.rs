@@ -11,9 +11,11 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    ClashKind, Commit, CommitId, CommitOutcome, Committed, Lease, LeaseToken, StoredEvent as Event, Timestamp,
+    ClashKind, Commit, CommitId, CommitOutcome, Committed, EventId, Lease, LeaseToken, StoredEvent as Event,
+    Timestamp,
 };
 
+use crate::reaction::Reaction;
 use crate::trouble::Trouble;
 
 /// One line.
@@ -40,6 +42,8 @@ pub(crate) enum Entry {
     Late(LeaseToken),
     /// A page of the feed.
     Seen(Vec<Event>),
+    /// A handler did something that the store knows nothing of, for this event and under this key.
+    Effect { reaction: Reaction, event: EventId, key: String },
     /// A call other than a commit gave no answer.
     Stumbled { during: String, trouble: Trouble },
 }

@@ -70,7 +70,7 @@ impl<'a> Ledger<'a> {
             Entry::Renewed { lease, deadline } => self.renew(lease, *deadline),
             Entry::Late(lease) => drop(self.late.insert(lease)),
             Entry::Stumbled { .. } => self.stumbles += 1,
-            Entry::Seen(_) => {}
+            Entry::Seen(_) | Entry::Effect { .. } => {}
         }
     }
 

@@ -11,6 +11,7 @@ mod failure;
 
 mod dice;
 mod did;
+mod reaction;
 mod space;
 
 // What workers are and do.
@@ -37,6 +38,7 @@ mod evidence;
 mod finding;
 mod floors;
 mod ledger;
+mod reacted;
 mod resolver;
 mod tally;
 

@@ -34,9 +34,11 @@ pub(crate) enum Role {
     Consumer(Holds),
     /// Reads the feed while it grows.
     Follower,
+    /// Runs an application that reacts to the events.
+    Reactor(Holds),
 }
 
-/// Whether a consumer now and then holds the leases it has, says so, and waits for what happens to it.
+/// Whether a consumer or reactor now and then holds the leases it has, says so, and waits for what happens to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Holds {
@@ -58,6 +60,10 @@ pub(crate) struct Load {
     pub(crate) lease: Duration,
     /// Whether leases end in every way there is, or in acks only.
     pub(crate) exits: Exits,
+    /// How long a committer waits between two commits.
+    pub(crate) pause: Duration,
+    /// Whether there are reactions to the events.
+    pub(crate) reacts: bool,
     /// How long a caller waits for an answer before it takes the outcome for unknown.
     pub(crate) patience: Duration,
 }
@@ -76,6 +82,8 @@ impl Default for Load {
             callers: 6,
             lease: Duration::from_millis(500),
             exits: Exits::Acks,
+            pause: Duration::ZERO,
+            reacts: false,
             patience: Duration::from_secs(5),
         }
     }

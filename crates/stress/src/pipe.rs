@@ -20,7 +20,7 @@ use crate::did::Did;
 pub(crate) enum Order {
     /// What was held back may go on.
     GoOn,
-    /// Committers end after the commit in hand, consumers when nothing is left to do, followers at the feed's end.
+    /// Committers end after the commit in hand, consumers and reactors when nothing is left to do, followers at the feed's end.
     Finish,
 }
 
@@ -87,6 +87,12 @@ impl Orders {
 
     pub(crate) fn is_finishing(&self) -> bool {
         *self.finish.borrow()
+    }
+
+    /// Waits for the order to finish.
+    pub(crate) async fn wait_to_finish(&self) {
+        // The end of the orders is the end of the process.
+        let _ = self.finish.clone().wait_for(|finish| *finish).await;
     }
 
     /// Waits for leave to go on; the order to finish is one.

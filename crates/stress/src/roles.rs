@@ -5,7 +5,9 @@
 
 mod committer;
 mod consumer;
+mod countdown;
 mod follower;
+mod reactor;
 
 use std::io;
 use std::process::ExitCode;
@@ -71,6 +73,7 @@ async fn work(part: Arc<Part>, journal: Arc<Journal>) -> Result<(), Bug> {
     match part.role {
         Role::Committer => committer::work(&part, &caller, &orders).await?,
         Role::Consumer(holds) => consumer::work(&part, holds, &caller, &orders).await?,
+        Role::Reactor(holds) => reactor::work(&part, holds, &caller, &orders).await?,
         Role::Follower => follower::work(&part, &caller, &orders).await?,
     }
     reporter.abort();

@@ -1,7 +1,7 @@
 //! One scenario, played once: work and injuries, the tidying up, and the audit.
 //!
 //! When the time is over the injuries end and the committers finish; what dead workers left open is resolved; the consumers
-//! drain what is left; and the follower reads the feed to its end. Then nobody writes any more, and the audit begins.
+//! drain what is left, and reactors handle it; and the follower reads the feed to its end. Then nobody writes any more, and the audit begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 use crate::args::Args;
 use crate::audit::audit;
 use crate::caller::Caller;
-use crate::cast::{COMMITTER, CONSUMER, FOLLOWER, VICTIM};
+use crate::cast::{COMMITTER, CONSUMER, FOLLOWER, REACTOR, VICTIM};
 use crate::crew::{Brief, Crew};
 use crate::dice::Dice;
 use crate::evidence::Evidence;
@@ -108,7 +108,7 @@ impl Rounds<'_> {
         stage.finish(&[COMMITTER]);
         let dead = stage.read_journals(&stage.crew.dead())?;
         stage.findings.extend(self.runtime.block_on(resolver::resolve(&stage.caller, &dead)));
-        stage.finish(&[CONSUMER, VICTIM]);
+        stage.finish(&[CONSUMER, REACTOR, VICTIM]);
         let mut journals = stage.read_journals(&stage.crew.all_but(FOLLOWER))?;
         stage.findings.extend(self.runtime.block_on(resolver::replay(&stage.caller, &journals)));
         stage.finish(&[FOLLOWER]);
@@ -121,7 +121,7 @@ impl Rounds<'_> {
     fn gather(&self, stage: &mut Stage<'_>, journals: Journals) -> Result<Evidence, Failure> {
         let ends = stage.crew.ends()?;
         let Brief { space, start, load, .. } = &stage.crew.brief;
-        let gathered = Evidence::gather(&stage.caller, space, *start, load.streams, journals, ends);
+        let gathered = Evidence::gather(&stage.caller, space, *start, load, journals, ends);
         Ok(self.runtime.block_on(gathered)?)
     }
 

@@ -5,6 +5,7 @@ mod churn;
 mod hot_stream;
 mod killed;
 mod many_streams;
+mod reactions;
 mod server_restart;
 mod stopped;
 
@@ -43,12 +44,13 @@ pub(crate) trait Scenario: Sync {
 }
 
 /// Every scenario there is, in the order in which they are played.
-pub(crate) const ALL: [&dyn Scenario; 7] = [
+pub(crate) const ALL: [&dyn Scenario; 8] = [
     &many_streams::ManyStreams,
     &hot_stream::HotStream,
     &churn::Churn,
     &killed::Killed,
     &stopped::Stopped,
+    &reactions::Reactions,
     &server_restart::ServerRestart,
     &bad_network::BadNetwork,
 ];

@@ -6,6 +6,8 @@
 use serde::{Deserialize, Serialize};
 use tidelock::{CommitId, ItemKey, ItemRef, QueueName, RecordKey, StreamName};
 
+use crate::reaction::Reaction;
+
 const FITS: &str = "a prefix and a number are short and plain";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +43,33 @@ impl Space {
 
     /// Whether this is a stream of work.
     pub(crate) fn is_work(&self, stream: &StreamName) -> bool {
-        stream.as_str().strip_prefix(&self.stream_prefix()).is_some_and(|name| name.starts_with("work-"))
+        stream.as_str().starts_with(&self.work_prefix())
+    }
+
+    /// What the names of all streams of work begin with.
+    pub(crate) fn work_prefix(&self) -> String {
+        format!("{}work-", self.stream_prefix())
+    }
+
+    /// The name under which a reaction is registered.
+    pub(crate) fn reaction(&self, reaction: Reaction) -> String {
+        format!("{}-{}", self.prefix, reaction.name())
+    }
+
+    /// Where a reaction's handlers write down what they handled at a target. Not among the other streams, because the commits are
+    /// the application's, and in nobody's journal.
+    pub(crate) fn handled(&self, reaction: Reaction, target: &str) -> StreamName {
+        StreamName::new(format!("{}{target}", self.handled_by(reaction))).expect(FITS)
+    }
+
+    /// What the names of all streams begin with that a reaction's handlers write to.
+    pub(crate) fn handled_by(&self, reaction: Reaction) -> String {
+        format!("{}{}/", self.handled_prefix(), reaction.name())
+    }
+
+    /// The same, of all reactions.
+    pub(crate) fn handled_prefix(&self) -> String {
+        format!("{}-handled/", self.prefix)
     }
 
     /// Where it is written down what was drained of an item.
@@ -78,6 +106,7 @@ mod tests {
         assert_eq!(space.work_of(&space.item(7)), space.work(7));
         assert_ne!(space.work(7), space.done_of(&space.item(7)));
         assert!(space.work(7).as_str().starts_with(&space.stream_prefix()));
+        assert!(!space.handled(Reaction::Own, "work-7").as_str().starts_with(&space.stream_prefix()));
         assert_ne!(space.queue(), Space::fresh().queue());
     }
 }

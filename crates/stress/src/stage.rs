@@ -127,15 +127,34 @@ impl Stage<'_> {
 
     /// Waits until each of these items was leased to somebody else.
     pub(crate) fn wait_for_takeover(&mut self, leases: &[LeaseToken]) -> Result<(), Bug> {
-        let end = Instant::now() + PATIENCE;
+        if !self.are_taken_over_within(PATIENCE, leases)? {
+            let what = format!("nobody took over {leases:?} within {PATIENCE:?}");
+            self.findings.push(Finding::new(Kind::StuckLease, what));
+        }
+        Ok(())
+    }
+
+    fn are_taken_over_within(&mut self, time: Duration, leases: &[LeaseToken]) -> Result<bool, Bug> {
+        let end = Instant::now() + time;
         while !self.all(leases, |item, lease| item.fence.is_some_and(|fence| fence > lease.fence))? {
             if Instant::now() > end {
-                let what = format!("nobody took over {leases:?} within {PATIENCE:?}");
-                self.findings.push(Finding::new(Kind::StuckLease, what));
-                return Ok(());
+                return Ok(false);
             }
             self.crew.hear_until(Instant::now() + LOOK_AGAIN, |_| false);
         }
+        Ok(true)
+    }
+
+    /// Stops a worker until others have all of its leases. One that was in the middle of a transaction besides keeps a file
+    /// locked, and goes on before that.
+    pub(crate) fn stop_until_taken_over(&mut self, who: &str, leases: &[LeaseToken]) -> Result<(), Bug> {
+        let Some(process) = self.crew.get(who) else { return Ok(()) };
+        process.stop();
+        let taken_over = self.are_taken_over_within(self.lease() * 6, leases);
+        if let Some(process) = self.crew.get(who) {
+            process.go_on();
+        }
+        self.faults.count(if taken_over? { Fault::StoppedHolding } else { Fault::Stopped });
         Ok(())
     }
 

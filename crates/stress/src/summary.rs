@@ -32,8 +32,17 @@ impl Row {
 
 pub(crate) fn table(rows: &[Row]) -> Vec<String> {
     let head = format!(
-        "{:<15} {:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8}  faults",
-        "scenario", "commits", "refused", "late", "unknown", "errors", "leases", "taken over", "drained"
+        "{:<15} {:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17}  faults",
+        "scenario",
+        "commits",
+        "refused",
+        "late",
+        "unknown",
+        "errors",
+        "leases",
+        "taken over",
+        "drained",
+        "handled"
     );
     let mut lines = vec![head];
     for row in rows {
@@ -46,7 +55,7 @@ pub(crate) fn table(rows: &[Row]) -> Vec<String> {
 fn numbers(tally: &Tally) -> String {
     let count = |number: u64| HumanCount(number).to_string();
     format!(
-        "{:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8}  {}",
+        "{:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17}  {}",
         count(tally.acked),
         count(tally.refused),
         count(tally.refused_late),
@@ -55,6 +64,7 @@ fn numbers(tally: &Tally) -> String {
         count(tally.leases),
         count(tally.taken_over),
         count(tally.drained),
+        format!("{} ({} again)", count(tally.handled), tally.repeated),
         tally.faults
     )
 }

@@ -1,9 +1,12 @@
 //! What happened in a round, in numbers.
 
+use std::collections::HashSet;
+
 use tidelock::ClashKind;
 
 use crate::evidence::Evidence;
 use crate::faults::Faults;
+use crate::journal::Entry;
 use crate::ledger::{Case, Ledger};
 use crate::roles::Drained;
 
@@ -24,6 +27,10 @@ pub(crate) struct Tally {
     pub(crate) taken_over: u64,
     /// Events drained.
     pub(crate) drained: u64,
+    /// Events handled, by each reaction.
+    pub(crate) handled: u64,
+    /// Effects that were done again, because a handler was kept from its ack.
+    pub(crate) repeated: u64,
     pub(crate) faults: Faults,
 }
 
@@ -44,6 +51,8 @@ impl Tally {
             leases: grants().count() as u64,
             taken_over: grants().filter(|grant| grant.lease.expiries > 0).count() as u64,
             drained: drained(evidence),
+            handled: handled(evidence),
+            repeated: repeated(evidence),
             faults,
         }
     }
@@ -62,6 +71,8 @@ impl Tally {
         self.leases += other.leases;
         self.taken_over += other.taken_over;
         self.drained += other.drained;
+        self.handled += other.handled;
+        self.repeated += other.repeated;
         self.faults.add(&other.faults);
     }
 }
@@ -76,4 +87,19 @@ fn drained(evidence: &Evidence) -> u64 {
         evidence.items.iter().filter_map(|item| evidence.streams.get(&evidence.space.done_of(&item.item)));
     let drains = done.flatten().filter_map(|event| event.payload.to::<Drained>().ok());
     drains.map(|drain| drain.through.get().saturating_sub(drain.after.get())).sum()
+}
+
+fn handled(evidence: &Evidence) -> u64 {
+    evidence
+        .reacted
+        .iter()
+        .flat_map(|reacted| reacted.handled.values())
+        .map(|events| events.len() as u64)
+        .sum()
+}
+
+fn repeated(evidence: &Evidence) -> u64 {
+    let mut keys = HashSet::new();
+    let entries = evidence.journals.iter().flat_map(|(_, entries)| entries);
+    entries.filter(|entry| matches!(entry, Entry::Effect { key, .. } if !keys.insert(key))).count() as u64
 }

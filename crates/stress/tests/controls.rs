@@ -42,6 +42,12 @@ fn a_store_that_lets_a_lost_lease_write_is_found_out() {
 }
 
 #[test]
+fn a_handler_that_writes_past_the_commit_of_its_ack_is_found_out() {
+    let found = findings("reactions", "strays");
+    assert!(found.contains("FOUND handled twice: event "), "{found}");
+}
+
+#[test]
 fn a_store_that_skips_in_the_feed_is_found_out() {
     let found = findings("many-streams", "skips");
     assert!(found.contains("FOUND skipped in the feed: follower-0 saw "), "{found}");

@@ -33,7 +33,7 @@ fn refusal(args: &[&str]) -> String {
 #[test]
 fn nothing_is_lost_or_done_twice_on_sqlite() {
     let said = clean(&["all", "--store", "sqlite:", "--seconds", "3"]);
-    for name in ["many-streams", "hot-stream", "churn", "killed", "stopped"] {
+    for name in ["many-streams", "hot-stream", "churn", "killed", "stopped", "reactions"] {
         let line = said.lines().find(|line| line.starts_with(name));
         assert!(line.is_some_and(|line| !line.contains("skipped")), "{said}");
     }

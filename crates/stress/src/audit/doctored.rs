@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidelock::reactions::Followed;
 use tidelock::{
-    Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Holder, Lease, LeaseRequest, ManualClock, Mark,
-    MemoryStore, NewEvent, Position, Settlement, Store, StoredEvent as Event, Timestamp, Version, Wake, When,
-    WorkerName, Write,
+    Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Fence, Holder, Item, Lease, LeaseRequest,
+    ManualClock, Mark, MemoryStore, NewEvent, Position, Settlement, Store, StoreExt, StoredEvent as Event,
+    Timestamp, Version, Wake, When, WorkerName, Write,
 };
 
 use super::audit;
@@ -18,6 +19,8 @@ use crate::faults::Faults;
 use crate::finding::Kind;
 use crate::journal::{self, Entry, Journal};
 use crate::ledger::Ledger;
+use crate::part::Load;
+use crate::reaction::{Handled, Reaction};
 use crate::roles::Drained;
 use crate::space::Space;
 use crate::tally::Tally;
@@ -115,6 +118,24 @@ impl Little {
         self.callers[who].commit(&commit).await.unwrap().committed().is_ok()
     }
 
+    /// Every event handled by each reaction, one of them with two effects.
+    async fn react(&self) {
+        let page = self.store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
+        let work = page.events.iter().filter(|event| self.space.is_work(&event.stream));
+        for (event, reaction) in work.flat_map(|event| Reaction::ALL.map(|reaction| (event, reaction))) {
+            let effect =
+                Entry::Effect { reaction, event: event.id, key: format!("{reaction:?} {}", event.id) };
+            let first = event.version == Version::FIRST && event.stream == self.space.work(0);
+            self.callers[DEAD].note(&effect);
+            (first && reaction == Reaction::Own).then(|| self.callers[CONSUMER].note(&effect));
+            let stream = self.space.handled(reaction, &reaction.target(event));
+            let handled = Handled { event: event.id, fence: Fence::new(1).unwrap() };
+            let handled = NewEvent::of("handled", &handled).unwrap();
+            let appended = self.store.append(&stream, ExpectedVersion::Any, vec![handled]).await;
+            appended.unwrap().committed().unwrap();
+        }
+    }
+
     async fn follow(&self) {
         let page = self.store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
         self.callers[FOLLOWER].note(&Entry::Seen(page.events));
@@ -133,11 +154,13 @@ fn honest() -> Evidence {
         little.write().await;
         little.drain().await;
         little.follow().await;
+        little.react().await;
         let read = |name: &str| (name.to_owned(), journal::read(&folder.path().join(name)).unwrap());
         let ends = WORKERS.map(|name| (name.to_owned(), End::Told));
         let journals = WORKERS.map(read).into();
         let (caller, space) = (&little.callers[COMMITTER], &little.space);
-        Evidence::gather(caller, space, Position::START, 2, journals, ends.into()).await.unwrap()
+        let load = Load { streams: 2, reacts: true, ..Load::default() };
+        Evidence::gather(caller, space, Position::START, &load, journals, ends.into()).await.unwrap()
     })
 }
 
@@ -173,6 +196,36 @@ impl Evidence {
     fn done(&mut self) -> &mut Vec<Event> {
         let stream = self.space.done_of(&self.space.item(0));
         self.streams.get_mut(&stream).unwrap()
+    }
+
+    /// What was handled at the target of a stream by itself.
+    fn handled(&mut self) -> &mut Vec<Event> {
+        let stream = self.space.handled(Reaction::Own, self.space.work(0).as_str());
+        self.reacted.as_mut().unwrap().handled.get_mut(&stream).unwrap()
+    }
+
+    /// Adds a target that is as idle as it can be, but for this.
+    fn target(&mut self, but: impl FnOnce(&mut Item)) {
+        let mut item = self.items[0].clone();
+        but(&mut item);
+        let followed = Followed {
+            reaction: Reaction::Own.name().to_owned(),
+            target: item.item.key.to_string(),
+            unrouted: false,
+            at: item.at,
+            mark: item.mark,
+            attempts: item.attempts,
+            failures: item.failures,
+            expiries: item.expiries,
+            blocked: item.blocked,
+            error: item.error,
+            holder: item.holder,
+            due: item.due,
+            hold: item.hold,
+            lane: item.lane,
+            priority: item.priority,
+        };
+        self.reacted.as_mut().unwrap().targets.push(followed);
     }
 
     fn remove_event(&mut self, version: u64) {
@@ -217,6 +270,8 @@ fn nothing_is_found_in_honest_evidence_and_everything_is_counted() {
         leases: 3,
         taken_over: 1,
         drained: 4,
+        handled: 8,
+        repeated: 1,
         ..Tally::default()
     };
     assert_eq!(tally, expected);
@@ -376,6 +431,70 @@ fn an_event_that_was_drained_twice_is_found() {
         let again = evidence.done()[0].clone();
         evidence.done().push(again);
     });
+}
+
+#[test]
+fn an_event_that_a_reaction_did_not_handle_is_found() {
+    let doctor = |evidence: &mut Evidence| drop(evidence.handled().pop());
+    assert_eq!(found(doctor), BTreeSet::from([Kind::Unhandled]));
+    let nowhere = |evidence: &mut Evidence| evidence.reacted.as_mut().unwrap().handled.clear();
+    assert_eq!(found(nowhere), BTreeSet::from([Kind::Unhandled]));
+}
+
+#[test]
+fn an_event_that_a_reaction_handled_twice_is_found() {
+    let doctor = |evidence: &mut Evidence| {
+        let again = evidence.handled().last().unwrap().clone();
+        evidence.handled().push(again);
+    };
+    assert_eq!(found(doctor), BTreeSet::from([Kind::HandledTwice]));
+}
+
+#[test]
+fn events_that_were_handled_out_of_order_are_found() {
+    let doctor = |evidence: &mut Evidence| evidence.handled().swap(0, 1);
+    assert_eq!(found(doctor), BTreeSet::from([Kind::OutOfOrder]));
+}
+
+#[test]
+fn an_event_that_was_handled_at_the_wrong_target_is_found() {
+    assert_found(Kind::Unexplained, |evidence| {
+        let (stray, other) = (evidence.handled().pop().unwrap(), evidence.space.work(1));
+        let stream = evidence.space.handled(Reaction::Own, other.as_str());
+        evidence.reacted.as_mut().unwrap().handled.get_mut(&stream).unwrap().push(stray);
+    });
+}
+
+#[test]
+fn an_effect_that_is_missing_or_has_another_key_is_found() {
+    let missing = |evidence: &mut Evidence| {
+        let gone = evidence.entries(DEAD).pop();
+        assert!(matches!(gone, Some(Entry::Effect { .. })));
+    };
+    assert_eq!(found(missing), BTreeSet::from([Kind::WrongEffect]));
+    let renamed = |evidence: &mut Evidence| {
+        let key = evidence.last(CONSUMER, |entry| match entry {
+            Entry::Effect { key, .. } => Some(key),
+            _ => None,
+        });
+        key.push_str(" again");
+    };
+    assert_eq!(found(renamed), BTreeSet::from([Kind::WrongEffect]));
+}
+
+#[test]
+fn a_target_that_is_blocked_or_held_or_behind_is_found() {
+    assert_eq!(found(|evidence| evidence.target(|_| ())), BTreeSet::new());
+    let blocked = |evidence: &mut Evidence| evidence.target(|item| item.blocked = true);
+    assert_eq!(found(blocked), BTreeSet::from([Kind::Blocked]));
+    let behind =
+        |evidence: &mut Evidence| evidence.target(|item| item.mark = item.mark.max(Mark::new(9).unwrap()));
+    assert_eq!(found(behind), BTreeSet::from([Kind::Unhandled]));
+    let held = |evidence: &mut Evidence| {
+        let (worker, now) = (WorkerName::new("dead").unwrap(), Timestamp::from_micros(0).unwrap());
+        evidence.target(|item| item.holder = Some(Holder { worker, since: now, deadline: now.plus(LEASE) }));
+    };
+    assert_eq!(found(held), BTreeSet::from([Kind::StuckLease]));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use tidelock::{
     Wake, When, Write,
 };
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 
 use super::join;
 use crate::caller::{Bug, Caller};
@@ -52,6 +53,7 @@ impl Committer {
                 // As if the answer had been lost. What is said of it must be what was said before.
                 let _ = self.caller.commit_again(&commit).await?;
             }
+            sleep(self.part.load.pause).await;
         }
         Ok(())
     }

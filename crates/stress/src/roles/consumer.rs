@@ -4,7 +4,7 @@
 //! consumer that is to be killed or stopped says when it holds leases, and waits; if it goes on, it goes on as if
 //! nothing had happened.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +15,7 @@ use tidelock::{
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::countdown::Countdown;
 use super::{LOOK_AGAIN, join};
 use crate::caller::{Bug, Caller};
 use crate::dice::Dice;
@@ -26,8 +27,6 @@ use crate::pipe::{Orders, Report, report};
 const LEASES: u64 = 4;
 /// How many events are drained under one lease, at most.
 const EVENTS: usize = 500;
-/// After how many leases a consumer that is to hold them does: soon, and not with the first.
-const HOLDS_AFTER: u64 = 5;
 /// An item that stays out of reach for so much longer than any lease is stuck; what is left is for the audit to name.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
@@ -49,7 +48,7 @@ pub(super) async fn work(
     orders: &Orders,
 ) -> Result<(), Bug> {
     let count = if holds == Holds::Alone { 1 } else { part.load.callers };
-    let countdown = Arc::new(Countdown::new((holds != Holds::Never).then_some(HOLDS_AFTER)));
+    let countdown = Arc::new(Countdown::of(holds));
     let mut callers = JoinSet::new();
     let mut dice = Dice::seeded(part.seed);
     for _ in 0..count {
@@ -162,44 +161,4 @@ impl Consumer {
 /// As long as there is nothing to lease, but not so long that a lost signal matters.
 fn until_due(leased: &Leased) -> Duration {
     leased.next_due.map_or(LOOK_AGAIN, |due| due.since(leased.at).min(LOOK_AGAIN))
-}
-
-/// Counts down to the next time that one of the callers holds what it has.
-#[derive(Debug)]
-struct Countdown {
-    from: Option<u64>,
-    /// How many leases are left; none while somebody holds, or if nobody ever does.
-    left: Mutex<Option<u64>>,
-}
-
-impl Countdown {
-    fn new(from: Option<u64>) -> Self {
-        Self { from, left: Mutex::new(from) }
-    }
-
-    /// Whether it is over with these leases. Only one caller at a time is told so, until the next begins.
-    fn is_over_with(&self, leases: u64) -> bool {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = left.take();
-        *left = before.and_then(|before| before.checked_sub(leases)).filter(|left| *left > 0);
-        before.is_some() && left.is_none()
-    }
-
-    fn begin_anew(&self) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = self.from;
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_caller_at_a_time_holds_and_then_another_may() {
-        let countdown = Countdown::new(Some(5));
-        assert_eq!([4, 1, 9].map(|leases| countdown.is_over_with(leases)), [false, true, false]);
-        countdown.begin_anew();
-        assert!(countdown.is_over_with(7));
-        assert!(!Countdown::new(None).is_over_with(u64::MAX));
-    }
 }

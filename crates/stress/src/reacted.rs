@@ -1,0 +1,65 @@
+//! What reactions left in the store: what their handlers staged, and how their targets stand.
+
+use std::collections::BTreeMap;
+
+use tidelock::reactions::{Followed, ReactionFilter};
+use tidelock::{HeadQuery, StoreExt, StoredEvent as Event, StreamName, Tidelock};
+
+use crate::caller::{Bug, Caller};
+use crate::reaction::Reaction;
+use crate::space::Space;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Reacted {
+    /// What was handled, by the stream of its reaction and target, in order.
+    pub(crate) handled: BTreeMap<StreamName, Vec<Event>>,
+    pub(crate) targets: Vec<Followed>,
+}
+
+impl Reacted {
+    /// Reads the store, which nobody writes to any more.
+    pub(crate) async fn read(caller: &Caller, space: &Space) -> Result<Self, Bug> {
+        let mut handled = BTreeMap::new();
+        for stream in streams(caller, space.handled_prefix()).await?.into_keys() {
+            let read = || caller.store.read_whole_stream(&stream);
+            let events = caller.insist("read stream", read).await?;
+            handled.insert(stream, events);
+        }
+        Ok(Self { handled, targets: targets(caller, space).await? })
+    }
+}
+
+/// How much is left to handle, and how many targets are not at rest.
+pub(crate) async fn left(caller: &Caller, space: &Space) -> Result<u64, Bug> {
+    let written = sum(caller, space.work_prefix()).await?;
+    let mut left = 0;
+    for reaction in Reaction::ALL {
+        left += written.saturating_sub(sum(caller, space.handled_by(reaction)).await?);
+    }
+    let restless = |target: &&Followed| target.holder.is_some() || target.lag() > 0;
+    let restless = targets(caller, space).await?.iter().filter(restless).count();
+    Ok(left + restless as u64)
+}
+
+/// How many events there are in the streams whose names begin so.
+async fn sum(caller: &Caller, prefix: String) -> Result<u64, Bug> {
+    Ok(streams(caller, prefix).await?.values().sum())
+}
+
+/// The streams whose names begin so, and how many events are in each. A round has few enough for one page.
+async fn streams(caller: &Caller, prefix: String) -> Result<BTreeMap<StreamName, u64>, Bug> {
+    let query = HeadQuery::prefix(prefix);
+    let page = caller.insist("heads", || caller.store.heads(query.clone())).await?;
+    let count = |version: Option<tidelock::Version>| version.map_or(0, tidelock::Version::get);
+    Ok(page.heads.into_iter().map(|head| (head.stream, count(head.state.version()))).collect())
+}
+
+async fn targets(caller: &Caller, space: &Space) -> Result<Vec<Followed>, Bug> {
+    let reactions = Tidelock::over(caller.store.clone()).reactions();
+    let mut targets = Vec::new();
+    for reaction in Reaction::ALL {
+        let filter = ReactionFilter::named(&space.reaction(reaction));
+        targets.extend(caller.insist("items", || reactions.list(&filter)).await?);
+    }
+    Ok(targets)
+}

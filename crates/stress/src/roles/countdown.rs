@@ -1,0 +1,51 @@
+//! Counts down to the next time that one of a worker's callers holds what it has, and waits for what happens to it.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::part::Holds;
+
+/// After how many leases a worker that is to hold them does: soon, and not with the first.
+const HOLDS_AFTER: u64 = 5;
+
+#[derive(Debug)]
+pub(super) struct Countdown {
+    from: Option<u64>,
+    /// How many leases are left; none while somebody holds, or if nobody ever does.
+    left: Mutex<Option<u64>>,
+}
+
+impl Countdown {
+    pub(super) fn of(holds: Holds) -> Self {
+        Self::from((holds != Holds::Never).then_some(HOLDS_AFTER))
+    }
+
+    fn from(from: Option<u64>) -> Self {
+        Self { from, left: Mutex::new(from) }
+    }
+
+    /// Whether it is over with these leases. Only one caller at a time is told so, until the next begins.
+    pub(super) fn is_over_with(&self, leases: u64) -> bool {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = left.take();
+        *left = before.and_then(|before| before.checked_sub(leases)).filter(|left| *left > 0);
+        before.is_some() && left.is_none()
+    }
+
+    pub(super) fn begin_anew(&self) {
+        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = self.from;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_caller_at_a_time_holds_and_then_another_may() {
+        let countdown = Countdown::from(Some(5));
+        assert_eq!([4, 1, 9].map(|leases| countdown.is_over_with(leases)), [false, true, false]);
+        countdown.begin_anew();
+        assert!(countdown.is_over_with(7));
+        assert!(!Countdown::of(Holds::Never).is_over_with(u64::MAX));
+    }
+}

@@ -1,0 +1,138 @@
+//! A worker that runs an application with two reactions to the events of work.
+//!
+//! A handler writes its effect down in the journal, as if it had called somebody outside, and stages in the commit of its ack
+//! that it handled the event. In between it may hold, say so, and wait: most are killed or stopped there. When it is told to
+//! finish it goes on until nothing is left to handle.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidelock::reactions::{App, Context, Failure, InvalidReaction, Source, on_any};
+use tidelock::worker::{Pace, WorkerOptions};
+use tidelock::{ExpectedVersion, NewEvent, StoreExt, StoredEvent as Event, StreamName, Tidelock, WorkerName};
+use tokio::time::sleep;
+
+use super::LOOK_AGAIN;
+use super::countdown::Countdown;
+use crate::broken::Flaw;
+use crate::caller::{Bug, Caller};
+use crate::journal::Entry;
+use crate::part::{Holds, Part};
+use crate::pipe::{Orders, Report, report};
+use crate::reacted;
+use crate::reaction::{Handled, Reaction};
+
+/// How many gathered events are handled together, at most.
+const BATCH: usize = 8;
+/// Targets at once.
+const SLOTS: usize = 8;
+/// Nothing that is injected keeps work from being done for nearly as long; what is left is for the audit to name.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
+
+pub(super) async fn work(
+    part: &Arc<Part>,
+    holds: Holds,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
+    let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
+    let reactor = Arc::new(Reactor { part, caller, orders, countdown: Countdown::of(holds) });
+    let app = reactor.app(holds).map_err(|e| Bug(e.to_string()))?;
+    let stopped = app.run_until(reactor.until_nothing_is_left()).await;
+    match stopped.map_err(|e| Bug(format!("the application cannot run: {e}")))?.still_running {
+        0 => Ok(()),
+        count => Err(Bug(format!("{count} handlers did not end"))),
+    }
+}
+
+struct Reactor {
+    part: Arc<Part>,
+    caller: Caller,
+    orders: Orders,
+    countdown: Countdown,
+}
+
+impl Reactor {
+    fn app(self: &Arc<Self>, holds: Holds) -> Result<App, InvalidReaction> {
+        let (own, gathered) = (self.clone(), self.clone());
+        let name = |reaction| self.part.space.reaction(reaction);
+        let gathering = self.source().to(|event: &Event| Reaction::Gathered.target(event));
+        Tidelock::over(self.caller.store.clone())
+            .app()
+            .worker(self.options(holds))
+            .route_lease(self.part.load.lease)
+            .reaction(&name(Reaction::Own), self.source(), move |event: Event, ctx: Context| {
+                own.clone().handle(Reaction::Own, vec![event], ctx)
+            })
+            .batch(&name(Reaction::Gathered), gathering, BATCH, move |events: Vec<Event>, ctx: Context| {
+                gathered.clone().handle(Reaction::Gathered, events, ctx)
+            })
+            .build()
+    }
+
+    /// It is the processes that die here, and not by what they handle: no event is to be blocked for that.
+    fn source(&self) -> Source<Event> {
+        on_any().in_streams(self.part.space.work_prefix()).lease(self.part.load.lease).expiries(u32::MAX)
+    }
+
+    fn options(&self, holds: Holds) -> WorkerOptions {
+        let name = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
+        let mut options = WorkerOptions::new(name);
+        options.pace = Pace { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
+        options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
+        options
+    }
+
+    async fn handle(
+        self: Arc<Self>,
+        reaction: Reaction,
+        events: Vec<Event>,
+        ctx: Context,
+    ) -> Result<(), Failure> {
+        for event in &events {
+            let (event, key) = (event.id, ctx.effect_key_of(event.id));
+            self.caller.note(&Entry::Effect { reaction, event, key });
+        }
+        let stream = self.part.space.handled(reaction, ctx.target().as_str());
+        let handled = events.iter().map(|event| Handled { event: event.id, fence: ctx.lease().fence });
+        let handled =
+            handled.map(|handled| NewEvent::of("handled", &handled)).collect::<Result<Vec<_>, _>>()?;
+        let strayed = self.stray(&ctx, &stream, &handled).await?;
+        self.hold_now_and_then(&ctx).await;
+        if !strayed {
+            ctx.append_unchecked(&stream, handled);
+        }
+        Ok(())
+    }
+
+    /// A handler with this flaw writes past the commit of its ack.
+    async fn stray(&self, ctx: &Context, stream: &StreamName, handled: &[NewEvent]) -> Result<bool, Failure> {
+        if self.part.flaw != Some(Flaw::Strays) {
+            return Ok(false);
+        }
+        let _ = ctx.store().append(stream, ExpectedVersion::Any, handled.to_vec()).await?;
+        Ok(true)
+    }
+
+    /// Waits inside the handler. Most are killed or stopped meanwhile.
+    async fn hold_now_and_then(&self, ctx: &Context) {
+        if self.countdown.is_over_with(1) {
+            report(&Report::Holding(vec![ctx.lease()]));
+            self.orders.wait_to_go_on().await;
+            self.countdown.begin_anew();
+        }
+    }
+
+    async fn until_nothing_is_left(self: Arc<Self>) {
+        self.orders.wait_to_finish().await;
+        let (mut last, mut since) = (None, Instant::now());
+        while last != Some(0) && since.elapsed() < GIVE_UP_AFTER {
+            // A store that gives no answer leaves it unknown, for no longer than that.
+            let left = reacted::left(&self.caller, &self.part.space).await.ok();
+            if left != last {
+                (last, since) = (left, Instant::now());
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
