@@ -12,6 +12,7 @@ mod mechanism;
 mod counter;
 mod lock;
 mod sequence;
+mod ticket;
 mod xid;
 
 mod scenario;

@@ -9,11 +9,13 @@ CREATE FUNCTION tidelock.calendar() RETURNS bigint
     LANGUAGE sql VOLATILE
     AS $$ SELECT (date_part('epoch', clock_timestamp()) * 1000000)::bigint $$;
 
--- One row, which never changes. Whoever appends locks it last of all, and holds the lock until the commit is visible;
--- only then does the next one look which position comes next. That is why the feed never skips.
-CREATE TABLE tidelock.gate (one boolean PRIMARY KEY CHECK (one));
+-- Where positions come from. Whoever appends draws one for each event; nobody waits for anybody, so a position can become
+-- visible after a later one. Tickets, below, keep readers of the feed from passing it meanwhile.
+--
+-- It keeps no numbers back for a session (CACHE 1), and has given out 0, which no event has.
+CREATE SEQUENCE tidelock.positions AS bigint MINVALUE 0 START 0 CACHE 1;
 
-INSERT INTO tidelock.gate (one) VALUES (true);
+SELECT nextval('tidelock.positions');
 
 -- One row: what must survive although no other row says it. It changes about once a second, while somebody writes.
 CREATE TABLE tidelock.meta (
@@ -99,14 +101,14 @@ CREATE INDEX items_ready ON tidelock.items (queue, lane, priority, ready, key) W
 CREATE TABLE tidelock.commits (
     id           uuid   PRIMARY KEY,
     fingerprint  uuid   NOT NULL,
-    committed    text   NOT NULL,            -- JSON; new positions in it are counted from `base`
-    base         bigint NOT NULL,
+    committed    text   NOT NULL,            -- JSON; new positions in it say which of `positions` they are
+    positions    bigint[] NOT NULL,
     committed_at bigint NOT NULL
 );
 
 CREATE INDEX commits_by_age ON tidelock.commits (committed_at);
 
--- The last position given out, and the moment. True for as long as the gate is locked.
+-- The last position that an event was given, and the moment.
 CREATE FUNCTION tidelock.last(OUT base bigint, OUT moment bigint)
     LANGUAGE sql VOLATILE
     AS $$
@@ -117,9 +119,50 @@ CREATE FUNCTION tidelock.last(OUT base bigint, OUT moment bigint)
         WHERE m.one
     $$;
 
+-- Takes a ticket: says that this transaction may have positions after the last one drawn so far, which nobody sees until it
+-- ends. Whoever appends takes one after all row locks and before the first position. The server takes it back at the
+-- very end of the transaction, when what was written is visible, or never will be.
+--
+-- A ticket is two advisory locks, which all share and nobody waits for: the upper and the lower half of a number that is too
+-- long for one. The upper one comes first, so that there is never a lower one without it.
+--
+-- The last position is not read as a column of the sequence: such a read can fall into the moment in which the server has
+-- put a number there that is ahead, for its own log.
+CREATE FUNCTION tidelock.take_ticket() RETURNS void
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+DECLARE
+    -- Every position that is drawn from now on is above.
+    after bigint := pg_sequence_last_value('tidelock.positions');
+BEGIN
+    PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, (-1 - (after >> 31))::integer);
+    PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, (after & 2147483647)::integer);
+END $$;
+
+-- The tickets that are out, and after which position each of them may have some.
+CREATE VIEW tidelock.tickets AS
+    SELECT pid, virtualtransaction,
+           (min(4294967295 - objid::bigint) FILTER (WHERE objid::bigint > 2147483647) << 31)
+               + min(objid::bigint) FILTER (WHERE objid::bigint <= 2147483647) AS after
+    FROM pg_locks
+    WHERE locktype = 'advisory' AND classid = 'tidelock.positions'::regclass AND objsubid = 2 AND granted
+      AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+    GROUP BY pid, virtualtransaction;
+
+-- Up to where the feed is settled: whatever has a position up to there is visible to every snapshot taken from now on, or
+-- will never be. And the last position drawn, which is read first: whoever takes a ticket too late to be seen here draws
+-- after it.
+CREATE FUNCTION tidelock.settled(OUT last bigint, OUT settled bigint)
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+BEGIN
+    last := pg_sequence_last_value('tidelock.positions');
+    settled := least(last, (SELECT min(t.after) FROM tidelock.tickets t));
+END $$;
+
 -- Appends one event to a stream, if that is open and at the version that is expected: -1 is any, -2 is any but none, 0 is
--- none. Gives the position before the event's, the moment, and the version that the stream had; null, if nothing happened
--- because it was not as expected. An array, because a row would be stored away and fetched again.
+-- none. Gives the moment, the version that the stream had and the event's position; null, if nothing happened because it
+-- was not as expected. An array, because a row would be stored away and fetched again.
 CREATE FUNCTION tidelock.append_one(
         to_stream text, expected bigint, new_id uuid, new_type text, new_payload text, new_metadata text)
     RETURNS bigint[]
@@ -127,7 +170,7 @@ CREATE FUNCTION tidelock.append_one(
     AS $$
 DECLARE
     before bigint;
-    base   bigint;
+    placed bigint;
     moment bigint;
 BEGIN
     IF expected = 0 THEN
@@ -145,25 +188,24 @@ BEGIN
     IF before IS NULL THEN
         RETURN NULL;
     END IF;
-    PERFORM FROM tidelock.gate FOR UPDATE;
-    -- What comes last is as tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
+    PERFORM tidelock.take_ticket();
+    -- The moment is as tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT greatest(m.position_floor, e.position) + 1, to_stream, before + 1, new_id, new_type, new_payload, new_metadata,
+        SELECT nextval('tidelock.positions'), to_stream, before + 1, new_id, new_type, new_payload, new_metadata,
                greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
         FROM tidelock.meta m LEFT JOIN LATERAL (
-            SELECT e.position, e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
+            SELECT e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
         WHERE m.one
-        RETURNING position - 1, recorded_at INTO base, moment;
-    RETURN ARRAY[base, moment, before];
+        RETURNING position, recorded_at INTO placed, moment;
+    RETURN ARRAY[moment, before, placed];
 END $$;
 
 -- The same for many streams, each named once and sorted by name, with any number of events. Rows that are there are changed
--- in that order; then those that are not are created in that order; the gate comes last. So no two batches ever wait for
--- each other.
+-- in that order; then those that are not are created in that order. So no two batches ever wait for each other.
 --
 -- The events are listed in the order of the streams; `owners` says which each belongs to, and `ordinals` which of that
--- stream's it is, both counted from 1. Gives the position before the first event's, the moment, and the version that each
--- stream had, which is -1 for one that was not as expected. The positions of events that are not written are left out.
+-- stream's it is, both counted from 1. Gives the moment, the version that each stream had, which is -1 for one that was not
+-- as expected, and a position for each event. The positions of events that are not written are left out of the feed.
 CREATE FUNCTION tidelock.append_many(
         names text[], expectations bigint[], counts bigint[],
         owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[])
@@ -171,12 +213,12 @@ CREATE FUNCTION tidelock.append_many(
     LANGUAGE plpgsql VOLATILE
     AS $$
 DECLARE
-    before  bigint[] := array_fill(-1::bigint, ARRAY[cardinality(names)]);
-    nth     bigint;
-    had     bigint;
-    made    text;
-    base    bigint;
-    moment  bigint;
+    before bigint[] := array_fill(-1::bigint, ARRAY[cardinality(names)]);
+    nth    bigint;
+    had    bigint;
+    made   text;
+    placed bigint[];
+    moment bigint;
 BEGIN
     FOR nth, had IN
         UPDATE tidelock.streams s SET version = s.version + n.count
@@ -199,19 +241,19 @@ BEGIN
     IF 0 > ALL (before) THEN
         RETURN NULL;
     END IF;
-    PERFORM FROM tidelock.gate FOR UPDATE;
+    PERFORM tidelock.take_ticket();
     -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
-    SELECT greatest(m.position_floor, e.position), greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
-        INTO base, moment
+    SELECT greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at) INTO moment
         FROM tidelock.meta m LEFT JOIN LATERAL (
-            SELECT e.position, e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
+            SELECT e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
         WHERE m.one;
+    SELECT array_agg(nextval('tidelock.positions')) INTO placed FROM generate_series(1, cardinality(ids));
     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT base + n.nth, n.stream, before[n.owner] + n.ordinal, n.id, n.type, n.payload, n.metadata, moment
-        FROM unnest(owners, ordinals, streams, ids, types, payloads, metadata) WITH ORDINALITY
-            AS n (owner, ordinal, stream, id, type, payload, metadata, nth)
+        SELECT n.position, n.stream, before[n.owner] + n.ordinal, n.id, n.type, n.payload, n.metadata, moment
+        FROM unnest(placed, owners, ordinals, streams, ids, types, payloads, metadata)
+            AS n (position, owner, ordinal, stream, id, type, payload, metadata)
         WHERE before[n.owner] >= 0;
-    RETURN ARRAY[base, moment] || before;
+    RETURN moment || before || placed;
 END $$;
 
 -- The only way in which events go away. It runs with its owner's rights: the application's role may not delete events.
@@ -240,10 +282,6 @@ BEGIN
     DELETE FROM tidelock.records WHERE key = ANY (held_records) AND revision = 0;
 END $$;
 
--- Functions can be called by everybody unless that is taken back.
-REVOKE ALL ON FUNCTION tidelock.trim(text, bigint) FROM PUBLIC;
-REVOKE ALL ON FUNCTION tidelock.let_go(text[], text[]) FROM PUBLIC;
-
 -- Where this database lives: which server, since which of its starts and on which of its timelines, and which copy of the
 -- tables. A promoted standby, a restored backup, a copied database and tables that were filled anew each have another.
 -- So has a server that was merely started again, because nothing else tells that from one whose files were put back.
@@ -258,3 +296,32 @@ CREATE FUNCTION tidelock.home() RETURNS text
     $$;
 
 INSERT INTO tidelock.epochs (epoch, home, last_before) VALUES (0, tidelock.home(), 0);
+
+-- Begins an epoch if this one is over: if the database is not where it was when that began. An epoch without an event ends
+-- where the one before it did. It runs with its owner's rights: the application's role may draw positions, but not say
+-- which come next. Here they only ever move ahead.
+CREATE FUNCTION tidelock.begin_epoch(ended bigint) RETURNS void
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+    AS $$
+DECLARE
+    here text := tidelock.home();
+    next bigint;
+    last bigint;
+BEGIN
+    PERFORM FROM tidelock.meta WHERE epoch = ended FOR UPDATE;
+    IF NOT FOUND OR EXISTS (SELECT FROM tidelock.epochs e WHERE e.epoch = ended AND e.home = here) THEN
+        RETURN;
+    END IF;
+    SELECT greatest(l.moment, l.base + 1, pg_sequence_last_value('tidelock.positions') + 1),
+           CASE l.base WHEN ended THEN e.last_before ELSE l.base END
+        INTO next, last
+        FROM tidelock.epochs e, tidelock.last() l WHERE e.epoch = ended;
+    PERFORM setval('tidelock.positions', next);
+    UPDATE tidelock.meta SET epoch = next, position_floor = next;
+    INSERT INTO tidelock.epochs (epoch, home, last_before) VALUES (next, here, last);
+END $$;
+
+-- Functions can be called by everybody unless that is taken back.
+REVOKE ALL ON FUNCTION tidelock.trim(text, bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidelock.let_go(text[], text[]) FROM PUBLIC;
+REVOKE ALL ON FUNCTION tidelock.begin_epoch(bigint) FROM PUBLIC;

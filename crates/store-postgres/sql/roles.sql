@@ -34,7 +34,7 @@ SELECT format('CREATE SCHEMA %I', :'schema')
 -- The owner owns everything, whoever has made it: the schema is the store's alone.
 ALTER SCHEMA :"schema" OWNER TO :"owner";
 SELECT format('ALTER TABLE %s OWNER TO %I', oid::regclass, :'owner') FROM pg_class
-    WHERE relnamespace = :'schema'::regnamespace AND relkind = 'r' AND relowner <> :'owner'::regrole \gexec
+    WHERE relnamespace = :'schema'::regnamespace AND relkind IN ('r', 'v', 'S') AND relowner <> :'owner'::regrole \gexec
 SELECT format('ALTER FUNCTION %s OWNER TO %I', oid::regprocedure, :'owner') FROM pg_proc
     WHERE pronamespace = :'schema'::regnamespace AND proowner <> :'owner'::regrole \gexec
 
@@ -45,21 +45,27 @@ GRANT USAGE ON SCHEMA :"schema" TO :"app", :"reader";
 -- Tables of later migrations can be read by all three from the start. What else the application may do with them is
 -- said below, in the version of this file that comes with them.
 ALTER DEFAULT PRIVILEGES FOR ROLE :"owner" IN SCHEMA :"schema" GRANT SELECT ON TABLES TO :"app", :"reader";
+ALTER DEFAULT PRIVILEGES FOR ROLE :"owner" IN SCHEMA :"schema" GRANT SELECT ON SEQUENCES TO :"app", :"reader";
 
 SELECT to_regclass(quote_ident(:'schema') || '.commits') IS NOT NULL AS has_tables \gset
 \if :has_tables
 
 -- From here on only what is said counts.
 REVOKE ALL ON ALL TABLES IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
+REVOKE ALL ON ALL SEQUENCES IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 
--- Everybody reads. Functions do what their caller may do, but for two, which do what their owner may.
+-- Everybody reads. Functions do what their caller may do, but for three, which do what their owner may.
 GRANT SELECT ON ALL TABLES IN SCHEMA :"schema" TO :"app", :"reader";
+GRANT SELECT ON ALL SEQUENCES IN SCHEMA :"schema" TO :"app", :"reader";
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA :"schema" TO :"app", :"reader";
-REVOKE ALL ON FUNCTION :"schema".trim(text, bigint), :"schema".let_go(text[], text[]) FROM :"reader";
+REVOKE ALL ON FUNCTION :"schema".trim(text, bigint), :"schema".let_go(text[], text[]), :"schema".begin_epoch(bigint)
+    FROM :"reader";
 
--- The application adds events. It cannot change or delete one, but by trimming a stream that is closed.
+-- The application adds events. It cannot change or delete one, but by trimming a stream that is closed. It draws positions,
+-- and cannot say which come next.
 GRANT INSERT ON :"schema".events TO :"app";
+GRANT USAGE ON SEQUENCE :"schema".positions TO :"app";
 GRANT INSERT (name, version, closed), UPDATE (version, closed) ON :"schema".streams TO :"app";
 
 -- Rows of records and items stay for ever, under the name that they were made with.
@@ -70,13 +76,11 @@ GRANT INSERT, UPDATE (lane, priority, at, mark, due, hold, ready, attempts, fail
 -- Commits are forgotten after their time.
 GRANT INSERT, DELETE ON :"schema".commits TO :"app";
 
--- The clock; and a new epoch, when the database was restored or promoted.
-GRANT UPDATE (position_floor, clock, shift, epoch) ON :"schema".meta TO :"app";
-GRANT INSERT ON :"schema".epochs TO :"app";
+-- The clock. An epoch begins through a function.
+GRANT UPDATE (clock, shift) ON :"schema".meta TO :"app";
 
--- To lock a row takes the right to update some column of it. The gate's only one has only one value.
+-- To lock a row takes the right to update some column of it.
 GRANT UPDATE (committed_at) ON :"schema".commits TO :"app";
-GRANT UPDATE (one) ON :"schema".gate TO :"app";
 
 \else
     \echo 'The roles and the schema are there, the tables are not: open the store once with the owner role, then run this again.'

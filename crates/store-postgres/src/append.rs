@@ -65,7 +65,7 @@ pub(crate) async fn append(session: &Session, append: &Append) -> Result<Option<
     let (event_type, payload, metadata) =
         (event.event_type.as_str(), event.payload.as_str(), event.metadata.as_str());
     match send(session, &APPEND_ONE, &[&name, &expected, &id, &event_type, &payload, &metadata]).await? {
-        Some(mut placed) => placed.judge(0, append),
+        Some(numbers) => Placed::read(&numbers, 1)?.judge(0, append),
         None => Ok(None),
     }
 }
@@ -77,21 +77,22 @@ pub(crate) async fn append_together(session: &Session, appends: &[&Append]) -> R
     let sorted: Vec<&Append> = order.iter().map(|at| appends[*at]).collect();
     let batch = Batch::of(&sorted);
     let mut answers: Vec<Option<Judged>> = appends.iter().map(|_| None).collect();
-    let Some(mut placed) = send(session, &APPEND_MANY, &batch.parameters()).await? else {
+    let Some(numbers) = send(session, &APPEND_MANY, &batch.parameters()).await? else {
         return Ok(answers);
     };
+    let mut placed = Placed::read(&numbers, appends.len())?;
     for (nth, at) in order.into_iter().enumerate() {
         answers[at] = placed.judge(nth, appends[at])?;
     }
     Ok(answers)
 }
 
-/// What came of it; nothing if the stream was not as expected, or if others were in the way and the server undid it all.
+/// What came of it, as numbers; nothing if the stream was not as expected, or if others were in the way and the server undid it all.
 async fn send(
     session: &Session,
     statement: &'static Statement,
     with: Parameters<'_>,
-) -> Result<Option<Placed>> {
+) -> Result<Option<Vec<i64>>> {
     let warnings = session.warnings();
     let rows = match session.query(statement, with).await {
         Err(error) if is_race(&error) => return Ok(None),
@@ -100,14 +101,13 @@ async fn send(
     if session.warnings() > warnings {
         return Err(not_replicated());
     }
-    let placed: Option<Vec<i64>> = rows.first().map_or(Ok(None), |row| row.try_get(0)).map_err(failed)?;
-    placed.as_deref().map(Placed::read).transpose()
+    rows.first().map_or(Ok(None), |row| row.try_get(0)).map_err(failed)
 }
 
-fn judged(append: &Append, before: u64, base: u64, at: Timestamp) -> Result<Judged> {
-    let count = append.events.len() as u64;
-    let positions = Some((Position::new(base + 1)?, Position::new(base + count)?));
-    let version = Version::new(before + count)?;
+fn judged(append: &Append, before: u64, positions: &[i64], at: Timestamp) -> Result<Judged> {
+    let placed = |position: Option<&i64>| Position::new(position.copied().unwrap_or_default() as u64);
+    let version = Version::new(before + append.events.len() as u64)?;
+    let positions = Some((placed(positions.first())?, placed(positions.last())?));
     let appended = Appended { stream: append.stream.clone(), version, positions, replayed: false };
     let committed = Committed { at, appends: vec![appended], writes: Vec::new() };
     Ok(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics: vec![Topic::Log] })
@@ -188,27 +188,32 @@ fn code(expected: ExpectedVersion) -> i64 {
 }
 
 /// What the appends of a batch came to, in the order in which they were sent.
-struct Placed {
-    /// The version that each stream had; -1 if the append was refused.
-    before: Vec<i64>,
-    /// The position before the next append's first.
-    base: u64,
+struct Placed<'a> {
     at: Timestamp,
+    /// The version that each stream had; -1 if the append was refused.
+    before: &'a [i64],
+    /// Of the next append's events, and of all that follow.
+    positions: &'a [i64],
 }
 
-impl Placed {
-    fn read(numbers: &[i64]) -> Result<Self> {
-        let [base, moment, before @ ..] = numbers else {
-            return Err(StoreError::corrupt("an append was answered by too few numbers"));
+impl<'a> Placed<'a> {
+    fn read(numbers: &'a [i64], appends: usize) -> Result<Self> {
+        let parts = numbers.split_first().and_then(|(at, rest)| Some((at, rest.split_at_checked(appends)?)));
+        let Some((moment, (before, positions))) = parts else {
+            return Err(too_few());
         };
-        let at = Timestamp::from_micros(*moment)?;
-        Ok(Self { base: Position::new(*base as u64)?.get(), at, before: before.to_vec() })
+        Ok(Self { at: Timestamp::from_micros(*moment)?, before, positions })
     }
 
     fn judge(&mut self, nth: usize, append: &Append) -> Result<Option<Judged>> {
-        let base = self.base;
-        self.base += append.events.len() as u64;
+        let parts = self.positions.split_at_checked(append.events.len());
+        let (positions, left) = parts.ok_or_else(too_few)?;
+        self.positions = left;
         let Ok(before) = u64::try_from(self.before[nth]) else { return Ok(None) };
-        judged(append, before, base, self.at).map(Some)
+        judged(append, before, positions, self.at).map(Some)
     }
+}
+
+fn too_few() -> StoreError {
+    StoreError::corrupt("an append was answered by too few numbers")
 }

@@ -116,7 +116,7 @@ pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Ju
     match judge(decided, &mut loaded, &mut writes) {
         Ok(mut judged) => {
             writes.others = matches!(judged.outcome, Ok(CommitOutcome::Committed(_)));
-            judged.date(write(session, &writes).await.map_err(Failure::into_error)?);
+            judged.date(&write(session, &writes).await.map_err(Failure::into_error)?)?;
             Ok(judged)
         }
         Err(error) => {
@@ -171,9 +171,9 @@ async fn try_commit(
             }
         }
     }
-    let base = write(session, &writes).await?;
+    let placed = write(session, &writes).await?;
     for one in &mut judged {
-        one.date(base);
+        one.date(&placed)?;
     }
     Ok(judged)
 }
@@ -199,54 +199,67 @@ fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) ->
     Ok(Judged { outcome, topics })
 }
 
-/// Where the batch's new events came to lie, and when.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Base {
-    pub(crate) position: u64,
+/// Where new events came to lie, in the order in which they were counted, and when.
+#[derive(Debug, Clone)]
+pub(crate) struct Placed {
+    pub(crate) positions: Vec<Position>,
     pub(crate) at: Timestamp,
 }
 
 impl Judged {
     /// Puts real positions and the real moment in the place of provisional ones.
-    fn date(&mut self, base: Base) {
-        if let Ok(CommitOutcome::Committed(committed)) = &mut self.outcome {
-            date(committed, base);
+    fn date(&mut self, placed: &Placed) -> Result<()> {
+        match &mut self.outcome {
+            Ok(CommitOutcome::Committed(committed)) => date(committed, placed),
+            _ => Ok(()),
         }
     }
 }
 
-/// New positions are not known before everything is written; until then they are counted from here.
+/// New positions are not known before everything is written; until then they are counted, the first being 1 above this.
 const PROVISIONAL: u64 = 1 << 62;
 
 pub(crate) fn provisional(nth: u64) -> Position {
     Position::START.plus(PROVISIONAL + nth)
 }
 
-/// How far a provisional position lies above its base; nothing for a real one.
-pub(crate) fn offset(position: Position) -> Option<u64> {
+/// Which of the new ones a provisional position is, counted from 1; nothing for a real one.
+pub(crate) fn ordinal(position: Position) -> Option<u64> {
     position.get().checked_sub(PROVISIONAL)
 }
 
-fn date(committed: &mut Committed, base: Base) {
-    let real = |position: Position| {
-        offset(position).map_or(position, |nth| Position::START.plus(base.position + nth))
-    };
-    let mut wrote = false;
-    for appended in &mut committed.appends {
-        if let Some((first, last)) = appended.positions {
-            wrote |= offset(first).is_some();
-            appended.positions = Some((real(first), real(last)));
+fn date(committed: &mut Committed, placed: &Placed) -> Result<()> {
+    if replace_provisional(committed, |nth| real(placed, nth))? {
+        committed.at = placed.at;
+    }
+    Ok(())
+}
+
+fn real(placed: &Placed, nth: u64) -> Result<Position> {
+    let position = usize::try_from(nth).ok().and_then(|nth| placed.positions.get(nth.checked_sub(1)?));
+    position.copied().ok_or_else(|| StoreError::corrupt("a commit has more events than positions"))
+}
+
+/// Puts something else in the place of every provisional position; says whether there was any.
+pub(crate) fn replace_provisional(
+    committed: &mut Committed,
+    with: impl Fn(u64) -> Result<Position>,
+) -> Result<bool> {
+    let mut any = false;
+    for (first, last) in committed.appends.iter_mut().filter_map(|appended| appended.positions.as_mut()) {
+        for position in [first, last] {
+            if let Some(nth) = ordinal(*position) {
+                (*position, any) = (with(nth)?, true);
+            }
         }
     }
-    if wrote {
-        committed.at = base.at;
-    }
+    Ok(any)
 }
 
 /// A commit that was remembered, with real positions; dated as it was the first time.
-pub(crate) fn recall(mut committed: Committed, base: Base) -> Committed {
-    date(&mut committed, base);
-    committed
+pub(crate) fn recall(mut committed: Committed, placed: &Placed) -> Result<Committed> {
+    date(&mut committed, placed)?;
+    Ok(committed)
 }
 
 /// Begins a transaction, locks what is wanted and reads it: one trip.
@@ -276,10 +289,10 @@ async fn load(session: &Session, begin: Begin, wanted: &Wanted) -> std::result::
 }
 
 /// Writes everything and commits: one trip.
-async fn write(session: &Session, writes: &Writes) -> std::result::Result<Base, Failure> {
+async fn write(session: &Session, writes: &Writes) -> std::result::Result<Placed, Failure> {
     if writes.is_empty() {
         roll_back(session).await;
-        return Ok(Base { position: 0, at: writes.now });
+        return Ok(Placed { positions: Vec::new(), at: writes.now });
     }
     if let Err(error) = session.prepare_all(&writes::STATEMENTS).await {
         roll_back(session).await;
@@ -295,7 +308,7 @@ async fn write(session: &Session, writes: &Writes) -> std::result::Result<Base, 
     if session.warnings() > warnings {
         return Err(not_replicated().into());
     }
-    Ok(writes.base(&answers)?)
+    Ok(writes.placed(&answers)?)
 }
 
 /// The server warned while it committed. What it warns of then is that it stopped waiting for a standby.

@@ -1,8 +1,8 @@
-//! Who keeps commits waiting.
+//! Who holds commits or the feed up.
 //!
-//! Nothing outside can hold the feed back: what is committed can be read at once. But whoever locks a row of the store and
-//! leaves the transaction open, by hand or because a program hangs between two statements, holds up the commits that
-//! need that row; and if it is the gate, all of them.
+//! An unrelated transaction holds up neither, however long it stays open. But whoever locks a row of the store and leaves
+//! the transaction open, by hand or because a program hangs between two statements, holds up the commits that need that
+//! row; and whoever has appended and leaves the transaction open holds up the feed, which nobody may read past it.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ use crate::statement::Statement;
 
 /// Of all who block somebody that waits for a row of this schema, the one that is not waiting itself and has been at it
 /// longest.
-static LOOK: Statement = Statement::new(
+static COMMITS: Statement = Statement::new(
     "SELECT b.pid, b.usename::text, b.application_name, coalesce(host(b.client_addr), 'local'), b.state,
             (extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000)::bigint,
             (extract(epoch FROM clock_timestamp() - min(w.query_start)) * 1000000)::bigint, count(DISTINCT w.pid)
@@ -31,12 +31,33 @@ static LOOK: Statement = Statement::new(
      ORDER BY b.xact_start NULLS LAST LIMIT 1",
     &[Type::TEXT],
 );
+/// The oldest ticket after which positions were drawn. When it was taken is not known; at the latest when its session was
+/// last told to do something.
+static FEED: Statement = Statement::new(
+    "SELECT coalesce(t.pid, 0), a.usename::text, a.application_name, coalesce(host(a.client_addr), 'local'), a.state,
+            (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint,
+            (extract(epoch FROM clock_timestamp() - a.query_start) * 1000000)::bigint, s.last - t.after
+     FROM tidelock.settled() s JOIN tidelock.tickets t ON t.after < s.last LEFT JOIN pg_stat_activity a ON a.pid = t.pid
+     ORDER BY t.after LIMIT 1",
+    &[],
+);
 
-/// Somebody's transaction that commits wait for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// Who holds up what, if anybody does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldUp {
-    /// The database session, as `pg_stat_activity` and `pg_terminate_backend` know it.
+    /// Commits that wait for somebody's transaction.
+    pub commits: Option<HeldCommits>,
+    /// A feed that waits for somebody's transaction. For a moment that is normal: while others commit.
+    pub feed: Option<HeldFeed>,
+}
+
+/// A database session with a transaction that others wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holder {
+    /// The session, as `pg_stat_activity` and `pg_terminate_backend` know it; 0 for a transaction that was prepared and
+    /// belongs to none.
     pub session: i32,
     /// The role it has.
     pub role: Option<String>,
@@ -48,6 +69,14 @@ pub struct HeldUp {
     pub state: Option<String>,
     /// For how long its transaction has been open.
     pub open_for: Option<Duration>,
+}
+
+/// Somebody's transaction that commits wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldCommits {
+    /// Whose it is.
+    pub by: Holder,
     /// For how long the first of those who wait for it has waited.
     pub waiting_for: Duration,
     /// How many sessions wait for it.
@@ -56,32 +85,67 @@ pub struct HeldUp {
     pub commits_waiting: usize,
 }
 
+/// Somebody's transaction that has positions, or is about to have some, and has not ended: what comes after it is in the
+/// streams, and not in the feed yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HeldFeed {
+    /// Whose it is.
+    pub by: Holder,
+    /// For how long, at least.
+    pub standing_for: Duration,
+    /// How many positions have been drawn after the last one that can be read.
+    pub behind: u64,
+}
+
 impl PostgresStore {
-    /// Tells which database session keeps commits waiting, since when, and how many.
+    /// Tells which database session keeps commits waiting, and which the feed; since when, and how many.
     ///
     /// # Errors
     /// `Unavailable` if the server cannot be asked.
-    pub async fn held_up(&self) -> Result<Option<HeldUp>> {
+    pub async fn held_up(&self) -> Result<HeldUp> {
         look(self.shared.reader(), &self.shared.committer).await.map_err(|e| e.during(Operation::Check))
     }
 }
 
-pub(crate) async fn look(link: &Link, committer: &Committer) -> Result<Option<HeldUp>> {
-    let rows = link.read(&LOOK, &[&&*link.place().schema]).await?;
-    rows.first().map(|row| held_up(row, committer.waiting())).transpose().map_err(failed)
+pub(crate) async fn look(link: &Link, committer: &Committer) -> Result<HeldUp> {
+    let commits = link.read(&COMMITS, &[&&*link.place().schema]).await?;
+    let feed = link.read(&FEED, &[]).await?;
+    let commits = commits.first().map(|row| held_commits(row, committer.waiting())).transpose();
+    let feed = feed.first().map(held_feed).transpose();
+    Ok(HeldUp { commits: commits.map_err(failed)?, feed: feed.map_err(failed)? })
 }
 
-fn held_up(row: &Row, commits_waiting: usize) -> Result<HeldUp, tokio_postgres::Error> {
-    let duration = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or_default());
-    Ok(HeldUp {
+fn held_commits(row: &Row, commits_waiting: usize) -> Result<HeldCommits, tokio_postgres::Error> {
+    Ok(HeldCommits {
+        by: holder(row)?,
+        waiting_for: duration(row, 6)?.unwrap_or_default(),
+        sessions_waiting: count(row, 7)?,
+        commits_waiting,
+    })
+}
+
+fn held_feed(row: &Row) -> Result<HeldFeed, tokio_postgres::Error> {
+    let standing_for = duration(row, 6)?.unwrap_or_default();
+    Ok(HeldFeed { by: holder(row)?, standing_for, behind: count(row, 7)? })
+}
+
+fn holder(row: &Row) -> Result<Holder, tokio_postgres::Error> {
+    Ok(Holder {
         session: row.try_get(0)?,
         role: row.try_get(1)?,
         application: row.try_get(2)?,
         client: row.try_get(3)?,
         state: row.try_get(4)?,
-        open_for: row.try_get::<_, Option<i64>>(5)?.map(duration),
-        waiting_for: row.try_get::<_, Option<i64>>(6)?.map_or(Duration::ZERO, duration),
-        sessions_waiting: u64::try_from(row.try_get::<_, i64>(7)?).unwrap_or_default(),
-        commits_waiting,
+        open_for: duration(row, 5)?,
     })
+}
+
+fn duration(row: &Row, column: usize) -> Result<Option<Duration>, tokio_postgres::Error> {
+    let micros: Option<i64> = row.try_get(column)?;
+    Ok(micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or_default())))
+}
+
+fn count(row: &Row, column: usize) -> Result<u64, tokio_postgres::Error> {
+    Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default())
 }

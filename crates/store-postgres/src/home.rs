@@ -24,16 +24,7 @@ static LOOK: Statement = Statement::new(
      FROM tidelock.meta m JOIN tidelock.epochs e ON e.epoch = m.epoch",
     &[Type::INT8, Type::TEXT],
 );
-/// An epoch without an event ends where the one before it did.
-static BEGIN_EPOCH: Statement = Statement::new(
-    "WITH old AS (
-        SELECT greatest(l.moment, l.base + 1) AS next, CASE l.base WHEN m.epoch THEN e.last_before ELSE l.base END AS last
-        FROM tidelock.meta m JOIN tidelock.epochs e ON e.epoch = m.epoch, tidelock.last() l
-        WHERE m.epoch = $1 FOR UPDATE OF m),
-     raised AS (UPDATE tidelock.meta SET epoch = next, position_floor = next FROM old)
-     INSERT INTO tidelock.epochs (epoch, home, last_before) SELECT next, $2, last FROM old",
-    &[Type::INT8, Type::TEXT],
-);
+static BEGIN_EPOCH: Statement = Statement::new("SELECT tidelock.begin_epoch($1)", &[Type::INT8]);
 
 /// What this process knows of the database's moves.
 #[derive(Debug, Default)]
@@ -126,7 +117,7 @@ fn replaced(known: &Known) -> StoreError {
 }
 
 async fn begin_epoch(session: &Session, found: &Found) -> Result<()> {
-    match session.ask(&BEGIN_EPOCH, &[&found.known.epoch, &found.home]).await {
+    match session.ask(&BEGIN_EPOCH, &[&found.known.epoch]).await {
         Ok(_) => {
             tracing::warn!(home = found.home, "the database was restarted, restored or promoted");
             Ok(())

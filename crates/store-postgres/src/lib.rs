@@ -52,7 +52,7 @@ use pool::Pool;
 use wake::Wakes;
 
 pub use door::OwnTransaction;
-pub use held_up::HeldUp;
+pub use held_up::{HeldCommits, HeldFeed, HeldUp, Holder};
 pub use open::{Notify, PostgresOptions, Prepare};
 pub use schema_name::SchemaName;
 pub use tokio_postgres;

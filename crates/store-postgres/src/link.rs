@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
+use futures_util::future::try_join;
 use tidelock_store::{ErrorKind, Operation, Result};
 use tokio::sync::mpsc;
 use tokio_postgres::{Notification, Row};
@@ -84,6 +85,9 @@ impl Place {
     }
 }
 
+/// A statement, and what it is run with.
+pub(crate) type Question<'a> = (&'static Statement, Parameters<'a>);
+
 /// A connection for one purpose.
 #[derive(Debug)]
 pub(crate) struct Link {
@@ -123,6 +127,33 @@ impl Link {
             answered => answered,
         };
         rows.map_err(|e| self.place.at(failed(e)))
+    }
+
+    /// Asks two questions in one trip. The server begins with the second when it is done with the first. If the connection is
+    /// lost meanwhile, both are asked again, once.
+    pub(crate) async fn read_in_turn(
+        &self,
+        first: Question<'_>,
+        second: Question<'_>,
+    ) -> Result<(Vec<Row>, Vec<Row>)> {
+        let answers = match self.try_in_turn(&first, &second).await? {
+            Err(error) if !is_refusal(&error) => self.try_in_turn(&first, &second).await?,
+            answered => answered,
+        };
+        answers.map_err(|e| self.place.at(failed(e)))
+    }
+
+    async fn try_in_turn(
+        &self,
+        first: &Question<'_>,
+        second: &Question<'_>,
+    ) -> Result<std::result::Result<(Vec<Row>, Vec<Row>), tokio_postgres::Error>> {
+        let session = self.session().await?;
+        // What has to be prepared first would be sent after the other.
+        if let Err(error) = session.prepare_all(&[first.0, second.0]).await {
+            return Ok(Err(error));
+        }
+        Ok(try_join(session.query(first.0, first.1), session.query(second.0, second.1)).await)
     }
 
     pub(crate) fn place(&self) -> &Place {

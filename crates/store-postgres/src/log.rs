@@ -11,6 +11,7 @@ use uuid::Uuid;
 
 use crate::error::{corrupt, failed};
 use crate::link::Link;
+use crate::session::Parameters;
 use crate::statement::Statement;
 
 /// The columns of an event, in the order in which [`Alike::event`] reads them.
@@ -43,6 +44,9 @@ static BACKWARD: Statement = Statement::new(
     &[Type::TEXT, Type::INT8, Type::INT8],
 );
 
+/// Up to where the feed can be read. Asked for before a page, never with it: what is settled now is visible to what is asked
+/// later.
+static SETTLED: Statement = Statement::new("SELECT settled FROM tidelock.settled()", &[]);
 /// How far it looked, at how many events, and those that passed; and, if the database moved and the position was lost with
 /// what did not come along, the last one that is here. One statement, because a connection may be made, and an epoch begun,
 /// between two.
@@ -108,10 +112,10 @@ pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<Stre
 
 pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage> {
     let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
-    let mut left = limits::FEED_SCAN;
+    let (mut left, mut settled) = (limits::FEED_SCAN, None);
     while left > 0 && !page.at_end && page.events.len() < query.limit {
         let scan = scan_of(query).min(left);
-        if !look_on(link, query, scan, &mut page).await? {
+        if !look_on(link, query, scan, &mut settled, &mut page).await? {
             break;
         }
         left -= scan;
@@ -132,15 +136,21 @@ fn scan_of(query: &FeedQuery) -> usize {
     }
 }
 
-/// Adds what passes among the next events; says whether to go on from there.
-async fn look_on(link: &Link, query: &FeedQuery, scan: usize, page: &mut FeedPage) -> Result<bool> {
+/// Adds what passes among the next events, as far as they are settled; says whether to go on from there.
+async fn look_on(
+    link: &Link,
+    query: &FeedQuery,
+    scan: usize,
+    settled: &mut Option<Position>,
+    page: &mut FeedPage,
+) -> Result<bool> {
     let filter = &query.filter;
     let types: Vec<&str> = filter.types.iter().map(EventType::as_str).collect();
     // With a filter on metadata more may be sent over than pass.
     let most = if filter.metadata.is_empty() { query.limit - page.events.len() + 1 } else { scan };
-    let after = page.next.get() as i64;
-    let rows =
-        link.read(&FEED, &[&after, &(scan as i64), &filter.stream_prefix, &types, &(most as i64)]).await?;
+    let (after, scanned, most) = (page.next.get() as i64, scan as i64, most as i64);
+    let (settled, rows) =
+        read_settled(link, settled, &[&after, &scanned, &filter.stream_prefix, &types, &most]).await?;
     check_not_lost(query.after, rows.first())?;
     let seen = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(1)).map_err(failed)? as usize;
     if seen == 0 {
@@ -150,6 +160,9 @@ async fn look_on(link: &Link, query: &FeedQuery, scan: usize, page: &mut FeedPag
     let upto = Position::new(number(&rows[0], 0)?)?;
     let mut alike = Alike::default();
     for row in rows.iter().filter(|row| has_event(row, 3)) {
+        if number(row, 3)? > settled.get() {
+            break;
+        }
         let (stream, metadata) = (text(row, 2)?, text(row, 8)?);
         if !filter.passes(stream, text(row, 6)?, || stored_json(metadata)) {
             continue;
@@ -160,13 +173,39 @@ async fn look_on(link: &Link, query: &FeedQuery, scan: usize, page: &mut FeedPag
         }
         page.events.push(alike.event(row, 3, StreamName::new(stream)?)?);
     }
-    let full = page.events.len() == query.limit;
+    let (full, held) = (page.events.len() == query.limit, upto > settled);
     page.next = match page.events.last() {
         Some(last) if full => last.position,
+        last if held => held_at(query, last).unwrap_or(settled).max(page.next),
         _ => upto,
     };
-    page.at_end = seen < scan && page.next == upto;
-    Ok(!full)
+    page.at_end = if held { !full } else { seen < scan && page.next == upto };
+    Ok(!full && !held)
+}
+
+/// Where to go on if what comes next is not settled yet: where the last event is, if all events were sent over. A settled
+/// position that no event has would do as well, but is taken for lost if the database should lose what comes after it.
+fn held_at(query: &FeedQuery, last: Option<&Event>) -> Option<Position> {
+    let filter = &query.filter;
+    let all = filter.stream_prefix.is_empty() && filter.types.is_empty() && filter.metadata.is_empty();
+    all.then(|| last.map_or(query.after, |event| event.position))
+}
+
+/// Reads on in the feed; and, before the first time, up to where it is settled.
+async fn read_settled(
+    link: &Link,
+    settled: &mut Option<Position>,
+    with: Parameters<'_>,
+) -> Result<(Position, Vec<Row>)> {
+    if let Some(settled) = *settled {
+        return Ok((settled, link.read(&FEED, with).await?));
+    }
+    let (looked, rows) = link.read_in_turn((&SETTLED, &[]), (&FEED, with)).await?;
+    let row =
+        looked.first().ok_or_else(|| StoreError::corrupt("nobody knows how far the feed is settled"))?;
+    let found = Position::new(number(row, 0)?)?;
+    *settled = Some(found);
+    Ok((found, rows))
 }
 
 /// Refuses a position that was given out before the database moved, by the part of it that did not come along.

@@ -12,7 +12,7 @@ use crate::Shared;
 use crate::held_up;
 use crate::statement::{Statement, now};
 
-/// Commits that wait for longer than this wait for somebody who should be named.
+/// Commits, and a feed, that wait for longer than this wait for somebody who should be named.
 const LONG: Duration = Duration::from_secs(1);
 
 /// How many rows go at once.
@@ -39,31 +39,31 @@ static FORGOTTEN: Statement = Statement::new(
 
 /// Ends with the last handle on the store.
 pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration) {
+    let mut behind = false;
     loop {
         tokio::time::sleep(interval).await;
         let Some(store) = store.upgrade() else { return };
         if store.place.is_closed() {
             return;
         }
-        if !store.used.swap(false, Ordering::Relaxed) && store.committer.waiting() == 0 {
-            continue;
-        }
-        if let Err(error) = sweep(&store).await {
+        let used = store.used.swap(false, Ordering::Relaxed) || store.committer.waiting() > 0;
+        if used && let Err(error) = sweep(&store).await {
             tracing::debug!(%error, "housekeeping failed; the next round will do it");
         }
-        tell_who_holds_up(&store).await;
+        behind = (used || behind) && tell_who_holds_up(&store).await;
     }
 }
 
-async fn tell_who_holds_up(store: &Shared) {
-    if store.committer.waiting() == 0 {
-        return;
+/// Says whether the feed is behind, so that somebody goes on looking though nobody commits any more.
+async fn tell_who_holds_up(store: &Shared) -> bool {
+    let Ok(held_up) = held_up::look(&store.housekeeping, &store.committer).await else { return false };
+    if let Some(commits) = held_up.commits.filter(|commits| commits.waiting_for >= LONG) {
+        tracing::warn!(?commits, "commits are held up by a database session");
     }
-    if let Ok(Some(who)) = held_up::look(&store.housekeeping, &store.committer).await
-        && who.waiting_for >= LONG
-    {
-        tracing::warn!(?who, "commits are held up by a database session");
+    if let Some(feed) = held_up.feed.as_ref().filter(|feed| feed.standing_for >= LONG) {
+        tracing::warn!(?feed, "the feed is held up by a database session");
     }
+    held_up.feed.is_some()
 }
 
 async fn sweep(store: &Shared) -> Result<()> {

@@ -1,8 +1,8 @@
-//! Whoever holds commits up is named.
+//! Whoever holds commits or the feed up is named.
 
 use std::time::{Duration, Instant};
 
-use tidelock_store::{Commit, ExpectedVersion, NewEvent, Store, StreamName};
+use tidelock_store::{Commit, ExpectedVersion, FeedQuery, NewEvent, Position, Store, StreamName};
 use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
 use tidelock_store_postgres::{HeldUp, PostgresOptions, PostgresStore, SchemaName};
 
@@ -32,39 +32,79 @@ fn note(stream: &str) -> Commit {
     Commit::new().append(&StreamName::new(stream).expect("a good name"), ExpectedVersion::Any, [event])
 }
 
-async fn until_held_up(store: &PostgresStore) -> HeldUp {
+/// Looks until there is such a thing to see.
+async fn until_seen<T>(store: &PostgresStore, what: impl Fn(HeldUp) -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(30);
     loop {
-        if let Some(held_up) = store.held_up().await.expect("an answer") {
-            return held_up;
+        if let Some(seen) = what(store.held_up().await.expect("an answer")) {
+            return seen;
         }
         assert!(Instant::now() < deadline, "nobody is named");
         tokio::task::yield_now().await;
     }
 }
 
+async fn assert_nothing_held_up(store: &PostgresStore) {
+    assert_eq!(store.held_up().await.unwrap(), HeldUp::default());
+}
+
+async fn feed(store: &PostgresStore) -> usize {
+    store.read_feed(FeedQuery::after(Position::START)).await.unwrap().events.len()
+}
+
+/// Leaves a transaction open in which an event was appended.
+fn append_and_stay(schema: &str) -> String {
+    let schema = format!("{schema}_{}", std::process::id());
+    format!("BEGIN; SELECT {schema}.append_one('slow', -1, gen_random_uuid(), 'noted', '1', '{{}}')")
+}
+
 /// Schedule 3: the session is named, and once it ends, everything goes on.
 #[tokio::test]
-async fn a_transaction_left_open_on_the_gate_is_named_until_it_ends() {
-    let store = open("held_gate").await;
+async fn a_transaction_left_open_on_the_log_is_named_until_it_ends() {
+    let store = open("held_log").await;
     let visitor = outsider().await;
-    assert_eq!(store.held_up().await.unwrap(), None);
-    let schema = format!("held_gate_{}", std::process::id());
-    visitor.batch_execute(&format!("BEGIN; SELECT FROM {schema}.gate FOR UPDATE")).await.unwrap();
+    assert_nothing_held_up(&store).await;
+    let schema = format!("held_log_{}", std::process::id());
+    let lock = format!("BEGIN; LOCK TABLE {schema}.events IN SHARE MODE");
+    visitor.batch_execute(&lock).await.unwrap();
 
     let (committing, others) = (store.clone(), store.clone());
     let first = tokio::spawn(async move { committing.commit(note("a")).await });
-    let held_up = until_held_up(&store).await;
+    let held = until_seen(&store, |held_up| held_up.commits).await;
     let second = tokio::spawn(async move { others.commit(note("b")).await });
 
-    assert_eq!(held_up.session, session_of(&visitor).await);
-    assert_eq!(held_up.application.as_deref(), Some("visitor"));
-    assert_eq!(held_up.state.as_deref(), Some("idle in transaction"));
-    assert!(held_up.commits_waiting >= 1 && held_up.sessions_waiting >= 1, "{held_up:?}");
+    assert_eq!(held.by.session, session_of(&visitor).await);
+    assert_eq!(held.by.application.as_deref(), Some("visitor"));
+    assert_eq!(held.by.state.as_deref(), Some("idle in transaction"));
+    assert!(held.commits_waiting >= 1 && held.sessions_waiting >= 1, "{held:?}");
     visitor.batch_execute("ROLLBACK").await.unwrap();
     first.await.unwrap().unwrap().committed().unwrap();
     second.await.unwrap().unwrap().committed().unwrap();
-    assert_eq!(store.held_up().await.unwrap(), None);
+    assert_nothing_held_up(&store).await;
+}
+
+/// Schedule 3: commits go through, the feed stands, its lag is told, and who it waits for.
+#[tokio::test]
+async fn a_transaction_left_open_after_an_append_is_named_until_it_ends() {
+    let store = open("held_feed").await;
+    let visitor = outsider().await;
+    visitor.batch_execute(&append_and_stay("held_feed")).await.unwrap();
+    store.commit(note("a")).await.unwrap().committed().unwrap();
+    store.commit(note("b")).await.unwrap().committed().unwrap();
+    assert_eq!(feed(&store).await, 0);
+
+    let held_up = store.held_up().await.unwrap();
+    assert_eq!(held_up.commits, None);
+    let held = held_up.feed.expect("the feed is held up");
+    assert_eq!((held.by.session, held.behind), (session_of(&visitor).await, 3), "{held:?}");
+    assert_eq!(held.by.application.as_deref(), Some("visitor"));
+    assert_eq!(held.by.state.as_deref(), Some("idle in transaction"));
+    let longer = |seen: HeldUp| seen.feed.filter(|feed| feed.standing_for > held.standing_for);
+    assert!(until_seen(&store, longer).await.by.open_for > held.by.open_for);
+
+    visitor.batch_execute("COMMIT").await.unwrap();
+    assert_nothing_held_up(&store).await;
+    assert_eq!(feed(&store).await, 3);
 }
 
 /// Schedule 3: `idle_in_transaction_session_timeout` ends what nobody ends.
@@ -72,12 +112,14 @@ async fn a_transaction_left_open_on_the_gate_is_named_until_it_ends() {
 async fn a_transaction_that_nobody_ends_is_ended_by_the_servers_timeout() {
     let store = open("held_timeout").await;
     let visitor = outsider().await;
-    let schema = format!("held_timeout_{}", std::process::id());
-    let sql = format!(
-        "SET idle_in_transaction_session_timeout = '300ms'; BEGIN; SELECT FROM {schema}.gate FOR UPDATE"
-    );
-    visitor.batch_execute(&sql).await.unwrap();
+    let stay = append_and_stay("held_timeout");
+    visitor
+        .batch_execute(&format!("SET idle_in_transaction_session_timeout = '300ms'; {stay}"))
+        .await
+        .unwrap();
     store.commit(note("a")).await.unwrap().committed().unwrap();
+    until_seen(&store, |held_up| held_up.feed.is_none().then_some(())).await;
+    assert_eq!(feed(&store).await, 1, "the other was never there");
     assert!(visitor.batch_execute("COMMIT").await.is_err(), "the server has ended it");
 }
 
@@ -89,12 +131,7 @@ async fn an_unrelated_transaction_left_open_holds_nothing_up() {
     let table = format!("unrelated_{}", std::process::id());
     let sql = format!("CREATE TABLE {table} (n int); BEGIN; INSERT INTO {table} VALUES (1)");
     visitor.batch_execute(&sql).await.unwrap();
-    let committed = store.commit(note("a")).await.unwrap().committed().unwrap();
-    let page =
-        store.read_feed(tidelock_store::FeedQuery::after(tidelock_store::Position::START)).await.unwrap();
-    assert_eq!(
-        page.events.last().map(|event| event.position),
-        committed.appends[0].positions.map(|(_, last)| last)
-    );
-    assert_eq!(store.held_up().await.unwrap(), None);
+    store.commit(note("a")).await.unwrap().committed().unwrap();
+    assert_eq!(feed(&store).await, 1);
+    assert_nothing_held_up(&store).await;
 }

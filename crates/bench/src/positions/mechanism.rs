@@ -5,7 +5,7 @@
 
 use clap::ValueEnum;
 
-use super::{counter, lock, sequence, xid};
+use super::{counter, lock, sequence, ticket, xid};
 
 /// A way to give out positions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -16,6 +16,8 @@ pub(crate) enum Mechanism {
     Lock,
     /// The number of the transaction; readers stay behind the oldest one that is still writing.
     Xid,
+    /// A sequence; readers stay behind the oldest transaction that has said that it draws from it.
+    Ticket,
     /// A sequence, and readers who believe it. It skips: it is here as the limit, and to show that skips are noticed.
     Sequence,
 }
@@ -33,13 +35,14 @@ pub(super) struct Sql {
 
 impl Mechanism {
     /// In the order in which they take turns.
-    pub(super) const ALL: [Self; 4] = [Self::Counter, Self::Lock, Self::Xid, Self::Sequence];
+    pub(super) const ALL: [Self; 5] = [Self::Counter, Self::Lock, Self::Xid, Self::Ticket, Self::Sequence];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
             Self::Lock => "lock",
             Self::Xid => "xid",
+            Self::Ticket => "ticket",
             Self::Sequence => "sequence",
         }
     }
@@ -49,6 +52,7 @@ impl Mechanism {
             Self::Counter => &counter::SQL,
             Self::Lock => &lock::SQL,
             Self::Xid => &xid::SQL,
+            Self::Ticket => &ticket::SQL,
             Self::Sequence => &sequence::SQL,
         }
     }

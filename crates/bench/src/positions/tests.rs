@@ -76,7 +76,19 @@ async fn with_a_sequence_the_event_that_commits_late_is_skipped() {
 
 #[tokio::test]
 async fn behind_the_oldest_writer_the_event_that_commits_late_is_not_skipped() {
-    assert_eq!(seen_beside_a_late_commit(&ground(Mechanism::Xid).await).await, 2);
+    for mechanism in [Mechanism::Xid, Mechanism::Ticket] {
+        assert_eq!(seen_beside_a_late_commit(&ground(mechanism).await).await, 2, "{mechanism:?}");
+    }
+}
+
+#[tokio::test]
+async fn with_tickets_only_who_writes_to_the_log_holds_its_readers_back() {
+    let ground = ground(Mechanism::Ticket).await;
+    let mut feed = Feed::from_end(&ground).await.unwrap();
+    let (other, quick) = (begun(&ground).await, ground.connect().await.unwrap());
+    append(&quick, &ground, "quick").await.unwrap().unwrap();
+    assert_eq!(feed.read().await.unwrap(), 1);
+    other.batch_execute("COMMIT").await.unwrap();
 }
 
 #[tokio::test]

@@ -12,7 +12,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use super::writes::Writes;
-use super::{Base, Sent, provisional, recall};
+use super::{Placed, Sent, provisional, recall};
 use crate::error::{corrupt, failed};
 use crate::leases::{item, item_columns};
 use crate::log::{Alike, event_columns, number, stream_row, text};
@@ -46,7 +46,7 @@ static FIND_EVENTS: Statement = Statement::new(
     &[Type::UUID_ARRAY],
 );
 static FIND_COMMITS: Statement = Statement::new(
-    "SELECT id, fingerprint, committed, base, committed_at FROM tidelock.commits WHERE id = ANY ($1)",
+    "SELECT id, fingerprint, committed, positions, committed_at FROM tidelock.commits WHERE id = ANY ($1)",
     &[Type::UUID_ARRAY],
 );
 /// A row that is not there cannot be locked. Where a commit relies on one's absence without creating it, an empty one is
@@ -362,7 +362,11 @@ fn remembered(row: &Row) -> Result<(CommitId, Remembered)> {
     let committed: Committed = serde_json::from_str(text(row, 2)?)
         .map_err(|e| StoreError::corrupt(format!("the result of commit {id} cannot be read")).caused_by(e))?;
     let at = Timestamp::from_micros(row.try_get(4).map_err(failed)?).map_err(corrupt)?;
-    let committed = recall(committed, Base { position: number(row, 3)?, at });
+    let positions: Vec<i64> = row.try_get(3).map_err(failed)?;
+    let positions =
+        positions.into_iter().map(|position| Position::new(position as u64)).collect::<Result<_>>();
+    let placed = Placed { positions: positions.map_err(corrupt)?, at };
+    let committed = recall(committed, &placed)?;
     Ok((
         CommitId::from_bytes(id.into_bytes()),
         Remembered { fingerprint: fingerprint.into_bytes(), committed },

@@ -1,21 +1,20 @@
 //! What a batch of commits writes, row by row, and the statements that write it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock_store::plan::{RecordRow, Remembered, StreamRow};
 use tidelock_store::{
-    CommitId, Event, Item, ItemRef, Json, RecordKey, Result, StoreError, StreamName, Timestamp, Version,
-    limits,
+    CommitId, Committed, Event, Item, ItemRef, Json, Position, RecordKey, Result, StoreError, StreamName,
+    Timestamp, Version, limits,
 };
 use tokio_postgres::Row;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
 
 use super::columns::{EventColumns, ItemColumns};
 use super::rows::{Held, Loaded};
-use super::{Base, Sent};
+use super::{Placed, Sent, ordinal, provisional, replace_provisional};
 use crate::error::failed;
-use crate::log::number;
 use crate::session::Session;
 use crate::statement::Statement;
 
@@ -101,17 +100,18 @@ static CHANGE_ITEMS: Statement = Statement::new(
     ),
     ITEM_TYPES,
 );
-/// The last lock of all, the one that orders the feed; held for nothing but the events and the commit.
-static LOCK_GATE: Statement = Statement::new("SELECT FROM tidelock.gate FOR UPDATE", &[]);
-/// A statement of its own, after the gate's: only then does it see what was committed while the gate was waited for.
+/// After all row locks, and in a statement of its own before any position is drawn.
+static TAKE_TICKET: Statement = Statement::new("SELECT tidelock.take_ticket()", &[]);
 static ADD_EVENTS: Statement = Statement::new(
-    "WITH last AS MATERIALIZED (SELECT base, moment FROM tidelock.last()),
+    "WITH last AS MATERIALIZED (SELECT moment FROM tidelock.last()),
+     drawn AS MATERIALIZED (
+        SELECT array_agg(nextval('tidelock.positions')) AS positions FROM generate_series(1, cardinality($3))),
      added AS (
         INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
-        SELECT base + nth, n.stream, n.version, n.id, n.type, n.payload, n.metadata, moment
-        FROM last, unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
-            AS n (stream, version, id, type, payload, metadata, nth))
-     SELECT base, moment FROM last",
+        SELECT n.position, n.stream, n.version, n.id, n.type, n.payload, n.metadata, moment
+        FROM last, drawn, unnest(positions, $1, $2, $3, $4, $5, $6)
+            AS n (position, stream, version, id, type, payload, metadata))
+     SELECT positions, moment FROM last, drawn",
     &[
         Type::TEXT_ARRAY,
         Type::INT8_ARRAY,
@@ -127,14 +127,23 @@ static FORGET: Statement = Statement::new(
     "DELETE FROM tidelock.commits WHERE id = ANY ($1) AND committed_at <= $2",
     &[Type::UUID_ARRAY, Type::INT8],
 );
+/// The events that each of the commits mentions are in `$4`, from one place to another.
 static REMEMBER: Statement = Statement::new(
-    "INSERT INTO tidelock.commits (id, fingerprint, committed, base, committed_at)
-     SELECT n.id, n.fingerprint, n.committed, coalesce(l.base, 0) - $4, CASE WHEN $4 = 0 THEN $5 ELSE l.recorded_at END
-     FROM unnest($1, $2, $3) AS n (id, fingerprint, committed), LATERAL (
-        SELECT max(position) AS base, max(recorded_at) AS recorded_at FROM (
-            SELECT position, recorded_at FROM tidelock.events ORDER BY position DESC LIMIT 1) e) l
+    "INSERT INTO tidelock.commits (id, fingerprint, committed, positions, committed_at)
+     SELECT n.id, n.fingerprint, n.committed, e.positions, coalesce(e.recorded_at, $7)
+     FROM unnest($1, $2, $3, $5, $6) AS n (id, fingerprint, committed, mentions_from, mentions_to), LATERAL (
+        SELECT coalesce(array_agg(position ORDER BY position), '{}') AS positions, max(recorded_at) AS recorded_at
+        FROM tidelock.events WHERE id = ANY ($4[n.mentions_from:n.mentions_to])) e
      ORDER BY n.id",
-    &[Type::UUID_ARRAY, Type::UUID_ARRAY, Type::TEXT_ARRAY, Type::INT8, Type::INT8],
+    &[
+        Type::UUID_ARRAY,
+        Type::UUID_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::UUID_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT8,
+    ],
 );
 static CLOSE_FOR_TRIM: Statement = Statement::new(
     "UPDATE tidelock.streams SET closed = true WHERE name = ANY ($1) AND NOT closed",
@@ -158,7 +167,7 @@ pub(super) static STATEMENTS: [&Statement; 14] = [
     &CHANGE_RECORDS,
     &CREATE_ITEMS,
     &CHANGE_ITEMS,
-    &LOCK_GATE,
+    &TAKE_TICKET,
     &ADD_EVENTS,
     &FORGET,
     &REMEMBER,
@@ -276,21 +285,23 @@ impl Writes {
     }
 
     /// Where the new events came to lie.
-    pub(super) fn base(&self, answers: &[Vec<Row>]) -> Result<Base> {
+    pub(super) fn placed(&self, answers: &[Vec<Row>]) -> Result<Placed> {
         if self.events.is_empty() {
-            return Ok(Base { position: 0, at: self.now });
+            return Ok(Placed { positions: Vec::new(), at: self.now });
         }
         let mut rows = answers.iter().flatten().filter(|row| row.len() == 2);
         let row = rows.next().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+        let positions: Vec<i64> = row.try_get(0).map_err(failed)?;
         let at = Timestamp::from_micros(row.try_get(1).map_err(failed)?)?;
-        Ok(Base { position: number(row, 0)?, at })
+        let positions = positions.into_iter().map(|position| Position::new(position as u64));
+        Ok(Placed { positions: positions.collect::<Result<_>>()?, at })
     }
 
     fn add_events<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
         if self.events.is_empty() {
             return;
         }
-        sent.push(Box::pin(session.query(&LOCK_GATE, &[])));
+        sent.push(Box::pin(session.query(&TAKE_TICKET, &[])));
         let events = EventColumns::of(&self.events);
         sent.push(Box::pin(async move { session.query(&ADD_EVENTS, &events.parameters()).await }));
     }
@@ -321,19 +332,69 @@ impl Writes {
         if self.commits.is_empty() {
             return;
         }
-        let ids: Vec<Uuid> = self.commits.keys().map(|id| Uuid::from_bytes(*id.as_bytes())).collect();
-        let fingerprints: Vec<Uuid> =
-            self.commits.values().map(|c| Uuid::from_bytes(c.fingerprint)).collect();
-        let committed: Vec<String> = self.commits.values().map(committed_text).collect();
-        let (added, now) = (self.events.len() as i64, self.now.micros());
-        sent.push(Box::pin(async move {
-            session.query(&REMEMBER, &[&ids, &fingerprints, &committed, &added, &now]).await
-        }));
+        let memory = Memory::of(self);
+        sent.push(Box::pin(async move { session.query(&REMEMBER, &memory.parameters()).await }));
+    }
+
+    /// The id of the event that was counted so.
+    fn event_id(&self, nth: u64) -> Option<Uuid> {
+        let event = self.events.get(usize::try_from(nth).ok()?.checked_sub(1)?)?;
+        Some(Uuid::from_bytes(*event.id.as_bytes()))
     }
 }
 
-fn committed_text(remembered: &Remembered) -> String {
-    serde_json::to_string(&remembered.committed).expect("a result is names and numbers")
+/// Commits to be remembered, as columns.
+#[derive(Debug, Default)]
+struct Memory {
+    ids: Vec<Uuid>,
+    fingerprints: Vec<Uuid>,
+    committed: Vec<String>,
+    /// The new events whose positions the results mention, one commit's after the other's.
+    mentions: Vec<Uuid>,
+    mentions_from: Vec<i32>,
+    mentions_to: Vec<i32>,
+    now: i64,
+}
+
+impl Memory {
+    fn of(writes: &Writes) -> Self {
+        let mut memory = Self { now: writes.now.micros(), ..Self::default() };
+        for (id, remembered) in &writes.commits {
+            let mut committed = remembered.committed.clone();
+            let mentioned = count_anew(&mut committed);
+            memory.ids.push(Uuid::from_bytes(*id.as_bytes()));
+            memory.fingerprints.push(Uuid::from_bytes(remembered.fingerprint));
+            memory.committed.push(serde_json::to_string(&committed).expect("a result is names and numbers"));
+            memory.mentions_from.push(memory.mentions.len() as i32 + 1);
+            memory.mentions.extend(mentioned.into_iter().filter_map(|nth| writes.event_id(nth)));
+            memory.mentions_to.push(memory.mentions.len() as i32);
+        }
+        memory
+    }
+
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 7] {
+        [
+            &self.ids,
+            &self.fingerprints,
+            &self.committed,
+            &self.mentions,
+            &self.mentions_from,
+            &self.mentions_to,
+            &self.now,
+        ]
+    }
+}
+
+/// Counts the provisional positions in a result by themselves, from 1 and in their order; gives what they were, of the whole
+/// batch. They need not be the commit's own: it may send again what an earlier one of the batch has just appended.
+fn count_anew(committed: &mut Committed) -> Vec<u64> {
+    let positions = committed.appends.iter().filter_map(|appended| appended.positions);
+    let mentioned: BTreeSet<u64> =
+        positions.flat_map(|(first, last)| [first, last]).filter_map(ordinal).collect();
+    let mentioned: Vec<u64> = mentioned.into_iter().collect();
+    let anew = |nth| Ok(provisional(mentioned.partition_point(|known| *known <= nth) as u64));
+    replace_provisional(committed, anew).expect("every number has a place");
+    mentioned
 }
 
 fn put_streams<'a>(

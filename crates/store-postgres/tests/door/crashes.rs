@@ -47,14 +47,14 @@ async fn a_process_killed_before_its_commit_leaves_nothing() {
 /// Whether the server still hears what it was asked for depends on the network.
 async fn a_process_killed_during_its_commit_leaves_all_or_nothing() {
     let shop = Shop::new().await;
-    let gate = shop.ground.connect().await;
-    gate.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    let holder = shop.ground.connect().await;
+    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     let mut clerk = start_clerk(&shop);
     clerk.tell("commit");
     shop.plain.until_blocked(1).await;
     clerk.kill();
     assert_eq!(shop.found().await, (0, 0));
-    gate.run("ROLLBACK").await;
+    holder.run("ROLLBACK").await;
     shop.plain.until_none_is_open().await;
     let (sales, events) = shop.found().await;
     assert_eq!(sales, events);
@@ -79,8 +79,8 @@ async fn a_server_killed_before_the_commit_has_nothing() {
 async fn a_server_killed_during_the_commit_has_all_or_nothing() {
     let server = Server::start().unwrap();
     let mut shop = Shop::on(Ground::on(&server.url())).await;
-    let gate = shop.ground.connect().await;
-    gate.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    let holder = shop.ground.connect().await;
+    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     let sale = append("sales", "tea").with_id(CommitId::fresh());
     let (lost, ()) = tokio::join!(shop.sell_and(sale.clone()), async {
         shop.plain.until_blocked(1).await;

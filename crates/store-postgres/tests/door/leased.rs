@@ -94,12 +94,12 @@ async fn an_effect_is_there_once_when_its_worker_is_killed_before_the_commit() {
 async fn an_effect_is_there_once_when_its_worker_is_killed_during_the_commit() {
     let shop = due(Ground::shared()).await;
     let mut worker = begin(&shop, "together");
-    let gate = shop.ground.connect().await;
-    gate.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    let holder = shop.ground.connect().await;
+    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     worker.tell("commit");
     shop.plain.until_blocked(1).await;
     worker.kill();
-    gate.run("ROLLBACK").await;
+    holder.run("ROLLBACK").await;
     shop.plain.until_none_is_open().await;
     finish(&shop).await;
     assert_eq!(shop.found().await, (1, 1));

@@ -19,7 +19,7 @@ fn all_stand(renewals: &[Renewal]) -> bool {
     renewals.iter().all(|renewal| matches!(renewal, Renewal::Renewed(_)))
 }
 
-/// Schedule 34. LEASE-4: handlers hold every connection that they can have, and every commit waits for somebody at the gate.
+/// Schedule 34. LEASE-4: handlers hold every connection that they can have, and every commit waits for somebody who has locked the events.
 #[tokio::test]
 async fn renewals_go_through_while_every_other_connection_is_held() {
     let ground = Ground::shared();
@@ -31,7 +31,7 @@ async fn renewals_go_through_while_every_other_connection_is_held() {
         handlers.push(store.begin().await.unwrap());
     }
     let (holder, looker) = (ground.connect().await, ground.connect().await);
-    holder.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     let commit = tokio::spawn({
         let store = store.clone();
         async move { committed(&store, append("a", "held up")).await }
@@ -79,7 +79,7 @@ async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
         _ => panic!("{leases:?}"),
     };
     let holder = ground.connect().await;
-    holder.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     let commit = tokio::spawn({
         let (store, fenced) = (store.clone(), append("a", "held up").fenced_by(busy.token()));
         async move { committed(&store, fenced).await }

@@ -1,73 +1,116 @@
-//! A reader that follows the feed while several processes' worth of handles write in every way there is.
+//! Readers that follow the feed while several processes' worth of handles write in every way there is.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use tidelock_store::{Bounds, Event, FeedQuery, Position, RecordKey, Store, Write};
+use tidelock_store::{
+    Bounds, Commit, CommitId, Event, ExpectedVersion, FeedQuery, Position, RecordKey, Store, Write,
+};
 use tidelock_store_postgres::PostgresStore;
+use tokio::task::JoinHandle;
 
-use crate::ground::{Ground, accepted, append, committed, event, feed_after, soon, stream};
+use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_after, soon, stream};
 
 const HANDLES: usize = 3;
 const CALLERS: usize = 8;
 /// A multiple of the ways in which a caller writes.
-const COMMITS: usize = 40;
+const COMMITS: usize = 60;
 
 /// Each round of a caller's ways of writing adds this many events.
-const EVENTS_IN_A_ROUND: usize = 1 + 1 + 3 + 1;
+const EVENTS_IN_A_ROUND: usize = 1 + 1 + 3 + 5 + 1;
+
+/// How many events each of the readers takes at once; the last one only looks at some streams.
+const PAGES: [usize; 4] = [1, 7, 100, 3];
 
 /// Schedules 1, 2 and 4. LOG-7.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reader_that_follows_a_storm_of_commits_misses_nothing() {
+async fn readers_that_follow_a_storm_of_commits_miss_nothing() {
     let ground = Ground::shared();
-    let total = HANDLES * CALLERS * COMMITS / 4 * EVENTS_IN_A_ROUND;
+    let total = HANDLES * CALLERS * COMMITS / 6 * EVENTS_IN_A_ROUND;
     let reader = ground.open().await;
-    let following = tokio::spawn(async move {
-        let followed = follow(&reader, total).await;
-        (followed, feed_after(&reader, Position::START).await)
-    });
+    let mut following: Vec<JoinHandle<Vec<Event>>> = Vec::new();
+    for (limit, prefix) in PAGES.into_iter().zip(["", "", "", "crowd"]) {
+        let end = if prefix.is_empty() { total } else { HANDLES * CALLERS * COMMITS / 6 * 3 };
+        following.push(tokio::spawn(follow(ground.open().await, limit, prefix, end)));
+    }
     let mut callers = Vec::new();
     for handle in 0..HANDLES {
-        let store = ground.open().await;
-        callers.extend((0..CALLERS).map(|n| tokio::spawn(write(store.clone(), format!("{handle}-{n}")))));
+        let (store, plain) = (ground.open().await, Arc::new(ground.connect().await));
+        callers.extend(
+            (0..CALLERS).map(|n| tokio::spawn(write(store.clone(), plain.clone(), format!("{handle}-{n}")))),
+        );
     }
     for caller in callers {
         soon("a caller", caller).await.unwrap();
     }
-    let (followed, feed) = soon("the reader", following).await.unwrap();
+    let mut followed = Vec::new();
+    for reader in following {
+        followed.push(soon("a reader", reader).await.unwrap());
+    }
+    let feed = feed_after(&reader, Position::START).await;
     assert_eq!(feed.len(), total);
-    assert!(followed == feed, "the reader saw another feed than there is in the end");
     assert_eq!(feed.iter().map(|event| event.id).collect::<HashSet<_>>().len(), total);
     assert!(feed.iter().map(|event| event.position).is_sorted());
+    for (seen, limit) in followed[..3].iter().zip(PAGES) {
+        assert!(*seen == feed, "the reader of {limit} at a time saw another feed than there is in the end");
+    }
+    let crowd: Vec<&Event> = feed.iter().filter(|event| event.stream.as_str().starts_with("crowd")).collect();
+    assert!(
+        followed[3].iter().eq(crowd),
+        "the reader of some streams saw another feed than there is in the end"
+    );
 }
 
 /// Reads page after page, without a pause, until so many events were seen.
-async fn follow(store: &PostgresStore, total: usize) -> Vec<Event> {
+async fn follow(store: PostgresStore, limit: usize, prefix: &str, total: usize) -> Vec<Event> {
     let (mut events, mut position) = (Vec::new(), Position::START);
     while events.len() < total {
-        let page = store.read_feed(FeedQuery::after(position).limit(7)).await.unwrap();
+        let query = FeedQuery::after(position).stream_prefix(prefix).limit(limit);
+        let page = store.read_feed(query).await.unwrap();
+        assert!(page.next >= position, "the feed goes back");
         events.extend(page.events);
         position = page.next;
     }
     events
 }
 
-async fn write(store: PostgresStore, name: String) {
+async fn write(store: PostgresStore, plain: Arc<Plain>, name: String) {
     for nth in 0..COMMITS {
-        match nth % 4 {
+        match nth % 6 {
             0 => drop(committed(&store, append(&name, "alone")).await),
             1 => drop(committed(&store, append("crowd", "together")).await),
             2 => drop(committed(&store, long(&name)).await),
+            3 => drop(committed(&store, many(&name)).await),
+            4 => undone(&plain, &name).await,
             _ => through_the_door(&store, &name).await,
         }
     }
 }
 
 /// A commit that is more than an append.
-fn long(name: &str) -> tidelock_store::Commit {
+fn long(name: &str) -> Commit {
     let count = RecordKey::new("count").unwrap();
     append(&format!("{name}-long"), "one")
-        .append(&stream("crowd-too"), tidelock_store::ExpectedVersion::Any, [event("two"), event("three")])
+        .append(&stream("crowd-too"), ExpectedVersion::Any, [event("two"), event("three")])
         .write(Write::add(&count, 1, Bounds::NONE))
+        .with_id(CommitId::fresh())
+}
+
+/// An append of several events, which travel the short way with others.
+fn many(name: &str) -> Commit {
+    let five = (0..5).map(|_| event("many"));
+    Commit::new().append(&stream(&format!("{name}-many")), ExpectedVersion::Any, five)
+}
+
+/// Positions that are drawn and never used.
+async fn undone(plain: &Plain, name: &str) {
+    let sql = format!(
+        "DO $$ BEGIN
+            PERFORM tidelock.append_one('{name}-undone', -1, gen_random_uuid(), 'said', '1', '{{}}');
+            RAISE EXCEPTION 'enough';
+         END $$"
+    );
+    plain.try_run(&sql).await.expect_err("it is undone");
 }
 
 async fn through_the_door(store: &PostgresStore, name: &str) {

@@ -1,25 +1,18 @@
 //! A committer that has its position and takes its time.
 
-use tidelock_store::{ExpectedVersion, FeedQuery, Position, Store};
+use tidelock_store::{ExpectedVersion, FeedQuery, Position, Store, StoreExt};
 
 use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_after, said, soon, stream};
 
-/// Writes as the store does, behind the gate, and ends when it is told to.
+/// Writes as the store does, and ends when it is told to.
 struct Slow(Plain);
 
 impl Slow {
     /// Has a position, and is not visible yet.
     async fn begin(ground: &Ground) -> Self {
         let plain = ground.connect().await;
-        plain
-            .run(
-                "BEGIN;
-                 INSERT INTO tidelock.streams (name, version) VALUES ('slow', 1);
-                 SELECT FROM tidelock.gate FOR UPDATE;
-                 INSERT INTO tidelock.events
-                    SELECT base + 1, 'slow', 1, gen_random_uuid(), 'said', '\"slow\"', '{}', moment FROM tidelock.last()",
-            )
-            .await;
+        plain.run("BEGIN").await;
+        plain.run("SELECT tidelock.append_one('slow', 0, gen_random_uuid(), 'said', '\"slow\"', '{}')").await;
         Self(plain)
     }
 
@@ -32,25 +25,62 @@ impl Slow {
     }
 }
 
-/// Schedule 1. LOG-7.
+/// Schedule 1. LOG-7: who comes later waits for nobody, and is in the feed when all before it are.
 #[tokio::test]
 async fn what_has_the_lower_position_is_delivered_though_it_commits_late() {
     let ground = Ground::shared();
     let (writer, reader) = (ground.open().await, ground.open().await);
     let slow = Slow::begin(&ground).await;
-    let fast = tokio::spawn(async move { committed(&writer, append("fast", "fast")).await });
-    let plain = ground.connect().await;
-    plain.until_blocked(1).await;
+    let fast = committed(&writer, append("fast", "fast")).await;
+    assert_eq!(reader.read_whole_stream(&stream("fast")).await.unwrap().len(), 1, "it is there for who asks");
 
     let page = reader.read_feed(FeedQuery::after(Position::START)).await.unwrap();
     assert!(page.events.is_empty() && page.at_end, "{page:?}");
     assert_eq!(page.next, Position::START);
 
     slow.commit().await;
-    soon("the fast one", fast).await.unwrap();
     let events = feed_after(&reader, page.next).await;
     assert_eq!(said(&events), ["slow", "fast"]);
     assert!(events[0].position < events[1].position);
+    assert_eq!(fast.appends[0].positions, Some((events[1].position, events[1].position)));
+}
+
+/// Schedule 1. LOG-7: the same for a reader of some events only. It goes on from where the feed is settled, and not from
+/// what it has found beyond.
+#[tokio::test]
+async fn a_filter_leads_nobody_past_what_commits_late() {
+    let ground = Ground::shared();
+    let (writer, reader) = (ground.open().await, ground.open().await);
+    let before = committed(&writer, append("before", "before")).await;
+    let slow = Slow::begin(&ground).await;
+    committed(&writer, append("fast", "fast")).await;
+
+    for prefix in ["slow", "fast", "nobody"] {
+        let query = FeedQuery::after(Position::START).stream_prefix(prefix);
+        let page = reader.read_feed(query.clone()).await.unwrap();
+        assert!(page.events.is_empty() && page.at_end, "{prefix}: {page:?}");
+        assert_eq!(Some(page.next), before.appends[0].positions.map(|(_, last)| last), "{prefix}");
+    }
+    let page = reader.read_feed(FeedQuery::after(Position::START).limit(1)).await.unwrap();
+    assert_eq!((said(&page.events), page.next), (vec!["before".to_owned()], page.events[0].position));
+
+    slow.commit().await;
+    assert_eq!(said(&feed_after(&reader, page.next).await), ["slow", "fast"]);
+}
+
+/// LOG-7: who appended knows its position before the feed has come so far, and may read on from there.
+#[tokio::test]
+async fn a_reader_that_begins_beyond_what_is_settled_waits_there() {
+    let ground = Ground::shared();
+    let (writer, reader) = (ground.open().await, ground.open().await);
+    let slow = Slow::begin(&ground).await;
+    let (_, fast) = committed(&writer, append("fast", "fast")).await.appends[0].positions.unwrap();
+    committed(&writer, append("next", "next")).await;
+
+    let page = reader.read_feed(FeedQuery::after(fast)).await.unwrap();
+    assert!(page.events.is_empty() && page.at_end && page.next == fast, "{page:?}");
+    slow.commit().await;
+    assert_eq!(said(&feed_after(&reader, fast).await), ["next"]);
 }
 
 /// Schedule 2. LOG-7: the transaction that began first takes its position last.
@@ -64,12 +94,10 @@ async fn an_older_transaction_that_takes_a_later_position_hides_nobody() {
     let own = older.begin().await.unwrap();
     own.execute(&format!("INSERT INTO {}.own VALUES (1)", ground.schema), &[]).await.unwrap();
     let slow = Slow::begin(&ground).await;
-    let own = tokio::spawn(async move { own.commit(append("older", "older")).await.unwrap() });
-    plain.until_blocked(1).await;
+    accepted(soon("the older one", own.commit(append("older", "older"))).await.unwrap());
     assert!(feed_after(&reader, Position::START).await.is_empty());
 
     slow.commit().await;
-    accepted(soon("the older one", own).await.unwrap());
     assert_eq!(said(&feed_after(&reader, Position::START).await), ["slow", "older"]);
 }
 
@@ -97,14 +125,10 @@ async fn nobody_waits_for_a_position_that_was_given_back() {
     let (writer, reader) = (ground.open().await, ground.open().await);
     committed(&writer, append("before", "before")).await;
     let slow = Slow::begin(&ground).await;
-    let after = tokio::spawn({
-        let writer = writer.clone();
-        async move { committed(&writer, append("after", "after")).await }
-    });
-    ground.connect().await.until_blocked(1).await;
+    committed(&writer, append("after", "after")).await;
+    assert_eq!(said(&feed_after(&reader, Position::START).await), ["before"]);
 
     slow.roll_back().await;
-    soon("the commit behind it", after).await.unwrap();
     let page = reader.read_feed(FeedQuery::after(Position::START)).await.unwrap();
     assert_eq!(said(&page.events), ["before", "after"]);
     assert!(page.at_end, "there is nothing to wait for");
@@ -115,7 +139,7 @@ async fn nobody_waits_for_a_position_that_was_given_back() {
 async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
     let ground = Ground::shared();
     let (one, other) = (ground.open().await, ground.open().await);
-    for _ in 0..20 {
+    for round in 1..=20 {
         // The same event's id on two streams: the one that is undone has taken positions before.
         let contended = event("once");
         let to = |name: &str| {
@@ -125,29 +149,40 @@ async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
         let (a, b) = tokio::join!(one.commit(to("a")), other.commit(to("b")));
         assert!(a.is_ok() != b.is_ok(), "{a:?} {b:?}");
         committed(&one, append("beside", "beside")).await;
+        assert_eq!(feed_after(&other, Position::START).await.len(), 3 * round);
     }
-    let positions: Vec<u64> =
-        feed_after(&other, Position::START).await.iter().map(|event| event.position.get()).collect();
-    let expected: Vec<u64> = (1..=positions.len() as u64).collect();
-    assert_eq!(positions, expected, "a position was used up by what is not there");
 }
 
 /// Schedules 1 and 2: a role or database may have another isolation by default, in which a transaction goes on seeing what
-/// there was when it began. Who waited at the gate must see what came through before.
+/// there was when it began. Readers must see all that is settled, and writers what came before them.
 #[tokio::test]
-async fn positions_are_in_order_whatever_the_default_isolation_is() {
+async fn nothing_is_missed_whatever_the_default_isolation_is() {
     let ground = Ground::shared();
-    let (writer, reader) =
-        (ground.open_where("default_transaction_isolation%3Dserializable").await, ground.open().await);
+    let writer = ground.open_where("default_transaction_isolation%3Dserializable").await;
+    let reader = ground.open_where("default_transaction_isolation%3Dserializable").await;
     let own = writer.begin().await.unwrap();
     own.query("SELECT 1", &[]).await.unwrap();
     let slow = Slow::begin(&ground).await;
-    let own = tokio::spawn(async move { accepted(own.commit(append("own", "own")).await.unwrap()) });
-    let fast = tokio::spawn(async move { committed(&writer, append("fast", "fast")).await });
-    ground.connect().await.until_blocked(2).await;
+    accepted(soon("the one through the door", own.commit(append("own", "own"))).await.unwrap());
+    committed(&writer, append("fast", "fast")).await;
+    assert!(feed_after(&reader, Position::START).await.is_empty());
     slow.commit().await;
-    soon("the fast one", fast).await.unwrap();
-    soon("the one through the door", own).await.unwrap();
     let events = feed_after(&reader, Position::START).await;
-    assert_eq!((events.len(), said(&events[..1])), (3, vec!["slow".to_owned()]));
+    assert_eq!(said(&events), ["slow", "own", "fast"]);
+}
+
+/// A ticket is out until what it stands for is visible, however far positions jump meanwhile.
+#[tokio::test]
+async fn a_new_epoch_leads_nobody_past_what_commits_late() {
+    let ground = Ground::shared();
+    let writer = ground.open().await;
+    let before = committed(&writer, append("before", "before")).await.appends[0].positions.unwrap().1;
+    let slow = Slow::begin(&ground).await;
+    ground.connect().await.run("UPDATE tidelock.epochs SET home = 'elsewhere'").await;
+    let newcomer = ground.open().await;
+    let after = committed(&newcomer, append("after", "after")).await.appends[0].positions.unwrap().1;
+    assert!(after.get() > before.get() + (1 << 40), "an epoch has begun");
+    assert!(feed_after(&newcomer, before).await.is_empty());
+    slow.commit().await;
+    assert_eq!(said(&feed_after(&newcomer, before).await), ["slow", "after"]);
 }

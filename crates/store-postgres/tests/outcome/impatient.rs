@@ -5,10 +5,10 @@ use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{Ground, committed, event, feed_after, soon, stream};
 
-/// Sends a commit that is held up at the gate, gives up, sends it again by both handles, and lets all go on.
+/// Sends a commit that is held up, gives up, sends it again by both handles, and lets all go on.
 async fn send_three_times(ground: &Ground, one: &PostgresStore, other: &PostgresStore, commit: &Commit) {
     let (holder, looker) = (ground.connect().await, ground.connect().await);
-    holder.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     let given_up = tokio::spawn({
         let (store, commit) = (one.clone(), commit.clone());
         async move { store.commit(commit).await }

@@ -99,7 +99,7 @@ async fn an_append_whose_reply_was_lost_gives_its_first_result_when_sent_again()
 #[tokio::test]
 async fn every_caller_of_a_batch_whose_reply_was_lost_can_send_again() {
     let site = Site::new().await;
-    site.plain.run("BEGIN; SELECT FROM tidelock.gate FOR UPDATE").await;
+    site.plain.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     let ahead = spawn(&site.store, &append("ahead", "ahead"));
     let looker = site.ground.connect().await;
     looker.until_blocked(1).await;

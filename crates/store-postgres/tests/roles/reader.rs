@@ -7,6 +7,7 @@ use tidelock_store::{
     Adjustment, Commit, ErrorKind, HeadQuery, ItemFilter, ItemQuery, LeaseRequest, Position, RecordQuery,
     Result, Store, StoreExt, Wake, When, WorkerName,
 };
+use tidelock_store_postgres::HeldUp;
 
 use crate::ground::{append, committed, feed_after, item, lease, queue, stream};
 use crate::{Shop, check_denied, check_error, key, put};
@@ -28,7 +29,7 @@ async fn the_reader_reads_everything() {
     assert!(store.get_one(&key("a")).await.unwrap().live().is_some());
     assert_eq!(store.scan(RecordQuery::prefix("")).await.unwrap().records.len(), 1);
     assert_eq!(store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items.len(), 1);
-    assert_eq!(store.held_up().await.unwrap(), None);
+    assert_eq!(store.held_up().await.unwrap(), HeldUp::default());
     store.now().await.unwrap();
 }
 
@@ -67,6 +68,9 @@ async fn the_server_grants_the_reader_no_right_to_write() {
         "SELECT tidelock.trim('a', 1)",
         "SELECT tidelock.let_go('{a}', '{}')",
         "SELECT tidelock.append_one('a', -1, gen_random_uuid(), 'said', '1', '{}')",
+        "SELECT tidelock.begin_epoch(0)",
+        "SELECT nextval('tidelock.positions')",
+        "SELECT setval('tidelock.positions', 1)",
         "DELETE FROM tidelock.commits",
     ] {
         check_denied(&reader, sql).await;

@@ -44,8 +44,11 @@ async fn the_server_denies_the_application_whatever_a_store_never_does() {
         "UPDATE tidelock.items SET key = 'other'",
         "DELETE FROM tidelock.items",
         "UPDATE tidelock.commits SET committed = ''",
-        "INSERT INTO tidelock.gate VALUES (true)",
-        "DELETE FROM tidelock.gate",
+        "SELECT setval('tidelock.positions', 1)",
+        "ALTER SEQUENCE tidelock.positions RESTART",
+        "UPDATE tidelock.meta SET position_floor = 0",
+        "UPDATE tidelock.meta SET epoch = 0",
+        "INSERT INTO tidelock.epochs VALUES (1, '', 0)",
         "UPDATE tidelock.meta SET one = true",
         "INSERT INTO tidelock.meta VALUES (true, 0, 0, 0, 0)",
         "DELETE FROM tidelock.meta",
@@ -138,11 +141,27 @@ async fn a_caller_cannot_lead_the_owners_functions_astray() {
     assert_eq!(events(&shop).await, 2, "one was meant, and two are gone");
 }
 
+/// Positions move ahead with an epoch, and that begins when the database has moved and not when somebody says so.
+#[tokio::test]
+async fn the_application_cannot_begin_an_epoch_where_none_begins() {
+    let shop = filled().await;
+    let app = shop.connect("app").await;
+    app.run("SELECT tidelock.begin_epoch(0)").await;
+    assert_eq!(shop.admin.one::<i64>("SELECT epoch FROM tidelock.meta").await, 0);
+
+    shop.admin.run("UPDATE tidelock.epochs SET home = 'elsewhere'").await;
+    app.run("SELECT tidelock.begin_epoch(1)").await;
+    assert_eq!(shop.admin.one::<i64>("SELECT epoch FROM tidelock.meta").await, 0);
+    app.run("SELECT tidelock.begin_epoch(0)").await;
+    let begun = "SELECT epoch FROM tidelock.meta WHERE epoch = position_floor AND epoch = (SELECT last FROM tidelock.settled())";
+    assert!(shop.admin.one::<i64>(begun).await > 0);
+}
+
 #[tokio::test]
 async fn every_function_with_the_owners_rights_says_where_it_looks() {
     let shop = Shop::new().await;
     let trusted = "SELECT count(*) FROM pg_proc WHERE pronamespace = '@'::regnamespace AND prosecdef";
-    assert_eq!(shop.admin.one::<i64>(trusted).await, 2);
+    assert_eq!(shop.admin.one::<i64>(trusted).await, 3);
     let careful = format!("{trusted} AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)");
-    assert_eq!(shop.admin.one::<i64>(&careful).await, 2);
+    assert_eq!(shop.admin.one::<i64>(&careful).await, 3);
 }
