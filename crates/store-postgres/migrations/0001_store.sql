@@ -12,7 +12,8 @@ CREATE FUNCTION tidelock.calendar() RETURNS bigint
 -- Where positions come from. Whoever appends draws one for each event; nobody waits for anybody, so a position can become
 -- visible after a later one. Tickets, below, keep readers of the feed from passing it meanwhile.
 --
--- It keeps no numbers back for a session (CACHE 1), and has given out 0, which no event has.
+-- It keeps no numbers back for a session (CACHE 1), and must never: those would have been drawn before the ticket. It has
+-- given out 0, which no event has.
 CREATE SEQUENCE tidelock.positions AS bigint MINVALUE 0 START 0 CACHE 1;
 
 SELECT nextval('tidelock.positions');
@@ -128,15 +129,23 @@ CREATE FUNCTION tidelock.last(OUT base bigint, OUT moment bigint)
 --
 -- The last position is not read as a column of the sequence: such a read can fall into the moment in which the server has
 -- put a number there that is ahead, for its own log.
-CREATE FUNCTION tidelock.take_ticket() RETURNS void
+CREATE FUNCTION tidelock.take_ticket() RETURNS bigint
     LANGUAGE plpgsql VOLATILE
     AS $$
 DECLARE
     -- Every position that is drawn from now on is above.
-    after bigint := pg_sequence_last_value('tidelock.positions');
+    after bigint  NOT NULL := pg_sequence_last_value('tidelock.positions');
+    upper integer NOT NULL := -1 - (after >> 31);
+    lower integer NOT NULL := after & 2147483647;
 BEGIN
-    PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, (-1 - (after >> 31))::integer);
-    PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, (after & 2147483647)::integer);
+    -- It is tried first, because that takes no statement of its own. It fails only if a stranger has such a lock for himself.
+    IF NOT pg_try_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, upper) THEN
+        PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, upper);
+    END IF;
+    IF NOT pg_try_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, lower) THEN
+        PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, lower);
+    END IF;
+    RETURN after;
 END $$;
 
 -- The tickets that are out, and after which position each of them may have some.
@@ -170,6 +179,7 @@ CREATE FUNCTION tidelock.append_one(
     AS $$
 DECLARE
     before bigint;
+    ticket bigint;
     placed bigint;
     moment bigint;
 BEGIN
@@ -188,7 +198,7 @@ BEGIN
     IF before IS NULL THEN
         RETURN NULL;
     END IF;
-    PERFORM tidelock.take_ticket();
+    ticket := tidelock.take_ticket();
     -- The moment is as tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
         SELECT nextval('tidelock.positions'), to_stream, before + 1, new_id, new_type, new_payload, new_metadata,
@@ -217,6 +227,7 @@ DECLARE
     nth    bigint;
     had    bigint;
     made   text;
+    ticket bigint;
     placed bigint[];
     moment bigint;
 BEGIN
@@ -241,7 +252,7 @@ BEGIN
     IF 0 > ALL (before) THEN
         RETURN NULL;
     END IF;
-    PERFORM tidelock.take_ticket();
+    ticket := tidelock.take_ticket();
     -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
     SELECT greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at) INTO moment
         FROM tidelock.meta m LEFT JOIN LATERAL (

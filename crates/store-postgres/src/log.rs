@@ -158,29 +158,34 @@ async fn look_on(
         return Ok(false);
     }
     let upto = Position::new(number(&rows[0], 0)?)?;
-    let mut alike = Alike::default();
-    for row in rows.iter().filter(|row| has_event(row, 3)) {
-        if number(row, 3)? > settled.get() {
-            break;
-        }
-        let (stream, metadata) = (text(row, 2)?, text(row, 8)?);
-        if !filter.passes(stream, text(row, 6)?, || stored_json(metadata)) {
-            continue;
-        }
-        if page.events.len() == query.limit {
-            page.next = page.events.last().map_or(query.after, |event| event.position);
-            return Ok(false);
-        }
-        page.events.push(alike.event(row, 3, StreamName::new(stream)?)?);
-    }
+    let more = add_passing(&rows, query, settled, page)?;
     let (full, held) = (page.events.len() == query.limit, upto > settled);
     page.next = match page.events.last() {
         Some(last) if full => last.position,
         last if held => held_at(query, last).unwrap_or(settled).max(page.next),
         _ => upto,
     };
-    page.at_end = if held { !full } else { seen < scan && page.next == upto };
+    page.at_end = if held { !full } else { !more && seen < scan && page.next == upto };
     Ok(!full && !held)
+}
+
+/// Adds events that pass and are settled, until the page is full; says whether there are more.
+fn add_passing(rows: &[Row], query: &FeedQuery, settled: Position, page: &mut FeedPage) -> Result<bool> {
+    let mut alike = Alike::default();
+    for row in rows.iter().filter(|row| has_event(row, 3)) {
+        if number(row, 3)? > settled.get() {
+            break;
+        }
+        let (stream, metadata) = (text(row, 2)?, text(row, 8)?);
+        if !query.filter.passes(stream, text(row, 6)?, || stored_json(metadata)) {
+            continue;
+        }
+        if page.events.len() == query.limit {
+            return Ok(true);
+        }
+        page.events.push(alike.event(row, 3, StreamName::new(stream)?)?);
+    }
+    Ok(false)
 }
 
 /// Where to go on if what comes next is not settled yet: where the last event is, if all events were sent over. A settled

@@ -45,11 +45,11 @@ async fn until_seen<T>(store: &PostgresStore, what: impl Fn(HeldUp) -> Option<T>
 }
 
 async fn assert_nothing_held_up(store: &PostgresStore) {
-    assert_eq!(store.held_up().await.unwrap(), HeldUp::default());
+    assert_eq!(store.held_up().await.expect("an answer"), HeldUp::default());
 }
 
 async fn feed(store: &PostgresStore) -> usize {
-    store.read_feed(FeedQuery::after(Position::START)).await.unwrap().events.len()
+    store.read_feed(FeedQuery::after(Position::START)).await.expect("a page").events.len()
 }
 
 /// Leaves a transaction open in which an event was appended.

@@ -47,8 +47,7 @@ async fn a_process_killed_before_its_commit_leaves_nothing() {
 /// Whether the server still hears what it was asked for depends on the network.
 async fn a_process_killed_during_its_commit_leaves_all_or_nothing() {
     let shop = Shop::new().await;
-    let holder = shop.ground.connect().await;
-    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
+    let holder = shop.ground.let_nobody_append().await;
     let mut clerk = start_clerk(&shop);
     clerk.tell("commit");
     shop.plain.until_blocked(1).await;
@@ -79,8 +78,7 @@ async fn a_server_killed_before_the_commit_has_nothing() {
 async fn a_server_killed_during_the_commit_has_all_or_nothing() {
     let server = Server::start().unwrap();
     let mut shop = Shop::on(Ground::on(&server.url())).await;
-    let holder = shop.ground.connect().await;
-    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
+    let holder = shop.ground.let_nobody_append().await;
     let sale = append("sales", "tea").with_id(CommitId::fresh());
     let (lost, ()) = tokio::join!(shop.sell_and(sale.clone()), async {
         shop.plain.until_blocked(1).await;

@@ -94,8 +94,7 @@ async fn an_effect_is_there_once_when_its_worker_is_killed_before_the_commit() {
 async fn an_effect_is_there_once_when_its_worker_is_killed_during_the_commit() {
     let shop = due(Ground::shared()).await;
     let mut worker = begin(&shop, "together");
-    let holder = shop.ground.connect().await;
-    holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
+    let holder = shop.ground.let_nobody_append().await;
     worker.tell("commit");
     shop.plain.until_blocked(1).await;
     worker.kill();

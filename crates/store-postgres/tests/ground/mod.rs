@@ -97,6 +97,14 @@ impl Ground {
         Plain { client, schema: self.schema.clone() }
     }
 
+    /// Somebody who has the upper half of all tickets for himself, until the transaction ends. Appends wait for him when all
+    /// their statements are on the way.
+    pub(crate) async fn let_nobody_append(&self) -> Plain {
+        let holder = self.connect().await;
+        holder.run("BEGIN; SELECT pg_advisory_xact_lock('tidelock.positions'::regclass::oid::integer, -1)").await;
+        holder
+    }
+
     /// Puts a calendar into the database that the test can set; it goes on from where the old one is.
     pub(crate) async fn own_calendar(&self) {
         let sql = "CREATE TABLE tidelock.ahead AS SELECT 0::bigint AS micros;
