@@ -78,7 +78,7 @@ async fn a_server_killed_before_the_commit_has_nothing() {
 async fn a_server_killed_during_the_commit_has_all_or_nothing() {
     let server = Server::start().unwrap();
     let mut shop = Shop::on(Ground::on(&server.url())).await;
-    let holder = shop.ground.let_nobody_append().await;
+    let _holder = shop.ground.let_nobody_append().await;
     let sale = append("sales", "tea").with_id(CommitId::fresh());
     let (lost, ()) = tokio::join!(shop.sell_and(sale.clone()), async {
         shop.plain.until_blocked(1).await;

@@ -101,7 +101,9 @@ impl Ground {
     /// their statements are on the way.
     pub(crate) async fn let_nobody_append(&self) -> Plain {
         let holder = self.connect().await;
-        holder.run("BEGIN; SELECT pg_advisory_xact_lock('tidelock.positions'::regclass::oid::integer, -1)").await;
+        holder
+            .run("BEGIN; SELECT pg_advisory_xact_lock('tidelock.positions'::regclass::oid::integer, -1)")
+            .await;
         holder
     }
 
