@@ -17,6 +17,9 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
+/// Ways to give out positions.
+const MECHANISMS: usize = 5;
+
 /// The lines of a short run, in which it is checked that nothing was skipped.
 fn lines(args: &[&str]) -> Vec<Value> {
     let output = bench(&[&["--json", "--seconds", "0.2", "--aged", "20"], args].concat());
@@ -29,7 +32,7 @@ fn lines(args: &[&str]) -> Vec<Value> {
 fn without_a_url_a_server_is_started_and_every_mechanism_has_its_line() {
     let scenarios = ["4x16-shared", "1x16-scanned", "1x1-hot-aged", "1x16-held"];
     let lines = lines(&scenarios.map(|scenario| ["--only", scenario]).concat());
-    assert_eq!(lines.len(), scenarios.len() * 4);
+    assert_eq!(lines.len(), scenarios.len() * MECHANISMS);
     for line in lines {
         assert_eq!(line.as_object().map(serde_json::Map::len), Some(12), "{line}");
         assert!(line["commits_per_s"].as_f64() > Some(0.0), "{line}");
@@ -44,7 +47,7 @@ fn a_named_server_is_left_as_it_was_found() {
     let schemas =
         || server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas");
     let before = schemas();
-    assert_eq!(lines(&[&server.url(), "--only", "1x1"]).len(), 4);
+    assert_eq!(lines(&[&server.url(), "--only", "1x1"]).len(), MECHANISMS);
     assert_eq!(schemas(), before);
 
     server.run_sql("postgres", "CREATE SCHEMA bench_positions_xid").expect("somebody else's schema");
