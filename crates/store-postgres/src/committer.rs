@@ -26,10 +26,10 @@ use crate::wake::Wakes;
 const BATCH: usize = 256;
 
 /// How much travels together, unless a single commit is more: in events, or parts of commits that are none.
-const LOAD: usize = 128;
+const LOAD: usize = 160;
 
 /// How much must be left over for the second way to be taken.
-const SECOND_LOAD: usize = 64;
+const SECOND_LOAD: usize = 48;
 
 /// How many bytes of JSON travel together, unless a single commit has more.
 const BATCH_BYTES: usize = 4 << 20;
