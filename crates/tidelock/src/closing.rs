@@ -35,7 +35,7 @@ pub use error::CloseError;
 /// How long reactions are waited for, unless something else is said.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// How long to wait before the next look at what reactions have left to do; twice as long each time, up to the second.
+/// How long to wait before the next look at what reactions have left to do; twice as long each time, up to the other.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 impl<A: Aggregate> AggregateRef<A> {
@@ -75,8 +75,8 @@ pub struct Closed {
 }
 
 impl<A: Aggregate> Closing<A> {
-    /// The same, waiting this long for reactions to handle what is there; with zero, not at all. The default is half a
-    /// minute.
+    /// The same, waiting this long for reactions to handle what is there, before the stream is shut and again after; with zero, not
+    /// at all. The default is half a minute.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self

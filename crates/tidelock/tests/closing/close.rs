@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidelock::prelude::*;
 use tidelock::{CloseError, ExecuteError, StreamState, Version, discard};
 
-use crate::account::{Account, Shelf, paid_into, pay};
+use crate::account::{Account, Paid, Shelf, paid_into, pay};
 use crate::stage::{Stage, on_every_store};
 
 on_every_store!(
@@ -37,13 +37,13 @@ async fn a_closed_stream_is_archived_empty_and_shut(stage: Stage) {
     assert_eq!(shelf.versions(), [1, 2, 3, 4, 5]);
     assert_eq!(state_of(&tidelock).await, (StreamState::Closed(version(5)), 0));
     for handle in [&tidelock, &other] {
-        let refused = handle.aggregate::<Account>("7").append(ExpectedVersion::Any, tidelock_paid(1)).await;
+        let refused = handle.aggregate::<Account>("7").append(ExpectedVersion::Any, paid(1)).await;
         assert!(matches!(refused, Err(ExecuteError::Closed { .. })), "{refused:?}");
     }
 }
 
-fn tidelock_paid(amount: i64) -> crate::account::Paid {
-    crate::account::Paid { amount }
+fn paid(amount: i64) -> Paid {
+    Paid { amount }
 }
 
 /// CLOSE-4.
@@ -81,7 +81,7 @@ async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: Stage
 async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again(stage: Stage) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = tidelock.aggregate::<Account>("7");
-    let many = (0..1_000).map(|_| tidelock_paid(1)).collect::<Vec<_>>();
+    let many = (0..1_000).map(|_| paid(1)).collect::<Vec<_>>();
     account.append(ExpectedVersion::NoStream, many).await.unwrap();
     account.execute(pay(1)).await.unwrap();
 
@@ -147,8 +147,8 @@ async fn what_cannot_be_closed_says_why(stage: Stage) {
     struct Forgetful;
     impl Aggregate for Forgetful {
         const KIND: &'static str = "account";
-        type Event = crate::account::Paid;
-        fn apply(&mut self, _: &crate::account::Paid) {}
+        type Event = Paid;
+        fn apply(&mut self, _: &Paid) {}
     }
     paid_into(&tidelock, 1).await;
     let forgetful = tidelock.aggregate::<Forgetful>("7");

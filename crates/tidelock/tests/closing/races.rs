@@ -29,6 +29,7 @@ async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_to
                     Err(ExecuteError::Closed { .. }) => return acknowledged,
                     Err(other) => panic!("{other}"),
                 }
+                // Waits for nothing: simulated time passes only while everybody is idle, and others wait for it.
                 tokio::time::sleep(Duration::from_micros(1)).await;
             }
         }));
