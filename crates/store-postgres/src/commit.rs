@@ -115,7 +115,6 @@ pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Ju
     let mut writes = Writes::new(&loaded);
     match judge(decided, &mut loaded, &mut writes) {
         Ok(mut judged) => {
-            writes.others = matches!(judged.outcome, Ok(CommitOutcome::Committed(_)));
             judged.date(&write(session, &writes).await.map_err(Failure::into_error)?)?;
             Ok(judged)
         }

@@ -188,8 +188,6 @@ pub(super) struct Writes {
     commits: BTreeMap<CommitId, Remembered>,
     confirm: bool,
     held: Held,
-    /// Whether the transaction has more in it than these rows, which is to land even if there are none of them.
-    pub(super) others: bool,
 }
 
 /// Rows that are created, or rows that are changed.
@@ -211,7 +209,6 @@ impl Writes {
             commits: BTreeMap::new(),
             confirm: false,
             held: loaded.held().clone(),
-            others: false,
         }
     }
 
@@ -246,7 +243,7 @@ impl Writes {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.has_no_rows() && !self.confirm && !self.others
+        self.has_no_rows() && !self.confirm
     }
 
     fn has_no_rows(&self) -> bool {
