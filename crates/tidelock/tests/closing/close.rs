@@ -6,7 +6,7 @@ use tidelock::prelude::*;
 use tidelock::{CloseError, ExecuteError, StreamState, Version, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
-use crate::stage::{Stage, on_every_store};
+use tidelock_test_stage::{Stage, on_every_store};
 
 on_every_store!(
     a_closed_stream_is_archived_empty_and_shut,

@@ -4,8 +4,7 @@ use tidelock::prelude::*;
 use tidelock::{CloseError, Closed, StreamState};
 
 use crate::account::{Account, Shelf, paid_into, pay};
-use crate::mortal::Mortal;
-use crate::stage::{Stage, in_memory};
+use tidelock_test_stage::{Mortal, Stage, in_memory};
 
 /// More than any closing here needs.
 const CALLS: i64 = 100;

@@ -6,7 +6,6 @@
 mod account;
 mod close;
 mod deaths;
-mod mortal;
 mod races;
 mod reactions;
 mod window;

@@ -6,7 +6,7 @@ use tidelock::prelude::*;
 use tidelock::{ExecuteError, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
-use crate::stage::{Stage, on_every_store};
+use tidelock_test_stage::{Stage, on_every_store, until};
 
 on_every_store!(
     what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone,
@@ -35,7 +35,7 @@ async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_to
         }));
     }
     let reached = async || account.load().await.unwrap().balance >= 10;
-    crate::stage::until("there are some payments", reached).await;
+    until("there are some payments", reached).await;
     let closed = account.books(shelf.archive()).close().await.unwrap();
     let mut acknowledged = 1;
     for payer in payers {

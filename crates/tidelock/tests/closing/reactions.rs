@@ -8,7 +8,9 @@ use tidelock::{CloseError, StoredEvent, StreamState, discard};
 use tokio::sync::Semaphore;
 
 use crate::account::{Shelf, paid_into, pay};
-use crate::stage::{PATIENCE, Running, Seen, Stage, brisk, on_every_store, until_blocked, until_quiet};
+use tidelock_test_stage::{PATIENCE, Running, Seen, Stage, brisk, note, on_every_store};
+
+use crate::stage::{until_blocked, until_quiet};
 
 on_every_store!(
     a_close_waits_until_reactions_are_done,
@@ -149,7 +151,7 @@ async fn a_reaction_that_appends_to_a_closed_stream_is_refused(stage: Stage) {
             Ok(())
         },
     ));
-    crate::stage::note(&tidelock, "transfer-1", "to a closed account").await;
+    note(&tidelock, "transfer-1", "to a closed account").await;
     let blocked = until_blocked(&tidelock, "receive", "transfer-1").await;
     assert!(blocked.error.unwrap().contains("closed"), "the operator is told");
     assert_eq!(shelf.versions(), [1, 2]);

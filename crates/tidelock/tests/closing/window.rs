@@ -4,7 +4,7 @@ use tidelock::prelude::*;
 use tidelock::{LoadError, StreamState, Version};
 
 use crate::account::{Account, Shelf, paid_into, pay};
-use crate::stage::{Stage, on_every_store};
+use tidelock_test_stage::{Stage, on_every_store};
 
 on_every_store!(a_window_leaves_the_newest_events_and_the_state, a_stream_is_open_while_its_window_moves);
 

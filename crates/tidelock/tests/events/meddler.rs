@@ -3,13 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{
-    Adjusted, Advice, Capabilities, ErrorKind, FeedPage, HeadPage, ItemPage, LeaseToken, Leased, Operation,
-    RecordPage, Renewal, Result, Signal, StoreError, StreamPage, Timestamp, async_trait,
-};
+use tidelock::{Advice, ErrorKind, Operation, Result, StoreError};
+use tidelock_test_stage::{Between, Wrapped};
 use tokio::sync::Semaphore;
 
 /// What happens to a commit.
@@ -28,7 +25,6 @@ const MANY: usize = 1_000_000;
 
 #[derive(Debug)]
 pub(crate) struct Meddler {
-    inner: Arc<dyn Store>,
     pub(crate) reads: AtomicUsize,
     pub(crate) commits: AtomicUsize,
     /// What happens to the next commits; to some of them nothing does.
@@ -38,14 +34,14 @@ pub(crate) struct Meddler {
 }
 
 impl Meddler {
-    pub(crate) fn over(inner: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self {
-            inner,
+    pub(crate) fn over(store: Arc<dyn Store>) -> Arc<Wrapped<Self>> {
+        let meddler = Self {
             reads: AtomicUsize::new(0),
             commits: AtomicUsize::new(0),
             faults: Mutex::default(),
             permits: Semaphore::new(MANY),
-        })
+        };
+        Wrapped::new(store, meddler)
     }
 
     /// These happen to the next commits.
@@ -78,9 +74,16 @@ impl Meddler {
         (self.reads.load(Ordering::SeqCst), self.commits.load(Ordering::SeqCst))
     }
 
-    fn read(&self) -> &dyn Store {
-        self.reads.fetch_add(1, Ordering::SeqCst);
-        &*self.inner
+    async fn commit<T>(&self, commit: impl Future<Output = Result<T>>) -> Result<T> {
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        self.permits.acquire().await.unwrap().forget();
+        let fault = self.faults.lock().unwrap().pop_front().flatten();
+        match fault {
+            None => commit.await,
+            Some(Fault::LostRequest) => Err(failed(Advice::Unknown)),
+            Some(Fault::Busy) => Err(failed(Advice::Later)),
+            Some(Fault::LostReply) => commit.await.and_then(|_| Err(failed(Advice::Unknown))),
+        }
     }
 }
 
@@ -88,72 +91,21 @@ fn failed(advice: Advice) -> StoreError {
     StoreError::new(ErrorKind::Unavailable, advice, Operation::Commit, "the line is dead")
 }
 
-#[async_trait]
-impl Store for Meddler {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-
-    async fn now(&self) -> Result<Timestamp> {
-        self.inner.now().await
-    }
-
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
-        self.commits.fetch_add(1, Ordering::SeqCst);
-        self.permits.acquire().await.unwrap().forget();
-        let fault = self.faults.lock().unwrap().pop_front().flatten();
-        match fault {
-            None => self.inner.commit(commit).await,
-            Some(Fault::LostRequest) => Err(failed(Advice::Unknown)),
-            Some(Fault::Busy) => Err(failed(Advice::Later)),
-            Some(Fault::LostReply) => {
-                let _lost = self.inner.commit(commit).await?;
-                Err(failed(Advice::Unknown))
+impl Between for Meddler {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        match operation {
+            Operation::Commit => self.commit(call).await,
+            Operation::Now | Operation::Lease | Operation::Renew | Operation::Items | Operation::Adjust => {
+                call.await
+            }
+            _ => {
+                self.reads.fetch_add(1, Ordering::SeqCst);
+                call.await
             }
         }
-    }
-
-    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        self.read().read_stream(query).await
-    }
-
-    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        self.read().read_feed(query).await
-    }
-
-    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        self.read().heads(query).await
-    }
-
-    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        self.read().get(keys).await
-    }
-
-    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        self.read().scan(query).await
-    }
-
-    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        self.inner.lease(request).await
-    }
-
-    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        self.inner.renew(leases, duration).await
-    }
-
-    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        self.inner.items(query).await
-    }
-
-    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        self.inner.adjust(filter, adjustment).await
-    }
-
-    fn signal(&self, topic: Topic) -> Signal {
-        self.inner.signal(topic)
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.inner.close().await
     }
 }

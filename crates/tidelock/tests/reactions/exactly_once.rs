@@ -9,10 +9,9 @@ use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::Effects;
 use tidelock::{StoredEvent, limits};
+use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until};
 
-use crate::stage::{
-    Running, Seen, Stage, append, brisk, note, on_every_store, target, text, until, until_quiet,
-};
+use crate::stage::{target, until_quiet};
 
 on_every_store!(
     what_a_handler_stages_lands_with_its_ack_or_not_at_all,

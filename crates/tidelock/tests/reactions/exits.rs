@@ -7,11 +7,10 @@ use std::time::Duration;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::Exhausted;
+use tidelock_test_stage::{Running, Seen, Stage, brisk, note, on_every_store, text, until};
 use tokio::time::Instant;
 
-use crate::stage::{
-    Running, Seen, Stage, brisk, note, on_every_store, target, text, until, until_blocked, until_quiet,
-};
+use crate::stage::{target, until_blocked, until_quiet};
 
 on_every_store!(
     a_failure_is_retried_with_the_backoff_until_it_passes,

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
+use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until};
 use tokio::sync::{Barrier, Semaphore};
 
-use crate::stage::{
-    Running, Seen, Stage, append, brisk, note, on_every_store, target, text, until, until_quiet,
-};
+use crate::stage::{target, until_quiet};
 
 on_every_store!(
     every_event_is_handled_in_the_order_of_its_stream,

@@ -2,78 +2,12 @@
 //!
 //! In memory, where a minute passes at once: it is calls that are counted, and every store gets the same ones.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::worker::WorkerOptions;
-use tidelock::{
-    Adjusted, Adjustment, Capabilities, CommitOutcome, FeedPage, HeadPage, ItemPage, LeaseToken, Leased,
-    RecordPage, Renewal, Result, Signal, StoredEvent, StreamPage, Timestamp, async_trait,
-};
-
-use crate::stage::{Running, Seen, Stage, in_memory, note, until};
-
-/// Counts the calls on a store.
-#[derive(Debug)]
-struct Counting {
-    store: Arc<dyn Store>,
-    calls: Arc<AtomicU64>,
-}
-
-impl Counting {
-    fn counted(&self) -> &dyn Store {
-        self.calls.fetch_add(1, Ordering::SeqCst);
-        &*self.store
-    }
-}
-
-#[async_trait]
-impl Store for Counting {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-    async fn now(&self) -> Result<Timestamp> {
-        self.counted().now().await
-    }
-    async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
-        self.counted().commit(commit).await
-    }
-    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        self.counted().read_stream(query).await
-    }
-    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        self.counted().read_feed(query).await
-    }
-    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        self.counted().heads(query).await
-    }
-    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        self.counted().get(keys).await
-    }
-    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        self.counted().scan(query).await
-    }
-    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        self.counted().lease(request).await
-    }
-    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        self.counted().renew(leases, duration).await
-    }
-    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        self.counted().items(query).await
-    }
-    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        self.counted().adjust(filter, adjustment).await
-    }
-    fn signal(&self, topic: Topic) -> Signal {
-        self.store.signal(topic)
-    }
-    async fn close(&self) -> Result<()> {
-        self.store.close().await
-    }
-}
+use tidelock_test_stage::{Running, Seen, Stage, Tally, in_memory, note, until};
 
 /// REACT-21.
 #[test]
@@ -98,8 +32,8 @@ async fn idle_rate(stage: &Stage, reactions: usize, targets: usize) -> f64 {
         let commit = Commit { wakes: chunk.iter().map(wake).collect(), ..Commit::new() };
         plain.store().commit(commit).await.unwrap().committed().unwrap();
     }
-    let (calls, seen) = (Arc::new(AtomicU64::new(0)), Seen::default());
-    let counting = Tidelock::over(Arc::new(Counting { store: plain.store().clone(), calls: calls.clone() }));
+    let (tally, seen) = (Tally::default(), Seen::default());
+    let counting = Tidelock::over(tally.over(plain.store().clone()));
     let mut app = counting.app().worker(WorkerOptions::new(WorkerName::new("idle").unwrap()));
     for nth in 0..reactions {
         let noted = seen.clone();
@@ -119,9 +53,9 @@ async fn idle_rate(stage: &Stage, reactions: usize, targets: usize) -> f64 {
     };
     until("nothing is due", quiet).await;
     tokio::time::sleep(Duration::from_secs(60)).await;
-    let before = calls.load(Ordering::SeqCst);
+    let before = tally.calls();
     tokio::time::sleep(Duration::from_secs(600)).await;
-    let rate = (calls.load(Ordering::SeqCst) - before) as f64 / 600.0;
+    let rate = (tally.calls() - before) as f64 / 600.0;
     let handled = seen.count();
     note(&plain, "fresh", "x").await;
     seen.until(handled + reactions).await;

@@ -7,11 +7,10 @@ use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::Effects;
 use tidelock::{NamePattern, StoredEvent, limits};
+use tidelock_test_stage::{Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, until};
 use tokio::sync::Semaphore;
 
-use crate::stage::{
-    Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, target, until, until_quiet,
-};
+use crate::stage::{target, until_quiet};
 
 on_every_store!(
     the_listing_shows_lag_holder_failures_and_errors,

@@ -8,8 +8,9 @@ use rusqlite::Connection;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::sqlite::{OwnStatement, SqliteOptions, SqliteStore};
+use tidelock_test_stage::{Running, Stage, brisk, for_real, note, text, until};
 
-use crate::stage::{Running, Stage, brisk, for_real, note, text, until_quiet};
+use crate::stage::until_quiet;
 
 /// REACT-11. Two handles, as two processes have them; the first try of every other event fails after its statements were made,
 /// and a primary key would refuse a row that came twice.
@@ -50,7 +51,7 @@ fn rows_of_a_handler_are_there_exactly_once() {
             note(&tidelock, &format!("diary-{}", nth % 4), &nth.to_string()).await;
         }
         let rows = || plain.query_row("SELECT count(*) FROM seen", [], |row| row.get::<_, i64>(0)).unwrap();
-        crate::stage::until("every event has its row", async || rows() == 20).await;
+        until("every event has its row", async || rows() == 20).await;
         until_quiet(&tidelock, "rows").await;
         assert_eq!(rows(), 20);
         for app in running {

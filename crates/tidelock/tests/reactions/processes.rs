@@ -1,129 +1,40 @@
 //! Reactions in real processes, which are killed, stopped and continued in the middle of a handler.
-//!
-//! A child is this very test binary, told by its environment what to be. It notes what it does in a file, and looks at files to
-//! know when to go on.
 
-use std::env;
-use std::fs;
-use std::io::Write as _;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use serde_json::json;
-use tempfile::TempDir;
 use tidelock::StoredEvent;
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
+use tidelock_test_stage::{Meeting, Role, Stage, brisk, for_real, note, text, until};
 
-use crate::stage::{Stage, brisk, for_real, note, target, text, until, until_blocked};
+use crate::stage::{target, until_blocked};
 
-const URL: &str = "TIDELOCK_TEST_REACTIONS_URL";
-const FOLDER: &str = "TIDELOCK_TEST_REACTIONS_FOLDER";
-const ROLE: &str = "TIDELOCK_TEST_REACTIONS_ROLE";
 const LEASE: Duration = Duration::from_millis(400);
 
-/// Where parent and children meet.
-struct Meeting {
-    folder: TempDir,
-    url: String,
-}
-
-impl Meeting {
-    fn on(stage: &Stage) -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), url: stage.url().unwrap() }
-    }
-
-    fn start(&self, role: &str) -> Process {
-        let mut command = Command::new(env::current_exe().unwrap());
-        command.args(["--exact", "processes::a_child"]);
-        command.env(URL, &self.url).env(FOLDER, self.folder.path()).env(ROLE, role);
-        Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
-    }
-
-    fn notes(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder.path().join("notes")).unwrap_or_default();
-        text.lines().map(str::to_owned).collect()
-    }
-
-    async fn until_noted(&self, beginning: &str) {
-        let noted = async || self.notes().iter().any(|line| line.starts_with(beginning));
-        until(&format!("{beginning} is noted"), noted).await;
-    }
-
-    fn allow(&self, what: &str) {
-        fs::write(self.folder.path().join(what), "").unwrap();
-    }
-}
-
-/// A child; killed when it is dropped, if it has not ended before.
-struct Process(Child);
-
-impl Process {
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
-    }
-
-    async fn until_ended(&mut self) {
-        let child = std::sync::Mutex::new(&mut self.0);
-        until("the child ended", async || child.lock().unwrap().try_wait().unwrap().is_some()).await;
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        let _ended = self.0.kill();
-        let _ended = self.0.wait();
-    }
-}
-
-/// What a child knows.
-#[derive(Debug, Clone)]
-struct Role {
-    name: String,
-    folder: PathBuf,
-}
-
-impl Role {
-    fn note(&self, line: &str) {
-        let path = self.folder.join("notes");
-        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        writeln!(file, "{line}").unwrap();
-    }
-
-    async fn allowed(&self, what: &str) {
-        until_there(&self.folder.join(what)).await;
-    }
-}
-
-async fn until_there(path: &Path) {
-    while !path.exists() {
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
+fn meeting_on(stage: &Stage) -> Meeting {
+    Meeting::on(stage, "processes::a_child")
 }
 
 /// The part of the other process; nothing by itself.
 #[tokio::test]
 async fn a_child() {
-    let (Ok(url), Ok(folder), Ok(name)) = (env::var(URL), env::var(FOLDER), env::var(ROLE)) else { return };
-    let role = Role { name, folder: folder.into() };
+    let Some(role) = Role::ours() else { return };
     let app = match role.name.as_str() {
-        "rows" | "rows again" => in_own_tables(&url, role.clone()).await,
-        "bomb" => explosive(&url, role.clone()).await,
-        _ => patient(&url, role.clone()).await,
+        "rows" | "rows again" => in_own_tables(role.clone()).await,
+        "bomb" => explosive(role.clone()).await,
+        _ => patient(role.clone()).await,
     };
-    let stop = role.folder.join(format!("stop {}", role.name));
     let app = app.route_lease(LEASE).worker(brisk(&role.name)).build().unwrap();
-    app.run_until(async move { until_there(&stop).await }).await.unwrap();
+    app.run_until(role.allowed(&format!("stop {}", role.name))).await.unwrap();
     role.note(&format!("ended {}", role.name));
 }
 
 /// Waits inside the handler until it is allowed to go on, then counts.
-async fn patient(url: &str, role: Role) -> AppBuilder {
-    let tidelock = Tidelock::open(url).await.unwrap();
+async fn patient(role: Role) -> AppBuilder {
+    let tidelock = Tidelock::open(&role.url).await.unwrap();
     tidelock.app().reaction("count", on_any().lease(LEASE), move |_: StoredEvent, ctx: Context| {
         let role = role.clone();
         async move {
@@ -137,8 +48,8 @@ async fn patient(url: &str, role: Role) -> AppBuilder {
 }
 
 /// Takes its process with it.
-async fn explosive(url: &str, role: Role) -> AppBuilder {
-    let tidelock = Tidelock::open(url).await.unwrap();
+async fn explosive(role: Role) -> AppBuilder {
+    let tidelock = Tidelock::open(&role.url).await.unwrap();
     let source = on_any().lease(LEASE).expiries(2);
     tidelock.app().reaction("deadly", source, move |event: StoredEvent, _| {
         let role = role.clone();
@@ -153,8 +64,8 @@ async fn explosive(url: &str, role: Role) -> AppBuilder {
 }
 
 /// Writes a row of its own, and waits before the ack.
-async fn in_own_tables(url: &str, role: Role) -> AppBuilder {
-    let store = PostgresStore::open(url).await.unwrap();
+async fn in_own_tables(role: Role) -> AppBuilder {
+    let store = PostgresStore::open(&role.url).await.unwrap();
     let tidelock = Tidelock::over(std::sync::Arc::new(store.clone()));
     tidelock.app().in_postgres("rows", on_any().lease(LEASE), &store, move |event: StoredEvent, own, _| {
         let role = role.clone();
@@ -169,7 +80,7 @@ async fn in_own_tables(url: &str, role: Role) -> AppBuilder {
 
 /// Schedule 20. REACT-6.
 async fn a_stopped_process_that_goes_on_writes_nothing(stage: Stage) {
-    let (tidelock, meeting) = (stage.tidelock().await, Meeting::on(&stage));
+    let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
     note(&tidelock, "diary", "x").await;
     let mut first = meeting.start("first");
     meeting.until_noted("begun first").await;
@@ -202,7 +113,7 @@ fn begun_with(line: &str) -> Option<String> {
 
 /// Schedule 24. REACT-5.
 async fn an_event_that_kills_its_process_each_time_is_blocked(stage: Stage) {
-    let (tidelock, meeting) = (stage.tidelock().await, Meeting::on(&stage));
+    let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
     note(&tidelock, "diary", "bomb").await;
     for _ in 0..2 {
         meeting.start("bomb").until_ended().await;
@@ -220,8 +131,8 @@ async fn an_event_that_kills_its_process_each_time_is_blocked(stage: Stage) {
 
 /// Schedule 27. REACT-11, with a table of the user's own.
 async fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there(stage: Stage) {
-    let (tidelock, meeting) = (stage.tidelock().await, Meeting::on(&stage));
-    let store = PostgresStore::open(&meeting.url).await.unwrap();
+    let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
+    let store = PostgresStore::open(&stage.url().unwrap()).await.unwrap();
     let own = store.begin().await.unwrap();
     own.execute("CREATE TABLE IF NOT EXISTS handled (event text NOT NULL)", &[]).await.unwrap();
     own.execute("DELETE FROM handled", &[]).await.unwrap();

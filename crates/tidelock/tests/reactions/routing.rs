@@ -9,8 +9,9 @@ use serde_json::json;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::Start;
+use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until};
 
-use crate::stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until, until_quiet};
+use crate::stage::until_quiet;
 
 on_every_store!(
     a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_of_the_feed,

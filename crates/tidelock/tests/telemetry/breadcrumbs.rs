@@ -12,9 +12,9 @@ use tidelock::telemetry::{EXPIRED, HANDLED, LEASED, ROUTED, SETTLED, UNROUTED, W
 
 use crate::capture::{self, CANARY, breadcrumbs, said, trail};
 use crate::meter::{self, metric};
-use crate::stage::{
-    Running, Seen, Stage, append, brisk, note, on_every_store, target, until, until_blocked, until_quiet,
-};
+use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, until};
+
+use crate::stage::{target, until_blocked, until_quiet};
 
 on_every_store!(
     what_goes_well_is_said_in_the_span_of_its_lease_and_counted,

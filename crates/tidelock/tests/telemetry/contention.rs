@@ -8,7 +8,9 @@ use tidelock::telemetry::CONTENDED;
 use crate::breadcrumbs::{assert_discreet, begin};
 use crate::capture::{CANARY, Said, said};
 use crate::meter::metric;
-use crate::stage::{Running, Stage, append, brisk, note, on_every_store, until_quiet};
+use tidelock_test_stage::{Running, Stage, append, brisk, note, on_every_store, until};
+
+use crate::stage::until_quiet;
 
 on_every_store!(
     a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts,
@@ -89,7 +91,7 @@ async fn a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts(s
         });
     let running = Running::start(app);
     let visits = tidelock.aggregate::<Visits>(&name);
-    crate::stage::until("both visits are there", async || visits.load().await.unwrap().count == 2).await;
+    until("both visits are there", async || visits.load().await.unwrap().count == 2).await;
     until_quiet(&tidelock, &name).await;
     running.stop().await;
 

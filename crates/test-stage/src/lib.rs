@@ -1,0 +1,44 @@
+//! Where the patterns' tests play.
+//!
+//! A case is a function of a [`Stage`] and becomes three tests by [`on_every_store!`]: in memory (where time is simulated, so
+//! that waiting costs nothing), on an SQLite file and on PostgreSQL (each handle with connections of its own, as other
+//! processes have them). For what goes wrong there are stores that fail ([`Between`]) and processes that die ([`Meeting`]).
+
+// Clippy lets tests unwrap, but not what they have in common.
+#![allow(clippy::unwrap_used)]
+
+mod between;
+mod mortal;
+mod note;
+mod processes;
+mod running;
+mod seen;
+mod stage;
+mod tally;
+mod until;
+
+pub use between::{Between, Wrapped};
+pub use mortal::Mortal;
+pub use note::{append, note, text};
+pub use processes::{Meeting, Process, Role};
+pub use running::{Running, brisk};
+pub use seen::Seen;
+pub use stage::{Stage, for_real, in_memory};
+pub use tally::Tally;
+pub use until::{PATIENCE, until};
+
+/// Makes three tests of each case.
+#[macro_export]
+macro_rules! on_every_store {
+    ($($case:ident),* $(,)?) => {
+        mod memory {
+            $(#[test] fn $case() { $crate::in_memory(super::$case); })*
+        }
+        mod sqlite {
+            $(#[test] fn $case() { $crate::for_real($crate::Stage::sqlite(), super::$case); })*
+        }
+        mod postgres {
+            $(#[test] fn $case() { $crate::for_real($crate::Stage::postgres(), super::$case); })*
+        }
+    };
+}

@@ -1,0 +1,125 @@
+//! Real processes, to be killed, stopped and continued in the middle of whatever they do.
+//!
+//! A child is the very test binary that starts it, told by its environment what to be: the test that plays the child asks
+//! [`Role::ours`], and does nothing if there is none. It notes what it does in a file, and looks at files to know when to go on.
+
+use std::env;
+use std::fs;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tempfile::TempDir;
+
+use crate::{Stage, until};
+
+const URL: &str = "TIDELOCK_TEST_URL";
+const FOLDER: &str = "TIDELOCK_TEST_FOLDER";
+const ROLE: &str = "TIDELOCK_TEST_ROLE";
+
+/// Where parent and children meet.
+#[derive(Debug)]
+pub struct Meeting {
+    folder: TempDir,
+    url: String,
+    /// The full name of the test that plays the child.
+    child: &'static str,
+}
+
+impl Meeting {
+    /// For children on this stage, played by the test of this full name.
+    pub fn on(stage: &Stage, child: &'static str) -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), url: stage.url().unwrap(), child }
+    }
+
+    /// Starts a child with this role.
+    pub fn start(&self, role: &str) -> Process {
+        let mut command = Command::new(env::current_exe().unwrap());
+        command.args(["--exact", self.child]);
+        command.env(URL, &self.url).env(FOLDER, self.folder.path()).env(ROLE, role);
+        Process(command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap())
+    }
+
+    /// What children noted, in order.
+    pub fn notes(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.folder.path().join("notes")).unwrap_or_default();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    /// Waits for a note that begins like this.
+    pub async fn until_noted(&self, beginning: &str) {
+        let noted = async || self.notes().iter().any(|line| line.starts_with(beginning));
+        until(&format!("{beginning} is noted"), noted).await;
+    }
+
+    /// Lets children go on that wait for this.
+    pub fn allow(&self, what: &str) {
+        fs::write(self.folder.path().join(what), "").unwrap();
+    }
+}
+
+/// A child; killed when it is dropped, if it has not ended before.
+#[derive(Debug)]
+pub struct Process(Child);
+
+impl Process {
+    /// Sends it a signal.
+    pub fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.0.id()).unwrap()), signal).unwrap();
+    }
+
+    /// Kills it, and waits until it is gone.
+    pub async fn kill(mut self) {
+        self.signal(Signal::SIGKILL);
+        self.until_ended().await;
+    }
+
+    /// Waits until it has ended by itself.
+    pub async fn until_ended(&mut self) {
+        let child = Mutex::new(&mut self.0);
+        until("the child ended", async || child.lock().unwrap().try_wait().unwrap().is_some()).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _ended = self.0.wait();
+    }
+}
+
+/// What a child knows.
+#[derive(Debug, Clone)]
+pub struct Role {
+    /// What it is to be.
+    pub name: String,
+    /// The store that it is to open.
+    pub url: String,
+    folder: PathBuf,
+}
+
+impl Role {
+    /// The role of this process, if it is a child.
+    pub fn ours() -> Option<Self> {
+        let (url, folder, name) = (env::var(URL).ok()?, env::var(FOLDER).ok()?, env::var(ROLE).ok()?);
+        Some(Self { name, url, folder: folder.into() })
+    }
+
+    /// Adds a line to the notes.
+    pub fn note(&self, line: &str) {
+        let path = self.folder.join("notes");
+        let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+
+    /// Waits until the parent allows this.
+    pub async fn allowed(&self, what: &str) {
+        let path = self.folder.join(what);
+        while !path.exists() {
+            tokio::time::sleep(std::time::Duration::from_millis(2)).await;
+        }
+    }
+}

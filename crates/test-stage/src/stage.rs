@@ -1,0 +1,102 @@
+//! A store that several handles can be had on, and time that passes on it.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tidelock::prelude::*;
+use tidelock::{Clock, MemoryStore, Timestamp};
+use tokio::time::Instant;
+
+/// Where one case plays.
+#[derive(Debug)]
+pub struct Stage {
+    place: Place,
+}
+
+#[derive(Debug)]
+enum Place {
+    Memory(Arc<MemoryStore>),
+    Sqlite(TempDir),
+    Postgres(String),
+}
+
+/// Time as the runtime has it: in a runtime whose clock is paused, it passes when everybody waits.
+#[derive(Debug)]
+struct RuntimeClock {
+    began: Instant,
+}
+
+impl Clock for RuntimeClock {
+    fn wall(&self) -> Timestamp {
+        Timestamp::from_micros(1_893_456_000_000_000).unwrap().plus(self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.began.elapsed()
+    }
+}
+
+impl Stage {
+    /// In memory, with the runtime's time.
+    pub fn memory() -> Self {
+        let clock = RuntimeClock { began: Instant::now() };
+        Self { place: Place::Memory(Arc::new(MemoryStore::with_clock(Arc::new(clock)))) }
+    }
+
+    /// A file of its own.
+    pub fn sqlite() -> Self {
+        Self { place: Place::Sqlite(tempfile::tempdir().unwrap()) }
+    }
+
+    /// A schema of its own on the tests' server.
+    pub fn postgres() -> Self {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let nth = COUNT.fetch_add(1, Ordering::SeqCst);
+        let url = tidelock_test_postgres::shared_url().unwrap();
+        Self { place: Place::Postgres(format!("{url}?schema=stage_{}_{nth}", std::process::id())) }
+    }
+
+    /// Whether time passes by itself and costs nothing.
+    pub fn is_simulated(&self) -> bool {
+        matches!(self.place, Place::Memory(_))
+    }
+
+    /// By which other processes open it; nothing in memory.
+    pub fn url(&self) -> Option<String> {
+        match &self.place {
+            Place::Memory(_) => None,
+            Place::Sqlite(folder) => Some(format!("sqlite:{}", folder.path().join("store.db").display())),
+            Place::Postgres(url) => Some(url.clone()),
+        }
+    }
+
+    /// The store, over connections of its own, as another process has them.
+    pub async fn store(&self) -> Arc<dyn Store> {
+        match (&self.place, self.url()) {
+            (Place::Memory(store), _) => store.clone(),
+            (_, Some(url)) => tidelock::open(&url).await.unwrap(),
+            (_, None) => unreachable!("only memory has no URL"),
+        }
+    }
+
+    /// A handle that has nothing in common with others but the store.
+    pub async fn tidelock(&self) -> Tidelock {
+        Tidelock::over(self.store().await)
+    }
+}
+
+/// Runs a case with simulated time.
+pub fn in_memory<F: Future<Output = ()>>(case: impl FnOnce(Stage) -> F) {
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async { case(Stage::memory()).await });
+}
+
+/// Runs a case on this stage, in real time.
+pub fn for_real<F: Future<Output = ()>>(stage: Stage, case: impl FnOnce(Stage) -> F) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(case(stage));
+}

@@ -1,0 +1,35 @@
+//! A store that counts what it is asked.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tidelock::prelude::*;
+use tidelock::{Operation, Result};
+
+use crate::{Between, Wrapped};
+
+/// Counts the calls on a store. Clones are handles on the same.
+#[derive(Debug, Clone, Default)]
+pub struct Tally {
+    calls: Arc<AtomicU64>,
+}
+
+impl Tally {
+    /// This store, with its calls counted here.
+    pub fn over(&self, store: Arc<dyn Store>) -> Arc<Wrapped<Self>> {
+        Wrapped::new(store, self.clone())
+    }
+
+    /// The calls so far.
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::SeqCst)
+    }
+}
+
+impl Between for Tally {
+    async fn call<T: Send>(&self, _: Operation, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        self.calls.fetch_add(1, Ordering::SeqCst);
+        call.await
+    }
+}
