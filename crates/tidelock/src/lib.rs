@@ -87,6 +87,8 @@ mod events;
 
 pub mod reactions;
 
+pub mod runs;
+
 mod closing;
 
 pub mod telemetry;

@@ -1,0 +1,238 @@
+//! What a run is, in short: a record beside its history, for whoever asks without reading all of that.
+//!
+//! It changes when the run starts, ends, continues as new or is retried, and never for a step. Where the run is found in
+//! listings changes in the same commits.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    ExpectedRevision, ItemRef, Json, Record, Result, Revision, Slot, Timestamp, Version, Write,
+};
+
+use super::names::{StepName, WorkflowName};
+use super::{RunId, WorkflowVersion, keys};
+
+/// What state a run is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunState {
+    /// It goes on: it runs, sleeps, waits, or is parked.
+    Open,
+    /// Its function returned a result.
+    Completed,
+    /// Its function returned an error, or it ran out of time.
+    Failed,
+    /// It was asked to cancel, and did.
+    Cancelled,
+    /// It was ended from outside, without being asked.
+    Terminated,
+}
+
+impl RunState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Open, Self::Completed, Self::Failed, Self::Cancelled, Self::Terminated];
+
+    /// The state's name, as it is stored.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
+            Self::Terminated => "terminated",
+        }
+    }
+
+    /// Whether the run has ended.
+    pub fn is_ended(self) -> bool {
+        self != Self::Open
+    }
+}
+
+/// The run that started a run, and waits for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Parent {
+    /// Its id.
+    pub run: RunId,
+    /// What it calls its child.
+    pub name: StepName,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// And the version of that.
+    pub version: WorkflowVersion,
+}
+
+impl Parent {
+    /// The item to wake when the child has ended.
+    pub(crate) fn item(&self) -> ItemRef {
+        keys::item(&self.workflow, self.version, &self.run)
+    }
+}
+
+/// What the record of a run holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Summary {
+    pub(crate) workflow: WorkflowName,
+    pub(crate) version: WorkflowVersion,
+    pub(crate) state: RunState,
+    pub(crate) started_at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ended_at: Option<Timestamp>,
+    /// When the run is out of time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) deadline: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) parent: Option<Parent>,
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) attributes: BTreeMap<String, String>,
+    /// By which another start under the same id is told from a repeated one.
+    pub(crate) input_digest: String,
+    /// How often it has begun: 1, and one more each time that it continued as new.
+    pub(crate) generation: u32,
+    /// Where in the stream this generation begins; at the first event that is there, if this is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) begins: Option<Version>,
+}
+
+/// A summary as it was read, with the revision that it must still have when it is changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Summarised {
+    pub(crate) run: RunId,
+    pub(crate) summary: Summary,
+    pub(crate) revision: Revision,
+}
+
+impl Summary {
+    /// The item by which the run is driven.
+    pub(crate) fn item(&self, run: &RunId) -> ItemRef {
+        keys::item(&self.workflow, self.version, run)
+    }
+
+    /// The first record of a run, and where it is found.
+    pub(crate) fn first_writes(&self, run: &RunId) -> Result<Vec<Write>> {
+        let mut writes = vec![
+            Write::put(&keys::summary(run), ExpectedRevision::Absent, Json::new(self)?),
+            self.indexed(run)?,
+        ];
+        for (name, value) in &self.attributes {
+            writes.push(found_under(&keys::attribute(name, value, run)?)?);
+        }
+        Ok(writes)
+    }
+
+    fn indexed(&self, run: &RunId) -> Result<Write> {
+        found_under(&keys::index(self.state, &self.workflow, self.started_at, run))
+    }
+
+    fn unindexed(&self, run: &RunId) -> Write {
+        let key = keys::index(self.state, &self.workflow, self.started_at, run);
+        Write::delete(&key, ExpectedRevision::Any)
+    }
+}
+
+/// An entry of an index says nothing; that it is there is enough.
+fn found_under(key: &tidelock_store::RecordKey) -> Result<Write> {
+    Ok(Write::put(key, ExpectedRevision::Any, Json::new(&())?))
+}
+
+impl Summarised {
+    /// What is under a run's key; nothing if no run is there.
+    pub(crate) fn of(run: &RunId, slot: &Slot) -> Result<Option<Self>> {
+        slot.live().map(|record| Self::from_record(run, record)).transpose()
+    }
+
+    fn from_record(run: &RunId, record: &Record) -> Result<Self> {
+        let summary = record.value.to().map_err(|e| e.about(format_args!("run {:?}", run.as_str())))?;
+        Ok(Self { run: run.clone(), summary, revision: record.revision })
+    }
+
+    /// The writes that make it this, provided that nobody changed it meanwhile. What it is found by moves along.
+    pub(crate) fn become_writes(&self, next: &Summary) -> Result<Vec<Write>> {
+        let expected = ExpectedRevision::Revision(self.revision);
+        let mut writes = vec![Write::put(&keys::summary(&self.run), expected, Json::new(next)?)];
+        if self.summary.state != next.state {
+            writes.push(self.summary.unindexed(&self.run));
+            writes.push(next.indexed(&self.run)?);
+        }
+        let (before, after) = (&self.summary.attributes, &next.attributes);
+        for (name, value) in before.iter().filter(|(name, value)| after.get(*name) != Some(value)) {
+            let key = keys::attribute(name, value, &self.run)?;
+            writes.push(Write::delete(&key, ExpectedRevision::Any));
+        }
+        for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(value)) {
+            writes.push(found_under(&keys::attribute(name, value, &self.run)?)?);
+        }
+        Ok(writes)
+    }
+
+    /// The writes that end it like this.
+    pub(crate) fn end_writes(&self, state: RunState, at: Timestamp) -> Result<Vec<Write>> {
+        self.become_writes(&Summary { state, ended_at: Some(at), ..self.summary.clone() })
+    }
+
+    /// The writes that take it away, with everything that it is found by.
+    pub(crate) fn removal_writes(&self) -> Result<Vec<Write>> {
+        let expected = ExpectedRevision::Revision(self.revision);
+        let mut writes =
+            vec![Write::delete(&keys::summary(&self.run), expected), self.summary.unindexed(&self.run)];
+        for (name, value) in &self.summary.attributes {
+            writes.push(Write::delete(&keys::attribute(name, value, &self.run)?, ExpectedRevision::Any));
+        }
+        Ok(writes)
+    }
+
+    /// The item by which the run is driven.
+    pub(crate) fn item(&self) -> ItemRef {
+        self.summary.item(&self.run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summarised(attributes: &[(&str, &str)]) -> Summarised {
+        let attributes = attributes.iter().map(|(name, value)| ((*name).into(), (*value).into()));
+        let summary = Summary {
+            workflow: WorkflowName::new("checkout").unwrap(),
+            version: WorkflowVersion::FIRST,
+            state: RunState::Open,
+            started_at: Timestamp::from_micros(7).unwrap(),
+            ended_at: None,
+            deadline: None,
+            parent: None,
+            attributes: attributes.collect(),
+            input_digest: "d".into(),
+            generation: 1,
+            begins: None,
+        };
+        Summarised { run: RunId::new("r").unwrap(), summary, revision: Revision::FIRST }
+    }
+
+    #[test]
+    fn a_summary_survives_its_json() {
+        let Summarised { summary, .. } = summarised(&[("shop", "7")]);
+        assert_eq!(Json::new(&summary).unwrap().to::<Summary>().unwrap(), summary);
+    }
+
+    #[test]
+    fn what_a_run_is_found_by_moves_with_it() {
+        let before = summarised(&[("shop", "7"), ("kind", "gift")]);
+        let mut next = before.summary.clone();
+        next.state = RunState::Completed;
+        next.attributes.insert("shop".into(), "8".into());
+        let writes = before.become_writes(&next).unwrap();
+        let keys: Vec<_> = writes.iter().map(|write| write.key.as_str()).collect();
+        assert_eq!(
+            keys,
+            [
+                "~run/r",
+                "~run-index/open/checkout/00000000000000000007/r",
+                "~run-index/completed/checkout/00000000000000000007/r",
+                "~run-attribute/shop=7/r",
+                "~run-attribute/shop=8/r",
+            ]
+        );
+    }
+}
