@@ -35,7 +35,7 @@ pub(crate) enum Flaw {
 }
 
 /// How often it does: seldom enough that everything else goes on.
-const ONCE_IN: u64 = 40;
+const ONCE_IN: u64 = 10;
 
 #[derive(Debug)]
 pub(crate) struct Broken {

@@ -27,6 +27,16 @@ impl Reacted {
         }
         Ok(Self { handled, targets: targets(caller, space).await? })
     }
+
+    /// How many events were handled, by each reaction.
+    pub(crate) fn count(&self) -> u64 {
+        self.handled.values().map(|events| events.len() as u64).sum()
+    }
+}
+
+/// The same, by now.
+pub(crate) async fn handled(caller: &Caller, space: &Space) -> Result<u64, Bug> {
+    sum(caller, space.handled_prefix()).await
 }
 
 /// How much is left to handle, and how many targets are not at rest.

@@ -1,7 +1,8 @@
 //! One scenario, played once: work and injuries, the tidying up, and the audit.
 //!
-//! When the time is over the injuries end and the committers finish; what dead workers left open is resolved; the consumers
-//! drain what is left, and reactors handle it; and the follower reads the feed to its end. Then nobody writes any more, and the audit begins.
+//! A round lasts for as long as was asked, and until enough has happened, but not for ever. Then the injuries end and the
+//! committers finish; what dead workers left open is resolved; the consumers drain what is left, and reactors handle it; and the
+//! follower reads the feed to its end. Then nobody writes any more, and the audit begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -20,9 +21,11 @@ use crate::evidence::Evidence;
 use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::finding::Finding;
+use crate::floors::Floors;
 use crate::journal::Journal;
 use crate::ledger::{Journals, Ledger};
 use crate::progress::Progress;
+use crate::reacted::{self, Reacted};
 use crate::resolver;
 use crate::scenarios::Scenario;
 use crate::space::Space;
@@ -60,8 +63,8 @@ impl Rounds<'_> {
         if !stage.crew.wait_until(Crew::is_ready) {
             return Err(Failure::Stage("the workers do not get the store open".to_owned()));
         }
-        stage.until = Instant::now() + Duration::from_secs(self.args.seconds);
-        while !stage.is_over() {
+        let begun = Instant::now();
+        while !self.is_over(scenario, &stage, begun.elapsed())? {
             scenario.injure(&mut stage)?;
         }
         let evidence = self.tidy_up(&mut stage)?;
@@ -86,7 +89,6 @@ impl Rounds<'_> {
             caller,
             proxy,
             dice: Dice::seeded(seed),
-            until: Instant::now(),
             faults: Faults::default(),
             findings: Vec::new(),
         })
@@ -101,6 +103,26 @@ impl Rounds<'_> {
         let appended = committed.ok().and_then(|mut committed| committed.appends.pop());
         let position = appended.and_then(|appended| appended.positions).map(|(_, last)| last);
         position.ok_or_else(|| Failure::Stage("the start of the round could not be marked".to_owned()))
+    }
+
+    /// Whether the time is over and enough has happened, however slow the machine; or patience is at its end.
+    fn is_over(&self, scenario: &dyn Scenario, stage: &Stage<'_>, played: Duration) -> Result<bool, Failure> {
+        if played < self.args.least() {
+            return Ok(false);
+        }
+        Ok(played >= self.args.patience() || self.floors(scenario).missed_by(&self.so_far(stage)?).is_empty())
+    }
+
+    fn floors(&self, scenario: &dyn Scenario) -> Floors {
+        scenario.floors(self.args.seconds).and_commits(self.args.floor, self.args.seconds)
+    }
+
+    /// What has happened by now. None of these numbers ever falls, so what is enough now will be in the end. The follower's
+    /// journal is long, and has next to nothing to count.
+    fn so_far(&self, stage: &Stage<'_>) -> Result<Tally, Failure> {
+        let journals = stage.read_journals(&stage.crew.all_but(FOLLOWER))?;
+        let handled = self.runtime.block_on(reacted::handled(&stage.caller, &stage.crew.brief.space))?;
+        Ok(Tally::of(&Ledger::of(&journals), &journals, handled, stage.faults.clone()))
     }
 
     fn tidy_up(&self, stage: &mut Stage<'_>) -> Result<Evidence, Failure> {
@@ -133,10 +155,10 @@ impl Rounds<'_> {
         mut findings: Vec<Finding>,
     ) -> Played {
         let ledger = Ledger::of(&evidence.journals);
-        let tally = Tally::of(evidence, &ledger, faults);
+        let handled = evidence.reacted.as_ref().map_or(0, Reacted::count);
+        let tally = Tally::of(&ledger, &evidence.journals, handled, faults);
         findings.extend(audit(evidence, &ledger));
-        let floors = scenario.floors(self.args.seconds).and_commits(self.args.floor, self.args.seconds);
-        findings.extend(floors.missed_by(&tally));
+        findings.extend(self.floors(scenario).missed_by(&tally));
         Played { tally, findings }
     }
 }

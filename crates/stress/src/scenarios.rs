@@ -9,12 +9,17 @@ mod reactions;
 mod server_restart;
 mod stopped;
 
+use std::time::Duration;
+
 use crate::cast::{self, Seat};
 use crate::failure::Failure;
 use crate::floors::Floors;
 use crate::part::Load;
 use crate::stage::Stage;
 use crate::target::Needs;
+
+/// For how long everybody works, where nothing is done to them, before it is asked again whether that is enough.
+const A_WHILE: Duration = Duration::from_millis(200);
 
 pub(crate) trait Scenario: Sync {
     /// Its name, as it is typed.
@@ -33,9 +38,10 @@ pub(crate) trait Scenario: Sync {
         cast::halves(workers)
     }
 
-    /// Does one thing to the workers. This is called again and again until the time is over.
+    /// Does to the workers whatever is done to them, once. This is called again and again until the time is over and enough has
+    /// happened.
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        stage.work_to_the_end();
+        stage.work_for(A_WHILE);
         Ok(())
     }
 

@@ -24,6 +24,8 @@ use crate::target::Target;
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// So many commits by all workers together, and they are at work again.
 const SOME_COMMITS: u64 = 20;
+/// So many, and a lease that ran out has long been somebody else's, if anybody could have it.
+const MANY_COMMITS: u64 = 400;
 
 pub(crate) struct Stage<'a> {
     pub(crate) target: &'a Target,
@@ -33,7 +35,6 @@ pub(crate) struct Stage<'a> {
     pub(crate) caller: Caller,
     pub(crate) proxy: Option<Proxy>,
     pub(crate) dice: Dice,
-    pub(crate) until: Instant,
     pub(crate) faults: Faults,
     pub(crate) findings: Vec<Finding>,
 }
@@ -44,24 +45,13 @@ impl Stage<'_> {
         self.crew.start(seat, seed)
     }
 
-    pub(crate) fn is_over(&self) -> bool {
-        Instant::now() >= self.until
-    }
-
     pub(crate) fn lease(&self) -> Duration {
         self.crew.brief.load.lease
     }
 
-    /// Lets everybody work until the time is over.
-    pub(crate) fn work_to_the_end(&mut self) {
-        let until = self.until;
-        self.crew.hear_until(until, |_| false);
-    }
-
-    /// Lets everybody work for this long, or until the time is over.
+    /// Lets everybody work for this long.
     pub(crate) fn work_for(&mut self, time: Duration) {
-        let end = (Instant::now() + time).min(self.until);
-        self.crew.hear_until(end, |_| false);
+        self.crew.hear_until(Instant::now() + time, |_| false);
     }
 
     /// Sees that work goes on after an injury: a store that loses nothing but never answers again is of no use.
@@ -80,11 +70,18 @@ impl Stage<'_> {
         Some(names.swap_remove(usize::try_from(self.dice.below(count)).ok()?))
     }
 
-    /// Waits, while there is time, for a worker that holds leases.
-    pub(crate) fn wait_for_holder(&mut self) -> Option<(String, Vec<LeaseToken>)> {
-        let until = self.until;
-        self.crew.hear_until(until, |crew| crew.holder().is_some());
-        self.crew.holder()
+    /// Waits for a worker that says that it holds leases, and of which the store says so too. One that said so a while ago, when
+    /// something else was done, may hold none any more: it goes on, and a fresher one is waited for.
+    pub(crate) fn wait_for_holder(&mut self) -> Result<Option<(String, Vec<LeaseToken>)>, Bug> {
+        let end = Instant::now() + PATIENCE;
+        while Instant::now() < end && self.crew.hear_until(end, |crew| crew.holder().is_some()) {
+            let Some((who, leases)) = self.crew.holder() else { break };
+            if self.are_held(&leases)? {
+                return Ok(Some((who, leases)));
+            }
+            self.release(&who);
+        }
+        Ok(None)
     }
 
     /// Kills a worker and puts another in its place.
@@ -119,7 +116,7 @@ impl Stage<'_> {
     }
 
     /// Whether the store says that all of these leases stand and have not run out.
-    pub(crate) fn are_held(&self, leases: &[LeaseToken]) -> Result<bool, Bug> {
+    fn are_held(&self, leases: &[LeaseToken]) -> Result<bool, Bug> {
         let now = self.runtime.block_on(self.caller.now())?;
         let lasts = |item: &Item| item.holder.as_ref().is_some_and(|holder| holder.deadline > now);
         self.all(leases, |item, lease| item.is_held_under(lease.fence) && lasts(item))
@@ -127,35 +124,54 @@ impl Stage<'_> {
 
     /// Waits until each of these items was leased to somebody else.
     pub(crate) fn wait_for_takeover(&mut self, leases: &[LeaseToken]) -> Result<(), Bug> {
-        if !self.are_taken_over_within(PATIENCE, leases)? {
+        let end = Instant::now() + PATIENCE;
+        if !self.are_taken_over_before(leases, |_| Instant::now() > end)? {
             let what = format!("nobody took over {leases:?} within {PATIENCE:?}");
             self.findings.push(Finding::new(Kind::StuckLease, what));
         }
         Ok(())
     }
 
-    fn are_taken_over_within(&mut self, time: Duration, leases: &[LeaseToken]) -> Result<bool, Bug> {
-        let end = Instant::now() + time;
+    fn are_taken_over_before(
+        &mut self,
+        leases: &[LeaseToken],
+        mut is_so: impl FnMut(&Crew<'_>) -> bool,
+    ) -> Result<bool, Bug> {
         while !self.all(leases, |item, lease| item.fence.is_some_and(|fence| fence > lease.fence))? {
-            if Instant::now() > end {
+            if is_so(&self.crew) {
                 return Ok(false);
             }
-            self.crew.hear_until(Instant::now() + LOOK_AGAIN, |_| false);
+            self.work_for(LOOK_AGAIN);
         }
         Ok(true)
     }
 
-    /// Stops a worker until others have all of its leases. One that was in the middle of a transaction besides keeps a file
-    /// locked, and goes on before that.
+    /// Stops a worker until others have all of its leases, or until it shows that they cannot have them.
     pub(crate) fn stop_until_taken_over(&mut self, who: &str, leases: &[LeaseToken]) -> Result<(), Bug> {
         let Some(process) = self.crew.get(who) else { return Ok(()) };
         process.stop();
-        let taken_over = self.are_taken_over_within(self.lease() * 6, leases);
+        let is_in_the_way = self.is_in_the_way();
+        let taken_over = self.are_taken_over_before(leases, is_in_the_way);
         if let Some(process) = self.crew.get(who) {
             process.go_on();
         }
         self.faults.count(if taken_over? { Fault::StoppedHolding } else { Fault::Stopped });
         Ok(())
+    }
+
+    /// Whether one that is stopped from now on keeps others from its leases, because it was in the middle of a transaction besides.
+    /// Of a file nobody else commits then; on a server others do, and have had every chance after so many commits. A slow
+    /// machine takes its time for them.
+    fn is_in_the_way(&self) -> impl FnMut(&Crew<'_>) -> bool + use<> {
+        let (standstill, begun) = (self.lease() * 6, self.crew.did().commits);
+        let (mut commits, mut since) = (begun, Instant::now());
+        move |crew| {
+            let now = crew.did().commits;
+            if now > commits {
+                (commits, since) = (now, Instant::now());
+            }
+            commits - begun > MANY_COMMITS || since.elapsed() > standstill
+        }
     }
 
     fn all(&self, leases: &[LeaseToken], is_so: impl Fn(&Item, &LeaseToken) -> bool) -> Result<bool, Bug> {

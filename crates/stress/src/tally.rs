@@ -4,10 +4,9 @@ use std::collections::HashSet;
 
 use tidelock::ClashKind;
 
-use crate::evidence::Evidence;
 use crate::faults::Faults;
 use crate::journal::Entry;
-use crate::ledger::{Case, Ledger};
+use crate::ledger::{Case, Journals, Ledger};
 use crate::roles::Drained;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -35,7 +34,8 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    pub(crate) fn of(evidence: &Evidence, ledger: &Ledger<'_>, faults: Faults) -> Self {
+    /// From the journals, and from what the store knows to have been handled.
+    pub(crate) fn of(ledger: &Ledger<'_>, journals: &Journals, handled: u64, faults: Faults) -> Self {
         let count = |is_so: &dyn Fn(&Case<'_>) -> bool| {
             ledger.cases.values().filter(|case| is_so(case)).count() as u64
         };
@@ -50,9 +50,9 @@ impl Tally {
             errors: (failed + ledger.stumbles) as u64,
             leases: grants().count() as u64,
             taken_over: grants().filter(|grant| grant.lease.expiries > 0).count() as u64,
-            drained: drained(evidence),
-            handled: handled(evidence),
-            repeated: repeated(evidence),
+            drained: drained(ledger),
+            handled,
+            repeated: repeated(journals),
             faults,
         }
     }
@@ -82,24 +82,15 @@ fn was_late(ledger: &Ledger<'_>, case: &Case<'_>) -> bool {
         && case.commit.settlements.iter().any(|settlement| ledger.late.contains(&settlement.lease))
 }
 
-fn drained(evidence: &Evidence) -> u64 {
-    let done =
-        evidence.items.iter().filter_map(|item| evidence.streams.get(&evidence.space.done_of(&item.item)));
-    let drains = done.flatten().filter_map(|event| event.payload.to::<Drained>().ok());
+fn drained(ledger: &Ledger<'_>) -> u64 {
+    let acked = ledger.cases.values().filter(|case| case.acked().is_some());
+    let events = acked.flat_map(|case| &case.commit.appends).flat_map(|append| &append.events);
+    let drains = events.filter_map(|event| event.payload.to::<Drained>().ok());
     drains.map(|drain| drain.through.get().saturating_sub(drain.after.get())).sum()
 }
 
-fn handled(evidence: &Evidence) -> u64 {
-    evidence
-        .reacted
-        .iter()
-        .flat_map(|reacted| reacted.handled.values())
-        .map(|events| events.len() as u64)
-        .sum()
-}
-
-fn repeated(evidence: &Evidence) -> u64 {
+fn repeated(journals: &Journals) -> u64 {
     let mut keys = HashSet::new();
-    let entries = evidence.journals.iter().flat_map(|(_, entries)| entries);
+    let entries = journals.iter().flat_map(|(_, entries)| entries);
     entries.filter(|entry| matches!(entry, Entry::Effect { key, .. } if !keys.insert(key))).count() as u64
 }

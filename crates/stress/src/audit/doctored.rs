@@ -261,7 +261,8 @@ fn seen(entry: &mut Entry) -> Option<&mut Vec<Event>> {
 fn nothing_is_found_in_honest_evidence_and_everything_is_counted() {
     assert_eq!(found(|_| ()), BTreeSet::new());
     let evidence = honest();
-    let tally = Tally::of(&evidence, &Ledger::of(&evidence.journals), Faults::default());
+    let handled = evidence.reacted.as_ref().unwrap().count();
+    let tally = Tally::of(&Ledger::of(&evidence.journals), &evidence.journals, handled, Faults::default());
     let expected = Tally {
         acked: 4,
         refused: 2,

@@ -95,9 +95,8 @@ impl Consumer {
     }
 
     async fn handle(&mut self, leases: &[Lease]) -> Result<(), Bug> {
-        if self.countdown.is_over_with(leases.len() as u64) {
+        if let Some(_over) = self.countdown.over_with(leases.len() as u64) {
             self.hold(leases).await;
-            self.countdown.begin_anew();
         }
         for lease in leases {
             self.settle(lease).await?;

@@ -23,16 +23,22 @@ impl Countdown {
         Self { from, left: Mutex::new(from) }
     }
 
-    /// Whether it is over with these leases. Only one caller at a time is told so, until the next begins.
-    pub(super) fn is_over_with(&self, leases: u64) -> bool {
+    /// Something if it is over with these leases. Only one caller at a time is told so.
+    pub(super) fn over_with(&self, leases: u64) -> Option<Over<'_>> {
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         let before = left.take();
         *left = before.and_then(|before| before.checked_sub(leases)).filter(|left| *left > 0);
-        before.is_some() && left.is_none()
+        (before.is_some() && left.is_none()).then(|| Over(self))
     }
+}
 
-    pub(super) fn begin_anew(&self) {
-        *self.left.lock().unwrap_or_else(PoisonError::into_inner) = self.from;
+/// The next countdown begins when this is dropped: also with a handler that lost its lease while it waited.
+#[derive(Debug)]
+pub(super) struct Over<'a>(&'a Countdown);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        *self.0.left.lock().unwrap_or_else(PoisonError::into_inner) = self.0.from;
     }
 }
 
@@ -43,9 +49,10 @@ mod tests {
     #[test]
     fn one_caller_at_a_time_holds_and_then_another_may() {
         let countdown = Countdown::from(Some(5));
-        assert_eq!([4, 1, 9].map(|leases| countdown.is_over_with(leases)), [false, true, false]);
-        countdown.begin_anew();
-        assert!(countdown.is_over_with(7));
-        assert!(!Countdown::of(Holds::Never).is_over_with(u64::MAX));
+        let over = [4, 1, 9].map(|leases| countdown.over_with(leases));
+        assert_eq!(over.each_ref().map(Option::is_some), [false, true, false]);
+        drop(over);
+        assert!(countdown.over_with(7).is_some());
+        assert!(Countdown::of(Holds::Never).over_with(u64::MAX).is_none());
     }
 }

@@ -116,10 +116,9 @@ impl Reactor {
 
     /// Waits inside the handler. Most are killed or stopped meanwhile.
     async fn hold_now_and_then(&self, ctx: &Context) {
-        if self.countdown.is_over_with(1) {
+        if let Some(_over) = self.countdown.over_with(1) {
             report(&Report::Holding(vec![ctx.lease()]));
             self.orders.wait_to_go_on().await;
-            self.countdown.begin_anew();
         }
     }
 

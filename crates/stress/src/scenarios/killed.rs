@@ -26,14 +26,12 @@ impl Scenario for Killed {
     }
 
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        if let Some((who, leases)) = stage.wait_for_holder() {
-            // One whose leases have run out meanwhile dies too, but does not count as a holder.
-            let held = stage.are_held(&leases)?;
-            stage.kill_and_replace(&who, if held { Fault::KilledHolding } else { Fault::Killed })?;
+        if let Some((who, _)) = stage.wait_for_holder()? {
+            stage.kill_and_replace(&who, Fault::KilledHolding)?;
         }
         let pause = stage.dice.millis(10, 250);
         stage.work_for(pause);
-        if let Some(committer) = stage.any(COMMITTER).filter(|_| !stage.is_over()) {
+        if let Some(committer) = stage.any(COMMITTER) {
             stage.kill_and_replace(&committer, Fault::Killed)?;
             stage.wait_for_progress(Fault::Killed);
         }

@@ -27,12 +27,12 @@ impl Scenario for Stopped {
     }
 
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        if let Some((who, leases)) = stage.wait_for_holder() {
+        if let Some((who, leases)) = stage.wait_for_holder()? {
             stage.stop_while(&who, Fault::StoppedHolding, |stage| stage.wait_for_takeover(&leases))?;
             stage.release(&who);
         }
         let seat = [COMMITTER, CONSUMER][usize::from(stage.dice.one_in(2))];
-        if let Some(anybody) = stage.any(seat).filter(|_| !stage.is_over()) {
+        if let Some(anybody) = stage.any(seat) {
             let lease = stage.lease();
             stage.stop_while(&anybody, Fault::Stopped, |stage| stage.work_for(lease * 3 / 2));
             stage.wait_for_progress(Fault::Stopped);
