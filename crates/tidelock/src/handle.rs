@@ -7,6 +7,8 @@ use tidelock_store::{Event as StoredEvent, Result, Store};
 use crate::event::Event;
 use crate::events::{Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, Together, personal};
 use crate::recorded::{ReadError, Recorded};
+use crate::runs::Runs;
+use crate::runs::registered::Workflows;
 
 /// One store, and what is built on it. Clones are handles on the same.
 #[derive(Debug, Clone)]
@@ -15,6 +17,7 @@ pub struct Tidelock {
     lines: Arc<Lines>,
     retry: RetryPolicy,
     random: Arc<Random>,
+    workflows: Arc<Workflows>,
 }
 
 /// How many aggregates' states are remembered, unless something else is asked for.
@@ -29,7 +32,8 @@ impl Tidelock {
     /// Over this store.
     pub fn over(store: Arc<dyn Store>) -> Self {
         let lines = Lines::new(CACHED_STATES);
-        Self { store, lines, retry: RetryPolicy::default(), random: Arc::default() }
+        let (retry, random, workflows) = (RetryPolicy::default(), Arc::default(), Arc::default());
+        Self { store, lines, retry, random, workflows }
     }
 
     /// The same, retrying like this where a call does not say otherwise.
@@ -62,6 +66,16 @@ impl Tidelock {
     /// Several aggregates, to decide about them in one commit.
     pub fn together<S: Streams>(&self, aggregates: S) -> Together<S::Seats> {
         Together::new(self.clone(), aggregates.seats())
+    }
+
+    /// The runs of this store: start them, signal them, wait for them, look after them.
+    pub fn runs(&self) -> Runs {
+        Runs::new(self.clone())
+    }
+
+    /// The workflows that this process drives.
+    pub(crate) fn workflows(&self) -> &Workflows {
+        &self.workflows
     }
 
     pub(crate) fn lines(&self) -> &Arc<Lines> {

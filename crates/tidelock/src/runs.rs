@@ -13,8 +13,31 @@ pub(crate) mod history;
 pub(crate) mod keys;
 mod names;
 pub(crate) mod opening;
+pub(crate) mod registered;
 pub(crate) mod summary;
 
+pub(crate) mod client;
+mod retention;
+mod schedules;
+
+use std::sync::Arc;
+
+use crate::handle::Tidelock;
+use crate::worker::Served;
+
+pub use client::{
+    Awaited, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage, RunResult, Runs, SendSignal,
+    Standing, Start,
+};
 pub use history::{Outcome, RunFailure, Verdict};
-pub use names::{InvalidName, RunId, StepName, WorkflowName, WorkflowVersion};
+pub use names::{InvalidName, RunId, ScheduleName, SignalName, StepName, WorkflowName, WorkflowVersion};
+pub use schedules::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo, Schedules};
 pub use summary::{Parent, RunState};
+
+/// The queues that every process serves which drives runs: schedules, and runs that are kept no longer. That a holder died over
+/// one of their items says nothing about the next.
+pub(crate) fn housekeeping(tidelock: &Tidelock) -> [Served; 2] {
+    let schedules = Served::new(&keys::schedules(), Arc::new(schedules::Firing::new(tidelock.clone())));
+    let removals = Served::new(&keys::removals(), Arc::new(retention::Removing));
+    [schedules.expiries(u32::MAX), removals.expiries(u32::MAX)]
+}

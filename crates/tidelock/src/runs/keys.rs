@@ -6,6 +6,7 @@
 use tidelock_store::{EventId, ItemKey, ItemRef, QueueName, RecordKey, Result, StreamName, Timestamp};
 use uuid::Uuid;
 
+use super::names::ScheduleName;
 use super::summary::RunState;
 use super::{RunId, WorkflowName, WorkflowVersion};
 
@@ -19,6 +20,9 @@ const QUEUE: &str = "~runs/";
 const INDEX: &str = "~run-index/";
 const ATTRIBUTE: &str = "~run-attribute/";
 const WORKFLOW: &str = "~workflow/";
+const RETENTION: &str = "~run-retention";
+const SCHEDULES: &str = "~schedules";
+const SCHEDULE: &str = "~schedule/";
 const ROOM: &str = "names of runs and workflows leave room for it";
 
 /// What happened in a run, signals to it included.
@@ -59,11 +63,10 @@ pub(crate) fn index(
     started_at: Timestamp,
     run: &RunId,
 ) -> RecordKey {
-    let prefix = index_of(state, workflow);
-    RecordKey::new(format!("{prefix}{:020}/{run}", started_at.micros())).expect(ROOM)
+    placed(&index_of(state, workflow), started_at, run.as_str()).expect(ROOM)
 }
 
-/// What the keys of all runs of a workflow in a state begin with; behind it, the time in microseconds, by twenty digits.
+/// What the keys of all runs of a workflow in a state begin with.
 pub(crate) fn index_of(state: RunState, workflow: &WorkflowName) -> String {
     format!("{}{workflow}/", index_in(state))
 }
@@ -73,14 +76,22 @@ pub(crate) fn index_in(state: RunState) -> String {
     format!("{INDEX}{}/", state.as_str())
 }
 
-/// The run that such a key leads to.
-pub(crate) fn indexed_run(key: &RecordKey) -> Option<&str> {
-    key.as_str().strip_prefix(INDEX)?.splitn(4, '/').nth(3)
+/// What a key has in common with those of all runs of its workflow in its state.
+pub(crate) fn range_of(key: &RecordKey) -> Option<&str> {
+    let (at, _) = key.as_str().match_indices('/').nth(2)?;
+    key.as_str().get(..=at)
 }
 
-/// Where a run is found by an attribute.
-pub(crate) fn attribute(name: &str, value: &str, run: &RunId) -> Result<RecordKey> {
-    RecordKey::new(format!("{}{run}", attribute_of(name, value)))
+/// A key behind all those that begin like this, which ends with a slash, and before all others that come after them.
+pub(crate) fn behind(prefix: &str) -> Result<RecordKey> {
+    // The character after a slash.
+    RecordKey::new(format!("{}0", prefix.strip_suffix('/').unwrap_or(prefix)))
+}
+
+/// Where a run is found by an attribute, and the time of its start.
+pub(crate) fn attribute(name: &str, value: &str, started_at: Timestamp, run: &RunId) -> Result<RecordKey> {
+    placed(&attribute_of(name, value), started_at, run.as_str())
+        .map_err(|e| e.about(format_args!("attribute {name:?} of run {:?}", run.as_str())))
 }
 
 /// What the keys of all runs with this attribute begin with.
@@ -88,14 +99,69 @@ pub(crate) fn attribute_of(name: &str, value: &str) -> String {
     format!("{ATTRIBUTE}{}={}/", escaped(name), escaped(value))
 }
 
-/// The run that such a key leads to.
-pub(crate) fn attributed_run(key: &RecordKey) -> Option<&str> {
-    key.as_str().strip_prefix(ATTRIBUTE)?.split_once('/').map(|(_, run)| run)
+/// The place of a run among those whose keys begin alike: newest first, and by id among those of one moment.
+pub(crate) fn placed(prefix: &str, started_at: Timestamp, run: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("{prefix}{}/{run}", age(started_at)))
+}
+
+/// A key behind the places of all runs that were started at this moment or later, and before all others.
+pub(crate) fn before(prefix: &str, moment: Timestamp) -> Result<RecordKey> {
+    behind(&format!("{prefix}{}/", age(moment)))
+}
+
+/// Less for newer moments, and always as long.
+fn age(moment: Timestamp) -> String {
+    format!("{:019}", i64::MAX - moment.micros())
+}
+
+/// What such a place says: when the run was started, and which it is.
+pub(crate) fn place(key: &RecordKey, prefix: &str) -> Option<(Timestamp, RunId)> {
+    let (age, run) = key.as_str().strip_prefix(prefix)?.split_once('/')?;
+    let started_at = Timestamp::from_micros(i64::MAX - age.parse::<i64>().ok()?).ok()?;
+    Some((started_at, RunId::new(run).ok()?))
 }
 
 /// The newest version of a workflow that any process has registered.
 pub(crate) fn workflow(workflow: &WorkflowName) -> RecordKey {
     RecordKey::new(format!("{WORKFLOW}{workflow}")).expect(ROOM)
+}
+
+/// The runs that are kept for a while after their end, each due when it is kept no longer.
+pub(crate) fn removals() -> QueueName {
+    QueueName::new(RETENTION).expect(ROOM)
+}
+
+/// The right to clear a run away.
+pub(crate) fn removal(run: &RunId) -> ItemRef {
+    ItemRef { queue: removals(), key: ItemKey::new(run.as_str()).expect(ROOM) }
+}
+
+/// All schedules, each due when it next starts a run.
+pub(crate) fn schedules() -> QueueName {
+    QueueName::new(SCHEDULES).expect(ROOM)
+}
+
+/// What a schedule says, and how far it has come.
+pub(crate) fn schedule(schedule: &ScheduleName) -> RecordKey {
+    RecordKey::new(format!("{SCHEDULE}{schedule}")).expect(ROOM)
+}
+
+/// What the keys of all schedules begin with.
+pub(crate) fn schedule_records() -> &'static str {
+    SCHEDULE
+}
+
+/// The right to start a schedule's runs.
+pub(crate) fn schedule_item(schedule: &ScheduleName) -> ItemRef {
+    ItemRef { queue: schedules(), key: ItemKey::new(schedule.as_str()).expect(ROOM) }
+}
+
+/// The run that a schedule starts for this moment.
+pub(crate) fn scheduled_run(schedule: &ScheduleName, moment: Timestamp) -> RunId {
+    let moment = moment.to_string();
+    // To the second, which is as fine as a schedule is.
+    let second = moment.split_once('.').map_or(moment.as_str(), |(second, _)| second);
+    RunId::new(format!("{schedule}@{second}Z")).expect(ROOM)
 }
 
 /// The id of the event that a signal becomes: the same for the same signal, so that it is there once.
@@ -128,14 +194,29 @@ mod tests {
     }
 
     #[test]
+    fn newer_runs_come_first_and_no_workflow_is_among_anothers() {
+        let workflow = |name: &str| WorkflowName::new(name).unwrap();
+        let at = |micros| Timestamp::from_micros(micros).unwrap();
+        let key = |name: &str, micros| index(RunState::Open, &workflow(name), at(micros), &run("r"));
+        assert!(key("checkout", 2) < key("checkout", 1));
+        let behind = behind(&index_of(RunState::Open, &workflow("checkout"))).unwrap();
+        assert!(key("checkout", 1) < behind && key("checkout-2", 1) < behind);
+        assert!(behind < key("checkout0", 9) && behind < key("ship", 9));
+        let before = before(&index_of(RunState::Open, &workflow("checkout")), at(2)).unwrap();
+        assert!(key("checkout", 2) < before && before < key("checkout", 1));
+    }
+
+    #[test]
     fn a_key_leads_back_to_its_run() {
         let workflow = WorkflowName::new("checkout").unwrap();
         let began = Timestamp::from_micros(7).unwrap();
         let key = index(RunState::Open, &workflow, began, &run("a/b"));
-        assert_eq!(key.as_str(), "~run-index/open/checkout/00000000000000000007/a/b");
-        assert_eq!(indexed_run(&key), Some("a/b"));
-        let key = attribute("shop", "a/b=c", &run("x/y")).unwrap();
-        assert_eq!(attributed_run(&key), Some("x/y"));
+        assert_eq!(key.as_str(), "~run-index/open/checkout/9223372036854775800/a/b");
+        let prefix = index_of(RunState::Open, &workflow);
+        assert_eq!(range_of(&key), Some(prefix.as_str()));
+        assert_eq!(place(&key, &prefix), Some((began, run("a/b"))));
+        let key = attribute("shop", "a/b=c", began, &run("x/y")).unwrap();
+        assert_eq!(place(&key, &attribute_of("shop", "a/b=c")), Some((began, run("x/y"))));
         assert!(!key.as_str().starts_with(&attribute_of("shop", "a")));
         let queue = queue(&workflow, WorkflowVersion(2));
         assert_eq!(workflow_of(&queue), Some(("checkout", WorkflowVersion(2))));

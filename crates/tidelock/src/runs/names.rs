@@ -9,6 +9,10 @@ use serde::{Deserialize, Deserializer, Serialize};
 const RUN_ID_BYTES: usize = 200;
 /// Bytes in a workflow's name.
 const WORKFLOW_NAME_BYTES: usize = 64;
+/// Bytes in a schedule's name; the ids of its runs are longer by a moment.
+const SCHEDULE_NAME_BYTES: usize = 100;
+/// Bytes in a signal's name.
+const SIGNAL_NAME_BYTES: usize = 100;
 /// Bytes in the name of a step, a sleep, a wait, a child or a value.
 const STEP_NAME_BYTES: usize = 100;
 
@@ -27,6 +31,16 @@ pub enum InvalidName {
          character in it"
     )]
     Workflow(String),
+    /// Of a schedule.
+    #[error(
+        "schedule {0:?}: a name has 1 to {SCHEDULE_NAME_BYTES} bytes, does not begin with ~, and has no control character in it"
+    )]
+    Schedule(String),
+    /// Of a signal.
+    #[error(
+        "signal {0:?}: a name has 1 to {SIGNAL_NAME_BYTES} bytes, does not begin with ~, and has no control character in it"
+    )]
+    Signal(String),
     /// Of a step.
     #[error(
         "step {0:?}: a name has 1 to {STEP_NAME_BYTES} bytes, and has no :, #, ~ or control character in it, so that the key \
@@ -85,6 +99,14 @@ name!(
 name!(
     /// The name of a workflow. It is in the store: a workflow under another name is another workflow.
     WorkflowName, Workflow, WORKFLOW_NAME_BYTES, |c| matches!(c, '/' | '@' | '*' | '?')
+);
+name!(
+    /// The name of a schedule.
+    ScheduleName, Schedule, SCHEDULE_NAME_BYTES, |_| false
+);
+name!(
+    /// The name of a signal.
+    SignalName, Signal, SIGNAL_NAME_BYTES, |_| false
 );
 name!(
     /// The name of a step, and of everything else that a run records.

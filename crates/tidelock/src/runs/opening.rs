@@ -1,6 +1,7 @@
 //! The start of a run, as the parts of a commit: for callers, for parents, for reactions and for schedules.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::Value;
 use tidelock_store::{Commit, ExpectedVersion, Json, Result, Timestamp, Wake, When};
@@ -23,6 +24,8 @@ pub(crate) struct Opening {
     pub(crate) deadline: Option<Timestamp>,
     pub(crate) parent: Option<Parent>,
     pub(crate) attributes: BTreeMap<String, String>,
+    /// How long it is kept after its end; for ever, if this is not said.
+    pub(crate) retention: Option<Duration>,
     /// What events say that the run leads to.
     pub(crate) metadata: Metadata,
 }
@@ -36,9 +39,9 @@ impl Opening {
         input: Json,
         at: Timestamp,
     ) -> Self {
-        let (deadline, parent, attributes) = (None, None, BTreeMap::new());
-        let metadata = Metadata::new();
-        Self { run, workflow, version, input, at, deadline, parent, attributes, metadata }
+        let (deadline, parent, retention) = (None, None, None);
+        let (attributes, metadata) = (BTreeMap::new(), Metadata::new());
+        Self { run, workflow, version, input, at, deadline, parent, attributes, retention, metadata }
     }
 
     /// The commit that starts it: its first entry behind signals that came before, its summary where there is none, and its
@@ -54,7 +57,15 @@ impl Opening {
 
     /// Whether the run that is there is the one that this would start.
     pub(crate) fn is_of(&self, there: &Summary) -> bool {
-        there.workflow == self.workflow && there.input_digest == digest(&self.input)
+        there.workflow == self.workflow && there.input_digest == self.input_digest()
+    }
+
+    /// By which inputs are told apart.
+    pub(crate) fn input_digest(&self) -> String {
+        let value = self.input.to::<Value>().unwrap_or_default();
+        let mut canonical = String::new();
+        write_sorted(&value, &mut canonical);
+        Uuid::new_v5(&Uuid::NAMESPACE_OID, canonical.as_bytes()).to_string()
     }
 
     fn started(&self) -> Started {
@@ -77,22 +88,44 @@ impl Opening {
             deadline: self.deadline,
             parent: self.parent.clone(),
             attributes: self.attributes.clone(),
-            input_digest: digest(&self.input),
+            retention: self.retention,
+            input_digest: self.input_digest(),
             generation: 1,
             begins: None,
         }
     }
 }
 
-/// The same for the same input, spaces and the order of keys aside.
-fn digest(input: &Json) -> String {
-    let sorted = input.to::<Value>().map_or_else(|_| input.to_string(), |value| value.to_string());
-    Uuid::new_v5(&Uuid::NAMESPACE_OID, sorted.as_bytes()).to_string()
+/// Writes a value so that the same value is the same text, whatever order its keys came in; and in whatever order this build of
+/// the JSON library keeps them, which is up to a program's other dependencies.
+fn write_sorted(value: &Value, to: &mut String) {
+    match value {
+        Value::Object(fields) => {
+            to.push('{');
+            let sorted: BTreeMap<_, _> = fields.iter().collect();
+            for (name, value) in sorted {
+                to.push_str(&Value::from(name.as_str()).to_string());
+                write_sorted(value, to);
+            }
+            to.push('}');
+        }
+        Value::Array(values) => {
+            to.push('[');
+            values.iter().for_each(|value| write_sorted(value, to));
+            to.push(']');
+        }
+        // Behind each, so that two numbers are not one.
+        plain => {
+            to.push_str(&plain.to_string());
+            to.push(',');
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     fn opening(input: &str) -> Opening {
         Opening::new(
@@ -109,6 +142,11 @@ mod tests {
         let there = opening(r#"{"a":1,"b":2}"#).summary();
         assert!(opening(r#"{ "b": 2, "a": 1 }"#).is_of(&there));
         assert!(!opening(r#"{"a":1,"b":3}"#).is_of(&there));
+        let digests: BTreeSet<_> =
+            ["[1,2]", "[12]", "[[1],2]", "[[1,2]]", "{}", "[]", r#"{"a":{}}"#, r#""{}""#, "null"]
+                .map(|input| opening(input).input_digest())
+                .into();
+        assert_eq!(digests.len(), 9, "each is another");
     }
 
     #[test]

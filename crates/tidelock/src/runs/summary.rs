@@ -4,10 +4,12 @@
 //! listings changes in the same commits.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    ExpectedRevision, ItemRef, Json, Record, Result, Revision, Slot, Timestamp, Version, Write,
+    Commit, ExpectedRevision, ItemRef, Json, Record, Result, Revision, Slot, Timestamp, Version, Wake, When,
+    Write,
 };
 
 use super::names::{StepName, WorkflowName};
@@ -86,6 +88,9 @@ pub(crate) struct Summary {
     pub(crate) parent: Option<Parent>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) attributes: BTreeMap<String, String>,
+    /// How long it is kept after its end; for ever, if this is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retention: Option<Duration>,
     /// By which another start under the same id is told from a repeated one.
     pub(crate) input_digest: String,
     /// How often it has begun: 1, and one more each time that it continued as new.
@@ -109,6 +114,11 @@ impl Summary {
         keys::item(&self.workflow, self.version, run)
     }
 
+    /// When a run that has ended is no longer kept; never, if it is open or kept for ever.
+    pub(crate) fn removed_at(&self) -> Option<Timestamp> {
+        Some(self.ended_at?.plus(self.retention?))
+    }
+
     /// The first record of a run, and where it is found.
     pub(crate) fn first_writes(&self, run: &RunId) -> Result<Vec<Write>> {
         let mut writes = vec![
@@ -116,7 +126,7 @@ impl Summary {
             self.indexed(run)?,
         ];
         for (name, value) in &self.attributes {
-            writes.push(found_under(&keys::attribute(name, value, run)?)?);
+            writes.push(found_under(&keys::attribute(name, value, self.started_at, run)?)?);
         }
         Ok(writes)
     }
@@ -157,18 +167,23 @@ impl Summarised {
         }
         let (before, after) = (&self.summary.attributes, &next.attributes);
         for (name, value) in before.iter().filter(|(name, value)| after.get(*name) != Some(value)) {
-            let key = keys::attribute(name, value, &self.run)?;
+            let key = keys::attribute(name, value, self.summary.started_at, &self.run)?;
             writes.push(Write::delete(&key, ExpectedRevision::Any));
         }
         for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(value)) {
-            writes.push(found_under(&keys::attribute(name, value, &self.run)?)?);
+            let key = keys::attribute(name, value, next.started_at, &self.run)?;
+            writes.push(found_under(&key)?);
         }
         Ok(writes)
     }
 
-    /// The writes that end it like this.
-    pub(crate) fn end_writes(&self, state: RunState, at: Timestamp) -> Result<Vec<Write>> {
-        self.become_writes(&Summary { state, ended_at: Some(at), ..self.summary.clone() })
+    /// The same commit, which also ends it like this: its parent is woken, and whoever clears away what is kept no longer.
+    pub(crate) fn end(&self, commit: Commit, state: RunState, at: Timestamp) -> Result<Commit> {
+        let ended = Summary { state, ended_at: Some(at), ..self.summary.clone() };
+        let parent = ended.parent.as_ref().map(|parent| Wake::at(parent.item(), When::NOW));
+        let removal = ended.removed_at().map(|at| Wake::at(keys::removal(&self.run), When::At(at)));
+        let commit = self.become_writes(&ended)?.into_iter().fold(commit, Commit::write);
+        Ok(parent.into_iter().chain(removal).fold(commit, Commit::wake))
     }
 
     /// The writes that take it away, with everything that it is found by.
@@ -177,7 +192,8 @@ impl Summarised {
         let mut writes =
             vec![Write::delete(&keys::summary(&self.run), expected), self.summary.unindexed(&self.run)];
         for (name, value) in &self.summary.attributes {
-            writes.push(Write::delete(&keys::attribute(name, value, &self.run)?, ExpectedRevision::Any));
+            let key = keys::attribute(name, value, self.summary.started_at, &self.run)?;
+            writes.push(Write::delete(&key, ExpectedRevision::Any));
         }
         Ok(writes)
     }
@@ -203,6 +219,7 @@ mod tests {
             deadline: None,
             parent: None,
             attributes: attributes.collect(),
+            retention: None,
             input_digest: "d".into(),
             generation: 1,
             begins: None,
@@ -228,10 +245,10 @@ mod tests {
             keys,
             [
                 "~run/r",
-                "~run-index/open/checkout/00000000000000000007/r",
-                "~run-index/completed/checkout/00000000000000000007/r",
-                "~run-attribute/shop=7/r",
-                "~run-attribute/shop=8/r",
+                "~run-index/open/checkout/9223372036854775800/r",
+                "~run-index/completed/checkout/9223372036854775800/r",
+                "~run-attribute/shop=7/9223372036854775800/r",
+                "~run-attribute/shop=8/9223372036854775800/r",
             ]
         );
     }

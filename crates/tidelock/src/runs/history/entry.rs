@@ -172,6 +172,20 @@ impl Entry {
             .map_err(|e| e.about(format_args!("stream {:?}, version {}", event.stream, event.version)))
     }
 
+    /// The operation that this is the end of, if it is one's.
+    pub(crate) fn answered(&self) -> Option<&StepName> {
+        match self {
+            Self::StepDone(StepDone { name, .. })
+            | Self::StepFailed(StepFailed { name, .. })
+            | Self::Fired(Fired { name })
+            | Self::Received(Received { name, .. })
+            | Self::TimedOut(TimedOut { name })
+            | Self::Interrupted(Interrupted { name })
+            | Self::ChildEnded(ChildEnded { name, .. }) => Some(name),
+            _ => None,
+        }
+    }
+
     /// How the run ended, if this ends it.
     pub(crate) fn outcome(&self) -> Option<Outcome> {
         match self {

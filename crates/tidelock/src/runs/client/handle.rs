@@ -1,0 +1,113 @@
+//! One run, for whoever knows its id: in this process or another, started or not.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::Json;
+
+use super::look::look;
+use super::proposal::carry_out;
+use super::signal::Letter;
+use super::{resolve, resume, retry, standing, terminate};
+use crate::handle::Tidelock;
+use crate::runs::{InvalidName, RunError, RunId, RunInfo, RunResult, SendSignal, Standing, Verdict, keys};
+
+/// One run. Clones are handles on the same.
+#[derive(Debug, Clone)]
+pub struct RunHandle {
+    tidelock: Tidelock,
+    id: Result<RunId, InvalidName>,
+}
+
+impl RunHandle {
+    pub(super) fn new(tidelock: Tidelock, id: Result<RunId, InvalidName>) -> Self {
+        Self { tidelock, id }
+    }
+
+    /// Its id.
+    ///
+    /// # Errors
+    /// If it cannot be one.
+    pub fn id(&self) -> Result<&RunId, RunError> {
+        self.id.as_ref().map_err(|e| e.clone().into())
+    }
+
+    /// What it is: workflow, state, times, attributes.
+    ///
+    /// # Errors
+    /// [`NoRun`](RunError::NoRun) or [`Removed`](RunError::Removed), or what the store says.
+    pub async fn get(&self) -> Result<RunInfo, RunError> {
+        Ok(RunInfo::of(look(&self.tidelock, self.id()?).await?))
+    }
+
+    /// Where it stands: who drives it and until when, what it waits for, why it is parked, how it ended.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn standing(&self) -> Result<Standing, RunError> {
+        let there = look(&self.tidelock, self.id()?).await?;
+        Ok(standing::of(&**self.tidelock.store(), &there).await?)
+    }
+
+    /// Its result, once it has ended: see [`RunResult`].
+    pub fn result<T: DeserializeOwned>(&self) -> RunResult<T> {
+        RunResult::new(self.tidelock.clone(), self.id.clone())
+    }
+
+    /// Sends it a signal: see [`SendSignal`]. A run that is not started yet finds it when it is.
+    pub fn signal(&self, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
+        let letter = self.id().and_then(|run| Letter::new(run.clone(), name, payload));
+        SendSignal::new(self.tidelock.clone(), letter)
+    }
+
+    /// Lets a parked or blocked run go on at once, and answers with where it stands. A run that somebody drives, that sleeps or
+    /// waits, or that has ended is left as it is. Nothing is driven here: a worker takes it, as it takes every run, so this
+    /// can never drive a run twice.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get).
+    pub async fn resume(&self) -> Result<Standing, RunError> {
+        resume::resume(&self.tidelock, self.id()?).await
+    }
+
+    /// Asks it to cancel. Its sleeps and waits end, steps that have not begun are not begun, its children are asked too, and
+    /// its clean-up runs; [`result`](Self::result) tells when all that is done. It may also complete, if it was quicker.
+    ///
+    /// # Errors
+    /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
+    pub async fn cancel(&self, reason: &str) -> Result<(), RunError> {
+        let (run, reason) = (self.id()?.clone(), Json::new(reason)?);
+        Letter::reserved(run, keys::CANCEL, reason, "cannot be cancelled").send(&self.tidelock).await
+    }
+
+    /// Ends it from outside, at once and without clean-up. Whoever drives it writes nothing more. Its children are left alone.
+    ///
+    /// # Errors
+    /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
+    pub async fn terminate(&self, reason: &str) -> Result<(), RunError> {
+        let run = self.id()?;
+        carry_out(&self.tidelock, RunError::contended(run), || {
+            terminate::propose(&self.tidelock, run, reason)
+        })
+        .await
+    }
+
+    /// Lets a failed run go on from the step that failed: what is recorded is not done again, what failed is.
+    ///
+    /// # Errors
+    /// [`NotFailed`](RunError::NotFailed) if it has not failed, [`Compensated`](RunError::Compensated) if its steps were undone,
+    /// [`OutOfTime`](RunError::OutOfTime) if its deadline has passed, and as [`get`](Self::get).
+    pub async fn retry(&self, reason: &str) -> Result<(), RunError> {
+        let run = self.id()?;
+        carry_out(&self.tidelock, RunError::contended(run), || retry::propose(&self.tidelock, run, reason))
+            .await
+    }
+
+    /// Says what became of a step that must not be done twice, and of which nobody knows whether it was done.
+    ///
+    /// # Errors
+    /// [`NotAmbiguous`](RunError::NotAmbiguous) if the step does not wait for this, [`Ended`](RunError::Ended) if the run has ended,
+    /// and as [`get`](Self::get).
+    pub async fn resolve(&self, step: &str, verdict: Verdict) -> Result<(), RunError> {
+        resolve::resolve(&self.tidelock, self.id()?, step, verdict).await
+    }
+}

@@ -1,0 +1,60 @@
+//! A range of the index: runs that have something in common, newest first.
+
+use tidelock_store::{RecordKey, RecordQuery, Result, Store, StoreError, limits};
+
+use super::{RunCursor, RunFilter};
+use crate::runs::keys;
+
+/// What the keys of a range begin with; behind it, the place.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Range {
+    prefix: String,
+}
+
+impl Range {
+    /// The ranges that hold everything that is meant. An attribute is more telling than a state, so it goes first.
+    pub(super) async fn all(store: &dyn Store, filter: &RunFilter) -> Result<Vec<Self>> {
+        if let Some((name, value)) = filter.attributes.first_key_value() {
+            return Ok(vec![Self { prefix: keys::attribute_of(name, value) }]);
+        }
+        let mut ranges = Vec::new();
+        for state in filter.states() {
+            match &filter.workflow {
+                Some(Ok(workflow)) => ranges.push(Self { prefix: keys::index_of(*state, workflow) }),
+                Some(Err(problem)) => return Err(StoreError::invalid(problem.to_string())),
+                None => ranges.extend(Self::within(store, &keys::index_in(*state)).await?),
+            }
+        }
+        Ok(ranges)
+    }
+
+    /// The ranges of all workflows in a state, found by leaping from one to the next.
+    async fn within(store: &dyn Store, state: &str) -> Result<Vec<Self>> {
+        let (mut ranges, mut query) = (Vec::new(), RecordQuery::prefix(state).limit(1));
+        while let Some(first) = store.scan(query.clone()).await?.records.pop() {
+            let Some(prefix) = keys::range_of(&first.key) else { break };
+            query = query.after(keys::behind(prefix)?);
+            ranges.push(Self { prefix: prefix.to_owned() });
+        }
+        Ok(ranges)
+    }
+
+    /// The next places in this range, as many as a page has.
+    pub(super) async fn scan(&self, store: &dyn Store, filter: &RunFilter) -> Result<Vec<RunCursor>> {
+        let mut query = RecordQuery::prefix(&self.prefix).limit(filter.limit.min(limits::PAGE_SIZE));
+        query.after = self.from(filter)?;
+        let records = store.scan(query).await?.records;
+        let places = records.iter().filter_map(|record| keys::place(&record.key, &self.prefix));
+        let places = places.map(|(started_at, run)| RunCursor::new(started_at, run));
+        Ok(places.filter(|place| filter.since.is_none_or(|since| since <= place.age.0)).collect())
+    }
+
+    /// Where to begin: behind the last page, or at the newest that is meant.
+    fn from(&self, filter: &RunFilter) -> Result<Option<RecordKey>> {
+        match (&filter.after, filter.before) {
+            (Some(place), _) => Ok(Some(keys::placed(&self.prefix, place.age.0, place.run.as_str())?)),
+            (None, Some(before)) => Ok(Some(keys::before(&self.prefix, before)?)),
+            (None, None) => Ok(None),
+        }
+    }
+}

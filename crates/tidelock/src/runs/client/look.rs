@@ -1,0 +1,64 @@
+//! What is there under a run's id.
+
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+use tidelock_store::{Slot, StoreExt, Timestamp};
+
+use crate::handle::Tidelock;
+use crate::runs::summary::{Parent, RunState, Summarised};
+use crate::runs::{RunError, RunId, WorkflowName, WorkflowVersion, keys};
+
+/// The run's summary, or why there is none.
+pub(crate) async fn look(tidelock: &Tidelock, run: &RunId) -> Result<Summarised, RunError> {
+    let slot = tidelock.store().get_one(&keys::summary(run)).await?;
+    match (Summarised::of(run, &slot)?, slot) {
+        (Some(there), _) => Ok(there),
+        (None, Slot::Deleted(_)) => Err(RunError::Removed { run: run.clone() }),
+        (None, _) => Err(RunError::NoRun { run: run.clone() }),
+    }
+}
+
+/// What a run is, in short.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct RunInfo {
+    /// Its id.
+    pub run: RunId,
+    /// Its workflow.
+    pub workflow: WorkflowName,
+    /// The version of the workflow that it follows.
+    pub version: WorkflowVersion,
+    /// Whether it is open, or how it ended.
+    pub state: RunState,
+    /// When it was started.
+    pub started_at: Timestamp,
+    /// When it ended.
+    pub ended_at: Option<Timestamp>,
+    /// When it is out of time.
+    pub deadline: Option<Timestamp>,
+    /// The run that started it and waits for it.
+    pub parent: Option<Parent>,
+    /// What it is found by in listings.
+    pub attributes: BTreeMap<String, String>,
+    /// How often it has begun: 1, and one more each time that it continued as new.
+    pub generation: u32,
+}
+
+impl RunInfo {
+    pub(super) fn of(there: Summarised) -> Self {
+        let Summarised { run, summary, .. } = there;
+        Self {
+            run,
+            workflow: summary.workflow,
+            version: summary.version,
+            state: summary.state,
+            started_at: summary.started_at,
+            ended_at: summary.ended_at,
+            deadline: summary.deadline,
+            parent: summary.parent,
+            attributes: summary.attributes,
+            generation: summary.generation,
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! Waiting for the end of a run, in this process or another.
+
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tidelock_store::{Json, Topic};
+use tokio::time::Instant;
+
+use super::look::look;
+use crate::handle::Tidelock;
+use crate::runs::history::Outcome;
+use crate::runs::{InvalidName, RunError, RunId, history, keys};
+
+/// How often the run is looked at without being told, at first and later: a hint may be lost, and some never come from
+/// another process.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// The result of a run, once it has one: await it.
+///
+/// A run that failed, was cancelled or was terminated is an error that says so. Giving up leaves the run as it is.
+#[derive(Debug)]
+#[must_use = "nothing is waited for before this is awaited"]
+pub struct RunResult<T> {
+    tidelock: Tidelock,
+    run: Result<RunId, InvalidName>,
+    within: Option<Duration>,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> RunResult<T> {
+    pub(super) fn new(tidelock: Tidelock, run: Result<RunId, InvalidName>) -> Self {
+        Self { tidelock, run, within: None, result: PhantomData }
+    }
+
+    /// The same, for this long: a run that has not ended by then is [still open](RunError::StillOpen). By default it is waited for
+    /// however long it takes.
+    pub fn within(mut self, within: Duration) -> Self {
+        self.within = Some(within);
+        self
+    }
+
+    async fn wait(self) -> Result<T, RunError> {
+        let run = self.run?;
+        let outcome = match self.within {
+            None => ended(&self.tidelock, &run).await?,
+            Some(within) => {
+                let deadline = Instant::now() + within;
+                tokio::time::timeout_at(deadline, ended(&self.tidelock, &run))
+                    .await
+                    .map_err(|_| RunError::StillOpen { run: run.clone(), waited: within })??
+            }
+        };
+        let result = completed(&run, outcome)?;
+        Ok(result.to().map_err(|e| e.about(format_args!("result of run {:?}", run.as_str())))?)
+    }
+}
+
+impl<T: DeserializeOwned + 'static> IntoFuture for RunResult<T> {
+    type Output = Result<T, RunError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.wait().boxed()
+    }
+}
+
+/// Looks, and waits for a hint or for a while, until the run has ended.
+async fn ended(tidelock: &Tidelock, run: &RunId) -> Result<Outcome, RunError> {
+    let store = &**tidelock.store();
+    // Taken before the first look, so that nothing is missed between them.
+    let mut signal = store.signal(Topic::Record(keys::summary(run)));
+    let mut pause = PAUSES.0;
+    loop {
+        let there = look(tidelock, run).await?;
+        // A run that was retried between the two looks goes on.
+        if there.summary.state.is_ended()
+            && let Some(outcome) = history::outcome(store, &there).await?
+        {
+            return Ok(outcome);
+        }
+        let _hint = tokio::time::timeout(pause, signal.wait()).await;
+        pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+fn completed(run: &RunId, outcome: Outcome) -> Result<Json, RunError> {
+    let run = run.clone();
+    match outcome {
+        Outcome::Completed(result) => Ok(result),
+        Outcome::Failed(failure) => Err(RunError::Failed { run, failure }),
+        Outcome::Cancelled(reason) => Err(RunError::Cancelled { run, reason }),
+        Outcome::Terminated(reason) => Err(RunError::Terminated { run, reason }),
+    }
+}

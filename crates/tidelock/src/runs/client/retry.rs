@@ -1,0 +1,40 @@
+//! A failed run goes on from the step that failed.
+
+use tidelock_store::{Commit, CommitId, ExpectedVersion, Wake, When};
+
+use super::look::look;
+use super::proposal::Proposal;
+use crate::handle::Tidelock;
+use crate::runs::history::{Entry, Outcome, Retried};
+use crate::runs::summary::{RunState, Summarised, Summary};
+use crate::runs::{RunError, RunId, history, keys};
+
+pub(super) async fn propose(
+    tidelock: &Tidelock,
+    run: &RunId,
+    reason: &str,
+) -> Result<Proposal<()>, RunError> {
+    let there = look(tidelock, run).await?;
+    if there.summary.state != RunState::Failed {
+        return Err(RunError::NotFailed { run: there.run, state: there.summary.state });
+    }
+    if let Some(Outcome::Failed(failure)) = history::outcome(&**tidelock.store(), &there).await? {
+        match (failure.compensated, failure.timed_out) {
+            (true, _) => return Err(RunError::Compensated { run: there.run }),
+            (false, true) => return Err(RunError::OutOfTime { run: there.run }),
+            (false, false) => {}
+        }
+    }
+    Ok(Proposal::Commit(reopen(&there, reason)?, ()))
+}
+
+fn reopen(there: &Summarised, reason: &str) -> Result<Commit, RunError> {
+    let entry = Entry::Retried(Retried { reason: reason.to_owned() }).encode()?;
+    let commit = Commit::new()
+        // Sent again after a lost reply, it is this retry and not a second one.
+        .with_id(CommitId::fresh())
+        .append(&keys::stream(&there.run), ExpectedVersion::Any, [entry])
+        .wake(Wake::at(there.item(), When::NOW));
+    let open = Summary { state: RunState::Open, ended_at: None, ..there.summary.clone() };
+    Ok(there.become_writes(&open)?.into_iter().fold(commit, Commit::write))
+}

@@ -1,0 +1,154 @@
+//! A signal to a run: buffered, in order, and there once.
+//!
+//! A signal is an entry in the run's history. One that comes before the run is started waits there for it; one that is sent
+//! again under its id is the same event, which the store keeps once; one to a run that has ended is refused.
+
+use std::future::IntoFuture;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use tidelock_store::{
+    Commit, ErrorKind, EventId, ExpectedRevision, ExpectedVersion, Json, NewEvent, Result as StoreResult,
+    Slot, StoreExt, Wake, When,
+};
+
+use super::proposal::{Proposal, carry_out};
+use crate::handle::Tidelock;
+use crate::metadata::Metadata;
+use crate::runs::history::{Entry, Signalled};
+use crate::runs::names::SignalName;
+use crate::runs::summary::Summarised;
+use crate::runs::{RunError, RunId, history, keys};
+
+/// A signal that is to be sent: await it.
+///
+/// It is stored when this returns, whether anybody waits for it or not. Signals of one name are received in the order in which
+/// they were stored.
+#[derive(Debug)]
+#[must_use = "nothing is sent before this is awaited"]
+pub struct SendSignal {
+    tidelock: Tidelock,
+    letter: Result<Letter, RunError>,
+}
+
+impl SendSignal {
+    pub(super) fn new(tidelock: Tidelock, letter: Result<Letter, RunError>) -> Self {
+        Self { tidelock, letter }
+    }
+
+    /// The same, under an id: sent again under it, it is received once.
+    pub fn id(mut self, id: impl Into<String>) -> Self {
+        if let Ok(letter) = &mut self.letter {
+            letter.content.id = id.into();
+        }
+        self
+    }
+}
+
+impl IntoFuture for SendSignal {
+    type Output = Result<(), RunError>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        async move { self.letter?.send(&self.tidelock).await }.boxed()
+    }
+}
+
+/// A signal and whom it is for.
+#[derive(Debug, Clone)]
+pub(crate) struct Letter {
+    pub(crate) run: RunId,
+    pub(crate) content: Signalled,
+    pub(crate) metadata: Metadata,
+    /// Whether it may wait for a run that is not there yet.
+    buffered: bool,
+    /// What a run that has ended does not do, by which a refusal is told.
+    refusal: &'static str,
+}
+
+impl Letter {
+    /// A signal of a user's, under a fresh id.
+    pub(crate) fn new(
+        run: RunId,
+        signal: &str,
+        payload: &(impl Serialize + ?Sized),
+    ) -> Result<Self, RunError> {
+        let signal = SignalName::new(signal)?;
+        let about = |e: tidelock_store::StoreError| {
+            e.about(format_args!("signal {:?} to run {:?}", signal.as_str(), run.as_str()))
+        };
+        let payload = Json::new(payload).map_err(about)?;
+        let letter = Self::of(run, signal.as_str(), payload, "takes no more signals");
+        Ok(Self { buffered: true, ..letter })
+    }
+
+    /// One of Tidelock's own, which does not wait for a run that is not there.
+    pub(crate) fn reserved(run: RunId, signal: &'static str, payload: Json, refusal: &'static str) -> Self {
+        Self::of(run, signal, payload, refusal)
+    }
+
+    fn of(run: RunId, signal: &str, payload: Json, refusal: &'static str) -> Self {
+        let content = Signalled { signal: signal.to_owned(), id: EventId::fresh().to_string(), payload };
+        Self { run, content, metadata: Metadata::new(), buffered: false, refusal }
+    }
+
+    pub(crate) async fn send(&self, tidelock: &Tidelock) -> Result<(), RunError> {
+        let sent = carry_out(tidelock, RunError::contended(&self.run), || self.propose(tidelock)).await;
+        sent.map_err(|error| self.named(error))
+    }
+
+    /// Decides on the run as it is: nothing to do if the signal is there, a commit that puts it there otherwise.
+    pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<()>, RunError> {
+        let store = tidelock.store();
+        let slot = store.get_one(&keys::summary(&self.run)).await?;
+        match (Summarised::of(&self.run, &slot)?, slot) {
+            (None, Slot::Absent) if self.buffered => {
+                Ok(Proposal::Commit(self.parts(ExpectedRevision::Absent)?, ()))
+            }
+            (None, Slot::Deleted(_)) => Err(RunError::Removed { run: self.run.clone() }),
+            (None, _) => Err(RunError::NoRun { run: self.run.clone() }),
+            (Some(there), _) if there.summary.state.is_ended() => self.refuse(tidelock, &there).await,
+            (Some(there), _) => {
+                let parts = self.parts(ExpectedRevision::Revision(there.revision))?;
+                Ok(Proposal::Commit(parts.wake(Wake::at(there.item(), When::NOW)), ()))
+            }
+        }
+    }
+
+    fn parts(&self, expected: ExpectedRevision) -> StoreResult<Commit> {
+        let append = [self.event()?];
+        let commit = Commit::new().append(&keys::stream(&self.run), ExpectedVersion::Any, append);
+        Ok(commit.guard_record(&keys::summary(&self.run), expected))
+    }
+
+    fn event(&self) -> StoreResult<NewEvent> {
+        let event = Entry::Signalled(self.content.clone()).encode()?.with_id(self.event_id());
+        Ok(event.with_metadata(self.metadata.to_json()?))
+    }
+
+    fn event_id(&self) -> EventId {
+        keys::signal_event(&self.run, &self.content.id)
+    }
+
+    /// A run that has ended takes no signal; but whoever sends one again, because the first reply was lost, has done so.
+    async fn refuse(&self, tidelock: &Tidelock, there: &Summarised) -> Result<Proposal<()>, RunError> {
+        let (id, mut found) = (self.event_id(), false);
+        history::each(&**tidelock.store(), there, |event, _| found |= event.id == id).await?;
+        if found {
+            return Ok(Proposal::Answer(()));
+        }
+        let (run, state) = (self.run.clone(), there.summary.state);
+        Err(RunError::Ended { run, state, why: self.refusal })
+    }
+
+    /// The store knows event ids; people know ids of signals.
+    pub(crate) fn named(&self, error: RunError) -> RunError {
+        match error {
+            RunError::Store(error) if error.kind() == ErrorKind::IdempotencyMismatch => {
+                RunError::OtherSignal { run: self.run.clone(), id: self.content.id.clone() }
+            }
+            other => other,
+        }
+    }
+}

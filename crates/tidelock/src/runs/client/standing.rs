@@ -1,0 +1,169 @@
+//! Where a run stands, for whoever asks: who drives it, what it waits for, why it is parked, how it ended.
+//!
+//! It is told from the run's work item, and from its history if nobody is at it. Nothing is taken or changed by asking.
+
+use serde::Serialize;
+use tidelock_store::{Event, Item, Result, Store, StoreExt, Timestamp, WorkerName};
+
+use crate::runs::history::{Entry, Outcome};
+use crate::runs::names::StepName;
+use crate::runs::summary::Summarised;
+use crate::runs::{RunId, history};
+
+/// Where a run stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Standing {
+    /// Somebody drives it.
+    Running {
+        /// Who.
+        worker: WorkerName,
+        /// Since when.
+        since: Timestamp,
+        /// Until when, unless the lease is renewed, as it is while the worker lives.
+        until: Timestamp,
+    },
+    /// It has something to do, and waits for a worker that has its workflow's version registered.
+    Due {
+        /// Since when.
+        since: Timestamp,
+    },
+    /// It waits for one of these.
+    Waiting {
+        /// For what.
+        on: Vec<Awaited>,
+        /// When it goes on by itself, if it does.
+        until: Option<Timestamp>,
+    },
+    /// It could not be driven, and is neither failed nor lost: it is tried again then, or at once by
+    /// [`resume`](super::RunHandle::resume).
+    Parked {
+        /// What was wrong.
+        error: String,
+        /// When it is tried again; not by itself, if this is not said.
+        again_at: Option<Timestamp>,
+    },
+    /// It has ended.
+    Ended(Outcome),
+}
+
+/// What a run waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Awaited {
+    /// A time.
+    Time {
+        /// What the run calls its sleep.
+        name: StepName,
+        /// Which.
+        until: Timestamp,
+    },
+    /// A signal.
+    Signal {
+        /// What the run calls its wait.
+        name: StepName,
+        /// Which signal.
+        signal: String,
+        /// Until when.
+        until: Option<Timestamp>,
+    },
+    /// The end of a child.
+    Child {
+        /// What the run calls it.
+        name: StepName,
+        /// Which run it is.
+        run: RunId,
+    },
+    /// Another attempt at a step.
+    Attempt {
+        /// Which step.
+        step: StepName,
+        /// How many attempts have failed.
+        failed: u32,
+        /// What the last one said.
+        error: String,
+        /// When the next one is made.
+        again_at: Timestamp,
+    },
+    /// An operator who says what became of a step: see [`resolve`](super::RunHandle::resolve).
+    Verdict {
+        /// Which step.
+        step: StepName,
+    },
+}
+
+/// Where this run stands.
+pub(super) async fn of(store: &dyn Store, run: &Summarised) -> Result<Standing> {
+    if run.summary.state.is_ended()
+        && let Some(outcome) = history::outcome(store, run).await?
+    {
+        return Ok(Standing::Ended(outcome));
+    }
+    let (item, now) = (store.item(&run.item()).await?, store.now().await?);
+    match item.as_ref().and_then(|item| of_item(item, now)) {
+        Some(standing) => Ok(standing),
+        None => {
+            let until = item.and_then(|item| item.due);
+            Ok(Standing::Waiting { on: awaited(store, run).await?, until })
+        }
+    }
+}
+
+/// What the item says; nothing if it says that there is nothing to do now.
+fn of_item(item: &Item, now: Timestamp) -> Option<Standing> {
+    if let Some(holder) = item.holder.as_ref().filter(|holder| holder.deadline > now) {
+        let (worker, since, until) = (holder.worker.clone(), holder.since, holder.deadline);
+        return Some(Standing::Running { worker, since, until });
+    }
+    let hold = item.hold.filter(|hold| *hold > now);
+    if item.blocked || hold.is_some() {
+        let error = item.error.clone().unwrap_or_else(|| "it was deferred".to_owned());
+        return Some(Standing::Parked { error, again_at: hold.filter(|_| !item.blocked) });
+    }
+    let since = item.ready_at()?;
+    (since <= now).then_some(Standing::Due { since })
+}
+
+/// What the run has asked for and not got yet.
+pub(super) async fn awaited(store: &dyn Store, run: &Summarised) -> Result<Vec<Awaited>> {
+    let mut awaited = Vec::new();
+    history::each(store, run, |_: &Event, entry| see(&mut awaited, entry)).await?;
+    Ok(awaited)
+}
+
+fn see(awaited: &mut Vec<Awaited>, entry: Entry) {
+    match entry {
+        Entry::Timer(entry) => awaited.push(Awaited::Time { name: entry.name, until: entry.until }),
+        Entry::Waiting(entry) => {
+            awaited.push(Awaited::Signal { name: entry.name, signal: entry.signal, until: entry.until });
+        }
+        Entry::ChildStarted(entry) => awaited.push(Awaited::Child { name: entry.name, run: entry.run }),
+        Entry::Ambiguous(entry) => awaited.push(Awaited::Verdict { step: entry.name }),
+        Entry::AttemptFailed(entry) => {
+            forget(awaited, &entry.name);
+            let (step, failed, error) = (entry.name, entry.attempt, entry.error);
+            awaited.push(Awaited::Attempt { step, failed, error, again_at: entry.again_at });
+        }
+        Entry::Won(entry) => entry.dropped.iter().for_each(|name| forget(awaited, name)),
+        other => {
+            if let Some(name) = other.answered() {
+                forget(awaited, name);
+            }
+        }
+    }
+}
+
+fn forget(awaited: &mut Vec<Awaited>, name: &StepName) {
+    awaited.retain(|waiting| waiting.name() != name);
+}
+
+impl Awaited {
+    fn name(&self) -> &StepName {
+        match self {
+            Self::Time { name, .. } | Self::Signal { name, .. } | Self::Child { name, .. } => name,
+            Self::Attempt { step, .. } | Self::Verdict { step } => step,
+        }
+    }
+}

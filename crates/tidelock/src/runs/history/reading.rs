@@ -1,0 +1,47 @@
+//! Reading what happened in a run, page after page.
+
+use tidelock_store::{Event, Result, Store, StreamQuery};
+
+use super::{Entry, Outcome};
+use crate::runs::keys;
+use crate::runs::summary::Summarised;
+
+/// How many events are looked at for the end of a run; it is the last one, but for what somebody else may have put there.
+const TAIL: usize = 10;
+
+/// Every entry of the run's generation, in order.
+pub(crate) async fn each(
+    store: &dyn Store,
+    run: &Summarised,
+    mut see: impl FnMut(&Event, Entry),
+) -> Result<()> {
+    let whole = StreamQuery::forward(&keys::stream(&run.run));
+    let mut query = run.summary.begins.map_or(whole.clone(), |begins| whole.from(begins));
+    loop {
+        let page = store.read_stream(query.clone()).await?;
+        for event in &page.events {
+            see(event, Entry::decode(event)?);
+        }
+        match page.next {
+            Some(next) => query = query.from(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// How the run ended; nothing if it goes on.
+pub(crate) async fn outcome(store: &dyn Store, run: &Summarised) -> Result<Option<Outcome>> {
+    let query = StreamQuery::backward(&keys::stream(&run.run)).limit(TAIL);
+    let page = store.read_stream(query).await?;
+    for event in &page.events {
+        match Entry::decode(event)? {
+            Entry::Retried(_) => return Ok(None),
+            entry => {
+                if let Some(outcome) = entry.outcome() {
+                    return Ok(Some(outcome));
+                }
+            }
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,102 @@
+//! Which workflows there are: those of this process, and the newest version of each that any process has registered.
+//!
+//! A run follows one version of its workflow for good. Whoever starts it without saying which gets the newest of its own
+//! process, so that what it starts can be driven there; a process that drives nothing gets the newest that anybody has.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{Commit, CommitOutcome, ExpectedRevision, Json, Result, Slot, Store, StoreExt, Write};
+
+use super::{WorkflowName, WorkflowVersion, keys};
+
+/// What is known of a workflow before any of its runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Registered {
+    pub(crate) version: WorkflowVersion,
+    /// How long its runs are kept after they have ended; for ever, if this is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retention: Option<Duration>,
+}
+
+impl Registered {
+    /// What the record of a workflow says.
+    pub(crate) fn of(slot: &Slot) -> Result<Option<Self>> {
+        slot.live().map(|record| record.value.to()).transpose()
+    }
+
+    /// Whether this is to replace what is there: an older version never does.
+    fn supersedes(&self, there: Option<Self>) -> bool {
+        there.is_none_or(|there| self.version >= there.version && *self != there)
+    }
+
+    /// Tells the store, unless it knows of a newer version.
+    pub(crate) async fn announce(&self, store: &dyn Store, workflow: &WorkflowName) -> Result<()> {
+        let key = keys::workflow(workflow);
+        loop {
+            let slot = store.get_one(&key).await?;
+            if !self.supersedes(Self::of(&slot)?) {
+                return Ok(());
+            }
+            let expected =
+                slot.live().map_or(ExpectedRevision::Absent, |r| ExpectedRevision::Revision(r.revision));
+            let commit = Commit::new().write(Write::put(&key, expected, Json::new(self)?));
+            // Whoever was quicker has said something too: look at it.
+            if let CommitOutcome::Committed(_) = store.commit(commit).await? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The workflows of this process, the newest version of each.
+#[derive(Debug, Default)]
+pub(crate) struct Workflows(Mutex<HashMap<WorkflowName, Registered>>);
+
+impl Workflows {
+    /// This process can drive this version.
+    pub(crate) fn add(&self, workflow: &WorkflowName, registered: Registered) {
+        let mut workflows = self.lock();
+        let known = workflows.get(workflow).copied();
+        if registered.supersedes(known) {
+            workflows.insert(workflow.clone(), registered);
+        }
+    }
+
+    /// The newest that this process can drive.
+    pub(crate) fn newest(&self, workflow: &WorkflowName) -> Option<Registered> {
+        self.lock().get(workflow).copied()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<WorkflowName, Registered>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidelock_store::MemoryStore;
+
+    fn version(version: u32) -> Registered {
+        Registered { version: WorkflowVersion(version), retention: None }
+    }
+
+    #[tokio::test]
+    async fn the_newest_version_stays_and_its_options_are_the_latest() {
+        let (store, name) = (MemoryStore::new(), WorkflowName::new("checkout").unwrap());
+        let kept = Registered { retention: Some(Duration::from_secs(60)), ..version(2) };
+        for registered in [version(2), version(1), kept] {
+            registered.announce(&store, &name).await.unwrap();
+        }
+        let slot = store.get_one(&keys::workflow(&name)).await.unwrap();
+        assert_eq!(Registered::of(&slot).unwrap(), Some(kept));
+        assert_eq!(slot.revision().unwrap().get(), 2, "what says nothing new writes nothing");
+        let here = Workflows::default();
+        here.add(&name, version(3));
+        here.add(&name, version(2));
+        assert_eq!(here.newest(&name), Some(version(3)));
+    }
+}

@@ -1,0 +1,55 @@
+//! The removal of runs that have ended and are kept no longer.
+//!
+//! The end of a run puts an item into a queue, due when its retention is over; whoever serves that queue takes the run's
+//! history, its summary and everything that it is found by away, in one commit. The id is then free for another run.
+
+use tidelock_store::{
+    AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Result, StoreError, StoreExt, StreamQuery,
+    Wake, When,
+};
+
+use super::summary::Summarised;
+use super::{RunId, keys};
+use crate::worker::{Handling, Settled, Task, Work, each, is_loss};
+
+/// Removes runs whose retention is over.
+#[derive(Debug)]
+pub(crate) struct Removing;
+
+impl Work for Removing {
+    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+        each(tasks, remove)
+    }
+}
+
+/// Decides on the run as it is, and again if somebody changed it meanwhile: a retry, say.
+async fn remove(task: Task) -> Result<Settled> {
+    loop {
+        let commit = decide(&task).await?.settle(task.lease().ack());
+        match task.commit(commit).await? {
+            CommitOutcome::Committed(_) => return Ok(Settled::Acked),
+            CommitOutcome::Conflict(conflict) if is_loss(&conflict) => return Ok(Settled::Lost),
+            CommitOutcome::Conflict(_) => {}
+        }
+    }
+}
+
+/// Nothing, if the run is gone, goes on, or is kept for ever after all.
+async fn decide(task: &Task) -> Result<Commit> {
+    let (store, key) = (task.store(), &task.lease().item.key);
+    let run = RunId::new(key.as_str()).map_err(|e| StoreError::invalid(e.to_string()))?;
+    let there = Summarised::of(&run, &store.get_one(&keys::summary(&run)).await?)?;
+    let removed_at = there.as_ref().and_then(|there| there.summary.removed_at());
+    let (Some(there), Some(at)) = (there, removed_at) else { return Ok(Commit::new()) };
+    if at > store.now().await? {
+        return Ok(Commit::new().wake(Wake::at(keys::removal(&run), When::At(at))));
+    }
+    let state = store.read_stream(StreamQuery::backward(&keys::stream(&run)).limit(1)).await?.state;
+    let commit = there.removal_writes()?.into_iter().fold(Commit::new(), Commit::write);
+    Ok(match state.version() {
+        None => commit,
+        Some(version) => commit
+            .with_append(Append::closing(&keys::stream(&run), ExpectedVersion::Exact(version)))
+            .trim(&keys::stream(&run), version, AfterTrim::Reopen),
+    })
+}

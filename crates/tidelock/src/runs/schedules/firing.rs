@@ -1,0 +1,142 @@
+//! The work on a schedule that is due: start what is to be started, and be due again.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Commit, CommitOutcome, ExpectedRevision, Json, Result as StoreResult, Settlement, StoreExt, Timestamp,
+    Wake, When, Write,
+};
+
+use super::stored::{Kept, Stored};
+use super::{Overlap, ScheduleError};
+use crate::handle::Tidelock;
+use crate::runs::client::proposal::Proposal;
+use crate::runs::client::start::Order;
+use crate::runs::names::ScheduleName;
+use crate::runs::summary::Summarised;
+use crate::runs::{RunError, RunId, RunState, keys};
+use crate::worker::{Handling, Settled, Task, Work, each, is_loss};
+
+/// After this long a schedule is tried again that could not start its run, because nobody has registered the workflow, say.
+const PUT_OFF: Duration = Duration::from_secs(10);
+
+/// The attribute by which a schedule's runs are found.
+const ATTRIBUTE: &str = "schedule";
+
+/// Starts the runs of schedules that are due.
+#[derive(Debug)]
+pub(crate) struct Firing {
+    tidelock: Tidelock,
+}
+
+impl Firing {
+    pub(crate) fn new(tidelock: Tidelock) -> Self {
+        Self { tidelock }
+    }
+}
+
+impl Work for Firing {
+    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+        each(tasks, |task| fire(self.tidelock.clone(), task))
+    }
+}
+
+/// Decides on the schedule as it is, and again if somebody changed it, or was quicker to start a run of it.
+async fn fire(tidelock: Tidelock, task: Task) -> StoreResult<Settled> {
+    loop {
+        let commit = match decide(&tidelock, &task).await {
+            Ok(commit) => commit.settle(task.lease().ack()),
+            Err(error) => return task.settle(put_off(&task, &error)).await,
+        };
+        match task.commit(commit).await? {
+            CommitOutcome::Committed(_) => return Ok(Settled::Acked),
+            CommitOutcome::Conflict(conflict) if is_loss(&conflict) => return Ok(Settled::Lost),
+            CommitOutcome::Conflict(_) => {}
+        }
+    }
+}
+
+fn put_off(task: &Task, error: &RunError) -> Settlement {
+    Settlement::retry(task.token(), PUT_OFF, error.to_string())
+}
+
+/// What is to be done now: nothing, if the schedule is gone, paused or not due yet.
+async fn decide(tidelock: &Tidelock, task: &Task) -> Result<Commit, RunError> {
+    let name = ScheduleName::new(task.lease().item.key.as_str())?;
+    let store = tidelock.store();
+    let Some(kept) = Kept::of(&store.get_one(&keys::schedule(&name)).await?)? else {
+        return Ok(Commit::new());
+    };
+    match (kept.stored.next, store.now().await?) {
+        _ if kept.stored.paused => Ok(Commit::new()),
+        (None, _) => Ok(Commit::new()),
+        (Some(next), now) if next > now => Ok(wake(&name, Commit::new(), Some(next))),
+        (Some(next), now) => start(tidelock, &name, &kept, next, now).await,
+    }
+}
+
+async fn start(
+    tidelock: &Tidelock,
+    name: &ScheduleName,
+    kept: &Kept,
+    next: Timestamp,
+    now: Timestamp,
+) -> Result<Commit, RunError> {
+    let Stored { plan, last, .. } = &kept.stored;
+    let table = plan.timetable().map_err(|error| unreadable(&error))?;
+    let mut chosen = plan.catch_up.choose(&table, next, now);
+    if plan.overlap == Overlap::Skip {
+        let busy = is_open(tidelock, last.as_ref()).await?;
+        chosen = chosen.pop().filter(|_| !busy).into_iter().collect();
+    }
+    let mut moved = Stored { next: table.after(now), ..kept.stored.clone() };
+    let mut commit = Commit::new();
+    for moment in chosen {
+        let order = order(name, &kept.stored, moment);
+        moved.last = Some(order.run.clone());
+        add(&mut commit, begin(tidelock, &order).await?);
+    }
+    let expected = ExpectedRevision::Revision(kept.revision);
+    let commit = commit.write(Write::put(&keys::schedule(name), expected, Json::new(&moved)?));
+    Ok(wake(name, commit, moved.next))
+}
+
+fn order(name: &ScheduleName, stored: &Stored, moment: Timestamp) -> Order {
+    let run = keys::scheduled_run(name, moment);
+    let mut order = Order::of(stored.plan.workflow.clone(), run, stored.plan.input.clone());
+    order.attributes.insert(ATTRIBUTE.to_owned(), name.to_string());
+    order
+}
+
+/// The parts that start the run. If its id is taken, the occurrence counts as dealt with.
+async fn begin(tidelock: &Tidelock, order: &Order) -> Result<Commit, RunError> {
+    match order.propose(tidelock).await {
+        Err(error @ RunError::OtherRun { .. }) => {
+            tracing::warn!(%error, "a schedule's run was not started");
+            Ok(Commit::new())
+        }
+        proposal => proposal.map(Proposal::into_parts),
+    }
+}
+
+async fn is_open(tidelock: &Tidelock, run: Option<&RunId>) -> Result<bool, RunError> {
+    let Some(run) = run else { return Ok(false) };
+    let there = Summarised::of(run, &tidelock.store().get_one(&keys::summary(run)).await?)?;
+    Ok(there.is_some_and(|there| there.summary.state == RunState::Open))
+}
+
+fn wake(name: &ScheduleName, commit: Commit, next: Option<Timestamp>) -> Commit {
+    let wake = next.map(|next| Wake::at(keys::schedule_item(name), When::At(next)));
+    wake.into_iter().fold(commit, Commit::wake)
+}
+
+fn add(commit: &mut Commit, parts: Commit) {
+    commit.appends.extend(parts.appends);
+    commit.writes.extend(parts.writes);
+    commit.wakes.extend(parts.wakes);
+}
+
+/// It was checked when it was stored: this program's time zones are others.
+fn unreadable(error: &ScheduleError) -> RunError {
+    RunError::Store(tidelock_store::StoreError::invalid(error.to_string()))
+}
