@@ -29,7 +29,7 @@ pub(crate) mod keys;
 mod operation;
 mod options;
 pub(crate) mod personal;
-mod sender;
+pub(crate) mod sender;
 
 pub use aggregate::Aggregate;
 pub use aggregate_ref::AggregateRef;

@@ -91,6 +91,8 @@ pub mod runs;
 
 mod closing;
 
+pub mod claims;
+
 pub mod telemetry;
 pub mod worker;
 
@@ -143,8 +145,14 @@ struct EventsGuide;
 #[doc = include_str!("../../../docs/guides/reactions.md")]
 struct ReactionsGuide;
 
+/// And that of claims.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/claims.md")]
+struct ClaimsGuide;
+
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
+    pub use crate::claims::{Claim, ClaimError, Claims};
     pub use crate::reactions::{Backoff, Context, Failure, ReactionFilter, on, on_any};
     pub use crate::{Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Tidelock};
     pub use tidelock_store::{

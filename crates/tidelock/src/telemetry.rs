@@ -5,8 +5,9 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Conflict, Lease, LeaseToken, QueueName, StreamName};
+use tidelock_store::{Conflict, Lease, LeaseToken, QueueName, StreamName, WorkerName};
 
+use crate::claims::ClaimKey;
 use crate::reactions::keys;
 
 /// Leases granted to this process, by queue.
@@ -27,6 +28,10 @@ pub const UNROUTED: &str = "tidelock_unrouted_total";
 pub const HANDLED: &str = "tidelock_handled_total";
 /// Decisions that were too late because somebody else had changed a stream, by who took them: `execute`, or a reaction.
 pub const CONTENDED: &str = "tidelock_conflicts_total";
+/// Claims asked for, by kind and by `outcome`.
+pub const CLAIMED: &str = "tidelock_claims_total";
+/// Claims that somebody else had when they were asked for, by kind.
+pub const CLAIMS_CONTENDED: &str = "tidelock_claims_contended_total";
 
 /// An item was leased.
 pub(crate) fn leased(lease: &Lease) {
@@ -67,6 +72,18 @@ pub(crate) fn reaction_contended(token: &LeaseToken, conflict: &Conflict, attemp
     let by = keys::reaction_of(&token.item.queue).unwrap_or_default().to_owned();
     metrics::counter!(CONTENDED, "by" => by.clone()).increment(1);
     tracing::debug!(%by, key = %token.item.key, fence = %token.fence, attempts, %conflict, "contended");
+}
+
+/// A claim was asked for, with this outcome.
+pub(crate) fn claimed(key: &ClaimKey, by: &WorkerName, outcome: &'static str) {
+    metrics::counter!(CLAIMED, "kind" => key.kind(), "outcome" => outcome).increment(1);
+    tracing::debug!(key = key.as_str(), %by, outcome, "claimed");
+}
+
+/// Somebody else had a claim when this waiter looked for the so-manieth time.
+pub(crate) fn claim_contended(key: &ClaimKey, waiter: &WorkerName, holder: &WorkerName, attempts: u32) {
+    metrics::counter!(CLAIMS_CONTENDED, "kind" => key.kind()).increment(1);
+    tracing::debug!(key = key.as_str(), %waiter, %holder, attempts, "claim contended");
 }
 
 /// Counts a running item for as long as it lives.

@@ -114,7 +114,7 @@ impl Random {
         Self(Mutex::new(fastrand::Rng::with_seed(seed)))
     }
 
-    fn up_to(&self, longest: Duration) -> Duration {
+    pub(crate) fn up_to(&self, longest: Duration) -> Duration {
         let mut random = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         longest.mul_f64(random.f64())
     }

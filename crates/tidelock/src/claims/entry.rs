@@ -1,0 +1,103 @@
+//! What is written in the two records of a claim.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{Json, Record, Result, StoreError, Timestamp, WorkerName};
+use uuid::Uuid;
+
+use super::Fingerprint;
+
+/// Who has a claim, and what came of it.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Entry {
+    pub(super) state: State,
+    /// Tells one try to claim from every other, so that whoever does not hear how a commit ended can see it.
+    pub(super) token: Uuid,
+    pub(super) by: WorkerName,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) fingerprint: Option<Fingerprint>,
+    /// When it was claimed; known once something came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) at: Option<Timestamp>,
+    /// What came of it. Nothing is as good as `null`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) value: Option<Json>,
+    /// Why nothing did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) error: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum State {
+    Pending,
+    Done,
+    Failed,
+}
+
+impl Entry {
+    /// Somebody is at it.
+    pub(super) fn pending(by: &WorkerName, fingerprint: Option<Fingerprint>) -> Self {
+        let token = Uuid::now_v7();
+        Self { state: State::Pending, token, by: by.clone(), fingerprint, at: None, value: None, error: None }
+    }
+
+    /// The same claim, and what came of it.
+    pub(super) fn done(&self, value: Json, at: Timestamp) -> Self {
+        Self { state: State::Done, value: Some(value), at: Some(at), ..self.clone() }
+    }
+
+    /// The same claim, and why nothing came of it.
+    pub(super) fn failed(&self, error: String, at: Timestamp) -> Self {
+        Self { state: State::Failed, error: Some(error), at: Some(at), ..self.clone() }
+    }
+
+    pub(super) fn read(record: &Record) -> Result<Self> {
+        record.value.to().map_err(|e| StoreError::corrupt(format!("record {:?}: {e}", record.key)))
+    }
+
+    pub(super) fn json(&self) -> Result<Json> {
+        Json::new(self)
+    }
+
+    pub(super) fn is_pending(&self) -> bool {
+        self.state == State::Pending
+    }
+
+    /// What came of it.
+    pub(super) fn value(&self) -> Result<Json> {
+        self.value.clone().map_or_else(|| Json::new(&()), Ok)
+    }
+
+    /// Whether this is certainly another request.
+    pub(super) fn differs(&self, other: &Self) -> bool {
+        matches!((self.fingerprint, other.fingerprint), (Some(mine), Some(theirs)) if mine != theirs)
+    }
+}
+
+/// What is in the record that expires.
+#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+pub(super) struct LeaseNote {
+    /// For how long it was written, in microseconds.
+    lease: u64,
+    /// When the claim was won; left out when that was when this was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    since: Option<Timestamp>,
+}
+
+impl LeaseNote {
+    pub(super) fn json(lease: Duration, since: Option<Timestamp>) -> Result<Json> {
+        let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
+        Json::new(&Self { lease, since })
+    }
+
+    /// When the claim was won.
+    pub(super) fn since(record: &Record) -> Option<Timestamp> {
+        let note: Self = record.value.to().ok()?;
+        note.since.or_else(|| {
+            let begun = record.expires_at?.micros().checked_sub(i64::try_from(note.lease).ok()?)?;
+            Timestamp::from_micros(begun).ok()
+        })
+    }
+}

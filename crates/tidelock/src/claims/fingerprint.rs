@@ -1,0 +1,42 @@
+//! A digest of a request, by which a retry is told from another request under the same key.
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{Result, StoreError};
+use uuid::Uuid;
+
+/// A digest of what was asked for. Only this is stored, never the request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Fingerprint(Uuid);
+
+impl Fingerprint {
+    /// Of a value; the order of the keys in its maps does not count.
+    ///
+    /// # Errors
+    /// `Invalid` if the value cannot be written as JSON.
+    pub fn of(request: &(impl Serialize + ?Sized)) -> Result<Self> {
+        // By way of a value, whose maps are sorted.
+        let text = serde_json::to_value(request).and_then(|value| serde_json::to_vec(&value));
+        let refused = |e| StoreError::invalid(format!("request cannot be written as JSON: {e}"));
+        Ok(Self::of_bytes(&text.map_err(refused)?))
+    }
+
+    /// Of these bytes.
+    pub fn of_bytes(bytes: &[u8]) -> Self {
+        Self(Uuid::new_v5(&Uuid::NAMESPACE_OID, bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashMap;
+
+    #[test]
+    fn the_order_of_a_map_does_not_count() {
+        let forward: HashMap<u32, u32> = (0..100).map(|n| (n, n)).collect();
+        let backward: HashMap<u32, u32> = (0..100).rev().map(|n| (n, n)).collect();
+        assert_eq!(Fingerprint::of(&forward).unwrap(), Fingerprint::of(&backward).unwrap());
+        assert_ne!(Fingerprint::of("a").unwrap(), Fingerprint::of("b").unwrap());
+    }
+}

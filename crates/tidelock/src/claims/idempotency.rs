@@ -1,0 +1,189 @@
+//! Idempotency: what a request asks for is done once, however often it is asked.
+//!
+//! The key is claimed before the work begins. The lease of a claim whose work is under way has nothing to do with the life of
+//! the result: a process that dies leaves the key to the next one, and a result is there for as long as it was to be.
+
+mod holder;
+mod once;
+mod won;
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{Commit, StoreError, Timestamp, WorkerName};
+
+use super::bid::{Bid, Bidding, bid};
+use super::entry::{Entry, State};
+use super::holding::{Hold, Holding};
+use super::stake::{Stake, Standing};
+use super::{ClaimError, ClaimKey, Claims, Fingerprint, keys};
+use crate::telemetry;
+
+pub use holder::Holder;
+pub use won::Won;
+
+/// How long a claimant that has died keeps others waiting, unless something else is asked for.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// What a failure does to a key.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnFailure {
+    /// The key is free again: whoever asks next does the work.
+    #[default]
+    Release,
+    /// The failure is kept like a result: whoever asks next gets it as [`ClaimError::Failed`].
+    Remember,
+}
+
+/// The right to do what a request asks for, once.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is claimed until `claim` or `once` is called"]
+pub struct Idempotency {
+    claims: Claims,
+    key: ClaimKey,
+    fingerprint: Result<Option<Fingerprint>, StoreError>,
+    lease: Duration,
+    ttl: Option<Duration>,
+    on_failure: OnFailure,
+}
+
+/// What came of claiming a key.
+#[derive(Debug)]
+pub enum Claim<T> {
+    /// It is yours: do the work, then complete it.
+    Won(Won<T>),
+    /// Somebody is at it: wait for the result, or say that it is in progress.
+    Held(Holder<T>),
+    /// It was done; this is what came of it.
+    Done(T),
+    /// The key was used for another request.
+    Mismatch(Mismatch),
+}
+
+/// A key that was used for another request.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("claim {key:?}: it was used by {by:?} for another request; use a key of its own for each request")]
+pub struct Mismatch {
+    /// Which key.
+    pub key: ClaimKey,
+    /// Who used it.
+    pub by: WorkerName,
+    /// When, if it is known.
+    pub at: Option<Timestamp>,
+}
+
+impl Idempotency {
+    pub(super) fn new(claims: Claims, key: &impl fmt::Display) -> Self {
+        Self {
+            claims,
+            key: ClaimKey::new(keys::IDEMPOTENCY, key),
+            fingerprint: Ok(None),
+            lease: LEASE,
+            ttl: None,
+            on_failure: OnFailure::default(),
+        }
+    }
+
+    /// For this request: the same key with another one is a [`Mismatch`]. Only a digest of it is stored.
+    pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
+        self.fingerprint = Fingerprint::of(request).map(Some);
+        self
+    }
+
+    /// For the request with this fingerprint.
+    pub fn fingerprinted(mut self, fingerprint: Fingerprint) -> Self {
+        self.fingerprint = Ok(Some(fingerprint));
+        self
+    }
+
+    /// How long a claimant that has died keeps others waiting; half a minute unless this says otherwise. The lease of one that
+    /// lives is renewed, so it need not be as long as the work.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long the result is kept, from when the work was completed; for ever unless this says otherwise. It has nothing to do
+    /// with how long the work takes.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// What a failure does to the key.
+    pub fn on_failure(mut self, on_failure: OnFailure) -> Self {
+        self.on_failure = on_failure;
+        self
+    }
+
+    /// The whole name of this claim.
+    pub fn key(&self) -> &ClaimKey {
+        &self.key
+    }
+
+    /// Claims the key, in one commit: wins it, or learns what is there.
+    ///
+    /// # Errors
+    /// - `Failed` if it was done, failed, and the failure was to be remembered.
+    /// - `Unreadable` if the result is not a `T`.
+    pub async fn claim<T: DeserializeOwned>(&self) -> Result<Claim<T>, ClaimError> {
+        let mut stake = self.stake()?;
+        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], Commit::new()).await?;
+        let claim = self.outcome(&mut stake, bidding);
+        telemetry::claimed(&self.key, &self.claims.by, outcome_name(&claim));
+        claim
+    }
+
+    pub(super) fn stake(&self) -> Result<Stake, StoreError> {
+        let entry = Entry::pending(&self.claims.by, self.fingerprint.clone()?);
+        Stake::new(self.key.clone(), entry, self.lease)
+    }
+
+    fn outcome<T: DeserializeOwned>(
+        &self,
+        stake: &mut Stake,
+        bidding: Bidding,
+    ) -> Result<Claim<T>, ClaimError> {
+        match (stake.standing(), bidding) {
+            (Standing::Won(revision), Bidding::Won(at)) => {
+                let hold = Hold::new(stake, revision, at);
+                Ok(Claim::Won(Won::new(Holding::keep(&self.claims, vec![hold]), self.ttl, self.on_failure)))
+            }
+            (Standing::Held(rival), _) if rival.entry.differs(&stake.entry) => {
+                Ok(Claim::Mismatch(self.mismatch(&rival.entry, rival.since)))
+            }
+            (Standing::Held(rival), _) => Ok(Claim::Held(Holder::new(&self.claims, stake, *rival))),
+            (Standing::Over(entry), _) if entry.differs(&stake.entry) => {
+                Ok(Claim::Mismatch(self.mismatch(&entry, entry.at)))
+            }
+            (Standing::Over(entry), _) => result(&self.key, &entry).map(Claim::Done),
+            (Standing::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
+        }
+    }
+
+    fn mismatch(&self, first: &Entry, at: Option<Timestamp>) -> Mismatch {
+        Mismatch { key: self.key.clone(), by: first.by.clone(), at }
+    }
+}
+
+/// What came of a claim that is over.
+fn result<T: DeserializeOwned>(key: &ClaimKey, entry: &Entry) -> Result<T, ClaimError> {
+    if entry.state == State::Failed {
+        let error = entry.error.clone().unwrap_or_default();
+        return Err(ClaimError::Failed { key: key.clone(), error });
+    }
+    let read = entry.value().and_then(|value| value.to());
+    read.map_err(|source| ClaimError::Unreadable { key: key.clone(), source })
+}
+
+fn outcome_name<T>(claim: &Result<Claim<T>, ClaimError>) -> &'static str {
+    match claim {
+        Ok(Claim::Won(_)) => "won",
+        Ok(Claim::Held(_)) => "held",
+        Ok(Claim::Done(_)) => "done",
+        Ok(Claim::Mismatch(_)) => "mismatch",
+        Err(_) => "failed",
+    }
+}

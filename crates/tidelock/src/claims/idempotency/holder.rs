@@ -1,0 +1,121 @@
+//! Somebody else who is at it, and the wait for what comes of it.
+
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use tidelock_store::{RecordKey, Slot, StoreError, Timestamp, Topic, WorkerName};
+
+use super::super::entry::Entry;
+use super::super::patience::{Patience, Waiting};
+use super::super::stake::{Rival, Stake};
+use super::super::{ClaimError, ClaimKey, Claims};
+use crate::telemetry;
+
+/// Somebody else is at it.
+#[derive(Debug)]
+pub struct Holder<T> {
+    claims: Claims,
+    key: ClaimKey,
+    record: RecordKey,
+    lease_record: RecordKey,
+    rival: Rival,
+    result: PhantomData<fn() -> T>,
+}
+
+impl<T: DeserializeOwned> Holder<T> {
+    pub(super) fn new(claims: &Claims, stake: &Stake, rival: Rival) -> Self {
+        telemetry::claim_contended(&stake.key, &claims.by, rival.by(), 1);
+        Self {
+            claims: claims.clone(),
+            key: stake.key.clone(),
+            record: stake.record.clone(),
+            lease_record: stake.lease_record.clone(),
+            rival,
+            result: PhantomData,
+        }
+    }
+
+    /// The name of the claim.
+    pub fn key(&self) -> &ClaimKey {
+        &self.key
+    }
+
+    /// Who is at it.
+    pub fn by(&self) -> &WorkerName {
+        self.rival.by()
+    }
+
+    /// Since when.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.rival.since
+    }
+
+    /// Until when, unless they ask for longer; after this the key can be claimed again.
+    pub fn until(&self) -> Option<Timestamp> {
+        self.rival.until
+    }
+
+    /// Waits for the result, but no longer than this.
+    ///
+    /// # Errors
+    /// - `StillHeld` if there is no result by then.
+    /// - `Free` if whoever is at it gives up or dies: claim it again.
+    /// - `Failed` if the work failed, and the failure is to be remembered.
+    ///
+    /// # Cancel safety
+    /// Whoever stops waiting has changed nothing.
+    pub async fn wait(&self, deadline: Duration) -> Result<T, ClaimError> {
+        self.wait_with(Patience::of(deadline)).await
+    }
+
+    /// The same, looking as often as this says.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub async fn wait_with(&self, patience: Patience) -> Result<T, ClaimError> {
+        let mut signal = self.claims.store().signal(Topic::Record(self.record.clone()));
+        let mut waiting = patience.begin();
+        loop {
+            let rival = match self.look().await? {
+                Look::Over(entry) => return super::result(&self.key, &entry),
+                Look::Free => {
+                    return Err(ClaimError::Free { key: self.key.clone(), by: self.by().clone() });
+                }
+                Look::Held(rival) => rival,
+            };
+            if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
+                return Err(self.in_vain(rival, &waiting));
+            }
+        }
+    }
+
+    async fn look(&self) -> Result<Look, StoreError> {
+        let keys = [self.record.clone(), self.lease_record.clone()];
+        let slots = self.claims.store().get(&keys).await?;
+        let [Slot::Live(claim), lease] = &slots[..] else { return Ok(Look::Free) };
+        let entry = Entry::read(claim)?;
+        Ok(match lease {
+            _ if !entry.is_pending() => Look::Over(entry),
+            Slot::Live(lease) => Look::Held(Rival::new(entry, lease)),
+            _ => Look::Free,
+        })
+    }
+
+    fn in_vain(&self, rival: Rival, waiting: &Waiting) -> ClaimError {
+        telemetry::claim_contended(&self.key, &self.claims.by, rival.by(), waiting.looks + 1);
+        ClaimError::StillHeld {
+            key: self.key.clone(),
+            until: rival.until,
+            by: rival.entry.by,
+            waited: waiting.waited(),
+        }
+    }
+}
+
+/// What there is to see of a claim.
+enum Look {
+    Free,
+    Held(Rival),
+    Over(Entry),
+}

@@ -1,0 +1,126 @@
+//! A key that was won: the work is this caller's to do, and to complete.
+
+use std::fmt;
+use std::marker::PhantomData;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{Commit, Committed, Fence, Guard, Json, Timestamp, Write};
+use tokio_util::sync::CancellationToken;
+
+use super::super::entry::Entry;
+use super::super::holding::{Hold, Holding};
+use super::super::{ClaimError, ClaimKey};
+use super::OnFailure;
+use crate::events::sender;
+
+/// The right to do the work. Its lease is renewed until this goes away.
+///
+/// Complete it when the work is done. If it is dropped before, nobody knows how far the work has come, so the key is not
+/// free at once but when the lease has run out.
+#[derive(Debug)]
+#[must_use = "a key that is won and not completed is free again when its lease has run out"]
+pub struct Won<T> {
+    holding: Holding,
+    ttl: Option<Duration>,
+    on_failure: OnFailure,
+    result: PhantomData<fn(T) -> T>,
+}
+
+impl<T> Won<T> {
+    pub(super) fn new(holding: Holding, ttl: Option<Duration>, on_failure: OnFailure) -> Self {
+        Self { holding, ttl, on_failure, result: PhantomData }
+    }
+
+    /// The name of the claim.
+    pub fn key(&self) -> &ClaimKey {
+        &self.hold().key
+    }
+
+    /// Since when it is held, by the store's clock.
+    pub fn since(&self) -> Timestamp {
+        self.hold().since
+    }
+
+    /// Grows with every claimant of this key: pass it on to whatever should refuse those who come late.
+    pub fn fence(&self) -> Fence {
+        self.hold().fence()
+    }
+
+    /// For a commit that must not land once somebody else has the claim.
+    pub fn guard(&self) -> Guard {
+        self.hold().guard()
+    }
+
+    /// Cancelled when the claim is lost: whatever is completed from then on is refused, so stop.
+    pub fn lost(&self) -> &CancellationToken {
+        self.holding.lost()
+    }
+
+    /// Gives the key back: whoever asks next does the work. Only if nothing was done yet, or all of it was undone.
+    ///
+    /// # Errors
+    /// `Lost` if somebody else has it.
+    pub async fn release(self) -> Result<(), ClaimError> {
+        self.holding.release(Commit::new()).await
+    }
+
+    /// The work has failed: gives the key back, or keeps the failure, as the policy says.
+    ///
+    /// # Errors
+    /// `Lost` if somebody else has it.
+    pub async fn fail(self, error: impl fmt::Display) -> Result<(), ClaimError> {
+        match self.on_failure {
+            OnFailure::Release => self.release().await,
+            OnFailure::Remember => {
+                let entry = self.hold().entry.failed(error.to_string(), self.since());
+                let write = self.hold().conclude(&entry, self.ttl)?;
+                self.holding.end(Commit::new().write(write)).await.map(drop)
+            }
+        }
+    }
+
+    fn hold(&self) -> &Hold {
+        &self.holding.holds()[0]
+    }
+}
+
+impl<T: Serialize + DeserializeOwned> Won<T> {
+    /// Keeps the result, if nobody else has taken the claim over, and gives it back as everybody who asks later gets it.
+    ///
+    /// # Errors
+    /// - `Lost` if somebody else has it: what this caller did must not count.
+    /// - `Store` with advice `Unknown` if it could not be found out whether the result was kept: claim the key again to see.
+    pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
+        let json = Json::new(value)?;
+        let write = self.hold().conclude(&self.done(json.clone()), self.ttl)?;
+        self.holding.end(Commit::new().write(write)).await?;
+        json.to().map_err(|source| ClaimError::Unreadable { key: self.key().clone(), source })
+    }
+
+    /// Keeps the result in the same commit as what it stands for: all of it lands, or none. The parts of the commit come
+    /// before the result among those written.
+    ///
+    /// # Errors
+    /// As [`complete`](Self::complete); and `Refused` if some part of the commit does not hold. The claim still stands
+    /// then: decide again.
+    pub async fn complete_with(&self, value: &T, commit: Commit) -> Result<Committed, ClaimError> {
+        let commit = commit.write(self.completion(value)?);
+        let landed = self.holding.end(sender::repeatable(commit)).await?;
+        landed.ok_or_else(|| ClaimError::Lost { key: self.key().clone(), fence: self.fence() })
+    }
+
+    /// The part of a commit that keeps the result, for a commit that somebody else makes: a reaction's, say. It is refused if
+    /// the claim was taken over by then. Keep this claim until that commit is made, so that its lease is renewed.
+    ///
+    /// # Errors
+    /// `Store` if the value cannot be stored.
+    pub fn completion(&self, value: &T) -> Result<Write, ClaimError> {
+        Ok(self.hold().conclude(&self.done(Json::new(value)?), self.ttl)?)
+    }
+
+    fn done(&self, value: Json) -> Entry {
+        self.hold().entry.done(value, self.since())
+    }
+}

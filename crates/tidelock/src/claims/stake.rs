@@ -1,0 +1,158 @@
+//! A bid for a claim that one claimant has at a time: a record that says who, and a lease that says for how long.
+//!
+//! The first commit expects neither record. If the claim is there and its lease is not, the lease has run out: the next commit
+//! takes the claim over, on the condition that both are still so. No clock but the store's is ever looked at, and nothing is ever deleted to make room.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Commit, Committed, Conflict, ExpectedRevision, Record, RecordKey, Result, Revision, Slot, Timestamp,
+    When, WorkerName, Write,
+};
+
+use super::bid::{Bid, Learned, found};
+use super::entry::{Entry, LeaseNote};
+use super::{ClaimKey, keys};
+
+/// A bid for a claim.
+#[derive(Debug)]
+pub(super) struct Stake {
+    pub(super) key: ClaimKey,
+    pub(super) record: RecordKey,
+    pub(super) lease_record: RecordKey,
+    pub(super) entry: Entry,
+    pub(super) lease: Duration,
+    seen: Seen,
+    standing: Option<Standing>,
+}
+
+/// What is thought to be there.
+#[derive(Debug)]
+enum Seen {
+    /// Nothing.
+    Free,
+    /// Nothing but the lease of a claim that came to its end early.
+    Leftover,
+    /// A claim whose lease has run out.
+    Stale(Box<(Revision, Entry)>),
+}
+
+/// How it stands with a claim that was bid for.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// It is this claimant's, with this revision as its fence.
+    Won(Revision),
+    /// Somebody else is at it.
+    Held(Box<Rival>),
+    /// Something came of it.
+    Over(Box<Entry>),
+}
+
+/// Somebody else who is at it.
+#[derive(Debug, Clone)]
+pub(super) struct Rival {
+    pub(super) entry: Entry,
+    pub(super) since: Option<Timestamp>,
+    pub(super) until: Option<Timestamp>,
+}
+
+impl Rival {
+    /// The holder of this claim, going by its lease.
+    pub(super) fn new(entry: Entry, lease: &Record) -> Self {
+        Self { entry, since: LeaseNote::since(lease), until: lease.expires_at }
+    }
+
+    pub(super) fn by(&self) -> &WorkerName {
+        &self.entry.by
+    }
+}
+
+impl Stake {
+    pub(super) fn new(key: ClaimKey, entry: Entry, lease: Duration) -> Result<Self> {
+        let (record, lease_record) = (keys::record(&key)?, keys::lease(&key)?);
+        Ok(Self { key, record, lease_record, entry, lease, seen: Seen::Free, standing: None })
+    }
+
+    /// How it stands, once it was bid for.
+    pub(super) fn standing(&mut self) -> Standing {
+        self.standing.take().expect("whoever bids learns how it stands")
+    }
+
+    fn expected(&self) -> (ExpectedRevision, ExpectedRevision) {
+        match &self.seen {
+            Seen::Free => (ExpectedRevision::Absent, ExpectedRevision::Absent),
+            Seen::Leftover => (ExpectedRevision::Absent, ExpectedRevision::Any),
+            Seen::Stale(stale) => (ExpectedRevision::Revision(stale.0), ExpectedRevision::Absent),
+        }
+    }
+
+    /// The claim is not as it was thought to be.
+    fn met(&mut self, claim: &Slot, lease: Option<&Slot>) -> Result<Learned> {
+        let Slot::Live(record) = claim else {
+            self.seen = Seen::Free;
+            return Ok(Learned::Again);
+        };
+        let entry = Entry::read(record)?;
+        if entry.token == self.entry.token {
+            self.standing = Some(Standing::Won(record.revision));
+            return Ok(Learned::Landed);
+        }
+        if !entry.is_pending() {
+            return Ok(self.refused(Standing::Over(Box::new(entry))));
+        }
+        match lease {
+            Some(Slot::Live(lease)) => Ok(self.refused(Standing::Held(Box::new(Rival::new(entry, lease))))),
+            _ => {
+                self.seen = Seen::Stale(Box::new((record.revision, entry)));
+                Ok(Learned::Again)
+            }
+        }
+    }
+
+    /// The claim is as it was thought to be, and there is a lease all the same.
+    fn met_lease(&mut self, lease: &Slot) -> Learned {
+        match (std::mem::replace(&mut self.seen, Seen::Leftover), lease) {
+            // Its holder had only been slow.
+            (Seen::Stale(stale), Slot::Live(lease)) => {
+                self.refused(Standing::Held(Box::new(Rival::new(stale.1, lease))))
+            }
+            _ => Learned::Again,
+        }
+    }
+
+    fn refused(&mut self, standing: Standing) -> Learned {
+        self.standing = Some(standing);
+        Learned::Refused
+    }
+}
+
+impl Bid for Stake {
+    fn key(&self) -> &ClaimKey {
+        &self.key
+    }
+
+    fn stage(&self, commit: Commit) -> Result<Commit> {
+        let (claim, lease) = self.expected();
+        let note = LeaseNote::json(self.lease, None)?;
+        Ok(commit
+            .write(Write::put(&self.record, claim, self.entry.json()?))
+            .write(Write::put(&self.lease_record, lease, note).expiring(When::In(self.lease))))
+    }
+
+    fn is_witness(&self) -> bool {
+        true
+    }
+
+    fn won(&mut self, committed: &Committed) {
+        let written = committed.writes.iter().find(|written| written.key == self.record);
+        self.standing = written.and_then(|written| written.revision).map(Standing::Won);
+    }
+
+    fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
+        match (found(conflict, &self.record), found(conflict, &self.lease_record)) {
+            (None, None) => Ok(Learned::Nothing),
+            (None, Some(lease)) => Ok(self.met_lease(lease)),
+            (Some(claim), lease) => self.met(claim, lease),
+        }
+    }
+}

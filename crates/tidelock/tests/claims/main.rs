@@ -1,0 +1,8 @@
+//! What claims promise, on every store: the numbers are those of `docs/guarantees.md`.
+
+// Clippy lets tests unwrap, but not what they have in common.
+#![allow(clippy::unwrap_used)]
+
+mod faults;
+mod idempotency;
+mod races;
