@@ -26,6 +26,9 @@ const PROGRAM: &str = "pgbench";
 /// Where Debian keeps it, in one folder per major version.
 const DEBIAN: &str = "/usr/lib/postgresql";
 
+/// Not asked again for longer than this if it gets nothing done.
+const LONGEST: Duration = Duration::from_secs(64);
+
 /// A row in each transaction. Every run of the program is given streams that no other had.
 const SCRIPT: &str = "\\set version :version + 1
 INSERT INTO events (stream, version, type, payload, metadata)
@@ -68,9 +71,17 @@ impl Side for Pgbench {
         if self.asked <= self.worked {
             return Ok(Lap::default());
         }
-        let time = Duration::from_secs((self.asked - self.worked).as_secs().max(1));
-        self.worked += time;
-        block_in_place(|| self.run(time))
+        let mut time = Duration::from_secs((self.asked - self.worked).as_secs().max(1));
+        loop {
+            self.worked += time;
+            if let Some(lap) = block_in_place(|| self.run(time))? {
+                return Ok(lap);
+            }
+            if time >= LONGEST {
+                return Err(Failure::Answer(format!("pgbench: got nothing done in {time:?}")));
+            }
+            time *= 2;
+        }
     }
 
     /// Every run begins anew: it has nothing to warm.
@@ -80,17 +91,19 @@ impl Side for Pgbench {
 }
 
 impl Pgbench {
-    fn run(&mut self, time: Duration) -> Result<Lap, Failure> {
+    /// Nothing if it only got as far as connecting: that is not counted, but its time runs from the start.
+    fn run(&mut self, time: Duration) -> Result<Option<Lap>, Failure> {
         self.runs += 1;
         let output = self.command(time).output()?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
-        let (Some(rate), true) = (rate(&said), output.status.success()) else {
+        if !output.status.success() {
             let complaint = String::from_utf8_lossy(&output.stderr);
             return Err(Failure::Answer(format!("pgbench: {}", complaint.trim())));
-        };
+        }
+        let Some(rate) = rate(&said) else { return Ok(None) };
         let times = self.take_times()?;
         let elapsed = Duration::from_secs_f64(times.len() as f64 / rate);
-        Ok(Lap { ops: times.len() as u64, elapsed, times })
+        Ok(Some(Lap { ops: times.len() as u64, elapsed, times }))
     }
 
     /// Where the server is goes by the environment, which others cannot read, for it may hold a password.
