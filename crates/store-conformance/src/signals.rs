@@ -31,7 +31,7 @@ cases! { "signals":
 
 /// Waits until the signal comes.
 async fn heard(signal: &mut Signal) {
-    tokio::time::timeout(secs(10), signal.wait()).await.expect("the signal comes");
+    tokio::time::timeout(secs(60), signal.wait()).await.expect("the signal comes");
 }
 
 /// Whether nothing has been signalled so far.

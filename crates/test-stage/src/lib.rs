@@ -23,7 +23,7 @@ pub use note::{append, note, text};
 pub use processes::{Meeting, Process, Role};
 pub use running::{Running, brisk};
 pub use seen::Seen;
-pub use stage::{Stage, for_real, in_memory};
+pub use stage::{LEASE, Stage, for_real, in_memory};
 pub use tally::Tally;
 pub use until::{PATIENCE, until};
 

@@ -10,6 +10,9 @@ use tidelock::prelude::*;
 use tidelock::{Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
+/// A lease in real time: short enough to wait for its end, and so long that a worker on a busy machine gets round to renewing it.
+pub const LEASE: Duration = Duration::from_millis(1_500);
+
 /// Where one case plays.
 #[derive(Debug)]
 pub struct Stage {
@@ -62,6 +65,11 @@ impl Stage {
     /// Whether time passes by itself and costs nothing.
     pub fn is_simulated(&self) -> bool {
         matches!(self.place, Place::Memory(_))
+    }
+
+    /// A lease that renewals keep, and that can be outlived.
+    pub fn lease(&self) -> Duration {
+        if self.is_simulated() { Duration::from_secs(10) } else { LEASE }
     }
 
     /// By which other processes open it; nothing in memory.

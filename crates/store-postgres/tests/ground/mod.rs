@@ -20,7 +20,7 @@ use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
 use tidelock_store_postgres::{PostgresOptions, PostgresStore, SchemaName};
 
 /// Against hanging only; no test is slower for it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A poll so rare that no test sees one.
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);

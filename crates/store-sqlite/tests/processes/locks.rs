@@ -56,9 +56,10 @@ pub(crate) fn a_lock_held_for_too_long_is_unavailable_and_no_longer() {
     let patience = Duration::from_millis(250);
     let options = SqliteOptions { busy_timeout: patience, ..SqliteOptions::default() };
     let store = SqliteStore::open(&path, &options).unwrap();
-    let mut foreigner = Worker::start("foreigner", &[&path]);
     block_on(async {
         let _ = append(&store, ExpectedVersion::NoStream).await.unwrap();
+        // Not before: it writes when it starts, for longer than so little patience lasts if the disk is slow.
+        let mut foreigner = Worker::start("foreigner", &[&path]);
         foreigner.tell("begin to write");
         foreigner.hear("done");
 

@@ -15,6 +15,8 @@ use crate::{block_on, open};
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Ten looks of the thread that watches the file. Silence can only be shown by listening for a while.
 const A_WHILE: Duration = Duration::from_millis(200);
+/// More signals than one commit can be noticed by. One that goes on for no reason goes on for ever.
+const A_FEW: usize = 5;
 
 pub(crate) fn a_signal_comes_from_another_process_and_then_is_quiet() {
     let folder = tempfile::tempdir().unwrap();
@@ -32,11 +34,9 @@ pub(crate) fn a_signal_comes_from_another_process_and_then_is_quiet() {
                 assert!(comes(signal, DEADLINE).await, "round {round}: {signal:?} does not come");
             }
             waker.hear("done");
-            // One that was on its way while the commit was noticed for the first time may still come.
             for signal in &mut signals {
-                comes(signal, A_WHILE).await;
                 assert!(
-                    !comes(signal, A_WHILE).await,
+                    falls_silent(signal).await,
                     "round {round}: {signal:?} goes on though nothing happens"
                 );
             }
@@ -46,6 +46,16 @@ pub(crate) fn a_signal_comes_from_another_process_and_then_is_quiet() {
 
 async fn comes(signal: &mut Signal, within: Duration) -> bool {
     timeout(within, signal.wait()).await.is_ok()
+}
+
+/// What was on its way while the commit was noticed for the first time may still come, late on a busy machine.
+async fn falls_silent(signal: &mut Signal) -> bool {
+    for _ in 0..A_FEW {
+        if !comes(signal, A_WHILE).await {
+            return true;
+        }
+    }
+    false
 }
 
 /// Commits once with each order.

@@ -283,7 +283,7 @@ async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: Stage) 
     let record = RecordKey::new("written").unwrap();
     note(&tidelock, "diary", "x").await;
     let (noted, key) = (seen.clone(), record.clone());
-    let source = on_any().lease(Duration::from_millis(300));
+    let source = on_any().lease(stage.lease());
     let app =
         tidelock.app().worker(brisk("one")).reaction("slow", source, move |_: StoredEvent, ctx: Context| {
             let (noted, key) = (noted.clone(), key.clone());

@@ -1,7 +1,6 @@
 //! Events reach their handlers: every one, in order per target, targets side by side.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
@@ -245,7 +244,7 @@ async fn two_processes_share_the_targets_and_handle_each_event_once(stage: Stage
 /// Schedule 87. REACT-6: the lease is renewed, and the other worker never gets the target.
 async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage: Stage) {
     let (one, two, seen) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
-    let lease = if stage.is_simulated() { Duration::from_secs(10) } else { Duration::from_millis(300) };
+    let lease = stage.lease();
     let app = |tidelock: &Tidelock, name: &str| {
         let seen = seen.clone();
         let source = on_any().lease(lease);
@@ -274,7 +273,7 @@ async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage:
 /// Schedule 33. REACT-8.
 async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: Stage) {
     let (tidelock, seen, gate) = (stage.tidelock().await, Seen::default(), Arc::new(Semaphore::new(0)));
-    let lease = if stage.is_simulated() { Duration::from_secs(10) } else { Duration::from_millis(300) };
+    let lease = stage.lease();
     let (noted, closed) = (seen.clone(), gate.clone());
     let source = on_any().lease(lease);
     let app = tidelock.app().worker(brisk("one")).reaction("slow", source, move |_: StoredEvent, _| {

@@ -1,18 +1,14 @@
 //! Reactions in real processes, which are killed, stopped and continued in the middle of a handler.
 
-use std::time::Duration;
-
 use nix::sys::signal::Signal;
 use serde_json::json;
 use tidelock::StoredEvent;
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock_test_stage::{Meeting, Role, Stage, brisk, for_real, note, text, until};
+use tidelock_test_stage::{LEASE, Meeting, Role, Stage, brisk, for_real, note, text, until};
 
 use crate::stage::{target, until_blocked};
-
-const LEASE: Duration = Duration::from_millis(400);
 
 fn meeting_on(stage: &Stage) -> Meeting {
     Meeting::on(stage, "processes::a_child")

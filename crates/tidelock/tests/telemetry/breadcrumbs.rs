@@ -126,7 +126,7 @@ async fn a_lease_that_ran_out_is_said_by_whoever_takes_over(stage: Stage) {
 async fn a_lost_lease_is_said_by_the_one_who_lost_it(stage: Stage) {
     let (name, tidelock, begun) = (begin(&stage, "lost"), stage.tidelock().await, Seen::default());
     note(&tidelock, "diary", CANARY).await;
-    let (noted, source) = (begun.clone(), on_any().lease(Duration::from_millis(300)));
+    let (noted, source) = (begun.clone(), on_any().lease(stage.lease()));
     let app = tidelock.app().worker(brisk("one"));
     let app = app.reaction(&name, source, move |_: StoredEvent, ctx: Context| {
         let noted = noted.clone();
