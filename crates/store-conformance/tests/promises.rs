@@ -11,16 +11,18 @@ use std::path::{Path, PathBuf};
 /// The schedules that belong to the stores, to events and to reactions.
 const SCHEDULES: &[u32] = &[
     1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
-    29, 30, 31, 32, 33, 34, 54, 55, 56, 58, 59, 60, 61, 62, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75,
-    76, 77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 94, 96, 97, 98, 99,
+    29, 30, 31, 32, 33, 34, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 64, 65, 66, 67, 68, 69, 70,
+    71, 72, 73, 74, 75, 76, 77, 78, 80, 81, 82, 83, 84, 85, 86, 87, 93, 94, 96, 97, 98, 99,
 ];
 
 /// The schedules that belong to the patterns.
-const PATTERN_SCHEDULES: &[u32] =
-    &[20, 24, 27, 28, 29, 30, 31, 32, 33, 59, 60, 61, 82, 83, 84, 85, 86, 87, 94, 96, 97, 98];
+const PATTERN_SCHEDULES: &[u32] = &[
+    20, 24, 27, 28, 29, 30, 31, 32, 33, 50, 51, 52, 53, 54, 55, 56, 57, 59, 60, 61, 82, 83, 84, 85, 86, 87,
+    93, 94, 96, 97, 98,
+];
 
 /// The families of promises that are kept by patterns, and so are tested where the patterns are.
-const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "EVT", "REACT"];
+const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "EVT", "REACT", "SCOPE"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -46,4 +46,5 @@ pub use together::Together;
 
 pub(crate) use keys::snapshot as snapshot_key;
 pub(crate) use lines::Lines;
-pub(crate) use retry::Random;
+pub(crate) use retry::{Attempts, Random};
+pub(crate) use sender::send;

@@ -9,18 +9,20 @@ use crate::events::{Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams
 use crate::recorded::{ReadError, Recorded};
 use crate::runs::Runs;
 use crate::runs::registered::Workflows;
+use crate::scopes::{Lines as ScopeLines, Scope, ScopeKind, State};
 
 /// One store, and what is built on it. Clones are handles on the same.
 #[derive(Debug, Clone)]
 pub struct Tidelock {
     store: Arc<dyn Store>,
     lines: Arc<Lines>,
+    scope_lines: Arc<ScopeLines>,
     retry: RetryPolicy,
     random: Arc<Random>,
     workflows: Arc<Workflows>,
 }
 
-/// How many aggregates' states are remembered, unless something else is asked for.
+/// How many aggregates' states, and as many scopes', are remembered, unless something else is asked for.
 const CACHED_STATES: usize = 10_000;
 
 impl Tidelock {
@@ -31,9 +33,9 @@ impl Tidelock {
 
     /// Over this store.
     pub fn over(store: Arc<dyn Store>) -> Self {
-        let lines = Lines::new(CACHED_STATES);
+        let (lines, scope_lines) = (Lines::new(CACHED_STATES), ScopeLines::new(CACHED_STATES));
         let (retry, random, workflows) = (RetryPolicy::default(), Arc::default(), Arc::default());
-        Self { store, lines, retry, random, workflows }
+        Self { store, lines, scope_lines, retry, random, workflows }
     }
 
     /// The same, retrying like this where a call does not say otherwise.
@@ -43,11 +45,12 @@ impl Tidelock {
         self
     }
 
-    /// The same, with the states of so many aggregates remembered, of those used most lately; with 0, of none. What was
-    /// remembered before is not.
+    /// The same, with the states of so many aggregates, and of so many scopes, remembered, of those used most lately; with 0, of none.
+    /// What was remembered before is not.
     #[must_use]
     pub fn with_cache(mut self, aggregates: usize) -> Self {
         self.lines = Lines::new(aggregates);
+        self.scope_lines = ScopeLines::new(aggregates);
         self
     }
 
@@ -76,6 +79,15 @@ impl Tidelock {
     /// The workflows that this process drives.
     pub(crate) fn workflows(&self) -> &Workflows {
         &self.workflows
+    }
+
+    /// The scope of this kind with this id, kept in the store, whether it exists or not.
+    pub fn scope<S: State>(&self, kind: ScopeKind, id: impl AsRef<str>) -> Scope<S> {
+        Scope::durable(self.clone(), kind, id.as_ref())
+    }
+
+    pub(crate) fn scope_lines(&self) -> &Arc<ScopeLines> {
+        &self.scope_lines
     }
 
     pub(crate) fn lines(&self) -> &Arc<Lines> {

@@ -93,6 +93,8 @@ mod closing;
 
 pub mod claims;
 
+pub mod scopes;
+
 pub mod telemetry;
 pub mod worker;
 
@@ -114,6 +116,7 @@ pub use crate::events::{
 pub use crate::handle::Tidelock;
 pub use crate::metadata::Metadata;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
+pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 
 /// What derived code needs. Not for people.
 #[doc(hidden)]
@@ -150,11 +153,18 @@ struct ReactionsGuide;
 #[doc = include_str!("../../../docs/guides/claims.md")]
 struct ClaimsGuide;
 
+/// And that to scopes.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/scopes.md")]
+struct ScopesGuide;
+
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
     pub use crate::claims::{Claim, ClaimError, Claims};
     pub use crate::reactions::{Backoff, Context, Failure, ReactionFilter, on, on_any};
-    pub use crate::{Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Tidelock};
+    pub use crate::{
+        Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Scope, ScopeError, ScopeKind, Tidelock,
+    };
     pub use tidelock_store::{
         Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision,
         ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest, Mark,

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Conflict, Lease, LeaseToken, QueueName, StreamName, WorkerName};
+use tidelock_store::{Conflict, Lease, LeaseToken, QueueName, RecordKey, StreamName, WorkerName};
 
 use crate::claims::ClaimKey;
 use crate::reactions::keys;
@@ -26,7 +26,7 @@ pub const ROUTED: &str = "tidelock_routed_total";
 pub const UNROUTED: &str = "tidelock_unrouted_total";
 /// Events handled, by reaction.
 pub const HANDLED: &str = "tidelock_handled_total";
-/// Decisions that were too late because somebody else had changed a stream, by who took them: `execute`, or a reaction.
+/// Decisions that were too late because somebody else had changed a stream or a scope, by who took them: `execute`, `scope`, or a reaction.
 pub const CONTENDED: &str = "tidelock_conflicts_total";
 /// Claims asked for, by kind and by `outcome`.
 pub const CLAIMED: &str = "tidelock_claims_total";
@@ -65,6 +65,12 @@ pub(crate) fn worked(queue: &QueueName, took: Duration) {
 pub(crate) fn contended(stream: &StreamName, attempts: u32) {
     metrics::counter!(CONTENDED, "by" => "execute").increment(1);
     tracing::debug!(by = "execute", key = stream.as_str(), attempts, "contended");
+}
+
+/// A mutation of the scope that is kept there came too late, for the so-manieth time.
+pub(crate) fn scope_contended(key: &RecordKey, attempts: u32) {
+    metrics::counter!(CONTENDED, "by" => "scope").increment(1);
+    tracing::debug!(by = "scope", key = key.as_str(), attempts, "contended");
 }
 
 /// A decision that was to land with a handler's ack came too late, for the so-manieth time.

@@ -1,7 +1,14 @@
 //! The examples that need nothing but themselves do what they say: each checks its own outcome.
 
+#[path = "../examples/basket.rs"]
+mod basket;
 #[path = "../examples/year.rs"]
 mod year;
+
+#[test]
+fn a_basket_is_filled_by_two_and_stays_closed() {
+    basket::main().expect("the example runs to its end");
+}
 
 #[test]
 fn a_year_is_closed() {

@@ -1,0 +1,52 @@
+//! Scopes: small state documents that many callers change at once.
+//!
+//! A [`Scope`] is one document: of a request, a session, a user, an organisation, or of a [kind](ScopeKind) of your own. The same calls
+//! change it wherever it lives. In this process's memory, callers stand in a queue and each sees what the one before it left; there is
+//! nothing to conflict with. In the store, callers of one process stand in the same queue and share commits, and the record's revision
+//! guards against everybody else: who comes too late is run again on what is there now, within a budget of time.
+//!
+//! What this is not: a history (that is what [aggregates](crate::Aggregate) are), a lock, or a quota. The pattern only builds commits and hands
+//! them to the store; every name that it uses there is spelled in `keys.rs`.
+
+mod kind;
+mod scope;
+mod state;
+
+mod document;
+mod error;
+mod mutated;
+mod mutation;
+mod watch;
+
+mod change;
+mod pointer;
+mod work;
+
+mod budget;
+mod inside;
+mod sync;
+mod turns;
+
+mod local;
+
+mod alone;
+mod counter;
+mod line;
+mod lines;
+mod queued;
+
+mod keys;
+mod name;
+mod operation;
+mod options;
+
+pub use document::Document;
+pub use error::ScopeError;
+pub use kind::ScopeKind;
+pub use mutated::{Mutated, Outcome};
+pub use mutation::Mutation;
+pub use scope::Scope;
+pub use state::State;
+pub use watch::Watch;
+
+pub(crate) use lines::Lines;

@@ -1,0 +1,254 @@
+//! A mutation of a durable scope that has a commit to itself: one that is made once, that the caller pins to a revision, that creates or deletes, or that other parts
+//! of a commit go with.
+//!
+//! It stands in the same line as the rest. Whoever is alone waits until everything before it has landed, and keeps the turn until it has landed itself.
+
+use tidelock_store::{
+    Commit, CommitId, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, RecordKey, Result,
+    Revision, Slot, StoreExt, Write,
+};
+
+use super::document::Doc;
+use super::error::ScopeError;
+use super::keys;
+use super::line::{View, text};
+use super::mutated::{Mutated, Outcome};
+use super::operation::{Codec, Did};
+use super::queued::Queued;
+use super::state::State;
+use super::turns::Turn;
+use super::work::Work;
+use crate::events::send;
+
+/// A call that is alone.
+pub(crate) struct Alone<'a, S: State> {
+    queued: Queued<'a, S>,
+    /// Where it says what the operation did.
+    operation: Option<RecordKey>,
+}
+
+/// What there was before.
+enum Look<S> {
+    Done(Did),
+    View(View<S>),
+}
+
+impl<'a, S: State> Alone<'a, S> {
+    pub(super) fn new<X>(queued: Queued<'a, S>) -> Result<Self, ScopeError<X>> {
+        let key = queued.line.name.key();
+        let operation = queued.options.operation.as_ref();
+        let operation = operation.map(|operation| keys::operation(key, &operation.id)).transpose()?;
+        Ok(Self { queued, operation })
+    }
+
+    pub(super) async fn mutate<W: Work<S>>(
+        mut self,
+        mut work: W,
+        codec: Codec<W::Answer>,
+    ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
+        let _turn = self.turn().await?;
+        loop {
+            let view = match self.look().await? {
+                Look::Done(did) => return Ok(codec.replay(&did)?),
+                Look::View(view) => view,
+            };
+            self.meets_expectation(&view)?;
+            let done = self.queued.work(&mut work, &view.doc).await?;
+            let next = done.next.map(|next| self.queued.encode(next)).transpose()?;
+            let Some(outcome) = self.commit(&view, next, &done.answer, codec).await? else { continue };
+            return Ok(self.queued.mutated(done.answer, outcome));
+        }
+    }
+
+    /// Makes the scope begin with this, if it is not there.
+    pub(super) async fn create(self, doc: Doc<S>) -> Result<Mutated, ScopeError> {
+        let _turn = self.turn().await?;
+        let write = Write::put(self.key(), ExpectedRevision::Absent, text(&doc));
+        let commit = self.queued.options.also.clone().write(self.queued.options.living(write));
+        match self.send(commit).await? {
+            Ok(committed) => {
+                let revision = self.written(&committed);
+                self.queued.line.landed(doc, revision);
+                Ok(self.queued.mutated((), Outcome::Applied(revision)))
+            }
+            Err(conflict) => Err(match super::line::found(&self.queued.line.name, &conflict) {
+                Some(Slot::Live(record)) => {
+                    let scope = self.queued.line.name.to_string();
+                    ScopeError::Taken { scope, revision: record.revision }
+                }
+                _ => ScopeError::Part(conflict),
+            }),
+        }
+    }
+
+    /// Writes the scope as it is, so that its life begins anew.
+    pub(super) async fn touch(mut self) -> Result<Mutated, ScopeError> {
+        let _turn = self.turn().await?;
+        loop {
+            let Look::View(view) = self.look().await? else { continue };
+            let Some(before) = view.revision else {
+                return Err(ScopeError::gone(&self.queued.line.name, None));
+            };
+            let write = Write::put(self.key(), ExpectedRevision::Revision(before), text(&view.doc));
+            match self.send(Commit::new().write(self.queued.options.living(write))).await? {
+                Ok(committed) => {
+                    let revision = self.written(&committed);
+                    self.queued.line.landed(view.doc, revision);
+                    return Ok(self.queued.mutated((), Outcome::Applied(revision)));
+                }
+                Err(conflict) => self.lost(&conflict).await?,
+            }
+        }
+    }
+
+    /// Takes the scope away, whatever it is.
+    pub(super) async fn delete(self) -> Result<Mutated, ScopeError> {
+        let _turn = self.turn().await?;
+        let before = self.queued.tidelock.store().get_one(self.key()).await?;
+        let Slot::Live(_) = before else {
+            return Ok(self.queued.mutated((), Outcome::Unchanged(before.revision())));
+        };
+        let write = Write::delete(self.key(), self.queued.options.expected);
+        let commit = self.queued.options.also.clone().write(write);
+        match self.send(commit).await? {
+            Ok(committed) => {
+                self.queued.line.distrust();
+                Ok(self.queued.mutated((), Outcome::Applied(self.written(&committed))))
+            }
+            Err(conflict) => Err(self.pinned(&conflict).unwrap_or(ScopeError::Part(conflict))),
+        }
+    }
+
+    /// Waits for a turn, and for everything before it to land or to fail.
+    async fn turn<X>(&self) -> Result<Turn<'a>, ScopeError<X>> {
+        let Queued { line, tidelock, .. } = self.queued;
+        let turn = self.queued.in_time(line.turns.take()).await?;
+        if let Some(tail) = line.tail() {
+            tail.landing(tidelock).await;
+        }
+        Ok(turn)
+    }
+
+    /// Looks at the scope and at what the operation did, both at one moment.
+    async fn look<X>(&self) -> Result<Look<S>, ScopeError<X>> {
+        let keys: Vec<RecordKey> = [self.key()].into_iter().chain(&self.operation).cloned().collect();
+        let store = self.queued.tidelock.store();
+        let slots = self.queued.in_time(store.get(&keys)).await??;
+        if let Some(done) = slots.get(1).and_then(Slot::live) {
+            return Ok(Look::Done(done.value.to()?));
+        }
+        Ok(Look::View(self.queued.line.look(&slots[0]).map_err(ScopeError::widen)?))
+    }
+
+    /// What the caller wanted the scope to be like is for the caller to look at again.
+    fn meets_expectation<X>(&self, view: &View<S>) -> Result<(), ScopeError<X>> {
+        let name = &self.queued.line.name;
+        match (self.queued.options.expected, view.revision) {
+            (ExpectedRevision::Exists | ExpectedRevision::Revision(_), None) => {
+                Err(ScopeError::gone(name, None))
+            }
+            (ExpectedRevision::Revision(expected), Some(found)) if expected != found => {
+                Err(ScopeError::Moved { scope: name.to_string(), expected, found })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Commits what was made of a view; none if it has to be made again.
+    async fn commit<R, X>(
+        &mut self,
+        view: &View<S>,
+        next: Option<Doc<S>>,
+        answer: &R,
+        codec: Codec<R>,
+    ) -> Result<Option<Outcome>, ScopeError<X>> {
+        let outcome = match &next {
+            Some(_) => Outcome::Applied(view.revision.map_or(Revision::FIRST, |revision| revision.plus(1))),
+            None => Outcome::Unchanged(view.revision),
+        };
+        let commit = self.parts(view, next.as_ref(), outcome, answer, codec)?;
+        if next.is_none() && commit.parts() == commit.guards.len() {
+            return Ok(Some(outcome));
+        }
+        match self.send(commit).await? {
+            Ok(committed) => {
+                let Some(doc) = next else { return Ok(Some(outcome)) };
+                let revision = self.written(&committed);
+                self.queued.line.landed(doc, revision);
+                Ok(Some(Outcome::Applied(revision)))
+            }
+            Err(conflict) => self.lost(&conflict).await.map(|()| None),
+        }
+    }
+
+    /// The document if it has changed, what the operation did, and whatever else the caller wants in the commit.
+    fn parts<R>(
+        &self,
+        view: &View<S>,
+        next: Option<&Doc<S>>,
+        outcome: Outcome,
+        answer: &R,
+        codec: Codec<R>,
+    ) -> Result<Commit> {
+        let options = self.queued.options;
+        let commit = options.also.clone();
+        let mut commit = match next {
+            Some(doc) => commit.write(options.living(Write::put(self.key(), view.expected(), text(doc)))),
+            None => commit.guard_record(self.key(), view.expected()),
+        };
+        if let (Some(operation), Some(key)) = (&options.operation, &self.operation) {
+            commit = commit.write(codec.remember(outcome, answer)?.write(operation, key)?);
+        }
+        Ok(commit)
+    }
+
+    async fn send(&self, commit: Commit) -> Result<Result<Committed, Conflict>> {
+        let commit = if commit.id.is_some() { commit } else { commit.with_id(CommitId::fresh()) };
+        let Queued { tidelock, line, .. } = self.queued;
+        let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await;
+        if !matches!(sent, Ok(CommitOutcome::Committed(_))) {
+            line.distrust();
+        }
+        Ok(sent?.committed())
+    }
+
+    /// A mutation that moved under the caller is made again; one that was made meanwhile is found by the next look.
+    async fn lost<X>(&mut self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
+        if let Some(moved) = self.pinned(conflict) {
+            return Err(moved.widen());
+        }
+        if !self.was_made_meanwhile(conflict) {
+            self.queued.lost(conflict)?;
+        }
+        self.queued.pause().await
+    }
+
+    fn was_made_meanwhile(&self, conflict: &Conflict) -> bool {
+        conflict.clashes.iter().any(|clash| match &clash.reason {
+            Reason::Record { key, .. } => Some(key) == self.operation.as_ref(),
+            _ => false,
+        })
+    }
+
+    /// A revision that the caller named is never retried.
+    fn pinned(&self, conflict: &Conflict) -> Option<ScopeError> {
+        let ExpectedRevision::Revision(expected) = self.queued.options.expected else { return None };
+        let name = &self.queued.line.name;
+        Some(match super::line::found(name, conflict)? {
+            Slot::Live(record) => {
+                ScopeError::Moved { scope: name.to_string(), expected, found: record.revision }
+            }
+            gone => ScopeError::gone(name, gone.revision()),
+        })
+    }
+
+    /// The revision of the scope after a commit of ours.
+    fn written(&self, committed: &Committed) -> Revision {
+        let written = committed.writes.iter().find(|written| written.key == *self.key());
+        written.and_then(|written| written.revision).expect("a document that was written has a revision")
+    }
+
+    fn key(&self) -> &'a RecordKey {
+        self.queued.line.name.key()
+    }
+}

@@ -1,0 +1,51 @@
+//! A scope that is nothing but an integer: the store itself adds to it.
+//!
+//! Nobody has to look before, and nobody can come too late, so any number of processes can count at once. Only the first addition of all has to know that it is the
+//! first: a scope that was deleted must not come back by being counted.
+
+use std::any::TypeId;
+
+use serde_json::Value;
+use tidelock_store::{Bounds, Commit, CommitId, Committed, ExpectedRevision, Reason, Slot, Write};
+
+use super::error::ScopeError;
+use super::mutated::{Mutated, Outcome};
+use super::name::Name;
+use super::state::State;
+use crate::events::send;
+use crate::handle::Tidelock;
+
+/// Whether every integer is a state of this type.
+pub(crate) fn is_counter<S: State>() -> bool {
+    [TypeId::of::<i64>(), TypeId::of::<Value>()].contains(&TypeId::of::<S>())
+}
+
+/// Adds, and answers with the sum.
+pub(crate) async fn add(tidelock: &Tidelock, name: &Name, by: i64) -> Result<Mutated<i64>, ScopeError> {
+    let mut expected = ExpectedRevision::Exists;
+    loop {
+        let mut write = Write::add(name.key(), by, Bounds::NONE);
+        write.expected = expected;
+        let commit = Commit::new().with_id(CommitId::fresh()).write(write);
+        let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
+        let conflict = match sent.committed() {
+            Ok(committed) => return Ok(counted(&committed)),
+            Err(conflict) => conflict,
+        };
+        expected = match &conflict.first().reason {
+            Reason::Record { found: Slot::Absent, .. } => ExpectedRevision::Absent,
+            Reason::Record { found: Slot::Live(_), .. } => ExpectedRevision::Exists,
+            Reason::Record { found: Slot::Deleted(revision), .. } => {
+                return Err(ScopeError::gone(name, Some(*revision)));
+            }
+            other => return Err(ScopeError::Unfit { scope: name.to_string(), reason: other.to_string() }),
+        };
+    }
+}
+
+fn counted(committed: &Committed) -> Mutated<i64> {
+    let written = committed.writes.first().expect("one write gives one answer");
+    let revision = written.revision.expect("a counter that was added to has a revision");
+    let value = written.sum.expect("an addition has a sum");
+    Mutated { value, outcome: Outcome::Applied(revision), attempts: 1, replayed: false }
+}

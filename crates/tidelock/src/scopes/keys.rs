@@ -1,0 +1,52 @@
+//! The only place where a name of this pattern is spelled.
+
+use tidelock_store::{RecordKey, Result, StoreError};
+
+use super::kind::ScopeKind;
+
+/// Where the document of a scope is kept.
+pub(super) fn document(kind: &ScopeKind, id: &str) -> Result<RecordKey> {
+    let kind = kind.name();
+    if kind.is_empty() || kind.starts_with('~') || kind.contains('/') {
+        return Err(StoreError::invalid(format!(
+            "kind {kind:?} of a scope: it must not be empty, begin with \"~\" or have a \"/\" in it, so that kind and id can \
+             be told apart in the key of a record"
+        )));
+    }
+    if id.is_empty() {
+        return Err(StoreError::invalid(format!("a scope of kind {kind:?} with an empty id")));
+    }
+    RecordKey::new(format!("~scope/{kind}/{id}"))
+}
+
+/// Where it says what an operation did to the scope whose document is there.
+pub(super) fn operation(document: &RecordKey, operation: &str) -> Result<RecordKey> {
+    if operation.is_empty() {
+        return Err(StoreError::invalid(format!("scope {document:?}: an operation with an empty id")));
+    }
+    let scope = document.as_str().trim_start_matches("~scope/");
+    // Without a slash, so that no scope's operations are among another's.
+    let scope = scope.replace('%', "%25").replace('/', "%2F");
+    RecordKey::new(format!("~scope-operation/{scope}/{operation}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kind_and_id_can_be_told_apart() {
+        assert_eq!(document(&ScopeKind::USER, "a/b").unwrap().as_str(), "~scope/user/a/b");
+        for (kind, id) in [("", "7"), ("~x", "7"), ("a/b", "7"), ("cart", ""), ("cart", "a\nb")] {
+            document(&ScopeKind::own(kind), id).expect_err(kind);
+        }
+    }
+
+    #[test]
+    fn no_operation_of_one_scope_is_one_of_another() {
+        let of = |id: &str, name: &str| operation(&document(&ScopeKind::USER, id).unwrap(), name).unwrap();
+        assert_ne!(of("a", "b/c"), of("a/b", "c"));
+        assert_ne!(of("a%2Fb", "c"), of("a/b", "c"));
+        operation(&document(&ScopeKind::USER, "a").unwrap(), "").expect_err("no id");
+    }
+}

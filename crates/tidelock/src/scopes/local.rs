@@ -1,0 +1,220 @@
+//! A scope that lives in this process's memory, and the queue in front of it.
+//!
+//! There is nobody else who could change it, so there is nothing to compare and nothing to try again: each mutator sees what the one before it left. What a
+//! mutator makes is put in place in one step after its last one, by the call that waits for it; a call that is dropped, runs out of time or panics never comes to
+//! that step.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidelock_store::{ExpectedRevision, Revision};
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::budget::Budget;
+use super::document::{Doc, Document};
+use super::error::ScopeError;
+use super::inside::{inside, is_around};
+use super::mutated::{Mutated, Outcome};
+use super::name::Name;
+use super::operation::{Codec, Did};
+use super::options::{OperationId, Options};
+use super::state::State;
+use super::turns::Turns;
+use super::work::{Done, Fault, Work};
+
+pub(crate) struct Local<S> {
+    name: Name,
+    turns: Turns,
+    /// Only changed by whoever has the turn, and never held while anything is waited for.
+    held: Mutex<Held<S>>,
+    changed: Notify,
+    remembered: Mutex<HashMap<String, (Instant, Did)>>,
+}
+
+/// What there is, and how often it was changed.
+#[derive(Debug)]
+struct Held<S> {
+    state: Option<Arc<S>>,
+    revision: Revision,
+}
+
+impl<S> Local<S> {
+    pub(super) fn name(&self) -> &Name {
+        &self.name
+    }
+}
+
+impl<S: State> Local<S> {
+    pub(super) fn new(name: Name, state: S) -> Self {
+        let held = Held { state: Some(Arc::new(state)), revision: Revision::FIRST };
+        Self {
+            name,
+            turns: Turns::default(),
+            held: Mutex::new(held),
+            changed: Notify::new(),
+            remembered: Mutex::default(),
+        }
+    }
+
+    pub(super) fn load(&self) -> Document<S> {
+        let held = self.lock();
+        Document { state: held.state.clone(), revision: Some(held.revision), expires_at: None }
+    }
+
+    /// Waits until there is something else than at this revision.
+    pub(super) async fn after(&self, seen: Option<Revision>) -> Document<S> {
+        loop {
+            let mut changed = std::pin::pin!(self.changed.notified());
+            // What changes from here on is told, so that the look below misses nothing.
+            changed.as_mut().enable();
+            let document = self.load();
+            if document.revision != seen {
+                return document;
+            }
+            changed.await;
+        }
+    }
+
+    pub(super) async fn mutate<W: Work<S>>(
+        &self,
+        options: &Options<S>,
+        mut work: W,
+        codec: Codec<W::Answer>,
+    ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
+        tokio::task::coop::consume_budget().await;
+        let identity = std::ptr::from_ref(self).addr();
+        if is_around(identity) {
+            return Err(ScopeError::reentered(&self.name));
+        }
+        let budget = Budget::begin(options.budget);
+        let too_late = || ScopeError::timed_out(&self.name, budget.long);
+        let _turn = budget.bound(self.turns.take()).await.ok_or_else(too_late)?;
+        if let Some(did) = self.done(options) {
+            return Ok(codec.replay(&did)?);
+        }
+        let (doc, revision) = self.find(options.expected)?;
+        let done = budget.bound(inside(identity, || work.begin(&doc))).await.ok_or_else(too_late)?;
+        let done = done.map_err(|fault| unfit(&self.name, fault))?;
+        if let Some(next) = &done.next {
+            options.allow(&self.name, &next.state)?;
+        }
+        // A mutator that never waits cannot be interrupted, but it can be too late.
+        if budget.is_over() {
+            return Err(too_late());
+        }
+        self.finish(options, done, revision, codec)
+    }
+
+    /// Begins it anew, if it is not there.
+    pub(super) async fn create(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
+        let budget = Budget::begin(options.budget);
+        let _turn = self.turn(&budget).await?;
+        options.allow(&self.name, &state)?;
+        if self.lock().state.is_some() {
+            return Err(ScopeError::Taken { scope: self.name.to_string(), revision: self.lock().revision });
+        }
+        Ok(self.applied(Some(Arc::new(state))))
+    }
+
+    pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
+        let budget = Budget::begin(options.budget);
+        let _turn = self.turn(&budget).await?;
+        if self.lock().state.is_none() {
+            let outcome = Outcome::Unchanged(Some(self.lock().revision));
+            return Ok(Mutated { value: (), outcome, attempts: 1, replayed: false });
+        }
+        Ok(self.applied(None))
+    }
+
+    async fn turn(&self, budget: &Budget) -> Result<super::turns::Turn<'_>, ScopeError> {
+        if is_around(std::ptr::from_ref(self).addr()) {
+            return Err(ScopeError::reentered(&self.name));
+        }
+        let turn = budget.bound(self.turns.take()).await;
+        turn.ok_or_else(|| ScopeError::timed_out(&self.name, budget.long))
+    }
+
+    fn applied(&self, state: Option<Arc<S>>) -> Mutated {
+        let outcome = Outcome::Applied(self.put(state));
+        Mutated { value: (), outcome, attempts: 1, replayed: false }
+    }
+
+    /// What to change, for whoever has the turn; nobody else changes it meanwhile.
+    fn find<X>(&self, expected: ExpectedRevision) -> Result<(Doc<S>, Revision), ScopeError<X>> {
+        let held = self.lock();
+        let Some(state) = held.state.clone() else {
+            return Err(ScopeError::gone(&self.name, Some(held.revision)));
+        };
+        match expected {
+            ExpectedRevision::Revision(expected) if expected != held.revision => {
+                let (scope, found) = (self.name.to_string(), held.revision);
+                Err(ScopeError::Moved { scope, expected, found })
+            }
+            _ => Ok((Doc { state, text: None }, held.revision)),
+        }
+    }
+
+    fn finish<R, X>(
+        &self,
+        options: &Options<S>,
+        done: Done<S, R>,
+        revision: Revision,
+        codec: Codec<R>,
+    ) -> Result<Mutated<R>, ScopeError<X>> {
+        let outcome = match &done.next {
+            Some(_) => Outcome::Applied(revision.plus(1)),
+            None => Outcome::Unchanged(Some(revision)),
+        };
+        if let Some(operation) = &options.operation {
+            self.remember(operation, codec.remember(outcome, &done.answer)?);
+        }
+        if let Some(next) = done.next {
+            self.put(Some(next.state));
+        }
+        Ok(Mutated { value: done.answer, outcome, attempts: 1, replayed: false })
+    }
+
+    fn put(&self, state: Option<Arc<S>>) -> Revision {
+        let mut held = self.lock();
+        held.revision = held.revision.plus(1);
+        let revision = held.revision;
+        let before = std::mem::replace(&mut held.state, state);
+        drop(held);
+        // Outside the lock: what it takes to drop a state is its own affair.
+        drop(before);
+        self.changed.notify_waiters();
+        revision
+    }
+
+    fn done(&self, options: &Options<S>) -> Option<Did> {
+        let operation = options.operation.as_ref()?;
+        let remembered = lock(&self.remembered);
+        remembered.get(&operation.id).filter(|(until, _)| *until > Instant::now()).map(|(_, did)| did.clone())
+    }
+
+    fn remember(&self, operation: &OperationId, did: Did) {
+        let now = Instant::now();
+        let mut remembered = lock(&self.remembered);
+        if remembered.len() == remembered.capacity() {
+            remembered.retain(|_, (until, _)| *until > now);
+        }
+        remembered.insert(operation.id.clone(), (now + operation.remembered, did));
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held<S>> {
+        lock(&self.held)
+    }
+}
+
+/// The same fault, of this scope.
+pub(crate) fn unfit<X>(name: &Name, fault: Fault<X>) -> ScopeError<X> {
+    match fault {
+        Fault::Refused(reason) => ScopeError::Refused(reason),
+        Fault::Unfit(reason) => ScopeError::Unfit { scope: name.to_string(), reason },
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,178 @@
+//! A mutation, and what is to be said about it.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tidelock_store::{Commit, ExpectedRevision, Json, Result, Revision, StoreError};
+
+use super::change;
+use super::counter;
+use super::error::ScopeError;
+use super::mutated::Mutated;
+use super::operation::Codec;
+use super::options::{OperationId, Options};
+use super::pointer::{Pointer, Unfit};
+use super::scope::Scope;
+use super::state::State;
+use super::work::{Atomic, Changing, Computing, Work};
+
+/// One mutation of a scope, with more to be said about it than which. Made by [`Scope::mutation`].
+#[derive(Debug)]
+#[must_use = "nothing happens before it is made"]
+pub struct Mutation<S> {
+    scope: Scope<S>,
+    options: Options<S>,
+}
+
+impl<S: State> Mutation<S> {
+    pub(super) fn new(scope: Scope<S>, options: Options<S>) -> Self {
+        Self { scope, options }
+    }
+
+    /// The same, made once: if it was made before under this id, the answer is what it did then, and nothing is done. It is remembered for seven days. A mutator that says
+    /// no is not remembered. The id is of one mutation of one scope; another mutation needs another one.
+    pub fn operation(mut self, id: impl Into<String>) -> Self {
+        self.options.operation = Some(OperationId::new(id));
+        self
+    }
+
+    /// The same, remembering the operation for this long.
+    pub fn remembered_for(mut self, long: Duration) -> Self {
+        if let Some(operation) = &mut self.options.operation {
+            operation.remembered = long;
+        }
+        self
+    }
+
+    /// The same, only if the scope is at this revision. Another one is told as [`Moved`](ScopeError::Moved), and is not retried: it was the caller who looked, and who
+    /// has to look again.
+    pub fn at_revision(mut self, revision: Revision) -> Self {
+        self.options.expected = ExpectedRevision::Revision(revision);
+        self
+    }
+
+    /// The same, only if the scope exists.
+    pub fn only_existing(mut self) -> Self {
+        self.options.expected = ExpectedRevision::Exists;
+        self
+    }
+
+    /// The same, with these parts in the same commit: events, records, wakes, fences and whatever else a commit can have. Only for scopes that are kept in the store.
+    pub fn also(mut self, parts: Commit) -> Self {
+        self.options.also = parts;
+        self
+    }
+
+    /// The same, with so much time.
+    pub fn within(mut self, budget: Duration) -> Self {
+        self.options.budget = Some(budget);
+        self
+    }
+
+    /// See [`Scope::patch`].
+    pub async fn patch(self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
+        let patch = value(&patch)?;
+        self.change(move |document| {
+            change::patch(document, &patch);
+            Ok(())
+        })
+        .await
+    }
+
+    /// See [`Scope::set`].
+    pub async fn set(self, state: &S) -> Result<Mutated, ScopeError> {
+        self.atomic(|before| before.clone_from(state)).await
+    }
+
+    /// See [`Scope::increment`].
+    pub async fn increment(self, at: impl AsRef<str>, by: i64) -> Result<Mutated<i64>, ScopeError> {
+        let at = Pointer::new(at.as_ref());
+        let is_counter = at.is_root() && counter::is_counter::<S>();
+        if let Some((tidelock, name)) =
+            self.scope.stored().filter(|_| is_counter && self.options.let_the_store_do_it())
+        {
+            return counter::add(tidelock, name, by).await;
+        }
+        self.change(move |document| change::increment(document, &at, by)).await
+    }
+
+    /// See [`Scope::push`].
+    pub async fn push(self, at: impl AsRef<str>, item: impl Serialize) -> Result<Mutated<usize>, ScopeError> {
+        let (at, item) = (Pointer::new(at.as_ref()), value(&item)?);
+        self.change(move |document| change::push(document, &at, &item)).await
+    }
+
+    /// See [`Scope::set_entry`].
+    pub async fn set_entry(
+        self,
+        at: impl AsRef<str>,
+        key: impl Into<String>,
+        entry: impl Serialize,
+    ) -> Result<Mutated, ScopeError> {
+        let (at, key, entry) = (Pointer::new(at.as_ref()), key.into(), value(&entry)?);
+        self.change(move |document| change::set_entry(document, &at, &key, &entry)).await
+    }
+
+    /// See [`Scope::remove_entry`].
+    pub async fn remove_entry(
+        self,
+        at: impl AsRef<str>,
+        key: impl Into<String>,
+    ) -> Result<Mutated<bool>, ScopeError> {
+        let (at, key) = (Pointer::new(at.as_ref()), key.into());
+        self.change(move |document| change::remove_entry(document, &at, &key)).await
+    }
+
+    /// See [`Scope::atomic`]. What it returns is remembered with the [operation](Self::operation), and so has to be JSON.
+    pub async fn atomic<R: Serialize + DeserializeOwned>(
+        self,
+        mut mutate: impl FnMut(&mut S) -> R,
+    ) -> Result<Mutated<R>, ScopeError> {
+        self.run(Atomic(move |state: &mut S| Ok(mutate(state)))).await
+    }
+
+    /// See [`Scope::try_atomic`].
+    pub async fn try_atomic<R: Serialize + DeserializeOwned, X>(
+        self,
+        mutate: impl FnMut(&mut S) -> Result<R, X>,
+    ) -> Result<Mutated<R>, ScopeError<X>> {
+        self.run(Atomic(mutate)).await
+    }
+
+    /// See [`Scope::atomic_async`].
+    pub async fn atomic_async<R, X, Later>(
+        self,
+        mutate: impl FnMut(S) -> Later,
+    ) -> Result<Mutated<R>, ScopeError<X>>
+    where
+        R: Serialize + DeserializeOwned,
+        Later: Future<Output = Result<(S, R), X>>,
+    {
+        self.run(Computing(mutate)).await
+    }
+
+    async fn change<R: Serialize + DeserializeOwned>(
+        self,
+        change: impl FnMut(&mut Value) -> Result<R, Unfit>,
+    ) -> Result<Mutated<R>, ScopeError> {
+        self.run(Changing(change)).await
+    }
+
+    async fn run<W: Work<S, Answer: Serialize + DeserializeOwned>>(
+        self,
+        work: W,
+    ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
+        if self.options.also.parts() > 0 && self.scope.stored().is_none() {
+            let nowhere = "parts of a commit with a mutation of a scope that is not kept in a store";
+            return Err(StoreError::invalid(nowhere).into());
+        }
+        self.scope.mutate(&self.options, work, Codec::json()).await
+    }
+}
+
+/// What was given, as JSON that can be stored.
+fn value(given: &impl Serialize) -> Result<Value> {
+    Json::new(given)?.to()
+}

@@ -1,0 +1,67 @@
+//! Mutations that are made once, however often they are asked for.
+//!
+//! What a mutation did and answered is written down in its own commit. Whoever asks for it again, or comes at the same time and is refused by what
+//! is written there, is told the same.
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use tidelock_store::{ExpectedRevision, Json, RecordKey, Result, StoreError, When, Write};
+
+use super::mutated::{Mutated, Outcome};
+use super::options::OperationId;
+
+/// What a mutation did, and what it answered.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(crate) struct Did {
+    outcome: Outcome,
+    answer: Json,
+}
+
+/// How an answer is written down and read again.
+#[derive(Debug)]
+pub(crate) struct Codec<R> {
+    encode: fn(&R) -> Result<Json>,
+    decode: fn(&Json) -> Result<R>,
+}
+
+impl<R> Clone for Codec<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Codec<R> {}
+
+impl<R: Serialize + DeserializeOwned> Codec<R> {
+    pub(super) fn json() -> Self {
+        Self { encode: |answer| Json::new(answer), decode: Json::to }
+    }
+}
+
+impl<R> Codec<R> {
+    /// For a mutation that is not remembered, and whose answer may be anything.
+    pub(super) fn none() -> Self {
+        Self { encode: |_| Err(not_remembered()), decode: |_| Err(not_remembered()) }
+    }
+
+    pub(super) fn remember(&self, outcome: Outcome, answer: &R) -> Result<Did> {
+        Ok(Did { outcome, answer: (self.encode)(answer)? })
+    }
+
+    pub(super) fn replay(&self, did: &Did) -> Result<Mutated<R>> {
+        let value = (self.decode)(&did.answer)?;
+        Ok(Mutated { value, outcome: did.outcome, attempts: 1, replayed: true })
+    }
+}
+
+fn not_remembered() -> StoreError {
+    StoreError::invalid("an operation whose answer cannot be written down")
+}
+
+impl Did {
+    /// Says so, in the commit that does it.
+    pub(super) fn write(&self, operation: &OperationId, key: &RecordKey) -> Result<Write> {
+        let write = Write::put(key, ExpectedRevision::Absent, Json::new(self)?);
+        Ok(write.expiring(When::In(operation.remembered)))
+    }
+}

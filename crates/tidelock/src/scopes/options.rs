@@ -1,0 +1,94 @@
+//! What can be said about a mutation before it is made.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_store::{Commit, ExpectedRevision, When, Write, limits};
+
+use super::budget;
+use super::error::ScopeError;
+use super::name::Name;
+
+pub(crate) struct Options<S> {
+    pub(super) budget: Option<Duration>,
+    pub(super) lives: Option<Duration>,
+    pub(super) check: Option<Check<S>>,
+    pub(super) operation: Option<OperationId>,
+    /// What the caller wants the scope to be like.
+    pub(super) expected: ExpectedRevision,
+    /// What else goes into the commit.
+    pub(super) also: Commit,
+}
+
+/// Says what is wrong with a state, if anything is.
+pub(crate) type Check<S> = Arc<dyn Fn(&S) -> Result<(), String> + Send + Sync>;
+
+/// A mutation that is made once, and for how long that is remembered.
+#[derive(Debug, Clone)]
+pub(crate) struct OperationId {
+    pub(super) id: String,
+    pub(super) remembered: Duration,
+}
+
+impl OperationId {
+    pub(super) fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), remembered: limits::COMMIT_MEMORY }
+    }
+}
+
+impl<S> Options<S> {
+    pub(super) fn new(lives: Option<Duration>) -> Self {
+        Self {
+            budget: Some(budget::DEFAULT),
+            lives,
+            check: None,
+            operation: None,
+            expected: ExpectedRevision::Any,
+            also: Commit::new(),
+        }
+    }
+
+    /// Whether it needs a commit to itself.
+    pub(super) fn want_to_be_alone(&self) -> bool {
+        self.operation.is_some() || self.expected != ExpectedRevision::Any || self.also.parts() > 0
+    }
+
+    /// Whether nothing at all was said that a change by the store itself would pass over.
+    pub(super) fn let_the_store_do_it(&self) -> bool {
+        !self.want_to_be_alone() && self.check.is_none() && self.lives.is_none()
+    }
+
+    /// Refuses a state that the scope's own check does not allow.
+    pub(super) fn allow<X>(&self, name: &Name, state: &S) -> Result<(), ScopeError<X>> {
+        let rejected = |reason| ScopeError::Rejected { scope: name.to_string(), reason };
+        self.check.as_ref().map_or(Ok(()), |check| check(state).map_err(rejected))
+    }
+
+    /// The write, with the life that such a scope has.
+    pub(super) fn living(&self, write: Write) -> Write {
+        match self.lives {
+            Some(lives) => write.expiring(When::In(lives)),
+            None => write,
+        }
+    }
+}
+
+impl<S> Clone for Options<S> {
+    fn clone(&self) -> Self {
+        Self {
+            budget: self.budget,
+            lives: self.lives,
+            check: self.check.clone(),
+            operation: self.operation.clone(),
+            expected: self.expected,
+            also: self.also.clone(),
+        }
+    }
+}
+
+impl<S> fmt::Debug for Options<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options").field("budget", &self.budget).finish_non_exhaustive()
+    }
+}

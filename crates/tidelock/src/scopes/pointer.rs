@@ -1,0 +1,116 @@
+//! A place in a document.
+//!
+//! A plain name is a field of the document. What begins with a slash is a JSON pointer (RFC 6901), and reaches deeper; the empty text is the
+//! whole document.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pointer {
+    text: String,
+    tokens: Vec<String>,
+}
+
+/// Why something cannot be done to a document.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unfit(pub(crate) String);
+
+impl Pointer {
+    pub(crate) fn new(text: &str) -> Self {
+        let unescaped = |token: &str| token.replace("~1", "/").replace("~0", "~");
+        let tokens = match text.strip_prefix('/') {
+            Some(path) => path.split('/').map(unescaped).collect(),
+            None if text.is_empty() => Vec::new(),
+            None => vec![text.to_owned()],
+        };
+        Self { text: text.to_owned(), tokens }
+    }
+
+    pub(crate) fn is_root(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// What is there, with whatever leads to it made if need be; `null` if there was nothing.
+    pub(crate) fn make<'a>(&self, document: &'a mut Value) -> Result<&'a mut Value, Unfit> {
+        let mut at = document;
+        for token in &self.tokens {
+            at = match at {
+                Value::Array(items) => {
+                    let found = token.parse().ok().and_then(|nth: usize| items.get_mut(nth));
+                    found.ok_or_else(|| Unfit(format!("{self}: the list has no item {token:?}")))?
+                }
+                other => self.entries(other)?.entry(token).or_insert(Value::Null),
+            };
+        }
+        Ok(at)
+    }
+
+    /// What is there, if there is anything.
+    pub(crate) fn find<'a>(&self, document: &'a mut Value) -> Option<&'a mut Value> {
+        let mut tokens = self.tokens.iter();
+        tokens.try_fold(document, |at, token| match at {
+            Value::Array(items) => items.get_mut(token.parse::<usize>().ok()?),
+            Value::Object(entries) => entries.get_mut(token),
+            _ => None,
+        })
+    }
+
+    /// The entries of what is here, which is made if it is nothing yet.
+    pub(crate) fn entries<'a>(&self, here: &'a mut Value) -> Result<&'a mut Map<String, Value>, Unfit> {
+        if here.is_null() {
+            *here = Value::Object(Map::new());
+        }
+        let unfit = self.unfit(here, "an object");
+        here.as_object_mut().ok_or(unfit)
+    }
+
+    /// What is here is not what it should be.
+    pub(crate) fn unfit(&self, found: &Value, wanted: &str) -> Unfit {
+        let found = match found {
+            Value::Null => "nothing",
+            Value::Bool(_) => "true or false",
+            Value::Number(_) => "a number",
+            Value::String(_) => "a text",
+            Value::Array(_) => "a list",
+            Value::Object(_) => "an object",
+        };
+        Unfit(format!("{self}: there is {found} where {wanted} is needed"))
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_root() { f.write_str("the document") } else { write!(f, "{:?}", self.text) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_name_is_a_field_and_a_slash_goes_deeper() {
+        let mut document = json!({ "a/b": 1, "c": { "d": [10, 20] }, "~": 3 });
+        let mut at = |text: &str| Pointer::new(text).find(&mut document).cloned();
+        assert_eq!(at("a/b"), Some(json!(1)));
+        assert_eq!(at("/a~1b"), Some(json!(1)));
+        assert_eq!(at("/c/d/1"), Some(json!(20)));
+        assert_eq!(at("/~0"), Some(json!(3)));
+        assert_eq!(at("/c/e"), None);
+        assert_eq!(at("").map(|all| all.is_object()), Some(true));
+    }
+
+    #[test]
+    fn the_way_is_made_but_not_through_something_else() {
+        let mut document = Value::Null;
+        *Pointer::new("/a/b").make(&mut document).unwrap() = json!(1);
+        assert_eq!(document, json!({ "a": { "b": 1 } }));
+        let refused = Pointer::new("/a/b/c").make(&mut document).unwrap_err();
+        assert_eq!(refused.0, "\"/a/b/c\": there is a number where an object is needed");
+        let mut list = json!([1]);
+        assert!(Pointer::new("/7").make(&mut list).is_err());
+    }
+}

@@ -1,0 +1,40 @@
+//! The state that most cases play with, and the calls that most of them make.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidelock::prelude::*;
+use tidelock::scopes::State;
+
+#[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Basket {
+    pub(crate) items: Vec<String>,
+    pub(crate) total: i64,
+    pub(crate) flags: BTreeMap<String, bool>,
+}
+
+/// A kind whose scopes stay.
+pub(crate) fn baskets() -> ScopeKind {
+    ScopeKind::own("basket")
+}
+
+/// The basket that everybody wants.
+pub(crate) fn shared(tidelock: &Tidelock) -> Scope<Basket> {
+    tidelock.scope(baskets(), "shared")
+}
+
+/// A basket in memory.
+pub(crate) fn in_memory() -> Scope<Basket> {
+    Scope::in_memory(baskets(), "here", Basket::default())
+}
+
+/// Adds to the end of the items.
+pub(crate) async fn put(scope: &Scope<Basket>, item: &str) {
+    scope.push("items", item).await.unwrap();
+}
+
+/// What its revision is.
+pub(crate) async fn revision<S: State>(scope: &Scope<S>) -> Option<u64> {
+    scope.load().await.unwrap().revision.map(tidelock::Revision::get)
+}

@@ -1,0 +1,181 @@
+//! Scopes that are not there any more.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::scopes::{Outcome, State};
+use tidelock_test_stage::{Stage, on_every_store, until};
+use tokio::task::JoinSet;
+
+use crate::basket::{Basket, put, revision, shared};
+
+on_every_store!(
+    a_scope_deleted_under_a_mutator_is_not_brought_back,
+    one_that_moved_and_then_went_is_not_brought_back_by_the_second_try,
+    what_was_deleted_stays_gone_until_it_is_created,
+    of_two_creators_one_wins,
+    a_mutation_of_what_must_exist_creates_nothing,
+    a_session_is_gone_a_while_after_its_last_change,
+    whatever_changes_a_session_prolongs_it,
+);
+
+/// Mutates, while this happens before each commit.
+async fn mutate_while(scope: &Scope<Basket>, meanwhile: impl AsyncFn() + Copy) -> Result<(), ScopeError> {
+    let mutate = |mut basket: Basket| async move {
+        meanwhile().await;
+        basket.total += 1;
+        Ok::<_, Infallible>((basket, ()))
+    };
+    scope.atomic_async(mutate).await.map(drop)
+}
+
+/// SCOPE-6.
+async fn a_scope_deleted_under_a_mutator_is_not_brought_back(stage: Stage) {
+    let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
+    put(&here, "old").await;
+    let rival = &there;
+    let meanwhile = async || {
+        rival.delete().await.unwrap();
+    };
+    let error = mutate_while(&here, meanwhile).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "scope basket/shared: was deleted or has expired, at revision 2; create it to begin anew"
+    );
+    assert!(there.load().await.unwrap().is_gone());
+    assert_eq!(revision(&there).await, Some(2));
+}
+
+/// SCOPE-6.
+async fn one_that_moved_and_then_went_is_not_brought_back_by_the_second_try(stage: Stage) {
+    let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
+    let rival = &there;
+    let first = std::sync::atomic::AtomicBool::new(true);
+    let first = &first;
+    let meanwhile = async || {
+        if first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            put(rival, "moved").await;
+        } else {
+            rival.delete().await.unwrap();
+        }
+    };
+    let error = mutate_while(&here, meanwhile).await.unwrap_err();
+    assert!(matches!(error, ScopeError::Gone { .. }), "{error}");
+    assert!(there.load().await.unwrap().is_gone());
+}
+
+/// SCOPE-6.
+async fn what_was_deleted_stays_gone_until_it_is_created(stage: Stage) {
+    let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
+    assert_eq!(here.delete().await.unwrap().outcome, Outcome::Unchanged(None), "there was nothing to delete");
+    put(&here, "old").await;
+    there.delete().await.unwrap();
+    for scope in [&here, &there, &here] {
+        let errors = [
+            scope.increment("total", 1).await.map(drop).unwrap_err(),
+            scope.set(&Basket::default()).await.map(drop).unwrap_err(),
+            scope.operation("once").increment("total", 1).await.map(drop).unwrap_err(),
+            scope.touch().await.map(drop).unwrap_err(),
+        ];
+        for error in errors {
+            assert!(matches!(error, ScopeError::Gone { revision: Some(_), .. }), "{error}");
+        }
+        assert_eq!(scope.get().await.unwrap(), Basket::default());
+    }
+    let created = here.create(Basket { total: 7, ..Basket::default() }).await.unwrap();
+    assert_eq!(created.revision().unwrap().get(), 3);
+    assert_eq!(there.increment("total", 1).await.unwrap().value, 8);
+    let error = there.create(Basket::default()).await.unwrap_err();
+    assert_eq!(error.to_string(), "scope basket/shared: is there already, at revision 4");
+}
+
+/// SCOPE-6.
+async fn of_two_creators_one_wins(stage: Stage) {
+    let mut creators = JoinSet::new();
+    for total in 1..=8 {
+        let scope = shared(&stage.tidelock().await);
+        creators
+            .spawn(async move { scope.create(Basket { total, ..Basket::default() }).await.map(|_| total) });
+    }
+    let (won, lost): (Vec<_>, Vec<_>) = creators.join_all().await.into_iter().partition(Result::is_ok);
+    assert_eq!((won.len(), lost.len()), (1, 7));
+    assert!(lost.iter().all(|lost| matches!(lost, Err(ScopeError::Taken { .. }))));
+    assert_eq!(shared(&stage.tidelock().await).get().await.unwrap().total, *won[0].as_ref().unwrap());
+}
+
+/// SCOPE-6.
+async fn a_mutation_of_what_must_exist_creates_nothing(stage: Stage) {
+    let scope = shared(&stage.tidelock().await);
+    let error = scope.mutation().only_existing().increment("total", 1).await.unwrap_err();
+    assert!(matches!(error, ScopeError::Gone { revision: None, .. }), "{error}");
+    assert_eq!(error.to_string(), "scope basket/shared: does not exist; create it to begin anew");
+    assert_eq!(revision(&scope).await, None);
+    scope.increment("total", 1).await.unwrap();
+    assert_eq!(scope.mutation().only_existing().increment("total", 1).await.unwrap().value, 2);
+}
+
+async fn is_gone<S: State>(scope: &Scope<S>) -> bool {
+    scope.load().await.unwrap().is_gone()
+}
+
+/// SCOPE-12.
+async fn a_session_is_gone_a_while_after_its_last_change(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let kinds = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::own("draft")];
+    for kind in kinds {
+        let long = if stage.is_simulated() {
+            kind.lives().unwrap_or(Duration::from_secs(9))
+        } else {
+            Duration::from_millis(30)
+        };
+        let scope = tidelock.scope::<Basket>(kind.living(long), "s-1");
+        put(&scope, "tea").await;
+        assert!(scope.load().await.unwrap().expires_at.is_some());
+        if stage.is_simulated() {
+            tokio::time::sleep(long).await;
+        }
+        until("it has expired", async || is_gone(&scope).await).await;
+        let error = scope.increment("total", 1).await.unwrap_err();
+        assert!(matches!(error, ScopeError::Gone { .. }), "an old session is not prolonged: {error}");
+        scope.create(Basket::default()).await.unwrap();
+    }
+    for kind in [ScopeKind::USER, ScopeKind::ORG, ScopeKind::SESSION.staying()] {
+        let scope = tidelock.scope::<Basket>(kind, "stays");
+        put(&scope, "tea").await;
+        assert_eq!(scope.load().await.unwrap().expires_at, None);
+    }
+}
+
+/// SCOPE-12.
+async fn whatever_changes_a_session_prolongs_it(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let scope = tidelock.scope::<Basket>(ScopeKind::SESSION, "s-1");
+    let hours = async |hours: u64| {
+        if stage.is_simulated() {
+            tokio::time::sleep(Duration::from_secs(hours * 3600)).await;
+        }
+    };
+    put(&scope, "tea").await;
+    let mut expiries = Vec::new();
+    for nth in 0..3 {
+        hours(20).await;
+        match nth {
+            0 => drop(scope.increment("total", 1).await.unwrap()),
+            1 => drop(scope.operation("once").increment("total", 1).await.unwrap()),
+            _ => drop(scope.touch().await.unwrap()),
+        }
+        expiries.push(scope.load().await.unwrap().expires_at.unwrap());
+    }
+    assert!(expiries.is_sorted() && expiries[0] < expiries[2], "{expiries:?}");
+    hours(20).await;
+    scope.patch(serde_json::json!({ "total": 2 })).await.unwrap();
+    assert_eq!(
+        scope.load().await.unwrap().expires_at,
+        expiries.pop(),
+        "what changes nothing prolongs nothing"
+    );
+    assert_eq!(scope.get().await.unwrap().items, ["tea"]);
+    hours(5).await;
+    assert_eq!(is_gone(&scope).await, stage.is_simulated());
+}

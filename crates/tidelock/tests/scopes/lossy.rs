@@ -1,0 +1,86 @@
+//! A store whose commits can be held, lost, or answered in vain; and that counts what it is asked.
+
+use std::collections::VecDeque;
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use tidelock::prelude::*;
+use tidelock::{Advice, ErrorKind, Operation, Result, StoreError};
+use tidelock_test_stage::{Between, Wrapped};
+use tokio::sync::Semaphore;
+
+/// What happens to a commit.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fault {
+    /// It is done, and the reply is lost.
+    LostReply,
+    /// It is lost, and so is the reply.
+    LostRequest,
+}
+
+/// More commits than any test makes.
+const MANY: usize = 1_000_000;
+
+#[derive(Debug)]
+pub(crate) struct Lossy {
+    reads: AtomicUsize,
+    commits: AtomicUsize,
+    faults: Mutex<VecDeque<Fault>>,
+    permits: Semaphore,
+}
+
+impl Lossy {
+    pub(crate) fn over(store: Arc<dyn Store>) -> Arc<Wrapped<Self>> {
+        let (reads, commits) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        Wrapped::new(store, Self { reads, commits, faults: Mutex::default(), permits: Semaphore::new(MANY) })
+    }
+
+    /// These happen to the next commits.
+    pub(crate) fn fail(&self, faults: impl IntoIterator<Item = Fault>) {
+        self.faults.lock().unwrap().extend(faults);
+    }
+
+    /// No commit goes through until they are let.
+    pub(crate) fn hold(&self) {
+        self.permits.forget_permits(2 * MANY);
+    }
+
+    pub(crate) fn let_through(&self) {
+        self.permits.add_permits(MANY);
+    }
+
+    pub(crate) fn reads(&self) -> usize {
+        self.reads.load(Ordering::SeqCst)
+    }
+
+    /// How many commits were asked for, whatever became of them.
+    pub(crate) fn commits(&self) -> usize {
+        self.commits.load(Ordering::SeqCst)
+    }
+}
+
+impl Between for Lossy {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if operation != Operation::Commit {
+            self.reads.fetch_add(1, Ordering::SeqCst);
+            return call.await;
+        }
+        self.commits.fetch_add(1, Ordering::SeqCst);
+        self.permits.acquire().await.unwrap().forget();
+        let fault = self.faults.lock().unwrap().pop_front();
+        match fault {
+            None => call.await,
+            Some(Fault::LostRequest) => Err(lost()),
+            Some(Fault::LostReply) => call.await.and_then(|_| Err(lost())),
+        }
+    }
+}
+
+fn lost() -> StoreError {
+    StoreError::new(ErrorKind::Unavailable, Advice::Unknown, Operation::Commit, "the line is dead")
+}

@@ -1,0 +1,124 @@
+//! Mutations that are made once, however often they are asked for.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock_test_stage::{Stage, on_every_store};
+use tokio::task::JoinSet;
+
+use crate::basket::{Basket, shared};
+use crate::lossy::{Fault, Lossy};
+
+on_every_store!(
+    an_operation_is_done_once_and_answers_alike,
+    however_many_ask_at_once_it_is_done_once,
+    a_lost_reply_is_asked_for_again_and_not_done_again,
+    an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not,
+    an_operation_is_forgotten_after_its_time,
+);
+
+/// SCOPE-8.
+async fn an_operation_is_done_once_and_answers_alike(stage: Stage) {
+    let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
+    let first = here.operation("order-1").increment("total", 5).await.unwrap();
+    assert_eq!((first.value, first.replayed), (5, false));
+    here.increment("total", 1).await.unwrap();
+    for scope in [&here, &there] {
+        let again = scope.operation("order-1").increment("total", 5).await.unwrap();
+        assert_eq!((again.value, again.outcome, again.replayed), (5, first.outcome, true));
+    }
+    assert_eq!(there.operation("order-2").increment("total", 5).await.unwrap().value, 11);
+    let push = |basket: &mut Basket| {
+        basket.items.push("tea".to_owned());
+        ("pushed".to_owned(), basket.items.len())
+    };
+    let first = here.operation("order-3").atomic(push).await.unwrap();
+    let again = there.operation("order-3").atomic(push).await.unwrap();
+    assert_eq!(first.value, again.value);
+    assert_eq!(here.get().await.unwrap().items, ["tea"]);
+    here.operation("").increment("total", 1).await.expect_err("an empty id is none");
+    let other = stage.tidelock().await.scope::<Basket>(ScopeKind::USER, "shared");
+    assert_eq!(
+        other.operation("order-1").increment("total", 1).await.unwrap().value,
+        1,
+        "each scope has its own"
+    );
+}
+
+/// SCOPE-8.
+async fn however_many_ask_at_once_it_is_done_once(stage: Stage) {
+    let mut asking = JoinSet::new();
+    for _ in 0..4 {
+        let scope = shared(&stage.tidelock().await);
+        for _ in 0..3 {
+            let scope = scope.clone();
+            asking.spawn(async move { scope.operation("one").increment("total", 1).await.unwrap() });
+        }
+    }
+    let answers = asking.join_all().await;
+    assert_eq!(answers.iter().filter(|answer| !answer.replayed).count(), 1);
+    assert!(answers.iter().all(|answer| answer.value == 1 && answer.outcome == answers[0].outcome));
+    assert_eq!(shared(&stage.tidelock().await).get().await.unwrap().total, 1);
+}
+
+/// SCOPE-8. Schedule 56: the newer revision that is there is the caller's own.
+async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: Stage) {
+    let store = Lossy::over(stage.store().await);
+    let tidelock = Tidelock::over(store.clone());
+    let scope = shared(&tidelock);
+    let hits = tidelock.scope::<i64>(ScopeKind::own("hits"), "home");
+    for expected in 1..=3 {
+        store.fail([Fault::LostReply, Fault::LostRequest]);
+        let mutated = scope.increment("total", 1).await.unwrap();
+        assert_eq!((mutated.value, mutated.attempts), (expected, 1), "there was no conflict with itself");
+        store.fail([Fault::LostReply]);
+        let operation = format!("op-{expected}");
+        scope.operation(&operation).push("items", &operation).await.unwrap();
+        assert!(scope.operation(&operation).push("items", &operation).await.unwrap().replayed);
+    }
+    hits.increment("", 1).await.unwrap();
+    store.fail([Fault::LostReply]);
+    assert_eq!(hits.increment("", 1).await.unwrap().value, 2);
+    store.fail([Fault::LostReply]);
+    scope.delete().await.unwrap();
+    store.fail([Fault::LostReply]);
+    scope.create(Basket::default()).await.expect("it is not told that its own creation was somebody else's");
+    assert_eq!(hits.get().await.unwrap(), 2);
+}
+
+/// SCOPE-8.
+async fn an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not(stage: Stage) {
+    let scope = shared(&stage.tidelock().await);
+    let removed = scope.operation("tidy").remove_entry("flags", "gift").await.unwrap();
+    assert!(!removed.value && !removed.is_applied());
+    scope.set_entry("flags", "gift", true).await.unwrap();
+    let again = scope.operation("tidy").remove_entry("flags", "gift").await.unwrap();
+    assert!(again.replayed && !again.value && again.outcome == removed.outcome);
+    assert!(scope.get().await.unwrap().flags["gift"]);
+
+    let calls = AtomicU32::new(0);
+    let spend = |basket: &mut Basket| {
+        calls.fetch_add(1, Ordering::SeqCst);
+        if basket.total < 5 { Err("not enough") } else { Ok(()) }
+    };
+    let refused = scope.operation("spend").try_atomic(spend).await.unwrap_err();
+    assert_eq!(refused.refused(), Some("not enough"));
+    scope.increment("total", 5).await.unwrap();
+    scope.operation("spend").try_atomic(spend).await.unwrap();
+    assert_eq!(calls.load(Ordering::SeqCst), 2);
+}
+
+/// SCOPE-8.
+async fn an_operation_is_forgotten_after_its_time(stage: Stage) {
+    let scope = shared(&stage.tidelock().await);
+    let long = if stage.is_simulated() { Duration::from_secs(3600) } else { Duration::from_millis(20) };
+    let ask = || scope.operation("brief").remembered_for(long);
+    assert_eq!(ask().increment("total", 1).await.unwrap().value, 1);
+    tidelock_test_stage::until("it is forgotten", async || {
+        tokio::time::sleep(long).await;
+        !ask().increment("total", 1).await.unwrap().replayed
+    })
+    .await;
+    assert_eq!(scope.get().await.unwrap().total, 2);
+}
