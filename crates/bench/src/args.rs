@@ -27,6 +27,11 @@ pub(crate) enum Command {
     /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL what the store
     /// does with the same commits or reads in the same run; for the hot aggregate, what as many callers do with one each.
     Events(StoreArgs),
+    /// Measure mutations of scopes
+    ///
+    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL a bare lock around the same state, or, for
+    /// the hot durable scope, what as many callers commit to keys of their own in the same run.
+    Scopes(StoreArgs),
     /// Compare ways to give out positions on PostgreSQL
     ///
     /// Per scenario and mechanism: commits per second, the time of one (p50 and p99), how far behind a reader of the feed

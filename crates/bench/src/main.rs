@@ -63,6 +63,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
         match command {
             Command::Store(args) => measure_store(args).await,
             Command::Events(args) => measure_events(args).await,
+            Command::Scopes(args) => measure_scopes(args).await,
             Command::TeamMember(args) => workloads::serve(args).await,
             Command::Positions(args) => positions::measure_all(args).await,
             Command::Reactions(args) => reactions::measure_all(args).await,
@@ -81,6 +82,12 @@ async fn measure_store(args: &StoreArgs) -> Result<(), Failure> {
 async fn measure_events(args: &StoreArgs) -> Result<(), Failure> {
     let target = block_in_place(|| Target::parse(&args.url))?;
     let cases = workloads::chosen_events(&args.only)?;
+    measure_all(args, &target, cases).await
+}
+
+async fn measure_scopes(args: &StoreArgs) -> Result<(), Failure> {
+    let target = block_in_place(|| Target::parse(&args.url))?;
+    let cases = workloads::chosen_scopes(&args.only)?;
     measure_all(args, &target, cases).await
 }
 

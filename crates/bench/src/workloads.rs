@@ -13,6 +13,7 @@ mod processes;
 mod leases;
 mod reads;
 mod records;
+mod scopes;
 
 use std::time::Duration;
 
@@ -23,7 +24,7 @@ use crate::measure::Measured;
 use crate::progress::Progress;
 use crate::target::Target;
 
-pub(crate) use case::{Case, chosen, chosen_events};
+pub(crate) use case::{Case, chosen, chosen_events, chosen_scopes};
 pub(crate) use processes::serve;
 
 /// What is done.
@@ -65,6 +66,14 @@ pub(crate) enum Workload {
     /// One operation: the state of a stream of this many events, of which nothing is remembered, with a snapshot of it or
     /// without. Beside it, reading all of its events.
     ColdLoad { events: usize, snapshot: bool },
+    /// One operation: a mutation of a scope in memory, the same for all callers. Beside it, a lock of the runtime around the same state, which is
+    /// copied, changed and put in place.
+    MutateLocal,
+    /// One operation: one more in a field of a durable scope, the same for all callers. Beside it, as many callers commit to keys of their own. That none
+    /// is lost is checked.
+    IncrementHot,
+    /// The same in a scope that is nothing but a number.
+    CountHot,
 }
 
 /// What every workload is given.
@@ -93,6 +102,9 @@ pub(crate) async fn measure(case: &Case, bench: &Bench<'_>) -> Result<Measured, 
         Workload::Decide => events::measure_distinct(bench, case).await,
         Workload::DecideHot => events::measure_hot(bench, case).await,
         Workload::ColdLoad { events, snapshot } => events::measure_load(bench, events, snapshot).await,
+        Workload::MutateLocal => scopes::measure_local(bench, case).await,
+        Workload::IncrementHot => scopes::measure_field(bench, case).await,
+        Workload::CountHot => scopes::measure_counter(bench, case).await,
     }
 }
 

@@ -100,6 +100,15 @@ const EVENTS: &[Case] = &[
     case("cold-load-100k-snap", 1, Workload::ColdLoad { events: 100_000, snapshot: true }),
 ];
 
+/// Mutations of scopes: those in memory are the same beside any store.
+const SCOPES: &[Case] = &[
+    case("mutate", 1, Workload::MutateLocal).asking(0.5),
+    case("mutate", 32, Workload::MutateLocal).asking(0.5),
+    case("mutate", 64, Workload::MutateLocal).asking(0.5),
+    case("increment-hot", 64, Workload::IncrementHot).asking(0.5),
+    case("count-hot", 64, Workload::CountHot).asking(0.5),
+];
+
 /// The cases about a store that were chosen; all that there are for such a store, if none was.
 pub(crate) fn chosen(target: &Target, choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     choose(
@@ -114,6 +123,11 @@ pub(crate) fn chosen(target: &Target, choices: &[Choice]) -> Result<Vec<&'static
 /// The cases about events that were chosen; all of them, if none was.
 pub(crate) fn chosen_events(choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     choose(EVENTS, choices)
+}
+
+/// The cases about scopes that were chosen; all of them, if none was.
+pub(crate) fn chosen_scopes(choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
+    choose(SCOPES, choices)
 }
 
 fn choose(cases: &'static [Case], choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {

@@ -1,0 +1,91 @@
+//! One durable scope that all callers count in, beside as many who commit to keys of their own. None may be lost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use serde_json::Value;
+use tidelock::scopes::State;
+use tidelock::{ExpectedRevision, Json, RecordKey, Scope, ScopeKind, Store, StoreExt, Tidelock};
+
+use crate::failure::Failure;
+use crate::measure::{self, Caller, Callers, Contest, Measured, Rival};
+use crate::rows;
+use crate::site::Site;
+use crate::workloads::{Bench, Case, committed};
+
+/// Counts in a field of a document, which is read, changed and compared.
+pub(in crate::workloads) async fn measure_field(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+    measure::<Value>(bench, case, "count", |document| document["count"].as_i64()).await
+}
+
+/// Counts in a scope that is nothing but a number, which the store adds to.
+pub(in crate::workloads) async fn measure_counter(
+    bench: &Bench<'_>,
+    case: &Case,
+) -> Result<Measured, Failure> {
+    measure::<i64>(bench, case, "", |count| Some(*count)).await
+}
+
+async fn measure<S: State>(
+    bench: &Bench<'_>,
+    case: &Case,
+    field: &'static str,
+    total: fn(&S) -> Option<i64>,
+) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let scope = Tidelock::over(site.store.clone()).scope::<S>(ScopeKind::ORG, "hot");
+    let counted = Arc::new(AtomicI64::new(0));
+    let counter = || Counter { scope: scope.clone(), field, counted: counted.clone() };
+    let ours = Callers((0..case.callers).map(|_| counter()).collect());
+    let contest = Contest::of(ours).against(vec![distinct(&site.store, case.bare)?]);
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    let (kept, counted) = (total(&scope.get().await.map_err(lost)?), counted.load(Ordering::SeqCst));
+    site.clear().await?;
+    if kept != Some(counted) {
+        return Err(Failure::Answer(format!("{counted} were counted, and {kept:?} are there")));
+    }
+    Ok(measured)
+}
+
+struct Counter<S> {
+    scope: Scope<S>,
+    field: &'static str,
+    counted: Arc<AtomicI64>,
+}
+
+impl<S: State> Caller for Counter<S> {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        self.scope.increment(self.field, 1).await.map_err(lost)?;
+        self.counted.fetch_add(1, Ordering::SeqCst);
+        Ok(1)
+    }
+}
+
+#[allow(clippy::needless_pass_by_value)] // as `map_err` has it
+fn lost(error: tidelock::ScopeError) -> Failure {
+    Failure::Answer(format!("a mutation was lost: {error}"))
+}
+
+fn distinct(store: &Arc<dyn Store>, callers: usize) -> Result<Rival, Failure> {
+    let value = Json::parse(rows::payload())?;
+    let owner = |number| {
+        let key = RecordKey::new(rows::record_key(number, 0))?;
+        Ok(Owner { store: store.clone(), key, value: value.clone() })
+    };
+    let owners = (0..callers).map(owner).collect::<Result<Vec<_>, Failure>>()?;
+    Ok(Rival { name: "distinct", side: Box::new(Callers(owners)) })
+}
+
+/// Writes a record of its own over and over.
+struct Owner {
+    store: Arc<dyn Store>,
+    key: RecordKey,
+    value: Json,
+}
+
+impl Caller for Owner {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        committed(self.store.put(&self.key, ExpectedRevision::Any, self.value.clone()).await?)?;
+        Ok(1)
+    }
+}
