@@ -7,8 +7,8 @@ use tidelock_store::{Event as StoredEvent, Result, Store};
 use crate::event::Event;
 use crate::events::{Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, Together, personal};
 use crate::recorded::{ReadError, Recorded};
-use crate::runs::Runs;
 use crate::runs::registered::Workflows;
+use crate::runs::{Active, Runs};
 use crate::scopes::{Lines as ScopeLines, Scope, ScopeKind, State};
 
 /// One store, and what is built on it. Clones are handles on the same.
@@ -20,6 +20,7 @@ pub struct Tidelock {
     retry: RetryPolicy,
     random: Arc<Random>,
     workflows: Arc<Workflows>,
+    active: Arc<Active>,
 }
 
 /// How many aggregates' states, and as many scopes', are remembered, unless something else is asked for.
@@ -35,7 +36,7 @@ impl Tidelock {
     pub fn over(store: Arc<dyn Store>) -> Self {
         let (lines, scope_lines) = (Lines::new(CACHED_STATES), ScopeLines::new(CACHED_STATES));
         let (retry, random, workflows) = (RetryPolicy::default(), Arc::default(), Arc::default());
-        Self { store, lines, scope_lines, retry, random, workflows }
+        Self { store, lines, scope_lines, retry, random, workflows, active: Arc::default() }
     }
 
     /// The same, retrying like this where a call does not say otherwise.
@@ -100,6 +101,11 @@ impl Tidelock {
 
     pub(crate) fn random(&self) -> &Random {
         &self.random
+    }
+
+    /// The runs that this process drives at the moment.
+    pub(crate) fn active(&self) -> &Arc<Active> {
+        &self.active
     }
 
     /// The store itself.

@@ -95,6 +95,7 @@ pub mod claims;
 
 pub mod scopes;
 
+mod staging;
 pub mod telemetry;
 pub mod worker;
 

@@ -10,8 +10,6 @@
 mod app;
 mod backoff;
 mod context;
-mod decision;
-mod door;
 mod failure;
 mod handler;
 mod handling;
@@ -27,7 +25,6 @@ mod recent;
 mod route;
 mod router;
 mod source;
-mod staged;
 mod unfinished;
 mod unrouted;
 

@@ -9,12 +9,21 @@
 // The client and the engine stand on these; each takes what it needs.
 #![allow(dead_code)]
 
+mod activation;
+mod active;
+mod app;
+mod ctx;
+mod driver;
+pub(crate) mod driving;
+mod error;
 pub(crate) mod history;
 pub(crate) mod keys;
 mod names;
 pub(crate) mod opening;
+mod past;
 pub(crate) mod registered;
 pub(crate) mod summary;
+mod workflow;
 
 pub(crate) mod client;
 mod retention;
@@ -25,14 +34,18 @@ use std::sync::Arc;
 use crate::handle::Tidelock;
 use crate::worker::Served;
 
+pub(crate) use active::Active;
 pub use client::{
     Awaited, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage, RunResult, Runs, SendSignal,
     Standing, Start,
 };
+pub use ctx::{Ambiguous, Child, Ctx, Retry, Step, StepKey, Transact, Tx, WaitForSignal, Winner};
+pub use error::StepError;
 pub use history::{Outcome, RunFailure, Verdict};
 pub use names::{InvalidName, RunId, ScheduleName, SignalName, StepName, WorkflowName, WorkflowVersion};
 pub use schedules::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo, Schedules};
 pub use summary::{Parent, RunState};
+pub use workflow::{Workflow, WorkflowFn};
 
 /// The queues that every process serves which drives runs: schedules, and runs that are kept no longer. That a holder died over
 /// one of their items says nothing about the next.

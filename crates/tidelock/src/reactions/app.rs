@@ -1,4 +1,4 @@
-//! An application: the reactions that a process runs, registered, built and run.
+//! An application: the reactions and workflows that a process runs, registered, built and run.
 
 use std::collections::HashSet;
 use std::future::{Future, pending};
@@ -17,6 +17,8 @@ use super::recent::Recent;
 use super::router::{Router, Routing, register};
 use super::{Context, Failure, Input, InvalidReaction, ReactionName, Source, keys};
 use crate::handle::Tidelock;
+use crate::runs::driving::Driving;
+use crate::runs::{self, Workflow};
 use crate::worker::{Served, Stopped, Worker, WorkerOptions};
 
 /// The lease on a route: how long the others wait before they take over from a process that died.
@@ -27,6 +29,7 @@ const ROUTE_LEASE: Duration = Duration::from_secs(15);
 pub struct AppBuilder {
     tidelock: Tidelock,
     reactions: Vec<Result<Reaction, InvalidReaction>>,
+    pub(crate) workflows: Vec<Workflow>,
     options: WorkerOptions,
     lanes: Vec<Result<LaneName, InvalidReaction>>,
     route_lease: Duration,
@@ -37,6 +40,7 @@ pub struct AppBuilder {
 pub struct App {
     tidelock: Tidelock,
     reactions: Vec<Arc<Reaction>>,
+    workflows: Vec<Arc<Workflow>>,
     options: WorkerOptions,
     lanes: Vec<LaneName>,
     route_lease: Duration,
@@ -47,6 +51,7 @@ impl AppBuilder {
         Self {
             tidelock,
             reactions: Vec::new(),
+            workflows: Vec::new(),
             options: WorkerOptions::new(own_name()),
             lanes: Vec::new(),
             route_lease: ROUTE_LEASE,
@@ -175,8 +180,13 @@ impl AppBuilder {
         if let Some(twice) = reactions.iter().find(|reaction| !names.insert(reaction.name.clone())) {
             return Err(InvalidReaction::Twice { name: twice.name.to_string() });
         }
+        check_workflows(&self.workflows)?;
+        for workflow in &self.workflows {
+            self.tidelock.workflows().add(workflow.known_name(), workflow.registered());
+        }
         Ok(App {
             tidelock: self.tidelock,
+            workflows: self.workflows.into_iter().map(Arc::new).collect(),
             reactions: reactions.into_iter().map(Arc::new).collect(),
             options: self.options,
             lanes: self.lanes.into_iter().collect::<Result<_, _>>()?,
@@ -206,6 +216,21 @@ fn reaction<I>(name: &str, source: Source<I>, handler: impl Handler) -> Result<R
     })
 }
 
+/// Each version of a workflow once, under a name that can be one.
+fn check_workflows(workflows: &[Workflow]) -> Result<(), InvalidReaction> {
+    let mut known = HashSet::new();
+    for workflow in workflows {
+        let name = workflow.checked_name().map_err(InvalidReaction::Workflow)?;
+        if !known.insert((name.clone(), workflow.version)) {
+            return Err(InvalidReaction::TwiceAWorkflow {
+                name: name.to_string(),
+                version: workflow.version.0,
+            });
+        }
+    }
+    Ok(())
+}
+
 /// A name that tells processes apart, for people.
 fn own_name() -> WorkerName {
     let name = format!("process-{}-{:04x}", std::process::id(), fastrand::u16(..));
@@ -220,6 +245,9 @@ impl App {
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         for reaction in &self.reactions {
             register(self.tidelock.store(), reaction).await?;
+        }
+        for workflow in &self.workflows {
+            workflow.registered().announce(&**self.tidelock.store(), workflow.known_name()).await?;
         }
         let recent = Arc::new(Recent::default());
         let router = Arc::new(Router::new(self.tidelock.store(), &recent));
@@ -242,6 +270,10 @@ impl App {
 
     fn worker(&self, router: &Arc<Router>, recent: &Arc<Recent>) -> Worker {
         let worker = Worker::new(self.tidelock.store().clone(), self.options.clone());
+        let runs = self.workflows.iter().map(|workflow| Driving::served(&self.tidelock, workflow));
+        let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
+        let housekeeping = (!self.workflows.is_empty()).then(|| runs::housekeeping(&self.tidelock));
+        let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);
         self.reactions.iter().fold(worker, |worker, reaction| {
             let targets = self.targets(reaction, recent);
             let worker = targets.into_iter().fold(worker, Worker::serve);
@@ -254,8 +286,12 @@ impl App {
         let work = Arc::new(Reacting::new(&self.tidelock, reaction, recent));
         let served = Served::new(&reaction.queue, work).leased_for(options.lease).expiries(options.expiries);
         let served = options.limit.map_or(served.clone(), |limit| served.at_most(limit));
+        self.in_lanes(&served)
+    }
+
+    fn in_lanes(&self, served: &Served) -> Vec<Served> {
         match self.lanes.is_empty() {
-            true => vec![served],
+            true => vec![served.clone()],
             false => self.lanes.iter().map(|lane| served.clone().in_lane(lane.clone())).collect(),
         }
     }

@@ -11,12 +11,11 @@ use tidelock_store::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::decision::Decision;
-use super::staged::Staged;
 use super::{Failure, ReactionName};
 use crate::events::{Aggregate, Decided, ExecuteError};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
+use crate::staging::{Decision, Staged};
 use crate::worker::Task;
 
 /// A handler's way to the store. Whatever is staged here lands in the commit of the handler's ack, or not at all.

@@ -36,6 +36,17 @@ pub enum InvalidReaction {
         /// The name.
         name: String,
     },
+    /// A workflow's name cannot be one.
+    #[error(transparent)]
+    Workflow(crate::runs::InvalidName),
+    /// One version of a workflow, twice.
+    #[error("workflow {name:?} is registered twice as version {version}; give one of them another version")]
+    TwiceAWorkflow {
+        /// The name.
+        name: String,
+        /// The version.
+        version: u32,
+    },
     /// An option cannot be.
     #[error("reaction {name:?}: {problem}")]
     Option {

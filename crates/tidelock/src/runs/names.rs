@@ -130,6 +130,11 @@ impl fmt::Display for WorkflowVersion {
 }
 
 impl RunId {
+    /// An id that is in the store, and so was checked.
+    pub(crate) fn stored(id: &str) -> Self {
+        Self(id.into())
+    }
+
     /// The run that a run starts as its child under this name. In a later generation the name means another child.
     pub(crate) fn child(&self, name: &StepName, generation: u32) -> Result<Self, InvalidName> {
         match generation {

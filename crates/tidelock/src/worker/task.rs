@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     Advice, ClashKind, Commit, CommitId, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement,
-    Store,
+    Store, Timestamp,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -63,6 +63,13 @@ impl Task {
     /// Cancelled when the worker is being shut down: a good moment to stop early, and no need to.
     pub fn stopping(&self) -> &CancellationToken {
         &self.shared.stopping
+    }
+
+    /// When the lease was granted, by the store's clock.
+    pub(crate) fn granted_at(&self) -> Timestamp {
+        let micros = i64::try_from(self.shared.duration.as_micros()).unwrap_or(i64::MAX);
+        let granted = self.shared.lease.deadline.micros().saturating_sub(micros);
+        Timestamp::from_micros(granted).unwrap_or(self.shared.lease.deadline)
     }
 
     /// How long each renewal makes the lease last.

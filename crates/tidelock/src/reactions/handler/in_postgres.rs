@@ -10,8 +10,8 @@ use tidelock_store::Event;
 use tidelock_store_postgres::{OwnTransaction, PostgresStore};
 
 use super::Handler;
-use crate::reactions::door::Door;
 use crate::reactions::{Context, Failure, Input};
+use crate::staging::Door;
 
 /// One event at a time, each in a transaction that ends with the ack.
 pub(crate) struct InPostgres<I, F> {

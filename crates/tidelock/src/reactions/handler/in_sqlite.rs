@@ -9,8 +9,8 @@ use tidelock_store::Event;
 use tidelock_store_sqlite::{OwnStatement, SqliteStore};
 
 use super::Handler;
-use crate::reactions::door::Door;
 use crate::reactions::{Context, Failure, Input};
+use crate::staging::Door;
 
 /// One event at a time, each with statements that run in the transaction of the ack.
 pub(crate) struct InSqlite<I, F> {

@@ -146,7 +146,6 @@ fn see(awaited: &mut Vec<Awaited>, entry: Entry) {
             let (step, failed, error) = (entry.name, entry.attempt, entry.error);
             awaited.push(Awaited::Attempt { step, failed, error, again_at: entry.again_at });
         }
-        Entry::Won(entry) => entry.dropped.iter().for_each(|name| forget(awaited, name)),
         other => {
             if let Some(name) = other.answered() {
                 forget(awaited, name);

@@ -83,8 +83,10 @@ entries! {
     Received = "~received" { name: StepName, id: String }
     /// The wait is over: nothing came in time.
     TimedOut = "~timed-out" { name: StepName }
-    /// A sleep, a wait, or the wait for a child was cut short because the run is to cancel.
-    Interrupted = "~interrupted" { name: StepName }
+    /// A step, a sleep, a wait or the wait for a child was cut short because the run is to cancel.
+    Interrupted = "~interrupted" { name: StepName, kind: Interruptible }
+    /// Something that was recorded was let go of: nobody waits for its end any more.
+    Dropped = "~dropped" { name: StepName }
     /// Somebody sent a signal; those of Tidelock's own begin with `~`.
     Signalled = "~signalled" { signal: String, id: String, payload: Json }
     /// A child was started, in the same commit.
@@ -95,8 +97,8 @@ entries! {
     Value = "~value" { name: StepName, value: Json }
     /// Which side of a change of code the run is on.
     Patched = "~patched" { name: StepName, taken: bool }
-    /// A race was won by this branch; what the others had asked for does not matter any more.
-    Won = "~won" { name: StepName, branch: usize, dropped: Vec<StepName> }
+    /// A race was won by this branch.
+    Won = "~won" { name: StepName, branch: usize }
     /// The run's time is up.
     OutOfTime = "~out-of-time" { deadline: Timestamp }
     /// An earlier holder of the lease died.
@@ -121,6 +123,16 @@ entries! {
     }
     /// A failed run goes on from the step that failed.
     Retried = "~retried" { reason: String }
+}
+
+/// What can be cut short.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Interruptible {
+    Step,
+    Sleep,
+    Wait,
+    Child,
 }
 
 /// Why a step failed for good.
@@ -165,6 +177,13 @@ pub enum Outcome {
     Terminated(String),
 }
 
+impl RunFailure {
+    /// It failed, and this is all there is to say.
+    pub(crate) fn saying(error: String) -> Self {
+        Self { error, step: None, compensated: false, timed_out: false }
+    }
+}
+
 impl Entry {
     /// The entry that an event stands for.
     pub(crate) fn decode(event: &Event) -> Result<Self> {
@@ -172,7 +191,7 @@ impl Entry {
             .map_err(|e| e.about(format_args!("stream {:?}, version {}", event.stream, event.version)))
     }
 
-    /// The operation that this is the end of, if it is one's.
+    /// The operation that nobody waits for any more after this, if there is one.
     pub(crate) fn answered(&self) -> Option<&StepName> {
         match self {
             Self::StepDone(StepDone { name, .. })
@@ -180,7 +199,8 @@ impl Entry {
             | Self::Fired(Fired { name })
             | Self::Received(Received { name, .. })
             | Self::TimedOut(TimedOut { name })
-            | Self::Interrupted(Interrupted { name })
+            | Self::Interrupted(Interrupted { name, .. })
+            | Self::Dropped(Dropped { name })
             | Self::ChildEnded(ChildEnded { name, .. }) => Some(name),
             _ => None,
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use futures_util::future::BoxFuture;
 use tidelock_store::Commit;
 
-use super::Failure;
+use crate::reactions::Failure;
 
 /// Takes the decision on the state as it is now; gives the parts of a commit that it comes to.
 pub(crate) type Take = Box<dyn Fn() -> BoxFuture<'static, Result<Commit, Failure>> + Send + Sync>;

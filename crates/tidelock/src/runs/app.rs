@@ -1,0 +1,43 @@
+//! Registering workflows with an application.
+
+use std::error::Error;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::workflow::{Workflow, WorkflowFn};
+use crate::reactions::AppBuilder;
+
+impl AppBuilder {
+    /// And this workflow: a plain async function, under a name that is in the store.
+    ///
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::runs::{Ctx, StepError};
+    /// async fn greet(ctx: &mut Ctx, name: String) -> Result<String, StepError> {
+    ///     ctx.step("greet", |_key| async { Ok::<_, Failure>(format!("hello, {name}")) }).await
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let app = Tidelock::open("memory:").await?.app().workflow("greet", greet).build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn workflow<I, O, E, F>(self, name: &str, function: F) -> Self
+    where
+        F: for<'c> WorkflowFn<'c, I, Output = O, Error = E>,
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+    {
+        self.register(Workflow::new(name, function))
+    }
+
+    /// And this workflow, with what was said about it.
+    #[must_use]
+    pub fn register(mut self, workflow: Workflow) -> Self {
+        self.workflows.push(workflow);
+        self
+    }
+}

@@ -1,0 +1,200 @@
+//! A run that a run starts, and waits for.
+
+use std::future::IntoFuture;
+use std::marker::PhantomData;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{Json, Result as StoreResult, StoreError, StoreExt};
+
+use super::{Ctx, interrupt, invalid};
+use crate::runs::activation::{Exit, LandingEnd, Op, State, Woken};
+use crate::runs::client::signal::Letter;
+use crate::runs::history::{ChildEnded, ChildStarted, Interruptible, Outcome, RunFailure};
+use crate::runs::opening::Opening;
+use crate::runs::past::{End, Kind};
+use crate::runs::registered::Registered;
+use crate::runs::summary::{Parent, Summarised};
+use crate::runs::{InvalidName, RunError, RunId, StepError, StepName, WorkflowName, keys};
+use crate::staging::Staged;
+
+impl Ctx {
+    /// Starts a run of this workflow and waits for its result. That it is started is recorded in the commit that starts it, so
+    /// there is one child, whatever dies. Its id is `run/name`.
+    ///
+    /// If this run is to cancel, so is the child.
+    pub fn child<O>(
+        &self,
+        name: impl AsRef<str>,
+        workflow: impl AsRef<str>,
+        input: &(impl Serialize + ?Sized),
+    ) -> Child<'_, O> {
+        let name = StepName::new(name);
+        let workflow = WorkflowName::new(workflow);
+        Child { ctx: self, name, workflow, input: Json::new(input), result: PhantomData }
+    }
+}
+
+/// A child, to be awaited.
+#[must_use = "nothing is started before it is awaited"]
+#[derive(Debug)]
+pub struct Child<'c, O> {
+    ctx: &'c Ctx,
+    name: Result<StepName, InvalidName>,
+    workflow: Result<WorkflowName, InvalidName>,
+    input: StoreResult<Json>,
+    result: PhantomData<fn() -> O>,
+}
+
+/// A child whose names were checked.
+struct Known<'a> {
+    ctx: &'a Ctx,
+    op: &'a Op<'a>,
+    name: &'a StepName,
+    run: RunId,
+    workflow: WorkflowName,
+    input: Json,
+}
+
+impl<O: DeserializeOwned + Send> Child<'_, O> {
+    async fn run(self) -> Result<O, StepError> {
+        let (ctx, name, workflow) = (self.ctx, self.name?, self.workflow?);
+        let input = self.input.map_err(|e| invalid(name.as_str(), &e))?;
+        let run = ctx.run().child(&name, ctx.generation())?;
+        let op = ctx.activation.ask(&name, Kind::Child).await;
+        if !op.is_ended() {
+            op.new_ground().await;
+            Known { ctx, op: &op, name: &name, run: run.clone(), workflow, input }.follow().await;
+        }
+        match op.ended().await {
+            End::Child(Outcome::Completed(result)) => match result.to() {
+                Ok(result) => Ok(result),
+                Err(error) => ctx.unfit(&name, &error).await,
+            },
+            End::Child(outcome) => Err(StepError::Child { name: name.clone(), run, outcome }),
+            _ => Err(ctx.cancelled()),
+        }
+    }
+}
+
+impl Known<'_> {
+    /// Until its end, or this run's, is recorded.
+    async fn follow(&self) {
+        if !self.op.is_recorded() {
+            if !self.ctx.cleanup && self.op.activation().state().cancel().is_some() {
+                return interrupt(self.op, self.name, Interruptible::Child);
+            }
+            self.op.may_begin().await;
+            if let Err(error) = self.start().await {
+                let error = format!("child {:?} cannot be started: {}", self.name.as_str(), error.context());
+                self.op.activation().state().leave(Exit::Park(error));
+                return futures_util::future::pending().await;
+            }
+        }
+        if !self.op.is_ended() {
+            self.wait().await;
+        }
+    }
+
+    async fn start(&self) -> StoreResult<()> {
+        let opening = self.op.effect(self.opening()).await?;
+        let staged = Staged { commit: opening.parts()?, ..Staged::default() };
+        let entry = ChildStarted { name: self.name.clone(), run: self.run.clone() };
+        match self.op.land(entry.clone(), None, staged).await? {
+            LandingEnd::Landed => Ok(()),
+            LandingEnd::Anew => Err(StoreError::invalid("its start was given up")),
+            LandingEnd::Refused(failure) => match self.op.effect(self.is_there(&opening)).await? {
+                true => self.op.note(entry),
+                false => self.end(Outcome::Failed(RunFailure::saying(format!(
+                    "it could not be started: run {:?} is there and is another one ({failure})",
+                    self.run.as_str()
+                )))),
+            },
+        }
+    }
+
+    async fn opening(&self) -> StoreResult<Opening> {
+        let activation = self.op.activation();
+        let registered = self.registered().await?;
+        let (run, workflow) = (self.run.clone(), self.workflow.clone());
+        let mut opening =
+            Opening::new(run, workflow, registered.version, self.input.clone(), activation.now());
+        let own = &activation.summarised.summary;
+        opening.metadata = activation.metadata.clone();
+        opening.retention = registered.retention;
+        opening.parent = Some(Parent {
+            run: activation.run().clone(),
+            name: self.name.clone(),
+            workflow: own.workflow.clone(),
+            version: own.version,
+        });
+        Ok(opening)
+    }
+
+    /// The newest version that this process can drive, else the newest that any can.
+    async fn registered(&self) -> StoreResult<Registered> {
+        let tidelock = &self.op.activation().tidelock;
+        if let Some(registered) = tidelock.workflows().newest(&self.workflow) {
+            return Ok(registered);
+        }
+        let announced = Registered::of(&tidelock.store().get_one(&keys::workflow(&self.workflow)).await?)?;
+        announced.ok_or_else(|| {
+            StoreError::invalid(format!(
+                "workflow {:?} is not registered by any process",
+                self.workflow.as_str()
+            ))
+        })
+    }
+
+    /// Asks the child to cancel, once however often this is done.
+    async fn cancel(&self) -> Result<(), RunError> {
+        let reason = format!("run {:?}, which had started it, is cancelled", self.ctx.run().as_str());
+        let mut letter =
+            Letter::reserved(self.run.clone(), keys::CANCEL, Json::new(&reason)?, "is not cancelled");
+        letter.content.id = format!("{}/parent", keys::CANCEL);
+        letter.send(&self.op.activation().tidelock).await
+    }
+
+    /// Whether somebody else has started the very same.
+    async fn is_there(&self, opening: &Opening) -> StoreResult<bool> {
+        let slot = self.op.activation().store().get_one(&keys::summary(&self.run)).await?;
+        let there = Summarised::of(&self.run, &slot)?;
+        Ok(there.is_some_and(|there| opening.is_of(&there.summary) && there.summary.parent == opening.parent))
+    }
+
+    async fn wait(&self) {
+        let at = self.op.at();
+        self.op.activation().state().children.insert(at, (self.run.clone(), None));
+        let mut outcome = None;
+        let ended = |state: &mut State| {
+            outcome = state.children.get_mut(&at).and_then(|(_, outcome)| outcome.take());
+            outcome.is_some()
+        };
+        match (self.op.until(None, self.ctx.cleanup, ended).await, outcome) {
+            (_, Some(outcome)) => self.end(outcome).expect("what was stored once can be stored again"),
+            (Woken::Cancelled | Woken::Ready | Woken::Late, None) => {
+                // A child that has ended needs no asking.
+                if let Err(error) = self.op.effect(self.cancel()).await {
+                    tracing::debug!(run = %self.run, %error, "a child was not asked to cancel");
+                }
+                interrupt(self.op, self.name, Interruptible::Child);
+            }
+        }
+    }
+
+    fn end(&self, outcome: Outcome) -> StoreResult<()> {
+        let entry = ChildEnded { name: self.name.clone(), outcome: outcome.clone() };
+        self.op.end(entry, End::Child(outcome), false)
+    }
+}
+
+impl<'c, O: DeserializeOwned + Send + 'c> IntoFuture for Child<'c, O> {
+    type Output = Result<O, StepError>;
+    type IntoFuture = BoxFuture<'c, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.run().boxed()
+    }
+}

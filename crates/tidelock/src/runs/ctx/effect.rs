@@ -1,0 +1,195 @@
+//! The way of a step that is not recorded: tried, tried again, and ended.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use serde::Serialize;
+use tidelock_store::Json;
+
+use super::{Ambiguous, Ctx, Retry, StepKey, interrupt};
+use crate::reactions::Failure;
+use crate::runs::StepName;
+use crate::runs::activation::{Op, Woken};
+use crate::runs::history::{self, AttemptFailed, Intent, Interruptible, StepDone, StepFailed, Verdict, Why};
+use crate::runs::past::End;
+use crate::worker::panic_message;
+
+/// A step at work.
+pub(super) struct Effort<'a> {
+    pub(super) ctx: &'a Ctx,
+    pub(super) op: &'a Op<'a>,
+    pub(super) name: &'a StepName,
+    pub(super) retry: Retry,
+    pub(super) timeout: Option<Duration>,
+}
+
+/// An attempt that failed.
+pub(super) struct Failed {
+    pub(super) failure: Failure,
+    pub(super) why: Why,
+}
+
+impl Effort<'_> {
+    /// Makes it, until its end is recorded.
+    pub(super) async fn make<T, E, F, R>(&self, effect: F, at_most_once: Option<Ambiguous<T>>)
+    where
+        T: Serialize + Send,
+        F: Fn(StepKey) -> R + Send,
+        R: Future<Output = Result<T, E>> + Send,
+        E: Into<Failure>,
+    {
+        let careful = at_most_once.is_some();
+        let record = self.op.record();
+        if record.intent
+            && let Some(policy) = at_most_once
+            && !self.may_rerun(policy, record.ambiguous).await
+        {
+            return;
+        }
+        let mut attempts = record.attempts;
+        while self.may_try().await {
+            if careful {
+                self.intend();
+            }
+            self.op.written().await;
+            let attempt = effect(self.key());
+            match self.attempt(attempt).await {
+                Ok(value) => return self.done(attempts + 1, &value),
+                Err(failed) => {
+                    attempts += 1;
+                    if !self.again(attempts, failed) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn key(&self) -> StepKey {
+        StepKey::new(self.ctx.run(), self.name, self.ctx.generation())
+    }
+
+    /// Waits for the next attempt's time. If the run is to cancel, there is none, and that is recorded.
+    pub(super) async fn may_try(&self) -> bool {
+        let (cleanup, again_at) = (self.ctx.cleanup, self.op.record().again_at);
+        let is_cancelled = !cleanup && self.op.activation().state().cancel().is_some();
+        if is_cancelled || self.op.until(again_at, cleanup, |_| again_at.is_none()).await == Woken::Cancelled
+        {
+            interrupt(self.op, self.name, Interruptible::Step);
+            return false;
+        }
+        self.op.may_begin().await;
+        true
+    }
+
+    fn intend(&self) {
+        self.op.activation().state().past.resolutions.remove(self.name);
+        self.op.note(Intent { name: self.name.clone() }).expect("a name can be stored");
+    }
+
+    /// A panic is a failure of this attempt and of nothing else.
+    async fn attempt<T, E: Into<Failure>>(
+        &self,
+        effect: impl Future<Output = Result<T, E>> + Send,
+    ) -> Result<T, Failed> {
+        let effect = self.op.effect(AssertUnwindSafe(effect).catch_unwind());
+        let made = match self.timeout {
+            Some(timeout) => match tokio::time::timeout(timeout, effect).await {
+                Ok(made) => made,
+                Err(_) => return Err(Failed::late(timeout)),
+            },
+            None => effect.await,
+        };
+        match made {
+            Ok(result) => result.map_err(|error| Failed { failure: error.into(), why: Why::Failed }),
+            Err(panic) => Err(Failed::panicked(panic_message(&*panic))),
+        }
+    }
+
+    /// Records the result; if it cannot be, that it cannot be: the effect has happened, and is not to happen again.
+    fn done<T: Serialize>(&self, attempts: u32, value: &T) {
+        let ended = Json::new(value).and_then(|result| {
+            let entry = StepDone { name: self.name.clone(), result: result.clone() };
+            self.op.end(entry, End::Done(result), true)
+        });
+        if let Err(error) = ended {
+            self.fail(attempts, error.context().into(), Why::Unstorable);
+        }
+    }
+
+    /// Records the failure; says whether there is to be another attempt.
+    pub(super) fn again(&self, attempts: u32, failed: Failed) -> bool {
+        let error = cut(&failed.failure.to_string());
+        if !failed.failure.is_retryable() || attempts >= self.retry.attempts {
+            self.fail(attempts, error, failed.why);
+            return false;
+        }
+        let pause = self.retry.backoff.after(attempts - 1, fastrand::f64());
+        let again_at = self.op.activation().now().plus(pause);
+        tracing::debug!(run = %self.ctx.run(), step = %self.name, attempts, "attempt failed");
+        let entry = AttemptFailed { name: self.name.clone(), attempt: attempts, error, again_at };
+        self.op.note(entry).expect("names, times and short texts can be stored");
+        self.op.activation().state().past.records[self.op.at()].again_at = Some(again_at);
+        true
+    }
+
+    pub(super) fn fail(&self, attempts: u32, error: String, why: Why) {
+        let failed = StepFailed { name: self.name.clone(), attempts, error, why };
+        self.op.end(failed.clone(), End::Failed(failed), true).expect("names and short texts can be stored");
+    }
+
+    /// The step was begun, and nobody knows what became of it. Says whether it may be done again; if not, how it ended is recorded.
+    async fn may_rerun<T: Serialize>(&self, policy: Ambiguous<T>, asked: bool) -> bool {
+        const UNKNOWN: &str = "it was begun by a process that died, and may have been done or not";
+        match policy {
+            Ambiguous::Rerun => return true,
+            Ambiguous::Fail => self.fail(1, UNKNOWN.into(), Why::Ambiguous),
+            Ambiguous::Skip(value) => self.done(1, &value),
+            Ambiguous::Ask => return self.ask(asked).await,
+        }
+        false
+    }
+
+    async fn ask(&self, asked: bool) -> bool {
+        if !asked {
+            let entry = history::Ambiguous { name: self.name.clone() };
+            self.op.note(entry).expect("a name can be stored");
+        }
+        let mut said = None;
+        let answered = |state: &mut crate::runs::activation::State| {
+            said = state.past.resolutions.get(self.name).cloned();
+            said.is_some()
+        };
+        if self.op.until(None, self.ctx.cleanup, answered).await == Woken::Cancelled {
+            interrupt(self.op, self.name, Interruptible::Step);
+            return false;
+        }
+        match said {
+            Some(Verdict::Done(result)) => self.done(1, &result),
+            Some(Verdict::Fail(error)) => self.fail(1, error, Why::Ambiguous),
+            Some(Verdict::Rerun) | None => return true,
+        }
+        false
+    }
+}
+
+impl Failed {
+    fn late(timeout: Duration) -> Self {
+        let failure = Failure::again(format!("it took longer than {timeout:?}"));
+        Self { failure, why: Why::TimedOut }
+    }
+
+    fn panicked(message: &str) -> Self {
+        Self { failure: Failure::again(format!("it panicked: {message}")), why: Why::Failed }
+    }
+}
+
+/// As much of an error as is worth keeping; what cannot be in JSON is left out.
+fn cut(error: &str) -> String {
+    error
+        .chars()
+        .take(tidelock_store::limits::ERROR_CHARS)
+        .map(|c| if c == '\0' { '\u{fffd}' } else { c })
+        .collect()
+}

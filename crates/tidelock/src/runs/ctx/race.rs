@@ -1,0 +1,78 @@
+//! Two ways at once, of which the first to end counts.
+
+use std::future::{IntoFuture, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+
+use super::Ctx;
+use crate::runs::history::{Entry, Won};
+use crate::runs::{StepError, StepName};
+
+/// Who won a race, with what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Winner<A, B> {
+    /// The first one.
+    First(A),
+    /// The second one.
+    Second(B),
+}
+
+impl Ctx {
+    /// Goes two ways at once, until one of them ends; the other is dropped where it stands. Who won is recorded, and a replay
+    /// agrees.
+    ///
+    /// # Errors
+    /// If the name cannot be one, or another race had it.
+    pub async fn race<A: IntoFuture, B: IntoFuture>(
+        &self,
+        name: impl AsRef<str>,
+        first: A,
+        second: B,
+    ) -> Result<Winner<A::Output, B::Output>, StepError> {
+        let name = StepName::new(name)?;
+        let known = self.activation.state().past.races.get(&name).copied();
+        let (mut first, mut second) = (pin!(first.into_future()), pin!(second.into_future()));
+        let (mut one, mut other) = (None, None);
+        let winner = poll_fn(|cx| {
+            if one.is_none()
+                && let Poll::Ready(output) = first.as_mut().poll(cx)
+            {
+                one = Some(output);
+            }
+            if known != Some(1)
+                && let Some(output) = one.take()
+            {
+                return Poll::Ready(Winner::First(output));
+            }
+            if other.is_none()
+                && let Poll::Ready(output) = second.as_mut().poll(cx)
+            {
+                other = Some(output);
+            }
+            match other.take() {
+                Some(output) if known != Some(0) => Poll::Ready(Winner::Second(output)),
+                output => {
+                    other = output;
+                    Poll::Pending
+                }
+            }
+        })
+        .await;
+        if known.is_none() {
+            self.won(&name, usize::from(matches!(winner, Winner::Second(_))))?;
+        }
+        Ok(winner)
+    }
+
+    fn won(&self, name: &StepName, branch: usize) -> Result<(), StepError> {
+        let entry = Entry::from(Won { name: name.clone(), branch }).encode();
+        let entry = entry.map_err(|e| super::invalid(name.as_str(), &e))?;
+        let mut state = self.activation.state();
+        if state.past.races.insert(name.clone(), branch).is_some() {
+            let error = "two races have this name; give each its own".into();
+            return Err(StepError::Invalid { name: name.to_string(), error });
+        }
+        state.queue.push(entry);
+        Ok(())
+    }
+}

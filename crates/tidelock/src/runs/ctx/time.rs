@@ -1,0 +1,69 @@
+//! Sleeping, and knowing what time it is.
+
+use std::time::Duration;
+
+use tidelock_store::Timestamp;
+
+use super::{Ctx, interrupt};
+use crate::runs::activation::{Op, Woken};
+use crate::runs::history::{Fired, Interruptible, Timer};
+use crate::runs::past::{End, Kind};
+use crate::runs::{StepError, StepName};
+
+impl Ctx {
+    /// Sleeps this long, by the store's clock. A sleeping run costs nothing, and survives everything.
+    ///
+    /// # Errors
+    /// If the run is to cancel.
+    pub async fn sleep(&self, name: impl AsRef<str>, duration: Duration) -> Result<(), StepError> {
+        self.sleep_for(name.as_ref(), |now| now.plus(duration)).await
+    }
+
+    /// Sleeps until then, by the store's clock. A moment that has passed is over at once.
+    ///
+    /// # Errors
+    /// If the run is to cancel.
+    pub async fn sleep_until(&self, name: impl AsRef<str>, moment: Timestamp) -> Result<(), StepError> {
+        self.sleep_for(name.as_ref(), |_| moment).await
+    }
+
+    async fn sleep_for(
+        &self,
+        name: &str,
+        until: impl FnOnce(Timestamp) -> Timestamp,
+    ) -> Result<(), StepError> {
+        let name = StepName::new(name)?;
+        let op = self.activation.ask(&name, Kind::Sleep).await;
+        if !op.is_ended() {
+            op.new_ground().await;
+            self.doze(&op, &name, until).await;
+        }
+        match op.ended().await {
+            End::Interrupted => Err(self.cancelled()),
+            _ => Ok(()),
+        }
+    }
+
+    async fn doze(&self, op: &Op<'_>, name: &StepName, until: impl FnOnce(Timestamp) -> Timestamp) {
+        let until = op.record().until.unwrap_or_else(|| {
+            let until = until(self.activation.now());
+            op.note(Timer { name: name.clone(), until }).expect("a name and a time can be stored");
+            until
+        });
+        match op.until(Some(until), self.cleanup, |_| false).await {
+            Woken::Cancelled => interrupt(op, name, Interruptible::Sleep),
+            Woken::Ready | Woken::Late => {
+                op.end(Fired { name: name.clone() }, End::Fired, false).expect("a name can be stored")
+            }
+        }
+    }
+
+    /// What time it is, by the store's clock: the same in every replay.
+    ///
+    /// # Errors
+    /// If the name cannot be one.
+    pub async fn now(&self, name: impl AsRef<str>) -> Result<Timestamp, StepError> {
+        let now = || self.activation.now();
+        self.value(name, now).await
+    }
+}

@@ -1,0 +1,292 @@
+//! A step whose effect is in the store: it lands in one commit with the step's record, exactly once.
+
+use std::fmt::{self, Debug, Display};
+use std::future::IntoFuture;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{
+    Commit, ExpectedRevision, ExpectedVersion, Guard, Json, NewEvent, RecordKey, Store, StreamName, Wake,
+    Write,
+};
+
+use super::effect::{Effort, Failed};
+use super::{Ctx, Retry, StepKey};
+use crate::events::{Aggregate, Decided, ExecuteError};
+use crate::handle::Tidelock;
+use crate::metadata::Metadata;
+use crate::reactions::Failure;
+use crate::runs::activation::{LandingEnd, Op};
+use crate::runs::history::{StepDone, Why};
+use crate::runs::past::{End, Kind};
+use crate::runs::{InvalidName, StepError, StepName};
+use crate::staging::{Stage, Staged};
+use crate::worker::panic_message;
+
+impl Ctx {
+    /// Stages writes to the store, which land in one commit with the record of the step: exactly once, or not at all.
+    ///
+    /// What the closure does besides is done at least once. It is run again if a part that it staged does not hold any more;
+    /// decisions that others were quicker than are taken again without it.
+    pub fn transact<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Transact<'_, F>
+    where
+        F: Fn(Tx) -> R,
+        R: Future<Output = Result<T, E>>,
+        E: Into<Failure>,
+    {
+        Transact { ctx: self, name: StepName::new(name), effect, retry: Retry::default() }
+    }
+}
+
+/// A step in the store, to be awaited.
+#[must_use = "nothing is done before it is awaited"]
+pub struct Transact<'c, F> {
+    ctx: &'c Ctx,
+    name: Result<StepName, InvalidName>,
+    effect: F,
+    retry: Retry,
+}
+
+impl<F> Debug for Transact<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transact").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl<F> Transact<'_, F> {
+    /// The same, tried so often.
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.retry = retry;
+        self
+    }
+}
+
+impl<T, E, F, R> Transact<'_, F>
+where
+    T: Serialize + DeserializeOwned + Send,
+    F: Fn(Tx) -> R + Send,
+    R: Future<Output = Result<T, E>> + Send,
+    E: Into<Failure>,
+{
+    async fn run(self) -> Result<T, StepError> {
+        let Self { ctx, name, effect, retry } = self;
+        let name = name?;
+        let op = ctx.activation.ask(&name, Kind::Step).await;
+        if !op.is_ended() {
+            op.new_ground().await;
+            land(&Effort { ctx, op: &op, name: &name, retry, timeout: None }, effect).await;
+        }
+        let result = ctx.outcome(&name, op.ended().await)?;
+        match result.to() {
+            Ok(result) => Ok(result),
+            Err(error) => ctx.unfit(&name, &error).await,
+        }
+    }
+}
+
+/// Tries until it has landed or failed for good.
+async fn land<T, E, F, R>(effort: &Effort<'_>, effect: F)
+where
+    T: Serialize + Send,
+    F: Fn(Tx) -> R + Send,
+    R: Future<Output = Result<T, E>> + Send,
+    E: Into<Failure>,
+{
+    let mut attempts = effort.op.record().attempts;
+    while effort.may_try().await {
+        let tx = Tx::new(effort.ctx, effort.name);
+        let staging = effect(tx.clone());
+        let landed = match stage(effort.op, staging).await {
+            Ok(result) => commit(effort, &tx, Json::new(&result)).await,
+            Err(failed) => Err(failed),
+        };
+        match landed {
+            Ok(true) => return,
+            // Nothing was wrong with it: a signal came between.
+            Ok(false) => {}
+            Err(failed) => {
+                attempts += 1;
+                if !effort.again(attempts, failed) {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+async fn stage<T, E: Into<Failure>>(
+    op: &Op<'_>,
+    staging: impl Future<Output = Result<T, E>> + Send,
+) -> Result<T, Failed> {
+    match op.effect(AssertUnwindSafe(staging).catch_unwind()).await {
+        Ok(staged) => staged.map_err(|error| failed(error.into(), Why::Failed)),
+        Err(panic) => {
+            let error = format!("it panicked: {}", panic_message(&*panic));
+            Err(failed(Failure::again(error), Why::Failed))
+        }
+    }
+}
+
+/// Says whether it has landed; if not, it is to be staged anew.
+async fn commit(effort: &Effort<'_>, tx: &Tx, result: tidelock_store::Result<Json>) -> Result<bool, Failed> {
+    let unstorable = |error: tidelock_store::StoreError| {
+        failed(Failure::fatal(error.context().to_owned()), Why::Unstorable)
+    };
+    let result = result.map_err(unstorable)?;
+    let entry = StepDone { name: effort.name.clone(), result: result.clone() };
+    match effort.op.land(entry, Some(End::Done(result)), tx.shared.stage.take()).await.map_err(unstorable)? {
+        LandingEnd::Landed => Ok(true),
+        LandingEnd::Anew => Ok(false),
+        LandingEnd::Refused(failure) => Err(failed(failure, Why::Failed)),
+    }
+}
+
+fn failed(failure: Failure, why: Why) -> Failed {
+    Failed { failure, why }
+}
+
+impl<'c, T, E, F, R> IntoFuture for Transact<'c, F>
+where
+    T: Serialize + DeserializeOwned + Send + 'c,
+    F: Fn(Tx) -> R + Send + 'c,
+    R: Future<Output = Result<T, E>> + Send + 'c,
+    E: Into<Failure> + 'c,
+{
+    type Output = Result<T, StepError>;
+    type IntoFuture = BoxFuture<'c, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.run().boxed()
+    }
+}
+
+/// What a transactional step stages. It lands with the step's record, or not at all. Clones are handles on the same.
+#[derive(Debug, Clone)]
+pub struct Tx {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stage: Stage,
+    key: StepKey,
+}
+
+impl Tx {
+    fn new(ctx: &Ctx, name: &StepName) -> Self {
+        let activation = &ctx.activation;
+        let stage = Stage::new(&activation.tidelock, activation.metadata.clone());
+        let key = StepKey::new(ctx.run(), name, ctx.generation());
+        Self { shared: Arc::new(Shared { stage, key }) }
+    }
+
+    /// The key of the step.
+    pub fn key(&self) -> &StepKey {
+        &self.shared.key
+    }
+
+    /// Everything else that Tidelock can do. Writes made past this are not part of the step.
+    pub fn tidelock(&self) -> &Tidelock {
+        &self.shared.stage.tidelock
+    }
+
+    /// The store, for reading.
+    pub fn store(&self) -> &Arc<dyn Store> {
+        self.tidelock().store()
+    }
+
+    /// What events should say that the run leads to.
+    pub fn metadata(&self) -> &Metadata {
+        &self.shared.stage.metadata
+    }
+
+    /// Stages events at the end of a stream, which must then be as expected.
+    pub fn append(
+        &self,
+        stream: &StreamName,
+        expected: ExpectedVersion,
+        events: impl IntoIterator<Item = NewEvent>,
+    ) {
+        self.shared.stage.append(stream, expected, events);
+    }
+
+    /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is quicker, it is decided again.
+    ///
+    /// # Errors
+    /// What the decision said, or what the store did.
+    pub async fn execute<A, D, X>(
+        &self,
+        id: &str,
+        decide: impl Fn(&A) -> Result<D, X> + Clone + Send + Sync + 'static,
+    ) -> Result<(), ExecuteError<X>>
+    where
+        A: Aggregate,
+        D: Decided<A::Event> + Send + 'static,
+        X: Display + Debug + Send + Sync + 'static,
+    {
+        self.shared.stage.execute(id, decide).await
+    }
+
+    /// Takes a decision on what is there now, and stages the parts of a commit that it comes to. If somebody else is quicker, it
+    /// is taken again.
+    ///
+    /// # Errors
+    /// Whatever the decision failed with.
+    pub async fn decide<F>(&self, decide: impl Fn() -> F + Send + Sync + 'static) -> Result<(), Failure>
+    where
+        F: Future<Output = Result<Commit, Failure>> + Send + 'static,
+    {
+        self.shared.stage.decide(decide).await
+    }
+
+    /// Stages a change to a record.
+    pub fn write(&self, write: Write) {
+        self.shared.stage.change(|commit| commit.write(write));
+    }
+
+    /// Stages the JSON of this value under a key, whatever was there.
+    ///
+    /// # Errors
+    /// If the value cannot be stored.
+    pub fn put(&self, key: &RecordKey, value: &(impl Serialize + ?Sized)) -> tidelock_store::Result<()> {
+        self.write(Write::put(key, ExpectedRevision::Any, Json::new(value)?));
+        Ok(())
+    }
+
+    /// Stages a wake of a work item.
+    pub fn wake(&self, wake: Wake) {
+        self.shared.stage.change(|commit| commit.wake(wake));
+    }
+
+    /// Stages a guard: the step lands only if this is still so.
+    pub fn guard(&self, guard: Guard) {
+        self.shared.stage.staged().commit.guards.push(guard);
+    }
+
+    /// Lands what was done in a transaction of the store's PostgreSQL database with the step. Begin it with
+    /// [`PostgresStore::begin`](tidelock_store_postgres::PostgresStore::begin), and write to tables of your own in it.
+    #[cfg(feature = "postgres")]
+    pub fn with_postgres(&self, own: tidelock_store_postgres::OwnTransaction) {
+        self.shared.stage.staged().door = crate::staging::Door::Postgres(own);
+    }
+
+    /// Lands these statements, for tables of your own in the store's SQLite file, with the step.
+    #[cfg(feature = "sqlite")]
+    pub fn with_sqlite(
+        &self,
+        store: &tidelock_store_sqlite::SqliteStore,
+        own: impl IntoIterator<Item = tidelock_store_sqlite::OwnStatement>,
+    ) {
+        let own = own.into_iter().collect();
+        self.shared.stage.staged().door = crate::staging::Door::Sqlite(store.clone(), own);
+    }
+
+    #[allow(dead_code)]
+    pub(crate) fn staged(&self) -> std::sync::MutexGuard<'_, Staged> {
+        self.shared.stage.staged()
+    }
+}

@@ -1,0 +1,69 @@
+//! Values that are drawn once: chance, and which side of a change of code a run is on.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::Json;
+
+use super::Ctx;
+use crate::runs::history::{Entry, Patched, Value};
+use crate::runs::past::{End, Kind};
+use crate::runs::{StepError, StepName};
+
+impl Ctx {
+    /// A value that would be another one next time (a random number, an id, a setting): drawn once, and the same in every
+    /// replay. It must not do anything to the outside world; that is what steps are for.
+    ///
+    /// # Errors
+    /// If the name cannot be one, or the value cannot be stored.
+    pub async fn value<T>(&self, name: impl AsRef<str>, draw: impl FnOnce() -> T) -> Result<T, StepError>
+    where
+        T: Serialize + DeserializeOwned,
+    {
+        let name = StepName::new(name)?;
+        let op = self.activation.ask(&name, Kind::Value).await;
+        if !op.is_ended() {
+            op.new_ground().await;
+            let value = Json::new(&draw()).map_err(|e| super::invalid(name.as_str(), &e))?;
+            op.end(Value { name: name.clone(), value: value.clone() }, End::Done(value), false)
+                .map_err(|e| super::invalid(name.as_str(), &e))?;
+        }
+        let End::Done(value) = op.ended().await else { unreachable!("a value has no other end") };
+        match value.to() {
+            Ok(value) => Ok(value),
+            Err(error) => self.unfit(&name, &error).await,
+        }
+    }
+
+    /// A random number: the same in every replay.
+    ///
+    /// # Errors
+    /// If the name cannot be one.
+    pub async fn random(&self, name: impl AsRef<str>) -> Result<u64, StepError> {
+        self.value(name, || fastrand::u64(..)).await
+    }
+
+    /// Whether the run is on the new side of a change of code: true for a run that comes here for the first time, false for
+    /// one that went past here before the change. So old runs finish on the old way:
+    ///
+    /// ```ignore
+    /// if ctx.patched("check-twice").await? { new_way(ctx).await? } else { old_way(ctx).await? }
+    /// ```
+    ///
+    /// It can be asked for more than once, and taken out when no run of before is left.
+    ///
+    /// # Errors
+    /// If the name cannot be one.
+    #[allow(clippy::unused_async)] // like everything else that is recorded
+    pub async fn patched(&self, name: impl AsRef<str>) -> Result<bool, StepError> {
+        let name = StepName::new(name)?;
+        let mut state = self.activation.state();
+        if let Some(taken) = state.past.patches.get(&name) {
+            return Ok(*taken);
+        }
+        let taken = !state.order.is_replay();
+        let entry = Entry::from(Patched { name: name.clone(), taken }).encode();
+        state.queue.push(entry.map_err(|e| super::invalid(name.as_str(), &e))?);
+        state.past.patches.insert(name, taken);
+        Ok(taken)
+    }
+}

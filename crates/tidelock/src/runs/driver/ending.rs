@@ -1,0 +1,253 @@
+//! The ends of a turn, each in one commit: suspended, given back, parked, begun again, or over.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Append, Commit, Committed, ExpectedVersion, Json, Mark, NewEvent, Result, Settlement, Timestamp, Wake,
+    When,
+};
+
+use super::Driver;
+use super::body::Returned;
+use crate::reactions::Backoff;
+use crate::runs::activation::Exit;
+use crate::runs::error::StepError;
+use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFailure};
+use crate::runs::keys;
+use crate::runs::summary::{RunState, Summary};
+use crate::runs::workflow::BodyError;
+use crate::worker::{Settled, is_loss, panic_message};
+
+/// How long a run is parked that cannot go on: longer each time, and never for good.
+fn patience() -> Backoff {
+    Backoff::exponential(Duration::from_secs(1), Duration::from_secs(600)).with_jitter(0.1)
+}
+
+/// Ids of signals that a run remembers when it continues as new.
+const SEEN: usize = 1_000;
+
+/// What became of a commit that ends the turn.
+enum Ended {
+    Done(Settled),
+    /// A signal came first: the function has to look at it.
+    Moved,
+}
+
+impl Driver {
+    /// Leaves the run to the store, until then or until somebody wakes it. If a signal came meanwhile, the function goes on.
+    pub(super) async fn suspend(&mut self, until: Option<Timestamp>) -> Result<Option<Settled>> {
+        let mut commit = Commit::new().settle(self.ack());
+        if let Some(until) = until {
+            commit = commit.wake(Wake::at(self.activation.task.lease().item.clone(), When::At(until)));
+        }
+        self.end_turn(commit, Settled::Acked).await
+    }
+
+    /// Gives it back for somebody else to go on with at once.
+    pub(super) async fn release(&mut self) -> Result<Option<Settled>> {
+        let settlement = Settlement::release(self.activation.task.token()).having_done(self.mark());
+        self.end_turn(Commit::new().settle(settlement), Settled::Released).await
+    }
+
+    async fn end_turn(&mut self, commit: Commit, settled: Settled) -> Result<Option<Settled>> {
+        if !self.make_room() {
+            return Ok(None);
+        }
+        let entries = self.activation.state().queue.take().entries;
+        loop {
+            match self.commit(commit.clone(), entries.clone(), settled.clone()).await? {
+                Ended::Done(settled) => return Ok(Some(settled)),
+                Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await.map(Some),
+                Ended::Moved => {
+                    self.keep(&entries).await?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// What was to be written with the end of the turn goes first in the next commit.
+    async fn keep(&mut self, entries: &[NewEvent]) -> Result<()> {
+        self.activation.state().queue.put_back(entries);
+        Ok(())
+    }
+
+    /// Whether what is to be written goes into one commit; if not, some of it is wanted before.
+    fn make_room(&self) -> bool {
+        let mut state = self.activation.state();
+        let fits = state.queue.is_short();
+        if !fits {
+            let newest = state.queue.newest();
+            state.queue.want(newest);
+        }
+        fits
+    }
+
+    /// Makes a commit with these entries behind what is known.
+    async fn commit(&mut self, commit: Commit, entries: Vec<NewEvent>, settled: Settled) -> Result<Ended> {
+        let commit = match entries.is_empty() {
+            true => commit,
+            false => self.with_entries(commit, entries),
+        };
+        match self.activation.task.commit(commit).await?.committed() {
+            Ok(Committed { .. }) => Ok(Ended::Done(settled)),
+            Err(conflict) if is_loss(&conflict) => Ok(Ended::Done(Settled::Lost)),
+            Err(_) => {
+                self.catch_up().await?;
+                Ok(Ended::Moved)
+            }
+        }
+    }
+
+    fn with_entries(&self, mut commit: Commit, entries: Vec<NewEvent>) -> Commit {
+        let stream = keys::stream(self.run());
+        let append = Append::new(&stream, ExpectedVersion::Exact(self.version), entries);
+        commit.appends.insert(0, append);
+        commit
+    }
+
+    fn ack(&self) -> Settlement {
+        Settlement::ack(self.activation.task.token(), self.mark())
+    }
+
+    /// The item's mark is the version of the history: a lease under which something was recorded made progress.
+    fn mark(&self) -> Mark {
+        Mark::from(self.version).max(self.activation.task.lease().mark)
+    }
+
+    /// Nothing is left to do: somebody else has ended the run.
+    pub(super) async fn acknowledge(&self) -> Result<Settled> {
+        self.activation.task.settle(self.ack()).await
+    }
+
+    pub(super) async fn leave(&mut self, exit: Exit) -> Result<Settled> {
+        match exit {
+            Exit::Park(error) => self.park(error).await,
+            Exit::Fail(error) => self.fail(RunFailure::saying(error)).await,
+            Exit::Continue(input) => self.continue_as_new(input).await,
+        }
+    }
+
+    /// Puts it off, with the error on its item; it is tried again, in case other code is there then.
+    async fn park(&self, error: String) -> Result<Settled> {
+        let task = &self.activation.task;
+        let after = patience().after(task.lease().failures, fastrand::f64());
+        tracing::warn!(run = %self.run(), error, "parked");
+        task.settle(Settlement::retry(task.token(), after, error).having_done(self.mark())).await
+    }
+
+    /// The function has returned, or panicked.
+    pub(super) async fn finish(&mut self, returned: Returned) -> Result<Settled> {
+        let is_replay = self.activation.state().order.is_replay();
+        match returned {
+            Err(panic) => self.park(format!("the workflow panicked: {}", panic_message(&*panic))).await,
+            Ok(_) if is_replay => {
+                self.activation.state().held = Some("the end of the workflow".into());
+                let misfit = self.activation.state().misfit();
+                self.park(misfit).await
+            }
+            Ok(Ok(result)) => self.end(Completed { result }.into(), RunState::Completed).await,
+            Ok(Err(error)) => self.fail_with(&error).await,
+        }
+    }
+
+    /// An error because of a cancellation ends the run as cancelled; every other one, as failed.
+    async fn fail_with(&mut self, error: &BodyError) -> Result<Settled> {
+        let found = StepError::find(&**error);
+        let (cancel, told, undone, last) = {
+            let state = self.activation.state();
+            (state.cancel().cloned(), state.told, state.undone, state.last_failed())
+        };
+        let is_cancelled = found.map_or(told, StepError::is_cancelled);
+        match cancel.filter(|_| is_cancelled) {
+            Some(cancel) if !cancel.out_of_time => {
+                self.end(Cancelled { reason: cancel.reason }.into(), RunState::Cancelled).await
+            }
+            cancel => {
+                let step = match found {
+                    Some(error) => error.step().cloned(),
+                    None => last.filter(|_| cancel.is_none()),
+                };
+                let error = cut(&error.to_string());
+                self.fail(RunFailure { error, step, compensated: undone, timed_out: cancel.is_some() }).await
+            }
+        }
+    }
+
+    async fn fail(&mut self, failure: RunFailure) -> Result<Settled> {
+        self.end(Failed { failure }.into(), RunState::Failed).await
+    }
+
+    /// The run is over: its last entry, its summary, its place in the listings, its lease and whoever waits for it, in one commit.
+    async fn end(&mut self, last: Entry, state: RunState) -> Result<Settled> {
+        self.flush().await?;
+        let last = last.encode()?;
+        loop {
+            let mut entries = self.activation.state().queue.take().entries;
+            entries.push(last.clone());
+            let commit = Commit::new().settle(self.ack());
+            let commit = self.summarised().end(commit, state, self.activation.now())?;
+            match self.commit(commit, entries.clone(), Settled::Acked).await? {
+                Ended::Done(settled) => return Ok(settled),
+                Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
+                Ended::Moved => {
+                    entries.pop();
+                    self.keep(&entries).await?;
+                }
+            }
+        }
+    }
+
+    /// A new generation: one entry, behind which everything older goes away, and the item due at once.
+    async fn continue_as_new(&mut self, input: Json) -> Result<Settled> {
+        loop {
+            let entry = self.continued(&input).encode()?;
+            let (stream, version) = (keys::stream(self.run()), self.version);
+            let append = Append::new(&stream, ExpectedVersion::Exact(version), [entry]);
+            let summary = &self.summarised().summary;
+            let next = Summary {
+                generation: summary.generation + 1,
+                begins: Some(version.plus(1)),
+                ..summary.clone()
+            };
+            let mut commit = Commit::new()
+                .with_append(append.and_close())
+                .trim(&stream, version, tidelock_store::AfterTrim::Reopen)
+                .settle(self.ack())
+                .wake(Wake::at(self.activation.task.lease().item.clone(), When::NOW));
+            commit.writes = self.summarised().become_writes(&next)?;
+            match self.commit(commit, Vec::new(), Settled::Acked).await? {
+                Ended::Done(settled) => return Ok(settled),
+                Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
+                Ended::Moved => {}
+            }
+        }
+    }
+
+    fn continued(&self, input: &Json) -> Entry {
+        let state = self.activation.state();
+        let carried = state.past.inbox.unreceived();
+        let mut seen = state.past.inbox.newest_seen(SEEN);
+        seen.retain(|id| carried.iter().all(|signal| signal.id != *id));
+        let metadata = self.activation.metadata.to_json().unwrap_or_else(|_| input.clone());
+        let generation = self.activation.generation() + 1;
+        Continued { generation, input: input.clone(), carried, seen, metadata }.into()
+    }
+
+    /// Writes what does not go into the last commit.
+    async fn flush(&mut self) -> Result<()> {
+        while !self.activation.state().queue.is_short() {
+            let batch = self.activation.state().queue.take();
+            let (batch, sent) = self.send(batch).await?;
+            if let super::After::Resend(batch) = self.take_in(batch, sent).await? {
+                self.activation.state().queue.put_back(&batch.entries);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// As much of an error as is worth keeping.
+fn cut(error: &str) -> String {
+    error.chars().take(tidelock_store::limits::ERROR_CHARS).collect()
+}

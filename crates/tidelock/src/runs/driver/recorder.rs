@@ -1,0 +1,129 @@
+//! Writes what the function records: one commit at a time, under the lease's fence, behind the version that is known.
+
+use std::sync::Arc;
+
+use tidelock_store::{Commit, ExpectedVersion, Result, Version};
+
+use super::{After, Driver};
+use crate::reactions::Failure;
+use crate::runs::activation::{Activation, Batch, Landing, LandingEnd};
+use crate::runs::keys;
+use crate::staging::{Tried, too_slow};
+use crate::worker::is_loss;
+
+/// How often a decision is taken again before the step is.
+const TRIES: usize = 20;
+
+/// What became of a commit.
+#[derive(Debug)]
+pub(crate) enum Sent {
+    /// It is there; the history has this version.
+    Landed(Version),
+    /// The history has moved: a signal came.
+    Moved,
+    /// The same, and what was to land with it has to be made anew.
+    Spent,
+    /// What was to land with it did not hold.
+    Refused(Failure),
+    /// The lease is lost.
+    Lost,
+}
+
+/// Sends a batch; gives it back with the answer.
+pub(super) async fn send(
+    activation: Arc<Activation>,
+    version: Version,
+    mut batch: Batch,
+) -> Result<(Batch, Sent)> {
+    let entries = batch.entries.iter().chain(batch.landing.iter().map(|landing| &landing.entry)).cloned();
+    let own = Commit::new()
+        .append(&keys::stream(activation.run()), ExpectedVersion::Exact(version), entries)
+        .fenced_by(activation.task.token());
+    let behind = version.plus(own.appends[0].events.len() as u64);
+    let sent = match &mut batch.landing {
+        None => plain(&activation, own, behind).await?,
+        Some(landing) => land(&activation, &own, behind, landing).await?,
+    };
+    Ok((batch, sent))
+}
+
+async fn plain(activation: &Activation, own: Commit, behind: Version) -> Result<Sent> {
+    Ok(match activation.task.commit(own).await?.committed() {
+        Ok(_) => Sent::Landed(behind),
+        Err(conflict) if is_loss(&conflict) => Sent::Lost,
+        Err(_) => Sent::Moved,
+    })
+}
+
+async fn land(activation: &Activation, own: &Commit, behind: Version, landing: &mut Landing) -> Result<Sent> {
+    for attempts in 1..=TRIES {
+        return Ok(match landing.staged.attempt(&activation.task, own, attempts).await? {
+            Tried::Landed => Sent::Landed(behind),
+            Tried::Lost => Sent::Lost,
+            Tried::Refused(failure) => Sent::Refused(failure),
+            Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
+            Tried::Moved(_) => Sent::Spent,
+            Tried::Stale => continue,
+        });
+    }
+    Ok(Sent::Refused(too_slow()))
+}
+
+impl Driver {
+    /// Takes in what became of a batch.
+    pub(super) async fn take_in(&mut self, mut batch: Batch, sent: Sent) -> Result<After> {
+        match sent {
+            Sent::Lost => return Ok(After::Lost),
+            Sent::Landed(version) => {
+                self.version = version;
+                self.landed(batch);
+            }
+            Sent::Moved => {
+                self.catch_up().await?;
+                return Ok(self.again(batch));
+            }
+            Sent::Spent => {
+                self.refuse(&mut batch, LandingEnd::Anew);
+                self.catch_up().await?;
+                return Ok(self.again(batch));
+            }
+            Sent::Refused(failure) => {
+                self.refuse(&mut batch, LandingEnd::Refused(failure));
+                return Ok(self.again(batch));
+            }
+        }
+        Ok(After::Done)
+    }
+
+    fn landed(&self, batch: Batch) {
+        let mut state = self.activation.state();
+        state.queue.durable = batch.newest;
+        state.nudge();
+        state.wake_all();
+        drop(state);
+        if let Some(landing) = batch.landing {
+            // Whoever does not wait any more has been let go of.
+            let _answered = landing.reply.send(LandingEnd::Landed);
+        }
+    }
+
+    fn refuse(&self, batch: &mut Batch, end: LandingEnd) {
+        if let Some(landing) = batch.landing.take() {
+            self.activation.state().unend(landing.at);
+            let _answered = landing.reply.send(end);
+        }
+    }
+
+    /// Unless somebody else has ended the run.
+    fn again(&self, batch: Batch) -> After {
+        match (batch.entries.is_empty() && batch.landing.is_none(), self.is_ended_by_others()) {
+            (false, false) => After::Resend(batch),
+            (true, false) => {
+                let mut state = self.activation.state();
+                state.queue.durable = batch.newest;
+                After::Done
+            }
+            (_, true) => After::Done,
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! The work on the runs of one workflow: read what is known of them, and drive each.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, Shared};
+use tidelock_store::{Commit, ExpectedVersion, Result, Settlement, Slot, Version};
+
+use super::activation::Activation;
+use super::driver::Driver;
+use super::history::{self, Entry, TakenOver};
+use super::summary::Summarised;
+use super::{RunId, Workflow, keys};
+use crate::handle::Tidelock;
+use crate::worker::{Handling, Served, Settled, Task, Work, is_loss};
+
+/// The summaries of all runs that were leased together, read in one go.
+type Summaries = Shared<BoxFuture<'static, Result<Arc<Vec<Slot>>>>>;
+
+/// A workflow at work. Clones are handles on the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Driving {
+    tidelock: Tidelock,
+    workflow: Arc<Workflow>,
+}
+
+impl Work for Driving {
+    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+        let summaries = self.summaries(&tasks);
+        let handle = |(nth, task): (usize, Task)| {
+            let (driving, summaries) = (self.clone(), summaries.clone());
+            async move { driving.work(task, nth, summaries).await }.boxed()
+        };
+        tasks.into_iter().enumerate().map(handle).collect()
+    }
+}
+
+impl Driving {
+    /// The queue of a workflow, as a worker serves it. That holders died is the run's affair, not the worker's.
+    pub(crate) fn served(tidelock: &Tidelock, workflow: &Arc<Workflow>) -> Served {
+        let driving = Self { tidelock: tidelock.clone(), workflow: workflow.clone() };
+        let queue = keys::queue(workflow.known_name(), workflow.version);
+        let served = Served::new(&queue, Arc::new(driving)).leased_for(workflow.lease).expiries(u32::MAX);
+        workflow.limit.map_or(served.clone(), |limit| served.at_most(limit))
+    }
+
+    /// Read after the leases were granted: whatever changes a summary later is refused, or ends the run.
+    fn summaries(&self, tasks: &[Task]) -> Summaries {
+        let keys: Vec<_> = tasks.iter().map(|task| keys::summary(&run_of(task))).collect();
+        let store = self.tidelock.store().clone();
+        async move { Ok(Arc::new(store.get(&keys).await?)) }.boxed().shared()
+    }
+
+    async fn work(self, task: Task, nth: usize, summaries: Summaries) -> Result<Settled> {
+        let run = run_of(&task);
+        let _seat = self.tidelock.active().sit(&run, &task).await;
+        let there = Summarised::of(&run, &summaries.await?[nth])?;
+        match there.filter(|there| !there.summary.state.is_ended()) {
+            Some(there) => self.drive(task, there).await,
+            // It has ended, or was never there: whoever woke it did not know.
+            None => task.settle(task.lease().ack()).await,
+        }
+    }
+
+    async fn drive(&self, task: Task, there: Summarised) -> Result<Settled> {
+        let loaded = history::load(&**task.store(), &there.run, there.summary.begins).await?;
+        let (Some(mut version), Some(input)) = (loaded.version, loaded.past.input.clone()) else {
+            let error = "its history is not there; somebody other than Tidelock has taken it away";
+            return task.settle(Settlement::block(task.token(), error)).await;
+        };
+        if loaded.past.outcome.is_some() {
+            return task.settle(task.lease().ack()).await;
+        }
+        if task.lease().expiries > 0 {
+            if loaded.past.taken_over >= self.workflow.deaths {
+                return block(&task, loaded.past.taken_over).await;
+            }
+            match take_over(&task, &there.run, version).await? {
+                Some(noted) => version = noted,
+                None => return self.again(task, there).await,
+            }
+        }
+        let activation = Activation::new(&self.tidelock, &task, there, loaded.past, loaded.metadata);
+        Driver::new(activation, version).drive(&*self.workflow.code, input).await
+    }
+
+    /// A signal came while the run was taken over, or the lease is lost, which the next try will tell.
+    fn again(&self, task: Task, there: Summarised) -> BoxFuture<'_, Result<Settled>> {
+        async move {
+            match task.lost().is_cancelled() {
+                true => Ok(Settled::Lost),
+                false => self.drive(task, there).await,
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Notes that an earlier holder died, before anything else is done: whatever kills this one too will be known for it.
+async fn take_over(task: &Task, run: &RunId, version: Version) -> Result<Option<Version>> {
+    let entry = Entry::from(TakenOver { fence: task.lease().fence }).encode()?;
+    let commit = Commit::new()
+        .append(&keys::stream(run), ExpectedVersion::Exact(version), [entry])
+        .fenced_by(task.token());
+    match task.commit(commit).await?.committed() {
+        Ok(_) => Ok(Some(version.plus(1))),
+        Err(conflict) => {
+            if is_loss(&conflict) {
+                task.lost().cancel();
+            }
+            Ok(None)
+        }
+    }
+}
+
+async fn block(task: &Task, deaths: u32) -> Result<Settled> {
+    let error = format!(
+        "{deaths} processes in a row died or hung over this run, and nothing was recorded between; find out why, then resume it"
+    );
+    task.settle(Settlement::block(task.token(), error)).await
+}
+
+/// The run that an item stands for.
+fn run_of(task: &Task) -> RunId {
+    RunId::stored(task.lease().item.key.as_str())
+}

@@ -1,0 +1,219 @@
+//! A workflow, as it is registered: a function under a name and a version, and how its runs are driven.
+
+use std::error::Error;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{Json, limits};
+
+use super::activation::Activation;
+use super::registered::Registered;
+use super::{Ctx, InvalidName, StepName, WorkflowName, WorkflowVersion};
+
+/// An error of a workflow's function.
+pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
+
+/// The function of a workflow: `async fn(&mut Ctx, I) -> Result<O, E>`. Every such function is one.
+pub trait WorkflowFn<'c, I>: Send + Sync + 'static {
+    /// What it returns.
+    type Output;
+    /// What it fails with.
+    type Error;
+    /// What it is while it runs.
+    type Future: Future<Output = Result<Self::Output, Self::Error>> + Send + 'c;
+
+    /// Calls it.
+    fn call(&self, ctx: &'c mut Ctx, input: I) -> Self::Future;
+}
+
+impl<'c, I, O, E, F, R> WorkflowFn<'c, I> for F
+where
+    F: Fn(&'c mut Ctx, I) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<O, E>> + Send + 'c,
+{
+    type Output = O;
+    type Error = E;
+    type Future = R;
+
+    fn call(&self, ctx: &'c mut Ctx, input: I) -> R {
+        self(ctx, input)
+    }
+}
+
+/// A workflow, to be registered with an application.
+#[derive(Clone)]
+pub struct Workflow {
+    name: Result<WorkflowName, InvalidName>,
+    pub(crate) version: WorkflowVersion,
+    pub(crate) code: Arc<dyn Code>,
+    pub(crate) lease: Duration,
+    pub(crate) limit: Option<usize>,
+    pub(crate) deaths: u32,
+    retention: Option<Duration>,
+}
+
+impl Workflow {
+    /// This function under this name, as version 1. Its runs are leased for 30 seconds at a time, which are renewed.
+    pub fn new<I, O, E, F>(name: impl AsRef<str>, function: F) -> Self
+    where
+        F: for<'c> WorkflowFn<'c, I, Output = O, Error = E>,
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+    {
+        Self {
+            name: WorkflowName::new(name),
+            version: WorkflowVersion::FIRST,
+            code: Arc::new(Typed { function, types: PhantomData::<fn(I) -> (O, E)> }),
+            lease: Duration::from_secs(30),
+            limit: None,
+            deaths: 5,
+            retention: None,
+        }
+    }
+
+    /// A closure under this name, as version 1: for a function that has something of its surroundings in it.
+    ///
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::runs::{StepError, Workflow};
+    /// let greeting = String::from("hello");
+    /// let workflow = Workflow::boxed("greet", move |ctx, name: String| {
+    ///     let greeting = greeting.clone();
+    ///     Box::pin(async move {
+    ///         let greet = |_key| async { Ok::<_, Failure>(format!("{greeting}, {name}")) };
+    ///         ctx.step("greet", greet).await
+    ///     })
+    /// });
+    /// # let _: Workflow = workflow;
+    /// ```
+    pub fn boxed<I, O, E, F>(name: impl AsRef<str>, function: F) -> Self
+    where
+        F: for<'c> Fn(&'c mut Ctx, I) -> BoxFuture<'c, Result<O, E>> + Send + Sync + 'static,
+        I: DeserializeOwned + Send + 'static,
+        O: Serialize + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+    {
+        Self::new(name, function)
+    }
+
+    /// The same, as this version. Runs follow the version that was the newest when they started: keep the old one registered
+    /// until they have ended.
+    #[must_use]
+    pub fn version(mut self, version: u32) -> Self {
+        self.version = WorkflowVersion(version);
+        self
+    }
+
+    /// The same, leased for this long at a time: how long a run waits after its process died.
+    #[must_use]
+    pub fn leased_for(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// The same, with so many runs at once in this process.
+    #[must_use]
+    pub fn at_most(mut self, limit: usize) -> Self {
+        self.limit = Some(limit);
+        self
+    }
+
+    /// The same; a run over which so many processes died in a row, without anything being recorded between, is blocked. The
+    /// default is 5.
+    #[must_use]
+    pub fn deaths(mut self, deaths: u32) -> Self {
+        self.deaths = deaths;
+        self
+    }
+
+    /// The same; runs are kept for this long after they have ended, unless their start says otherwise. By default they are kept
+    /// for ever.
+    #[must_use]
+    pub fn retention(mut self, retention: Duration) -> Self {
+        self.retention = Some(retention);
+        self
+    }
+
+    pub(crate) fn checked_name(&self) -> Result<WorkflowName, InvalidName> {
+        self.name.clone()
+    }
+
+    /// The name, once it was checked.
+    pub(crate) fn known_name(&self) -> &WorkflowName {
+        self.name.as_ref().expect("an application is only built of workflows whose names are sound")
+    }
+
+    /// What is told of it.
+    pub(crate) fn registered(&self) -> Registered {
+        Registered { version: self.version, retention: self.retention }
+    }
+}
+
+impl fmt::Debug for Workflow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Workflow")
+            .field("name", &self.name)
+            .field("version", &self.version)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A workflow's function, whatever its types are.
+pub(crate) trait Code: Send + Sync + 'static {
+    /// Runs it against its past, and undoes what is to be undone if it fails.
+    fn run(&self, activation: Arc<Activation>, input: Json) -> BoxFuture<'_, Result<Json, BodyError>>;
+}
+
+struct Typed<I, O, E, F> {
+    function: F,
+    types: PhantomData<fn(I) -> (O, E)>,
+}
+
+impl<I, O, E, F> Code for Typed<I, O, E, F>
+where
+    F: for<'c> WorkflowFn<'c, I, Output = O, Error = E>,
+    I: DeserializeOwned + Send + 'static,
+    O: Serialize + Send + 'static,
+    E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
+{
+    fn run(&self, activation: Arc<Activation>, input: Json) -> BoxFuture<'_, Result<Json, BodyError>> {
+        async move {
+            let mut ctx = Ctx::new(&activation);
+            let input = match input.to() {
+                Ok(input) => input,
+                Err(error) => ctx.unfit(&input_name(), &error).await,
+            };
+            let error = match self.function.call(&mut ctx, input).await.map_err(Into::into) {
+                Ok(output) => return result_of(&output),
+                Err(error) => error,
+            };
+            match Ctx::new(&activation).compensate().await {
+                Ok(()) => Err(error),
+                Err(undoing) => Err(format!("{error}; and then: {undoing}").into()),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn input_name() -> StepName {
+    StepName::new("input").expect("it is short and plain")
+}
+
+fn result_of(output: &impl Serialize) -> Result<Json, BodyError> {
+    let unstorable = |error: String| BodyError::from(format!("the result cannot be stored: {error}"));
+    let result = Json::new(output).map_err(|e| unstorable(e.context().into()))?;
+    // The entry around it needs a few bytes too.
+    let most = limits::PAYLOAD_BYTES - 64;
+    match result.as_str().len() {
+        bytes if bytes > most => Err(unstorable(format!("it has {bytes} bytes; the limit is {most}"))),
+        _ => Ok(result),
+    }
+}

@@ -1,0 +1,11 @@
+//! Parts of a commit that somebody's code wants to land with its own: a handler's with its ack, a step's with its record.
+
+mod decision;
+mod door;
+mod stage;
+mod staged;
+
+pub(crate) use decision::Decision;
+pub(crate) use door::Door;
+pub(crate) use stage::Stage;
+pub(crate) use staged::{Landed, Staged, Tried, too_slow};

@@ -1,0 +1,159 @@
+//! What somebody's code wants to be in a commit, and how it gets there.
+
+use tidelock_store::{ClashKind, Commit, CommitOutcome, Conflict, Part, Result, Settlement};
+
+use super::decision::Decision;
+use super::door::Door;
+use crate::reactions::Failure;
+use crate::telemetry;
+use crate::worker::{Settled, Task};
+
+/// How often a decision is taken again before the handler is.
+pub(super) const TRIES: usize = 20;
+
+/// Parts of a commit, and decisions whose events are part of it.
+#[derive(Debug, Default)]
+pub(crate) struct Staged {
+    pub(crate) commit: Commit,
+    pub(crate) decisions: Vec<Decision>,
+    /// The way that it takes.
+    pub(crate) door: Door,
+}
+
+/// What became of a commit with staged parts.
+#[derive(Debug)]
+pub(crate) enum Landed {
+    /// It is there, or it never will be because the lease was lost.
+    Settled(Settled),
+    /// A part of it did not hold: the handler has to look again.
+    Refused(Failure),
+}
+
+/// What came of one try.
+#[derive(Debug)]
+pub(crate) enum Tried {
+    /// It is there.
+    Landed,
+    /// The lease is lost, and nothing was written.
+    Lost,
+    /// A part of the caller's own did not hold.
+    Moved(Conflict),
+    /// Others were quicker than a decision, which has been taken again.
+    Stale,
+    /// A part of it did not hold: whoever staged it has to look again.
+    Refused(Failure),
+}
+
+/// Whose part did not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Blame {
+    Lease,
+    Own,
+    Staged,
+    Decisions,
+}
+
+impl Staged {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.commit == Commit::new() && self.decisions.is_empty() && self.door.is_shut()
+    }
+
+    /// Lands it with this settlement. Decisions that others were quicker than are taken again; the handler is not.
+    pub(crate) async fn land(mut self, task: &Task, settlement: Settlement) -> Result<Landed> {
+        let settled = Settled::by(&settlement.exit);
+        let own = Commit::new().settle(settlement);
+        for attempts in 1..=TRIES {
+            match self.attempt(task, &own, attempts).await? {
+                Tried::Landed => return Ok(Landed::Settled(settled)),
+                Tried::Lost => return Ok(Landed::Settled(Settled::Lost)),
+                Tried::Refused(failure) => return Ok(Landed::Refused(failure)),
+                Tried::Moved(conflict) => return Ok(Landed::Refused(Failure::again(conflict))),
+                Tried::Stale => {}
+            }
+        }
+        Ok(Landed::Refused(too_slow()))
+    }
+
+    /// Tries once to land it with these parts of the caller's own.
+    pub(crate) async fn attempt(&mut self, task: &Task, own: &Commit, attempts: usize) -> Result<Tried> {
+        let commit = self.assemble(own);
+        if let Err(error) = commit.check() {
+            return Ok(Tried::Refused(Failure::fatal(error)));
+        }
+        let conflict = match self.door.commit(task, commit).await? {
+            CommitOutcome::Committed(_) => return Ok(Tried::Landed),
+            CommitOutcome::Conflict(conflict) => conflict,
+        };
+        Ok(match self.blame(own, &conflict) {
+            Blame::Lease => Tried::Lost,
+            Blame::Own => Tried::Moved(conflict),
+            Blame::Staged => Tried::Refused(Failure::again(conflict)),
+            Blame::Decisions => {
+                telemetry::reaction_contended(&task.token(), &conflict, attempts);
+                match self.decide_again().await {
+                    Ok(()) => Tried::Stale,
+                    Err(failure) => Tried::Refused(failure),
+                }
+            }
+        })
+    }
+
+    /// Whether the same can be tried again after a conflict.
+    pub(crate) fn can_be_tried_again(&self) -> bool {
+        self.door.can_be_tried_again()
+    }
+
+    /// The caller's own parts first, then what is staged, then what was decided.
+    fn assemble(&self, own: &Commit) -> Commit {
+        let mut commit = own.clone();
+        join(&mut commit, self.commit.clone());
+        self.decisions.iter().for_each(|decision| decision.add_to(&mut commit));
+        commit
+    }
+
+    /// Whose parts clashed; if several people's, whoever has to act first.
+    fn blame(&self, own: &Commit, conflict: &Conflict) -> Blame {
+        if conflict.has(ClashKind::LeaseLost) {
+            return Blame::Lease;
+        }
+        let blame = |part: Part| {
+            let (at, own, staged) = match part {
+                Part::Append(at) => (at, own.appends.len(), self.commit.appends.len()),
+                Part::Write(at) => (at, own.writes.len(), self.commit.writes.len()),
+                Part::Guard(at) => (at, own.guards.len(), self.commit.guards.len()),
+                Part::Trim(at) => (at, own.trims.len(), self.commit.trims.len()),
+                Part::Settlement(_) | Part::Fence(_) => return Blame::Own,
+            };
+            match at {
+                at if at < own => Blame::Own,
+                at if at < own + staged => Blame::Staged,
+                _ if self.door.can_be_tried_again() => Blame::Decisions,
+                _ => Blame::Staged,
+            }
+        };
+        conflict.clashes.iter().map(|clash| blame(clash.part)).min().unwrap_or(Blame::Staged)
+    }
+
+    async fn decide_again(&mut self) -> Result<(), Failure> {
+        for decision in &mut self.decisions {
+            decision.again().await?;
+        }
+        Ok(())
+    }
+}
+
+/// Others were quicker every time.
+pub(crate) fn too_slow() -> Failure {
+    Failure::again("others were quicker every time that the decision was taken")
+}
+
+fn join(commit: &mut Commit, other: Commit) {
+    let Commit { appends, writes, wakes, settlements, fences, guards, trims, id: _ } = other;
+    commit.appends.extend(appends);
+    commit.writes.extend(writes);
+    commit.wakes.extend(wakes);
+    commit.settlements.extend(settlements);
+    commit.fences.extend(fences);
+    commit.guards.extend(guards);
+    commit.trims.extend(trims);
+}

@@ -1,0 +1,147 @@
+//! Steps, sleeps and waits: the ordinary life of a run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use serde_json::json;
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, Retry, StepError};
+use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+
+use crate::cast::{count, error, history, millis, process, result, see, start, with};
+
+on_every_store!(
+    a_run_does_its_steps_sleeps_waits_and_completes,
+    a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle,
+    what_cannot_be_stored_is_a_recorded_failure,
+    a_timeout_tells_itself_from_an_empty_payload,
+    a_name_that_is_used_twice_fails_the_run,
+);
+
+/// RUN-1, RUN-2. A run is stored before it is first driven, and every step when it is done.
+async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: Stage) {
+    let seen = Seen::default();
+    let checkout = with("checkout", &seen, |ctx, order: String, seen| {
+        Box::pin(async move {
+            let paid = ctx.step("charge", |key| see(&seen, key)).await?;
+            ctx.sleep("cool-down", millis(20)).await?;
+            let approved: Option<String> = ctx.wait_for_signal("approve").await?;
+            let shipped = ctx.step("ship", |key| see(&seen, key)).await?;
+            Ok(format!("{order}: {paid}, {}, {shipped}", approved.unwrap()))
+        })
+    });
+    let run = start(&stage, "checkout", "order-7", "books").await;
+    let running = Running::start(process(&stage, "one").await.register(checkout));
+    until("it is charged", async || seen.count() == 1).await;
+    run.signal("approve", "ada").await.unwrap();
+    assert_eq!(result::<String>(&run).await, "books: charge, ada, ship");
+    assert_eq!(seen.lines(), ["order-7:charge", "order-7:ship"]);
+    let entries = history(&stage, "order-7").await;
+    assert_eq!(
+        (entries.first().unwrap().as_str(), entries.last().unwrap().as_str()),
+        ("started", "completed")
+    );
+    running.stop().await;
+}
+
+/// RUN-6. Attempts and pauses are stored; a failure that says so is not tried again.
+async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle(stage: Stage) {
+    let tries = Arc::new(AtomicU32::new(0));
+    let stubborn = with("stubborn", &tries, |ctx, (): (), tries| {
+        Box::pin(async move {
+            let retry = Retry::attempts(3).backoff(Backoff::fixed(millis(5)));
+            let third = ctx.step("third", |_| async {
+                match tries.fetch_add(1, Ordering::SeqCst) {
+                    0 => Err(Failure::again("not yet")),
+                    1 => panic!("not like this"),
+                    _ => Ok("at last".to_owned()),
+                }
+            });
+            let never = ctx.step("never", |_| async { Err::<(), _>(Failure::again("no")) });
+            let fatal = ctx.step("fatal", |_| async { Err::<(), _>(Failure::fatal("never")) });
+            let slow = ctx.step("slow", |_| async { Ok::<(), Failure>(std::future::pending().await) });
+            Ok(vec![
+                third.retry(retry).await?,
+                never.retry(retry).await.unwrap_err().to_string(),
+                fatal.await.unwrap_err().to_string(),
+                slow.timeout(millis(10)).retry(Retry::never()).await.unwrap_err().to_string(),
+            ])
+        })
+    });
+    let run = start(&stage, "stubborn", "s", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(stubborn));
+    assert_eq!(
+        result::<Vec<String>>(&run).await,
+        [
+            "at last",
+            r#"step "never" failed after 3 attempts: no"#,
+            r#"step "fatal" failed after 1 attempts: never"#,
+            r#"step "slow" timed out: it took longer than 10ms"#,
+        ]
+    );
+    assert_eq!(tries.load(Ordering::SeqCst), 3);
+    assert_eq!(count(&stage, "s", "attempt-failed").await, 4);
+    running.stop().await;
+}
+
+/// Schedule 49. RUN-7. The effect has happened, so it is not repeated; the function is told.
+async fn what_cannot_be_stored_is_a_recorded_failure(stage: Stage) {
+    let seen = Seen::default();
+    let big = with("big", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let large = ctx.step("large", |key| {
+                seen.note(key.to_string());
+                async { Ok::<_, Failure>("x".repeat(2 << 20)) }
+            });
+            let odd = ctx.step("odd", |key| {
+                seen.note(key.to_string());
+                async { Ok::<_, Failure>(f64::NAN) }
+            });
+            Ok((large.await.unwrap_err().to_string(), odd.await.unwrap_err().to_string()))
+        })
+    });
+    let run = start(&stage, "big", "b", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(big));
+    let (large, odd) = result::<(String, String)>(&run).await;
+    assert!(
+        large.contains("\"large\" gave a result that cannot be stored") && large.contains("1048576"),
+        "{large}"
+    );
+    assert!(odd.contains("\"odd\" gave a result that cannot be stored"), "{odd}");
+    assert_eq!(seen.lines(), ["b:large", "b:odd"]);
+    running.stop().await;
+}
+
+/// RUN-8.
+async fn a_timeout_tells_itself_from_an_empty_payload(stage: Stage) {
+    let waits = async |ctx: &mut Ctx, (): ()| -> Result<(Option<()>, Option<()>), StepError> {
+        let empty = ctx.wait_for_signal("empty").timeout(millis(3_600_000)).await?;
+        let late = ctx.wait_for_signal("late").timeout(millis(10)).await?;
+        Ok((empty, late))
+    };
+    let run = start(&stage, "waits", "w", &()).await;
+    run.signal("empty", &()).await.unwrap();
+    let running = Running::start(process(&stage, "one").await.workflow("waits", waits));
+    assert_eq!(result::<serde_json::Value>(&run).await, json!([null, null]));
+    let entries = history(&stage, "w").await;
+    assert!(entries.contains(&"received".into()) && entries.contains(&"timed-out".into()), "{entries:?}");
+    running.stop().await;
+}
+
+/// RUN-3.
+async fn a_name_that_is_used_twice_fails_the_run(stage: Stage) {
+    let seen = Seen::default();
+    let twice = with("twice", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            ctx.step("charge", |key| see(&seen, key)).await?;
+            ctx.step("charge", |key| see(&seen, key)).await?;
+            Ok(())
+        })
+    });
+    let run = start(&stage, "twice", "t", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(twice));
+    let error = error(&run).await;
+    assert!(error.contains(r#"the name "charge" is used twice"#), "{error}");
+    assert_eq!(seen.count(), 1);
+    running.stop().await;
+}
