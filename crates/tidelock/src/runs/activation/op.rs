@@ -232,7 +232,8 @@ impl Op<'_> {
         let entry = entry.into().encode()?;
         fits(&entry)?;
         let (reply, landed) = oneshot::channel();
-        self.activation.state().queue.landings.push_back(Landing { at: self.at, entry, end, staged, reply });
+        let landing = Landing { at: self.at, entry, end, staged, reply };
+        self.activation.state().queue.landings.push_back(Box::new(landing));
         // Nobody answers only when the whole turn goes away.
         match landed.await {
             Ok(landed) => Ok(landed),

@@ -27,7 +27,7 @@ pub(crate) struct Queue {
     pub(crate) durable: u64,
     /// Somebody waits for entries up to this number.
     wanted: u64,
-    pub(crate) landings: VecDeque<Landing>,
+    pub(crate) landings: VecDeque<Box<Landing>>,
 }
 
 /// An entry that lands with other parts of a commit, or not at all.
@@ -59,7 +59,7 @@ pub(crate) struct Batch {
     pub(crate) entries: Vec<NewEvent>,
     /// The number of the last of them.
     pub(crate) newest: u64,
-    pub(crate) landing: Option<Landing>,
+    pub(crate) landing: Option<Box<Landing>>,
 }
 
 impl Queue {

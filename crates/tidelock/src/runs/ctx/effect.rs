@@ -58,7 +58,7 @@ impl Effort<'_> {
                 Ok(value) => return self.done(attempts + 1, &value),
                 Err(failed) => {
                     attempts += 1;
-                    if !self.again(attempts, failed) {
+                    if !self.again(attempts, &failed) {
                         return;
                     }
                 }
@@ -119,7 +119,7 @@ impl Effort<'_> {
     }
 
     /// Records the failure; says whether there is to be another attempt.
-    pub(super) fn again(&self, attempts: u32, failed: Failed) -> bool {
+    pub(super) fn again(&self, attempts: u32, failed: &Failed) -> bool {
         let error = cut(&failed.failure.to_string());
         if !failed.failure.is_retryable() || attempts >= self.retry.attempts {
             self.fail(attempts, error, failed.why);

@@ -53,7 +53,7 @@ impl Ctx {
         match op.until(Some(until), self.cleanup, |_| false).await {
             Woken::Cancelled => interrupt(op, name, Interruptible::Sleep),
             Woken::Ready | Woken::Late => {
-                op.end(Fired { name: name.clone() }, End::Fired, false).expect("a name can be stored")
+                op.end(Fired { name: name.clone() }, End::Fired, false).expect("a name can be stored");
             }
         }
     }

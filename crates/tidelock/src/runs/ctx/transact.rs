@@ -110,7 +110,7 @@ where
             Ok(false) => {}
             Err(failed) => {
                 attempts += 1;
-                if !effort.again(attempts, failed) {
+                if !effort.again(attempts, &failed) {
                     return;
                 }
             }

@@ -54,22 +54,14 @@ impl Driver {
             return Ok(None);
         }
         let entries = self.activation.state().queue.take().entries;
-        loop {
-            match self.commit(commit.clone(), entries.clone(), settled.clone()).await? {
-                Ended::Done(settled) => return Ok(Some(settled)),
-                Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await.map(Some),
-                Ended::Moved => {
-                    self.keep(&entries).await?;
-                    return Ok(None);
-                }
+        match self.commit(commit, entries.clone(), settled).await? {
+            Ended::Done(settled) => Ok(Some(settled)),
+            Ended::Moved if self.is_ended_by_others() => self.acknowledge().await.map(Some),
+            Ended::Moved => {
+                self.activation.state().queue.put_back(&entries);
+                Ok(None)
             }
         }
-    }
-
-    /// What was to be written with the end of the turn goes first in the next commit.
-    async fn keep(&mut self, entries: &[NewEvent]) -> Result<()> {
-        self.activation.state().queue.put_back(entries);
-        Ok(())
     }
 
     /// Whether what is to be written goes into one commit; if not, some of it is wanted before.
@@ -192,7 +184,7 @@ impl Driver {
                 Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
                 Ended::Moved => {
                     entries.pop();
-                    self.keep(&entries).await?;
+                    self.activation.state().queue.put_back(&entries);
                 }
             }
         }
