@@ -59,7 +59,7 @@ async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_
             });
             let never = ctx.step("never", |_| async { Err::<(), _>(Failure::again("no")) });
             let fatal = ctx.step("fatal", |_| async { Err::<(), _>(Failure::fatal("never")) });
-            let slow = ctx.step("slow", |_| async { Ok::<(), Failure>(std::future::pending().await) });
+            let slow = ctx.step("slow", |_| std::future::pending::<Result<(), Failure>>());
             Ok(vec![
                 third.retry(retry).await?,
                 never.retry(retry).await.unwrap_err().to_string(),
