@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures_util::FutureExt;
+use serde::Serialize;
 use tidelock_store::{
     Commit, Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken, NewEvent,
     RecordKey, Result, Store, StreamName, Wake, Write,
@@ -15,6 +16,10 @@ use super::{Failure, ReactionName};
 use crate::events::{Aggregate, Decided, ExecuteError};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
+use crate::runs::client::destination::Destination;
+use crate::runs::client::signal::Letter;
+use crate::runs::client::start::Order;
+use crate::runs::{RunError, RunId, SendSignal, Start};
 use crate::staging::{Decision, Staged};
 use crate::worker::Task;
 
@@ -193,6 +198,21 @@ impl Context {
         Ok(())
     }
 
+    /// Stages the start of a run: it is there once the ack is. Nothing is done if it is there already, with the same input: see
+    /// [`Start`].
+    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> Start {
+        let order = Order::new(workflow, run, input);
+        Start::new(self.destination(), order).metadata(self.metadata().clone())
+    }
+
+    /// Stages a signal to a run: it is sent with the ack, once for this event and this name, even if the target is reset and the
+    /// event is handled again. Several signals of one name to one run need [ids](SendSignal::id) of their own.
+    pub fn signal(&self, run: &str, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
+        let letter = RunId::new(run).map_err(RunError::from).and_then(|run| Letter::new(run, name, payload));
+        let signal = SendSignal::new(self.destination(), letter.map(|letter| letter.about(self.metadata())));
+        signal.id(format!("{}:{name}", self.effect_key()))
+    }
+
     /// Stages a change to a record.
     pub fn write(&self, write: Write) {
         self.staged().commit.writes.push(write);
@@ -202,7 +222,7 @@ impl Context {
     ///
     /// # Errors
     /// If the value cannot be stored.
-    pub fn put(&self, key: &RecordKey, value: &(impl serde::Serialize + ?Sized)) -> Result<()> {
+    pub fn put(&self, key: &RecordKey, value: &(impl Serialize + ?Sized)) -> Result<()> {
         self.write(Write::put(key, ExpectedRevision::Any, Json::new(value)?));
         Ok(())
     }
@@ -220,6 +240,13 @@ impl Context {
     /// What was staged, once the handler is done.
     pub(crate) fn take(&self) -> Staged {
         std::mem::take(&mut self.staged())
+    }
+
+    /// For what other patterns can put into the commit of the ack.
+    fn destination(&self) -> Destination {
+        let context = self.clone();
+        let stage = Box::new(move |decision| context.staged().decisions.push(decision));
+        Destination::Commit(self.tidelock().clone(), stage)
     }
 
     pub(crate) fn task(&self) -> &Task {

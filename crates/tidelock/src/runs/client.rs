@@ -3,6 +3,7 @@
 //! Nothing here drives a run: a worker does, in whichever process has registered its workflow. What is done here is a commit
 //! that a worker then finds; so two callers, or a caller and a worker, can never drive a run twice.
 
+pub(crate) mod destination;
 mod error;
 mod handle;
 mod listing;
@@ -21,6 +22,7 @@ use serde::Serialize;
 
 use super::{RunId, Schedules};
 use crate::handle::Tidelock;
+use destination::Destination;
 use start::Order;
 
 pub use error::RunError;
@@ -45,7 +47,7 @@ impl Runs {
 
     /// Starts a run of a workflow under an id of your choice: see [`Start`].
     pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> Start {
-        Start::new(self.tidelock.clone(), Order::new(workflow, run, input))
+        Start::new(Destination::Store(self.tidelock.clone()), Order::new(workflow, run, input))
     }
 
     /// The run with this id, whether it exists or not.

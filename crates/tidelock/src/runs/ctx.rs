@@ -9,7 +9,9 @@
 
 mod child;
 mod effect;
+mod outreach;
 mod race;
+mod status;
 mod step;
 mod step_key;
 mod time;

@@ -21,6 +21,7 @@ pub(crate) enum Kind {
     Wait,
     Child,
     Value,
+    Status,
 }
 
 impl fmt::Display for Kind {
@@ -31,6 +32,7 @@ impl fmt::Display for Kind {
             Self::Wait => "wait",
             Self::Child => "child",
             Self::Value => "value",
+            Self::Status => "status",
         })
     }
 }
@@ -214,6 +216,7 @@ impl Past {
     fn operation(&mut self, entry: Entry) -> Result<()> {
         match entry {
             Entry::StepDone(e) => self.end(&e.name, Kind::Step, End::Done(e.result)),
+            Entry::Published(e) => self.end(&e.name, Kind::Status, End::Done(e.status)),
             Entry::StepFailed(e) => self.end(&e.name.clone(), Kind::Step, End::Failed(e)),
             Entry::AttemptFailed(e) => {
                 let record = self.record(&e.name, Kind::Step)?;

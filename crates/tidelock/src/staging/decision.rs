@@ -3,7 +3,7 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use tidelock_store::Commit;
+use tidelock_store::{AfterAppend, Append, Commit, ExpectedVersion};
 
 use crate::reactions::Failure;
 
@@ -37,12 +37,27 @@ impl Decision {
     /// Puts what it came to behind what is there.
     pub(crate) fn add_to(&self, commit: &mut Commit) {
         let Commit { appends, writes, wakes, guards, trims, .. } = self.parts.clone();
-        commit.appends.extend(appends);
+        appends.into_iter().for_each(|append| add_append(commit, append));
         commit.writes.extend(writes);
         commit.wakes.extend(wakes);
         commit.guards.extend(guards);
         commit.trims.extend(trims);
     }
+}
+
+/// Two that expect nothing of one stream are one append: a commit has no more than one to each.
+fn add_append(commit: &mut Commit, append: Append) {
+    let joins = |there: &&mut Append| {
+        there.stream == append.stream && is_undemanding(there) && is_undemanding(&append)
+    };
+    match commit.appends.iter_mut().find(joins) {
+        Some(there) => there.events.extend(append.events),
+        None => commit.appends.push(append),
+    }
+}
+
+fn is_undemanding(append: &Append) -> bool {
+    append.expected == ExpectedVersion::Any && append.then == AfterAppend::StayOpen
 }
 
 impl fmt::Debug for Decision {

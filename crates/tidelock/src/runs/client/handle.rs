@@ -2,13 +2,15 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::Json;
+use tidelock_store::{Json, StoreError};
 
+use super::destination::Destination;
 use super::look::look;
 use super::proposal::carry_out;
 use super::signal::Letter;
 use super::{resolve, resume, retry, standing, terminate};
 use crate::handle::Tidelock;
+use crate::runs::history::{self, Entry};
 use crate::runs::{InvalidName, RunError, RunId, RunInfo, RunResult, SendSignal, Standing, Verdict, keys};
 
 /// One run. Clones are handles on the same.
@@ -48,6 +50,21 @@ impl RunHandle {
         Ok(standing::of(&**self.tidelock.store(), &there).await?)
     }
 
+    /// The newest that it has [published](crate::runs::Ctx::publish); nothing if it has not.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and if it is not one of these.
+    pub async fn published<T: DeserializeOwned>(&self) -> Result<Option<T>, RunError> {
+        let there = look(&self.tidelock, self.id()?).await?;
+        let status = |entry| match entry {
+            Entry::Published(published) => Some(published.status),
+            _ => None,
+        };
+        let status = history::newest(&**self.tidelock.store(), &there, status).await?;
+        let about = |e: StoreError| e.about(format_args!("status of run {:?}", there.run.as_str()));
+        Ok(status.map(|status| status.to()).transpose().map_err(about)?)
+    }
+
     /// Its result, once it has ended: see [`RunResult`].
     pub fn result<T: DeserializeOwned>(&self) -> RunResult<T> {
         RunResult::new(self.tidelock.clone(), self.id.clone())
@@ -56,7 +73,7 @@ impl RunHandle {
     /// Sends it a signal: see [`SendSignal`]. A run that is not started yet finds it when it is.
     pub fn signal(&self, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
         let letter = self.id().and_then(|run| Letter::new(run.clone(), name, payload));
-        SendSignal::new(self.tidelock.clone(), letter)
+        SendSignal::new(Destination::Store(self.tidelock.clone()), letter)
     }
 
     /// Lets a parked or blocked run go on at once, and answers with where it stands. A run that somebody drives, that sleeps or

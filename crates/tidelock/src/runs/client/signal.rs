@@ -13,7 +13,8 @@ use tidelock_store::{
     Slot, StoreExt, Wake, When,
 };
 
-use super::proposal::{Proposal, carry_out};
+use super::destination::{Destination, Request};
+use super::proposal::Proposal;
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::history::{Entry, Signalled};
@@ -28,13 +29,13 @@ use crate::runs::{RunError, RunId, history, keys};
 #[derive(Debug)]
 #[must_use = "nothing is sent before this is awaited"]
 pub struct SendSignal {
-    tidelock: Tidelock,
+    to: Destination,
     letter: Result<Letter, RunError>,
 }
 
 impl SendSignal {
-    pub(super) fn new(tidelock: Tidelock, letter: Result<Letter, RunError>) -> Self {
-        Self { tidelock, letter }
+    pub(crate) fn new(to: Destination, letter: Result<Letter, RunError>) -> Self {
+        Self { to, letter }
     }
 
     /// The same, under an id: sent again under it, it is received once.
@@ -51,7 +52,7 @@ impl IntoFuture for SendSignal {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move { self.letter?.send(&self.tidelock).await }.boxed()
+        async move { self.letter?.send_to(self.to).await }.boxed()
     }
 }
 
@@ -83,6 +84,13 @@ impl Letter {
         Ok(Self { buffered: true, ..letter })
     }
 
+    /// The same; the event that it becomes says this.
+    #[must_use]
+    pub(crate) fn about(mut self, metadata: &Metadata) -> Self {
+        self.metadata = metadata.clone();
+        self
+    }
+
     /// One of Tidelock's own, which does not wait for a run that is not there.
     pub(crate) fn reserved(run: RunId, signal: &'static str, payload: Json, refusal: &'static str) -> Self {
         Self::of(run, signal, payload, refusal)
@@ -93,9 +101,14 @@ impl Letter {
         Self { run, content, metadata: Metadata::new(), buffered: false, refusal }
     }
 
-    pub(crate) async fn send(&self, tidelock: &Tidelock) -> Result<(), RunError> {
-        let sent = carry_out(tidelock, RunError::contended(&self.run), || self.propose(tidelock)).await;
-        sent.map_err(|error| self.named(error))
+    /// Sends it at once.
+    pub(crate) async fn send(self, tidelock: &Tidelock) -> Result<(), RunError> {
+        self.send_to(Destination::Store(tidelock.clone())).await
+    }
+
+    async fn send_to(self, to: Destination) -> Result<(), RunError> {
+        let (run, id) = (self.run.clone(), self.content.id.clone());
+        to.take(self).await.map_err(|error| named(run, id, error))
     }
 
     /// Decides on the run as it is: nothing to do if the signal is there, a commit that puts it there otherwise.
@@ -141,14 +154,24 @@ impl Letter {
         let (run, state) = (self.run.clone(), there.summary.state);
         Err(RunError::Ended { run, state, why: self.refusal })
     }
+}
 
-    /// The store knows event ids; people know ids of signals.
-    pub(crate) fn named(&self, error: RunError) -> RunError {
-        match error {
-            RunError::Store(error) if error.kind() == ErrorKind::IdempotencyMismatch => {
-                RunError::OtherSignal { run: self.run.clone(), id: self.content.id.clone() }
-            }
-            other => other,
+impl Request for Letter {
+    fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<()>, RunError>> {
+        self.propose(tidelock).boxed()
+    }
+}
+
+/// The store knows event ids; people know ids of signals.
+fn named(run: RunId, id: String, error: RunError) -> RunError {
+    match error {
+        RunError::Store(error) if error.kind() == ErrorKind::IdempotencyMismatch => {
+            RunError::OtherSignal { run, id }
         }
+        other => other,
     }
 }

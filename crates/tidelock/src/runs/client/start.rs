@@ -9,7 +9,8 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tidelock_store::{Json, Timestamp};
 
-use super::proposal::{Proposal, carry_out};
+use super::destination::{Destination, Request};
+use super::proposal::Proposal;
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::opening::Opening;
@@ -24,13 +25,13 @@ use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, key
 #[derive(Debug)]
 #[must_use = "nothing is started before this is awaited"]
 pub struct Start {
-    tidelock: Tidelock,
+    to: Destination,
     order: Result<Order, RunError>,
 }
 
 impl Start {
-    pub(super) fn new(tidelock: Tidelock, order: Result<Order, RunError>) -> Self {
-        Self { tidelock, order }
+    pub(crate) fn new(to: Destination, order: Result<Order, RunError>) -> Self {
+        Self { to, order }
     }
 
     /// The same, on this version of the workflow. By default it is the newest that this process has registered, or that any
@@ -74,9 +75,10 @@ impl IntoFuture for Start {
 
     fn into_future(self) -> Self::IntoFuture {
         async move {
-            let (tidelock, order) = (self.tidelock, self.order?);
-            carry_out(&tidelock, RunError::contended(&order.run), || order.propose(&tidelock)).await?;
-            Ok(RunHandle::new(tidelock, Ok(order.run)))
+            let order = self.order?;
+            let run = RunHandle::new(self.to.tidelock().clone(), Ok(order.run.clone()));
+            self.to.take(order).await?;
+            Ok(run)
         }
         .boxed()
     }
@@ -153,5 +155,15 @@ impl Order {
             asked: self.workflow.clone(),
             asked_input: opening.input_digest(),
         })
+    }
+}
+
+impl Request for Order {
+    fn run(&self) -> &RunId {
+        &self.run
+    }
+
+    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<()>, RunError>> {
+        self.propose(tidelock).boxed()
     }
 }

@@ -285,7 +285,6 @@ impl Tx {
         self.shared.stage.staged().door = crate::staging::Door::Sqlite(store.clone(), own);
     }
 
-    #[allow(dead_code)]
     pub(crate) fn staged(&self) -> std::sync::MutexGuard<'_, Staged> {
         self.shared.stage.staged()
     }

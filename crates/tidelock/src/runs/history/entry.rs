@@ -95,6 +95,8 @@ entries! {
     ChildEnded = "~child-ended" { name: StepName, outcome: Outcome }
     /// A value was drawn that would be another one next time.
     Value = "~value" { name: StepName, value: Json }
+    /// The run said this about itself, for whoever asks.
+    Published = "~published" { name: StepName, status: Json }
     /// Which side of a change of code the run is on.
     Patched = "~patched" { name: StepName, taken: bool }
     /// A race was won by this branch.

@@ -29,6 +29,28 @@ pub(crate) async fn each(
     }
 }
 
+/// The newest entry of the run's generation that something can be made of.
+pub(crate) async fn newest<T>(
+    store: &dyn Store,
+    run: &Summarised,
+    make: impl Fn(Entry) -> Option<T>,
+) -> Result<Option<T>> {
+    let mut query = StreamQuery::backward(&keys::stream(&run.run));
+    loop {
+        let page = store.read_stream(query.clone()).await?;
+        for event in page.events.iter().filter(|event| run.summary.begins.is_none_or(|b| b <= event.version))
+        {
+            if let Some(made) = make(Entry::decode(event)?) {
+                return Ok(Some(made));
+            }
+        }
+        match page.next.filter(|next| run.summary.begins.is_none_or(|begins| begins <= *next)) {
+            Some(next) => query = query.from(next),
+            None => return Ok(None),
+        }
+    }
+}
+
 /// How the run ended; nothing if it goes on.
 pub(crate) async fn outcome(store: &dyn Store, run: &Summarised) -> Result<Option<Outcome>> {
     let query = StreamQuery::backward(&keys::stream(&run.run)).limit(TAIL);

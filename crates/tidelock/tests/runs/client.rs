@@ -1,0 +1,135 @@
+//! Starting runs, looking at them, and ending them from outside.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tidelock::prelude::*;
+use tidelock::runs::{RunError, RunHandle, RunState, Standing};
+use tidelock_test_stage::{Stage, on_every_store};
+
+on_every_store!(
+    a_start_is_idempotent_by_the_id_of_the_run,
+    many_who_start_one_run_start_one,
+    a_run_is_stored_before_it_is_driven_and_waits_for_a_worker,
+    a_workflow_that_nobody_registered_is_not_started_by_guess,
+    a_terminated_run_has_ended_for_good,
+    names_and_inputs_that_cannot_be_stored_are_refused,
+    a_run_that_does_not_exist_says_so_whatever_is_asked_of_it,
+);
+
+/// A run that nobody drives, because nobody has registered its workflow.
+pub(crate) async fn idle(tidelock: &Tidelock, run: &str) -> RunHandle {
+    tidelock.runs().start("idle", run, &json!({ "of": run })).version(1).await.unwrap()
+}
+
+/// RUN-31.
+async fn a_start_is_idempotent_by_the_id_of_the_run(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let first = here.runs().start("checkout", "order-7", &json!({ "a": 1, "b": [2] })).version(1);
+    let first = first.await.unwrap().get().await.unwrap();
+    let again = there.runs().start("checkout", "order-7", &json!({ "b": [2], "a": 1 })).version(2);
+    let again = again.await.unwrap().get().await.unwrap();
+    assert_eq!(again, first, "the run that is there, whatever order the keys of its input are in");
+    assert_eq!((first.state, first.version.0, first.generation), (RunState::Open, 1, 1));
+
+    let other = there.runs().start("checkout", "order-7", &json!({ "a": 2 })).version(1).await.unwrap_err();
+    assert!(matches!(other, RunError::OtherRun { .. }), "{other}");
+    let other = there.runs().start("refund", "order-7", &json!({ "a": 1, "b": [2] })).version(1);
+    let told = other.await.unwrap_err().to_string();
+    for named in ["order-7", "checkout", "refund"] {
+        assert!(told.contains(named), "{told}");
+    }
+    let events = here.store().read_whole_stream(&StreamName::new("~run/order-7").unwrap()).await.unwrap();
+    assert_eq!(events.len(), 1, "nothing was written for the others");
+}
+
+/// RUN-31.
+async fn many_who_start_one_run_start_one(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let starts = (0..16).map(|nth| {
+        let tidelock = if nth % 2 == 0 { here.clone() } else { there.clone() };
+        tokio::spawn(async move { idle(&tidelock, "one").await })
+    });
+    for start in starts.collect::<Vec<_>>() {
+        start.await.unwrap();
+    }
+    let events = here.store().read_whole_stream(&StreamName::new("~run/one").unwrap()).await.unwrap();
+    assert_eq!(events.len(), 1);
+}
+
+/// RUN-32. Schedule 89, the part of it that needs no death: the run is there before anybody drives it.
+async fn a_run_is_stored_before_it_is_driven_and_waits_for_a_worker(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let run = idle(&here, "r").await;
+    let told = there.runs().run("r").standing().await.unwrap();
+    assert!(matches!(told, Standing::Due { .. }), "{told:?}");
+    assert_eq!(there.runs().run("r").resume().await.unwrap(), told, "asking changes nothing");
+    let waited = run.result::<()>().within(Duration::from_millis(5)).await.unwrap_err();
+    assert!(matches!(waited, RunError::StillOpen { .. }), "{waited}");
+}
+
+/// RUN-31.
+async fn a_workflow_that_nobody_registered_is_not_started_by_guess(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let refused = tidelock.runs().start("nowhere", "r", &()).await.unwrap_err();
+    assert!(matches!(refused, RunError::UnknownWorkflow { .. }));
+    assert!(refused.to_string().contains(r#"workflow "nowhere""#), "{refused}");
+    assert!(matches!(tidelock.runs().run("r").get().await, Err(RunError::NoRun { .. })));
+}
+
+/// RUN-38.
+async fn a_terminated_run_has_ended_for_good(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let run = idle(&here, "r").await;
+    let other = there.runs().run("r");
+    other.terminate("out of order").await.unwrap();
+    let info = run.get().await.unwrap();
+    assert_eq!(info.state, RunState::Terminated);
+    assert!(info.ended_at.unwrap() >= info.started_at);
+    let told = run.result::<()>().await.unwrap_err().to_string();
+    assert_eq!(told, r#"run "r": it was terminated: out of order"#);
+    for refused in [
+        run.terminate("again").await.unwrap_err(),
+        run.cancel("too late").await.unwrap_err(),
+        run.signal("approve", &1).await.unwrap_err(),
+    ] {
+        let ended = matches!(refused, RunError::Ended { state: RunState::Terminated, .. });
+        assert!(ended && refused.to_string().contains(r#"run "r": it is terminated"#), "{refused}");
+    }
+    let refused = run.retry("please").await.unwrap_err().to_string();
+    assert_eq!(refused, r#"run "r": it is terminated, and only a failed run can be retried"#);
+    let again = here.runs().start("idle", "r", &json!({ "of": "r" })).version(1).await.unwrap();
+    assert_eq!(again.get().await.unwrap(), info, "a finished run stays finished");
+}
+
+/// RUN-31.
+async fn names_and_inputs_that_cannot_be_stored_are_refused(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let start = |workflow: &str, run: &str| tidelock.runs().start(workflow, run, &()).version(1);
+    assert!(start("a/b", "r").await.unwrap_err().to_string().contains(r#"workflow "a/b""#));
+    assert!(start("w", "~r").await.unwrap_err().to_string().contains(r#"run id "~r""#));
+    let signal = tidelock.runs().run("r").signal("~cancel", &()).await.unwrap_err();
+    assert!(signal.to_string().contains(r#"signal "~cancel""#), "{signal}");
+    let large = "x".repeat(tidelock::limits::PAYLOAD_BYTES);
+    let refused = tidelock.runs().start("w", "r", &large).version(1).await.unwrap_err();
+    assert!(refused.to_string().contains("the limit is 1048576"), "{refused}");
+    let refused = start("w", "r").attribute("note", "x".repeat(600)).await.unwrap_err().to_string();
+    assert!(refused.contains(r#"attribute "note" of run "r""#), "{refused}");
+    assert!(matches!(tidelock.runs().run("r").get().await, Err(RunError::NoRun { .. })));
+}
+
+/// RUN-34.
+async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: Stage) {
+    let run = stage.tidelock().await.runs().run("nobody");
+    for refused in [
+        run.get().await.unwrap_err(),
+        run.standing().await.unwrap_err(),
+        run.resume().await.unwrap_err(),
+        run.cancel("why").await.unwrap_err(),
+        run.terminate("why").await.unwrap_err(),
+        run.retry("why").await.unwrap_err(),
+        run.result::<()>().await.unwrap_err(),
+    ] {
+        assert_eq!(refused.to_string(), r#"run "nobody": there is none; start it first"#);
+    }
+}

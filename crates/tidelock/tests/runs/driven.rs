@@ -1,0 +1,430 @@
+//! Runs that somebody drives, as others see and change them.
+
+use std::future::{Future, pending};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tidelock::prelude::*;
+use tidelock::runs::{
+    Ambiguous, Awaited, Ctx, Outcome, Retry, RunError, RunFilter, RunState, Standing, StepError, StepKey,
+    Verdict, Workflow,
+};
+use tidelock::{Advice, ErrorKind, Operation, StoreError};
+use tidelock_test_stage::{Between, Running, Seen, Stage, Wrapped, on_every_store, until};
+use tokio::sync::Semaphore;
+
+use crate::flow::{Switch, app, count, flow, history, result, seen, soon, until_it};
+
+on_every_store!(
+    where_a_run_stands_is_told_and_resume_does_not_drive_it,
+    a_parked_run_says_why_and_goes_on_when_it_is_resumed,
+    a_result_is_awaited_from_another_process,
+    a_cancel_races_completion_to_one_end,
+    a_failed_run_is_retried_from_the_step_that_failed,
+    a_run_whose_steps_were_undone_is_not_retried,
+    a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it,
+    an_operator_says_what_became_of_an_ambiguous_step,
+    signals_are_received_in_order_and_each_once,
+    what_a_run_publishes_is_there_for_everybody,
+    a_transactional_step_starts_and_signals_other_runs,
+    the_newest_version_of_the_process_is_started_and_else_the_newest_of_any,
+);
+
+/// RUN-35.
+async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: Stage) {
+    let (here, there, gate, steps) =
+        (stage.tidelock().await, stage.tidelock().await, Arc::new(Semaphore::new(0)), Seen::default());
+    let (shut, noted) = (gate.clone(), steps.clone());
+    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+        let (gate, noted) = (shut.clone(), noted.clone());
+        async move {
+            let work = |_: StepKey| {
+                let (gate, noted) = (gate.clone(), noted.clone());
+                async move {
+                    noted.note("work");
+                    gate.acquire().await?.forget();
+                    Ok::<_, Failure>(())
+                }
+            };
+            ctx.step("work", work).await?;
+            let approved: Option<u32> =
+                ctx.wait_for_signal("approve").timeout(Duration::from_secs(7_200)).await?;
+            ctx.sleep("nap", Duration::from_secs(3_600)).await?;
+            Ok(approved)
+        }
+        .boxed()
+    });
+    let running = Running::start(app(&here, "worker-7", Workflow::new("w", workflow)));
+    here.runs().start("w", "r", &()).await.unwrap();
+    let run = there.runs().run("r");
+    steps.until(1).await;
+    for told in [run.standing().await.unwrap(), run.resume().await.unwrap(), run.resume().await.unwrap()] {
+        let Standing::Running { worker, since, until } = told else { panic!("{told:?}") };
+        assert_eq!(worker.as_str(), "worker-7");
+        assert!(since < until);
+    }
+    gate.add_permits(1);
+    until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;
+    let Standing::Waiting { on, until: Some(_) } = run.resume().await.unwrap() else { panic!() };
+    assert!(
+        matches!(&on[..], [Awaited::Signal { signal, until: Some(_), .. }] if signal == "approve"),
+        "{on:?}"
+    );
+    run.signal("approve", &7).await.unwrap();
+    let sleeps = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Time { .. }]));
+    let Standing::Waiting { on, until } = until_it(&run, "sleeps", sleeps).await else { panic!() };
+    assert!(matches!(&on[..], [Awaited::Time { until: moment, .. }] if Some(*moment) == until), "{on:?}");
+    assert_eq!(steps.count(), 1, "nobody drove it a second time");
+    run.terminate("enough").await.unwrap();
+    let ended = run.resume().await.unwrap();
+    assert_eq!(ended, Standing::Ended(Outcome::Terminated("enough".into())));
+    running.stop().await;
+}
+
+/// RUN-35.
+async fn a_parked_run_says_why_and_goes_on_when_it_is_resumed(stage: Stage) {
+    let (tidelock, broken) = (stage.tidelock().await, Switch::default());
+    broken.turn(true);
+    let bug = broken.clone();
+    let workflow = flow(move |_: &mut Ctx, (): ()| {
+        assert!(!bug.is_on(), "there is a bug");
+        async move { Ok(7) }.boxed()
+    });
+    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
+    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    let parked = |told: &Standing| matches!(told, Standing::Parked { again_at: Some(_), .. });
+    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else { panic!() };
+    assert!(error.contains("there is a bug"), "{error}");
+    assert_eq!(run.get().await.unwrap().state, RunState::Open, "it is not failed");
+    broken.turn(false);
+    run.resume().await.unwrap();
+    assert_eq!(result::<u32>(&run).await.unwrap(), 7);
+    running.stop().await;
+}
+
+/// RUN-36.
+async fn a_result_is_awaited_from_another_process(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let workflow = flow(|ctx: &mut Ctx, what: String| {
+        async move {
+            let said: Option<String> = ctx.wait_for_signal("go").await?;
+            match what.as_str() {
+                "fail" => ctx.step("fail", |_| async { Err(Failure::fatal("no more ink")) }).await,
+                _ => Ok(said.unwrap_or_default()),
+            }
+        }
+        .boxed()
+    });
+    let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
+    for what in ["complete", "fail", "cancel"] {
+        here.runs().start("w", what, &what).await.unwrap();
+    }
+    let wait = |run: &str| {
+        tokio::spawn({
+            let run = there.runs().run(run);
+            async move { result::<String>(&run).await }
+        })
+    };
+    let (completes, fails, cancels) = (wait("complete"), wait("fail"), wait("cancel"));
+    for run in ["complete", "fail"] {
+        here.runs().run(run).signal("go", "now").await.unwrap();
+    }
+    here.runs().run("cancel").cancel("changed my mind").await.unwrap();
+    assert_eq!(completes.await.unwrap().unwrap(), "now");
+    let failed = fails.await.unwrap().unwrap_err();
+    assert!(
+        matches!(&failed, RunError::Failed { failure, .. } if failure.error.contains("no more ink")),
+        "{failed}"
+    );
+    let cancelled = cancels.await.unwrap().unwrap_err();
+    assert_eq!(cancelled.to_string(), r#"run "cancel": it was cancelled: changed my mind"#);
+    let unfit = there.runs().run("complete").result::<u32>().await.unwrap_err();
+    assert!(unfit.to_string().contains(r#"result of run "complete""#), "{unfit}");
+    running.stop().await;
+}
+
+/// RUN-37. Schedule 47.
+async fn a_cancel_races_completion_to_one_end(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let workflow =
+        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("go").await }.boxed());
+    let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
+    const RUNS: usize = 20;
+    let mut races = Vec::new();
+    for nth in 0..RUNS {
+        let id = format!("r-{nth}");
+        here.runs().start("w", &id, &()).await.unwrap();
+        let (go, cancel) = (here.runs().run(&id), there.runs().run(&id));
+        races.push(tokio::spawn(async move {
+            let (going, cancelling) = (go.signal("go", &1), cancel.cancel("stop"));
+            let (_, _) = tokio::join!(going.into_future(), cancelling);
+        }));
+    }
+    for race in races {
+        race.await.unwrap();
+    }
+    for nth in 0..RUNS {
+        let id = format!("r-{nth}");
+        let run = there.runs().run(&id);
+        let _either = result::<Option<u32>>(&run).await;
+        let state = run.get().await.unwrap().state;
+        assert!([RunState::Completed, RunState::Cancelled].contains(&state), "{state:?}");
+        let ends = count(&here, &id, "~completed").await + count(&here, &id, "~cancelled").await;
+        assert_eq!(ends, 1, "one end is recorded");
+        assert!(matches!(run.cancel("again").await, Err(RunError::Ended { .. })));
+        assert_eq!(run.get().await.unwrap().state, state, "and it stays");
+    }
+    let ended = RunFilter::all().state(RunState::Completed).state(RunState::Cancelled);
+    assert_eq!(here.runs().list(&ended).await.unwrap().runs.len(), RUNS, "each is listed once");
+    running.stop().await;
+}
+
+/// RUN-39.
+async fn a_failed_run_is_retried_from_the_step_that_failed(stage: Stage) {
+    let (tidelock, steps, broken) = (stage.tidelock().await, Seen::default(), Switch::default());
+    broken.turn(true);
+    let (noted, broke) = (steps.clone(), broken.clone());
+    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+        let (noted, broke) = (noted.clone(), broke.clone());
+        async move {
+            seen(ctx, "first", &noted).await?;
+            let second = |_: StepKey| {
+                noted.note("second");
+                let broke = broke.is_on();
+                async move { if broke { Err(Failure::fatal("out of paper")) } else { Ok(2) } }
+            };
+            ctx.step("second", second).await
+        }
+        .boxed()
+    });
+    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
+    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    let failed = result::<u32>(&run).await.unwrap_err();
+    assert!(
+        matches!(&failed, RunError::Failed { failure, .. }
+        if failure.step.as_ref().is_some_and(|step| step.as_str() == "second")),
+        "{failed}"
+    );
+    broken.turn(false);
+    run.retry("there is paper again").await.unwrap();
+    assert_eq!(result::<u32>(&run).await.unwrap(), 2);
+    assert_eq!(steps.lines(), ["r:first", "second", "second"], "what was recorded is not done again");
+    let refused = run.retry("once more").await.unwrap_err();
+    assert!(matches!(refused, RunError::NotFailed { state: RunState::Completed, .. }), "{refused}");
+    running.stop().await;
+}
+
+/// RUN-39.
+async fn a_run_whose_steps_were_undone_is_not_retried(stage: Stage) {
+    let (tidelock, undone) = (stage.tidelock().await, Seen::default());
+    let noted = undone.clone();
+    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+        let noted = noted.clone();
+        async move {
+            let undo = move |(): (), _: StepKey| {
+                noted.note("undone");
+                async { Ok::<_, Failure>(()) }
+            };
+            ctx.step("reserve", |_| async { Ok::<_, Failure>(()) }).compensate(undo).await?;
+            ctx.step("charge", |_| async { Err::<(), _>(Failure::fatal("declined")) }).await
+        }
+        .boxed()
+    });
+    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
+    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    result::<()>(&run).await.unwrap_err();
+    assert_eq!(undone.count(), 1);
+    let refused = run.retry("please").await.unwrap_err();
+    assert!(matches!(refused, RunError::Compensated { .. }), "{refused}");
+    assert_eq!(run.get().await.unwrap().state, RunState::Failed);
+    running.stop().await;
+}
+
+/// RUN-38.
+async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: Stage) {
+    let (here, there, gate) = (stage.tidelock().await, stage.tidelock().await, Arc::new(Semaphore::new(0)));
+    let (shut, begun) = (gate.clone(), Seen::default());
+    let noted = begun.clone();
+    let child = flow(move |ctx: &mut Ctx, (): ()| {
+        let (gate, noted) = (shut.clone(), noted.clone());
+        async move {
+            let work = |_: StepKey| {
+                let (gate, noted) = (gate.clone(), noted.clone());
+                async move {
+                    noted.note("begun");
+                    gate.acquire().await?.forget();
+                    Ok::<_, Failure>(())
+                }
+            };
+            ctx.step("work", work).await
+        }
+        .boxed()
+    });
+    let parent = flow(|ctx: &mut Ctx, (): ()| {
+        async move {
+            match ctx.child::<()>("helper", "child", &()).await {
+                Err(StepError::Child { outcome: Outcome::Terminated(reason), .. }) => Ok(reason),
+                other => Ok(format!("{other:?}")),
+            }
+        }
+        .boxed()
+    });
+    let app = app(&here, "one", Workflow::new("child", child)).register(Workflow::new("parent", parent));
+    let running = Running::start(app);
+    let run = here.runs().start("parent", "p", &()).await.unwrap();
+    begun.until(1).await;
+    let child = there.runs().run("p/helper");
+    child.terminate("out of order").await.unwrap();
+    gate.add_permits(1);
+    assert_eq!(result::<String>(&run).await.unwrap(), "out of order");
+    running.stop().await;
+    let events = history(&here, "p/helper").await;
+    assert_eq!(events.last().unwrap().event_type.as_str(), "~terminated", "nothing is written behind it");
+}
+
+/// A process that a test kills: from then on nothing that it asks of the store happens.
+#[derive(Debug)]
+struct Cut(Switch);
+
+impl Between for Cut {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = tidelock::Result<T>> + Send,
+    ) -> tidelock::Result<T> {
+        if self.0.is_on() {
+            return Err(StoreError::new(ErrorKind::Unavailable, Advice::Later, operation, "it was cut off"));
+        }
+        call.await
+    }
+}
+
+/// RUN-46.
+async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
+    let (tidelock, cut) = (stage.tidelock().await, Switch::default());
+    let dead = cut.clone();
+    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+        let dead = dead.clone();
+        async move {
+            let pay = |_: StepKey| {
+                dead.turn(true);
+                pending::<Result<u32, Failure>>()
+            };
+            ctx.step("pay", pay).at_most_once(Ambiguous::Ask).retry(Retry::never()).await
+        }
+        .boxed()
+    });
+    let workflow = soon(Workflow::new("w", workflow));
+    let doomed = Tidelock::over(Wrapped::new(stage.store().await, Cut(cut.clone())));
+    let dying = Running::start(app(&doomed, "doomed", workflow.clone()));
+    let run = tidelock.runs().start("w", "r", &()).version(1).await.unwrap();
+    until("it dies in the middle of the step", async || cut.is_on()).await;
+    let refused = run.resolve("pay", Verdict::Rerun).await.unwrap_err();
+    assert!(matches!(refused, RunError::NotAmbiguous { .. }), "{refused}");
+    let running = Running::start(app(&tidelock, "two", workflow));
+    let asks = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Verdict { .. }]));
+    until_it(&run, "asks", asks).await;
+    assert!(matches!(run.resolve("ship", Verdict::Rerun).await, Err(RunError::NotAmbiguous { .. })));
+    run.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
+    assert_eq!(result::<u32>(&run).await.unwrap(), 12);
+    running.stop().await;
+    dying.kill();
+}
+
+/// RUN-33.
+async fn signals_are_received_in_order_and_each_once(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let workflow = flow(|ctx: &mut Ctx, (): ()| {
+        async move {
+            let mut got: Vec<u32> = Vec::new();
+            for nth in 0..4 {
+                got.extend(ctx.wait_for_signal::<u32>("n").named(format!("n-{nth}")).await?);
+            }
+            Ok(got)
+        }
+        .boxed()
+    });
+    let run = tidelock.runs().run("r");
+    run.signal("n", &1).id("a").await.unwrap();
+    run.signal("n", &1).id("a").await.unwrap();
+    run.signal("other", &9).await.unwrap();
+    run.signal("n", &2).id("b").await.unwrap();
+    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
+    tidelock.runs().start("w", "r", &()).await.unwrap();
+    run.signal("n", &3).await.unwrap();
+    until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;
+    run.signal("n", &2).id("b").await.unwrap();
+    run.signal("n", &4).await.unwrap();
+    assert_eq!(result::<Vec<u32>>(&run).await.unwrap(), [1, 2, 3, 4]);
+    running.stop().await;
+}
+
+/// RUN-47.
+async fn what_a_run_publishes_is_there_for_everybody(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let workflow = flow(|ctx: &mut Ctx, (): ()| {
+        async move {
+            ctx.publish("packing", "packing").await?;
+            ctx.publish("packed", &("packed", 3)).await?;
+            ctx.wait_for_signal::<()>("go").await?;
+            ctx.step("ship", |_| async { Ok::<_, Failure>(()) }).await
+        }
+        .boxed()
+    });
+    let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
+    let run = here.runs().start("w", "r", &()).await.unwrap();
+    until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;
+    let other = there.runs().run("r");
+    assert_eq!(other.published::<(String, u32)>().await.unwrap(), Some(("packed".into(), 3)));
+    let unfit = other.published::<u32>().await.unwrap_err().to_string();
+    assert!(unfit.contains(r#"status of run "r""#), "{unfit}");
+    run.signal("go", &()).await.unwrap();
+    result::<()>(&run).await.unwrap();
+    assert_eq!(count(&here, "r", "~published").await, 2, "a replay says nothing twice");
+    let idle = crate::client::idle(&here, "idle").await;
+    assert_eq!(idle.published::<u32>().await.unwrap(), None);
+    running.stop().await;
+}
+
+/// RUN-45.
+async fn a_transactional_step_starts_and_signals_other_runs(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let waits = flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
+    let reaches = flow(|ctx: &mut Ctx, (): ()| {
+        async move {
+            let reach = |tx: tidelock::runs::Tx| async move {
+                tx.start("waits", "other", &()).await?;
+                tx.signal("other", "n", &7).await?;
+                Ok::<_, Failure>(())
+            };
+            ctx.transact("reach", reach).await
+        }
+        .boxed()
+    });
+    let app =
+        app(&tidelock, "one", Workflow::new("waits", waits)).register(Workflow::new("reaches", reaches));
+    let running = Running::start(app);
+    let run = tidelock.runs().start("reaches", "r", &()).await.unwrap();
+    result::<()>(&run).await.unwrap();
+    assert_eq!(result::<u32>(&tidelock.runs().run("other")).await.unwrap(), 7);
+    assert_eq!(count(&tidelock, "other", "~signalled").await, 1);
+    running.stop().await;
+}
+
+/// RUN-31.
+async fn the_newest_version_of_the_process_is_started_and_else_the_newest_of_any(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let says = |version: u32| {
+        let workflow = flow(move |_: &mut Ctx, (): ()| async move { Ok(version) }.boxed());
+        Workflow::new("w", workflow).version(version)
+    };
+    let both = Running::start(app(&here, "one", says(1)).register(says(2)));
+    let run = here.runs().start("w", "a", &()).await.unwrap();
+    assert_eq!(result::<u32>(&run).await.unwrap(), 2);
+    until("it is known elsewhere", async || there.runs().start("w", "b", &()).await.is_ok()).await;
+    assert_eq!(result::<u32>(&there.runs().run("b")).await.unwrap(), 2);
+    let old = there.runs().start("w", "c", &()).version(1).await.unwrap();
+    assert_eq!(result::<u32>(&old).await.unwrap(), 1, "both are driven");
+    both.stop().await;
+}

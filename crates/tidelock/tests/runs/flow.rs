@@ -1,0 +1,77 @@
+//! Small workflows, and what is seen of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use serde::de::DeserializeOwned;
+use tidelock::StoredEvent;
+use tidelock::prelude::*;
+use tidelock::reactions::AppBuilder;
+use tidelock::runs::{Ctx, RunError, RunHandle, Standing, StepError, Workflow};
+use tidelock_test_stage::{Seen, brisk, until};
+
+/// The function of a workflow that has something of the test's in it.
+pub(crate) fn flow<I, O, F>(function: F) -> F
+where
+    F: for<'c> Fn(&'c mut Ctx, I) -> BoxFuture<'c, Result<O, StepError>>,
+{
+    function
+}
+
+/// Leased for so short that another takes over soon, where time is real.
+pub(crate) fn soon(workflow: Workflow) -> Workflow {
+    workflow.leased_for(Duration::from_millis(800))
+}
+
+/// Something that a test turns on and off.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Switch(Arc<AtomicBool>);
+
+impl Switch {
+    pub(crate) fn turn(&self, on: bool) {
+        self.0.store(on, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+/// A step that is seen whenever it is done.
+pub(crate) async fn seen(ctx: &Ctx, name: &str, seen: &Seen) -> Result<(), StepError> {
+    let note = |key: tidelock::runs::StepKey| {
+        seen.note(key.to_string());
+        async { Ok::<_, Failure>(()) }
+    };
+    ctx.step(name, note).await
+}
+
+/// An application with this workflow.
+pub(crate) fn app(tidelock: &Tidelock, name: &str, workflow: Workflow) -> AppBuilder {
+    tidelock.app().worker(brisk(name)).register(workflow)
+}
+
+/// Waits until the run stands like this.
+pub(crate) async fn until_it(run: &RunHandle, what: &str, stands: impl Fn(&Standing) -> bool) -> Standing {
+    until(&format!("the run {what}"), async || stands(&run.standing().await.unwrap())).await;
+    run.standing().await.unwrap()
+}
+
+/// What is in the run's stream, by type.
+pub(crate) async fn history(tidelock: &Tidelock, run: &str) -> Vec<StoredEvent> {
+    let stream = StreamName::new(format!("~run/{run}")).unwrap();
+    tidelock.store().read_whole_stream(&stream).await.unwrap()
+}
+
+/// How many of its events are of this type.
+pub(crate) async fn count(tidelock: &Tidelock, run: &str, event_type: &str) -> usize {
+    let events = history(tidelock, run).await;
+    events.iter().filter(|event| event.event_type.as_str() == event_type).count()
+}
+
+/// The result, which comes before anybody's patience ends.
+pub(crate) async fn result<T: DeserializeOwned + 'static>(run: &RunHandle) -> Result<T, RunError> {
+    run.result().within(tidelock_test_stage::PATIENCE).await
+}

@@ -1,0 +1,92 @@
+//! Finding runs by what they are.
+
+use std::collections::BTreeSet;
+
+use serde_json::json;
+use tidelock::prelude::*;
+use tidelock::runs::{RunFilter, RunState};
+use tidelock_test_stage::{Stage, on_every_store, until};
+
+on_every_store!(
+    runs_are_found_by_state_workflow_and_attributes,
+    a_listing_is_newest_first_and_its_pages_hold_each_run_once,
+    runs_are_found_by_the_time_of_their_start,
+);
+
+async fn start(tidelock: &Tidelock, workflow: &str, run: &str, shop: &str) {
+    let start = tidelock.runs().start(workflow, run, &json!({})).version(1).attribute("shop", shop);
+    start.attribute("kind", "a/b=c%").await.unwrap();
+    // The next one starts at another moment.
+    let now = tidelock.store().now().await.unwrap();
+    until("time has passed", async || tidelock.store().now().await.unwrap() > now).await;
+}
+
+async fn listed(tidelock: &Tidelock, filter: RunFilter) -> Vec<String> {
+    let page = tidelock.runs().list(&filter).await.unwrap();
+    page.runs.iter().map(|run| run.run.to_string()).collect()
+}
+
+/// RUN-40.
+async fn runs_are_found_by_state_workflow_and_attributes(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    for (workflow, run, shop) in
+        [("checkout", "c/1", "7"), ("checkout", "c/2", "8"), ("checkout-2", "d", "7"), ("ship", "s", "7")]
+    {
+        start(&tidelock, workflow, run, shop).await;
+    }
+    tidelock.runs().run("c/2").terminate("enough").await.unwrap();
+    let all = RunFilter::all;
+    assert_eq!(listed(&tidelock, all()).await, ["s", "d", "c/2", "c/1"]);
+    assert_eq!(listed(&tidelock, all().workflow("checkout")).await, ["c/2", "c/1"]);
+    assert_eq!(listed(&tidelock, all().state(RunState::Open)).await, ["s", "d", "c/1"]);
+    let open = all().state(RunState::Open).workflow("checkout");
+    assert_eq!(listed(&tidelock, open).await, ["c/1"]);
+    let ended = all().state(RunState::Terminated).state(RunState::Completed);
+    assert_eq!(listed(&tidelock, ended).await, ["c/2"]);
+    assert_eq!(listed(&tidelock, all().attribute("shop", "7")).await, ["s", "d", "c/1"]);
+    let both = all().attribute("shop", "8").attribute("kind", "a/b=c%");
+    assert_eq!(listed(&tidelock, both.clone()).await, ["c/2"]);
+    assert!(listed(&tidelock, both.state(RunState::Open)).await.is_empty());
+    assert!(listed(&tidelock, all().attribute("shop", "70")).await.is_empty());
+    assert!(listed(&tidelock, all().workflow("check")).await.is_empty());
+}
+
+/// RUN-40.
+async fn a_listing_is_newest_first_and_its_pages_hold_each_run_once(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    for nth in 0..25 {
+        let workflow = ["a", "b", "c"][nth % 3];
+        start(&tidelock, workflow, &format!("run-{nth:02}"), "7").await;
+    }
+    for filter in [RunFilter::all(), RunFilter::all().attribute("shop", "7")] {
+        let (mut seen, mut filter) = (Vec::new(), filter.limit(4));
+        loop {
+            let page = tidelock.runs().list(&filter).await.unwrap();
+            assert!(page.runs.len() <= 4);
+            seen.extend(page.runs);
+            match page.next {
+                Some(next) => filter = filter.after(next),
+                None => break,
+            }
+        }
+        let names: BTreeSet<_> = seen.iter().map(|run| run.run.clone()).collect();
+        assert_eq!((seen.len(), names.len()), (25, 25), "each once");
+        assert!(seen.windows(2).all(|two| two[0].started_at >= two[1].started_at), "newest first");
+    }
+}
+
+/// RUN-40.
+async fn runs_are_found_by_the_time_of_their_start(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    for run in ["1", "2", "3", "4"] {
+        start(&tidelock, "w", run, "7").await;
+    }
+    let started = async |run: &str| tidelock.runs().run(run).get().await.unwrap().started_at;
+    let (second, fourth) = (started("2").await, started("4").await);
+    for filter in [RunFilter::all(), RunFilter::all().workflow("w"), RunFilter::all().attribute("shop", "7")]
+    {
+        assert_eq!(listed(&tidelock, filter.clone().since(second)).await, ["4", "3", "2"]);
+        assert_eq!(listed(&tidelock, filter.clone().before(fourth)).await, ["3", "2", "1"]);
+        assert_eq!(listed(&tidelock, filter.since(second).before(fourth)).await, ["3", "2"]);
+    }
+}

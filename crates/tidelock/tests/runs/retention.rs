@@ -1,0 +1,64 @@
+//! Runs that are kept for a while after their end.
+
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, RunError, RunFilter, RunState, Standing, Workflow};
+use tidelock_test_stage::{Running, Stage, on_every_store, until};
+
+use crate::flow::{app, flow, history, result, until_it};
+
+on_every_store!(
+    a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left,
+    a_run_that_is_retried_in_time_is_kept,
+);
+
+fn echo() -> Workflow {
+    Workflow::new("echo", flow(|_: &mut Ctx, n: u32| async move { Ok(n) }.boxed()))
+}
+
+/// RUN-41.
+async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let running = Running::start(app(&tidelock, "one", echo().retention(Duration::from_millis(300))));
+    let start = |id: &'static str, n: u32| tidelock.runs().start("echo", id, &n).attribute("shop", "7");
+    let kept = start("kept", 1).retention(Duration::from_secs(86_400)).await.unwrap();
+    let run = start("gone", 2).await.unwrap();
+    let ended = async |run| result::<u32>(run).await;
+    assert_eq!(ended(&kept).await.unwrap(), 1);
+    until("it is removed", async || matches!(run.get().await, Err(RunError::Removed { .. }))).await;
+    let refused = run.signal("late", &1).await.unwrap_err().to_string();
+    assert_eq!(refused, r#"run "gone": it has ended, and was removed when its retention was over"#);
+    assert!(history(&tidelock, "gone").await.is_empty());
+    for filter in [RunFilter::all(), RunFilter::all().attribute("shop", "7")] {
+        let left = tidelock.runs().list(&filter).await.unwrap().runs;
+        assert_eq!(left.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["kept"]);
+    }
+    let again = start("gone", 3).retention(Duration::from_secs(86_400)).await.unwrap();
+    assert_eq!(ended(&again).await.unwrap(), 3, "the id is free for another run");
+    running.stop().await;
+}
+
+/// RUN-41.
+async fn a_run_that_is_retried_in_time_is_kept(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let fails = flow(|ctx: &mut Ctx, (): ()| {
+        async move { ctx.step("fail", |_| async { Err::<(), _>(Failure::fatal("no")) }).await }.boxed()
+    });
+    let workflow = Workflow::new("w", fails).retention(Duration::from_secs(2));
+    let running = Running::start(app(&tidelock, "one", workflow));
+    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    result::<()>(&run).await.unwrap_err();
+    let first = run.get().await.unwrap().ended_at.unwrap();
+    until("time has passed", async || tidelock.store().now().await.unwrap() > first).await;
+    run.retry("once more").await.unwrap();
+    until_it(&run, "has ended again", |told| matches!(told, Standing::Ended(_))).await;
+    let info = run.get().await.unwrap();
+    assert_eq!(info.state, RunState::Failed);
+    assert!(info.ended_at.unwrap() > first, "its retention counts from its last end");
+    until("it is removed", async || matches!(run.get().await, Err(RunError::Removed { .. }))).await;
+    let now = tidelock.store().now().await.unwrap();
+    assert!(now >= info.ended_at.unwrap().plus(Duration::from_secs(2)));
+    running.stop().await;
+}
