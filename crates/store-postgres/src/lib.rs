@@ -53,6 +53,7 @@ use wake::Wakes;
 
 pub use door::OwnTransaction;
 pub use held_up::{HeldCommits, HeldFeed, HeldUp, Holder};
+pub use migrate::SCHEMA_VERSION;
 pub use open::{Notify, PostgresOptions, Prepare};
 pub use schema_name::SchemaName;
 pub use tokio_postgres;

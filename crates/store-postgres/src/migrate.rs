@@ -24,6 +24,9 @@ struct Migration {
 const MIGRATIONS: &[Migration] =
     &[Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") }];
 
+/// How many migrations make a schema that this code knows.
+pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
+
 /// How often to try again when others create the same things at the same moment.
 const TRIES: usize = 50;
 

@@ -45,6 +45,7 @@ use wake::Watch;
 use writer::Writer;
 
 pub use door::{OwnStatement, Value};
+pub use migrate::SCHEMA_VERSION;
 pub use open::SqliteOptions;
 
 /// A store in one SQLite file. Clones are handles on the same connections.
@@ -80,6 +81,10 @@ impl SqliteStore {
     fn open_checked(path: &Path, options: &SqliteOptions) -> Result<Self> {
         open::check_library(rusqlite::version_number())?;
         file::check_place(path)?;
+        if !options.migrate {
+            // Before anything is done to a file that may be somebody else's.
+            migrate::check_applied(&open::reader(path, options)?)?;
+        }
         let clock = Arc::new(StoreClock::new(options.clock.clone()));
         let mut connection = open::writer(path, options)?;
         migrate::migrate(&mut connection, clock.now())?;

@@ -27,6 +27,21 @@ CREATE TABLE IF NOT EXISTS tidelock_migrations (
     applied_at INTEGER NOT NULL
 ) STRICT";
 
+/// How many migrations make a file that this code knows.
+pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
+
+/// Refuses a file that is not up to date, without changing it.
+pub(crate) fn check_applied(connection: &Connection) -> Result<()> {
+    match applied(connection)? {
+        n if n == MIGRATIONS.len() => Ok(()),
+        0 => Err(incompatible("the file is no Tidelock store, and migrate=0 was asked for".to_owned())),
+        n => Err(incompatible(format!(
+            "the file has {n} of {} migrations, and migrate=0 was asked for: open it once without",
+            MIGRATIONS.len()
+        ))),
+    }
+}
+
 pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<()> {
     // Most files are up to date; finding that out takes no lock.
     if applied(connection)? == MIGRATIONS.len() {
@@ -109,6 +124,15 @@ mod tests {
         let refused = migrate(&mut connection, now()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Incompatible);
         assert!(refused.to_string().contains("newer version of Tidelock"), "{refused}");
+    }
+
+    #[test]
+    fn a_file_that_is_not_up_to_date_can_be_refused_instead() {
+        let mut connection = Connection::open_in_memory().unwrap();
+        let refused = check_applied(&connection).unwrap_err();
+        assert!(refused.to_string().contains("no Tidelock store"), "{refused}");
+        migrate(&mut connection, now()).unwrap();
+        check_applied(&connection).unwrap();
     }
 
     #[test]

@@ -26,6 +26,9 @@ pub struct SqliteOptions {
     /// saves waking another thread, which is a good part of a lone commit's time; off, no caller's thread ever waits
     /// for the disk.
     pub callers_may_write: bool,
+    /// Whether opening makes the file and brings its tables up to date. Off, a file that is not is refused as it is: for
+    /// those who only want to look, perhaps at somebody else's file.
+    pub migrate: bool,
     /// Where the store's clock gets its time from; tests bring their own.
     pub clock: Arc<dyn Clock>,
 }
@@ -37,6 +40,7 @@ impl Default for SqliteOptions {
             readers: 2,
             watch_interval: Duration::from_millis(20),
             callers_may_write: true,
+            migrate: true,
             clock: Arc::new(SystemClock::default()),
         }
     }
@@ -58,11 +62,12 @@ impl SqliteOptions {
             "busy_timeout_ms" => self.busy_timeout = Duration::from_millis(number(0, 600_000)?),
             "readers" => self.readers = usize::try_from(number(1, 64)?).unwrap_or(1),
             "callers_may_write" => self.callers_may_write = number(0, 1)? == 1,
+            "migrate" => self.migrate = number(0, 1)? == 1,
             "watch_interval_ms" => self.watch_interval = Duration::from_millis(number(1, 60_000)?),
             _ => {
                 return Err(StoreError::invalid(format!(
-                    "unknown option {name:?} for an SQLite file: there are busy_timeout_ms, callers_may_write, readers \
-                     and watch_interval_ms"
+                    "unknown option {name:?} for an SQLite file: there are busy_timeout_ms, callers_may_write, migrate, \
+                     readers and watch_interval_ms"
                 )));
             }
         }
