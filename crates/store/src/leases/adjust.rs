@@ -47,8 +47,9 @@ impl NamePattern {
     pub fn prefix(&self) -> &str {
         match self {
             Self::Any => "",
-            Self::OneOf(names) if names.len() == 1 => &names[0],
-            Self::OneOf(_) => "",
+            Self::OneOf(names) => names.split_first().map_or("", |(first, rest)| {
+                rest.iter().fold(first.as_str(), |prefix, name| common(prefix, name))
+            }),
             Self::Like(pattern) => pattern.split(['*', '?']).next().unwrap_or_default(),
         }
     }
@@ -64,6 +65,13 @@ impl NamePattern {
             Self::Like(_) => Ok(()),
         }
     }
+}
+
+/// What both begin with.
+fn common<'a>(one: &'a str, other: &str) -> &'a str {
+    let same = one.char_indices().zip(other.chars()).find(|((_, a), b)| a != b);
+    let end = same.map_or(one.len().min(other.len()), |((at, _), _)| at);
+    &one[..end]
 }
 
 /// Matches `*` and `?` by remembering only the last star: each character of the name is looked at once per star.
@@ -273,6 +281,19 @@ mod tests {
         for (pattern, name, expected) in cases {
             assert_eq!(NamePattern::like(pattern).matches(name), expected, "{pattern:?} on {name:?}");
         }
+    }
+
+    #[test]
+    fn names_are_looked_up_by_what_they_have_in_common() {
+        let prefix = |names: &[&str]| {
+            let names = names.iter().map(|name| (*name).to_owned()).collect();
+            NamePattern::OneOf(names).prefix().to_owned()
+        };
+        assert_eq!(prefix(&["order-17"]), "order-17");
+        assert_eq!(prefix(&["order-17", "order-1", "order-19"]), "order-1");
+        assert_eq!(prefix(&["aé", "aè"]), "a");
+        assert_eq!(prefix(&["a", "b"]), "");
+        assert_eq!(prefix(&[]), "");
     }
 
     #[test]
