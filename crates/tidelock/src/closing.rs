@@ -13,6 +13,7 @@ mod books;
 mod desk;
 mod error;
 mod keys;
+mod unread;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ use desk::Desk;
 
 pub use archive::{Archive, discard};
 pub use error::CloseError;
+pub use unread::Unread;
 
 /// How long reactions are waited for, unless something else is said.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -108,7 +108,7 @@ pub use tidelock_derive::Event;
 pub use tidelock_store::Event as StoredEvent;
 pub use tidelock_store::*;
 
-pub use crate::closing::{Archive, CloseError, Closed, Closing, discard};
+pub use crate::closing::{Archive, CloseError, Closed, Closing, Unread, discard};
 pub use crate::event::{DecodeError, Event, Upcaster};
 pub use crate::events::{
     Aggregate, AggregateRef, Command, Decided, ExecuteError, Executed, How, LoadError, Loaded, Personal,

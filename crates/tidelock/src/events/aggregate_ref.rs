@@ -37,6 +37,11 @@ impl<A: Aggregate> AggregateRef<A> {
         Self { tidelock, stream: keys::stream(A::KIND, id), kind: PhantomData }
     }
 
+    /// The aggregate of this stream, whatever its kind.
+    pub(crate) fn of_stream(tidelock: Tidelock, stream: &StreamName) -> Self {
+        Self { tidelock, stream: Ok(stream.clone()), kind: PhantomData }
+    }
+
     /// The stream that it is folded from.
     ///
     /// # Errors
