@@ -31,6 +31,8 @@ mod schedules;
 
 use std::sync::Arc;
 
+use tidelock_store::ItemRef;
+
 use crate::handle::Tidelock;
 use crate::worker::Served;
 
@@ -46,6 +48,12 @@ pub use names::{InvalidName, RunId, ScheduleName, SignalName, StepName, Workflow
 pub use schedules::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo, Schedules};
 pub use summary::{Parent, RunState};
 pub use workflow::{Workflow, WorkflowFn};
+
+/// The run that a work item stands for the right to drive; nothing, if it stands for something else.
+pub fn run_of(item: &ItemRef) -> Option<RunId> {
+    keys::workflow_of(&item.queue)?;
+    RunId::new(item.key.as_str()).ok()
+}
 
 /// The queues that every process serves which drives runs: schedules, and runs that are kept no longer. That a holder died over
 /// one of their items says nothing about the next.

@@ -36,6 +36,7 @@ mod lines;
 mod queued;
 
 mod keys;
+mod listing;
 mod name;
 mod operation;
 mod options;
@@ -43,6 +44,7 @@ mod options;
 pub use document::Document;
 pub use error::ScopeError;
 pub use kind::ScopeKind;
+pub use listing::{ScopeInfo, ScopePage};
 pub use mutated::{Mutated, Outcome};
 pub use mutation::Mutation;
 pub use scope::Scope;

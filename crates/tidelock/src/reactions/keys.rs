@@ -17,9 +17,13 @@ pub(crate) const REGISTERED: &str = "~registered";
 const QUEUE: &str = "~reaction/";
 const ROUTE: &str = "~route/";
 const UNROUTED: &str = "~unrouted/";
+const REGISTRATIONS: &str = "~registrations/";
+const LINKS: &str = "~links/";
+const REBUILD: &str = "~rebuild/";
+const ROWS: &str = "projection/";
 
-/// Whether a name is Tidelock's own.
-pub(crate) fn is_reserved(name: &str) -> bool {
+/// Whether a name is Tidelock's own: of a stream, a record, a queue or an item.
+pub fn is_reserved(name: &str) -> bool {
     name.starts_with(RESERVED)
 }
 
@@ -75,13 +79,13 @@ pub(crate) fn routed_reaction(name: &str) -> Option<&str> {
 
 /// Where a reaction's beginning is noted.
 pub(crate) fn registrations(reaction: &ReactionName) -> StreamName {
-    StreamName::new(format!("~registrations/{reaction}"))
+    StreamName::new(format!("{REGISTRATIONS}{reaction}"))
         .expect("a reaction's name leaves room for its stream")
 }
 
 /// The events that were routed to a computed target.
 pub(crate) fn links(reaction: &ReactionName, target: &ItemKey) -> Result<StreamName> {
-    StreamName::new(format!("~links/{reaction}/{target}"))
+    StreamName::new(format!("{LINKS}{reaction}/{target}"))
 }
 
 /// The item that stands for an event whose route failed.
@@ -99,17 +103,37 @@ pub(crate) fn unrouted_position(key: &ItemKey) -> Option<Position> {
     Position::new(key.as_str().strip_prefix(UNROUTED)?.parse().ok()?).ok()
 }
 
+/// The pattern of the items that stand for events whose routes failed.
+pub(crate) fn unrouted_items() -> String {
+    format!("{UNROUTED}*")
+}
+
+/// Whether a stream is kept by reactions for themselves.
+pub(crate) fn is_own_stream(stream: &str) -> bool {
+    stream.starts_with(LINKS) || stream.starts_with(REGISTRATIONS)
+}
+
+/// Whether a record is kept by reactions: how far they are, and the rows of projections.
+pub(crate) fn is_own_record(key: &str) -> bool {
+    [ROUTE, REBUILD, ROWS].iter().any(|prefix| key.starts_with(prefix))
+}
+
+/// Whether a queue is that of a reaction's targets, or of its route.
+pub(crate) fn is_own_queue(queue: &str) -> bool {
+    queue.starts_with(QUEUE) || queue.starts_with(ROUTE)
+}
+
 /// That a target is being rebuilt.
 pub(crate) fn rebuild(reaction: &str, target: &ItemKey) -> Result<RecordKey> {
-    RecordKey::new(format!("~rebuild/{reaction}/{target}"))
+    RecordKey::new(format!("{REBUILD}{reaction}/{target}"))
 }
 
 /// The row that a projection keeps for a target.
 pub(crate) fn row(reaction: &str, target: &str) -> Result<RecordKey> {
-    RecordKey::new(format!("projection/{reaction}/{target}"))
+    RecordKey::new(format!("{ROWS}{reaction}/{target}"))
 }
 
 /// The row's prefix, for scanning a projection.
 pub(crate) fn rows(reaction: &str) -> String {
-    format!("projection/{reaction}/")
+    format!("{ROWS}{reaction}/")
 }

@@ -1,7 +1,7 @@
 //! What operators see: every (reaction, target), every event without a route, and how far each reaction's routing is.
 
 use serde::Serialize;
-use tidelock_store::{Holder, Item, LaneName, Mark, Position, Priority, Timestamp};
+use tidelock_store::{Holder, Item, ItemRef, LaneName, Mark, Position, Priority, Timestamp};
 
 use super::keys;
 
@@ -49,7 +49,8 @@ impl Followed {
         }
     }
 
-    pub(crate) fn of(item: Item) -> Option<Self> {
+    /// What a work item is to its reaction; nothing, if it is not the target of one.
+    pub fn of(item: Item) -> Option<Self> {
         Some(Self {
             reaction: keys::reaction_of(&item.item.queue)?.to_owned(),
             target: item.item.key.as_str().to_owned(),
@@ -70,11 +71,24 @@ impl Followed {
     }
 }
 
+/// Targets, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FollowedPage {
+    /// The targets, by reaction and target. May be fewer than asked for though more follow.
+    pub targets: Vec<Followed>,
+    /// Read on after this, if there may be more.
+    pub next: Option<ItemRef>,
+}
+
 /// How far a reaction's events are routed to their targets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RouteState {
     /// The reaction.
     pub reaction: String,
+    /// The work item that stands for the right to route its events.
+    pub item: ItemRef,
+    /// What the names of the streams begin with that it follows.
+    pub streams: String,
     /// Routed up to here, at least.
     pub position: Position,
     /// It began after this.

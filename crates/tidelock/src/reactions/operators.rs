@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, Json, LaneName,
-    Mark, NamePattern, Priority, QueueName, Record, RecordQuery, Result, Store, StoreError, StoreExt, When,
-    Write, limits,
+    Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, Json,
+    LaneName, Mark, NamePattern, Priority, QueueName, Record, RecordQuery, Result, Store, StoreError,
+    StoreExt, When, Write, limits,
 };
 
 use super::rebuild::{Rebuild, Rebuilding};
 use super::router::Cursor;
-use super::{Followed, ReactionName, RouteState, Start, keys};
+use super::{Followed, FollowedPage, ReactionName, RouteState, Start, keys};
 
 pub use filter::ReactionFilter;
 
@@ -45,6 +45,20 @@ impl Reactions {
         Ok(self.items(filter).await?.into_iter().filter_map(Followed::of).collect())
     }
 
+    /// A page of the targets that pass, after this one, for those who must not read all of them at once. What feeds a target
+    /// is not looked at.
+    pub async fn page(
+        &self,
+        filter: &ReactionFilter,
+        after: Option<ItemRef>,
+        limit: usize,
+    ) -> Result<FollowedPage> {
+        let query = ItemQuery { filter: filter.items(), after, limit };
+        let page = self.store.items(query).await?;
+        let targets = page.items.into_iter().filter_map(Followed::of).collect();
+        Ok(FollowedPage { targets, next: page.next })
+    }
+
     /// One target of one reaction.
     pub async fn target(&self, reaction: &str, target: &str) -> Result<Option<Followed>> {
         Ok(self.list(&ReactionFilter::named(reaction).target(target)).await?.pop())
@@ -61,7 +75,7 @@ impl Reactions {
         for record in self.records(keys::route_records()).await? {
             let cursor: Cursor = record.value.to()?;
             let item = items.remove(record.key.as_str());
-            routes.extend(route_state(record.key.as_str(), &cursor, item));
+            routes.extend(route_state(record.key.as_str(), cursor, item));
         }
         Ok(routes)
     }
@@ -150,14 +164,15 @@ impl Reactions {
         Ok(items)
     }
 
-    async fn item_filters(&self, filter: &ReactionFilter) -> Result<Vec<ItemFilter>> {
+    /// The work items that are meant, as the store knows them: one filter, or one for each reaction.
+    pub async fn item_filters(&self, filter: &ReactionFilter) -> Result<Vec<ItemFilter>> {
         match filter.needs_sources() {
             true => Ok(filter.fed_by_sources(&self.cursors().await?)),
             false => Ok(vec![filter.items()]),
         }
     }
 
-    async fn cursors(&self) -> Result<Vec<(String, Cursor)>> {
+    pub(super) async fn cursors(&self) -> Result<Vec<(String, Cursor)>> {
         let records = self.records(keys::route_records()).await?;
         let named = records.into_iter().filter_map(|record| {
             let name = keys::routed_reaction(record.key.as_str())?.to_owned();
@@ -178,7 +193,7 @@ impl Reactions {
         }
     }
 
-    async fn all(&self, filter: ItemFilter) -> Result<Vec<Item>> {
+    pub(super) async fn all(&self, filter: ItemFilter) -> Result<Vec<Item>> {
         let (mut items, mut query) = (Vec::new(), ItemQuery::new(filter));
         loop {
             let page = self.store.items(query.clone()).await?;
@@ -214,8 +229,18 @@ fn plus(one: Adjusted, other: Adjusted) -> Adjusted {
     Adjusted { matched: one.matched + other.matched, changed: one.changed + other.changed }
 }
 
-fn route_state(key: &str, cursor: &Cursor, item: Option<Item>) -> Option<RouteState> {
+fn route_state(key: &str, cursor: Cursor, item: Option<Item>) -> Option<RouteState> {
     let reaction = keys::routed_reaction(key)?.to_owned();
+    let own = keys::route_item(&ReactionName::new(&reaction).ok()?);
     let (holder, blocked, error) = item.map_or((None, false, None), |i| (i.holder, i.blocked, i.error));
-    Some(RouteState { reaction, position: cursor.position, start: cursor.start, holder, blocked, error })
+    Some(RouteState {
+        reaction,
+        item: own,
+        streams: cursor.streams,
+        position: cursor.position,
+        start: cursor.start,
+        holder,
+        blocked,
+        error,
+    })
 }

@@ -4,6 +4,18 @@ use tidelock_store::{RecordKey, Result, StoreError};
 
 use super::kind::ScopeKind;
 
+const DOCUMENT: &str = "~scope/";
+
+/// What the keys of documents of this kind begin with whose ids begin with this; those of all, if no kind is named.
+pub(super) fn documents(kind: Option<&str>, id_prefix: &str) -> String {
+    kind.map_or(DOCUMENT.to_owned(), |kind| format!("{DOCUMENT}{kind}/{id_prefix}"))
+}
+
+/// The kind and the id of the scope whose document is there.
+pub(super) fn named(document: &RecordKey) -> Option<(&str, &str)> {
+    document.as_str().strip_prefix(DOCUMENT)?.split_once('/')
+}
+
 /// Where the document of a scope is kept.
 pub(super) fn document(kind: &ScopeKind, id: &str) -> Result<RecordKey> {
     let kind = kind.name();
@@ -16,7 +28,7 @@ pub(super) fn document(kind: &ScopeKind, id: &str) -> Result<RecordKey> {
     if id.is_empty() {
         return Err(StoreError::invalid(format!("a scope of kind {kind:?} with an empty id")));
     }
-    RecordKey::new(format!("~scope/{kind}/{id}"))
+    RecordKey::new(format!("{DOCUMENT}{kind}/{id}"))
 }
 
 /// Where it says what an operation did to the scope whose document is there.
@@ -24,7 +36,7 @@ pub(super) fn operation(document: &RecordKey, operation: &str) -> Result<RecordK
     if operation.is_empty() {
         return Err(StoreError::invalid(format!("scope {document:?}: an operation with an empty id")));
     }
-    let scope = document.as_str().trim_start_matches("~scope/");
+    let scope = document.as_str().trim_start_matches(DOCUMENT);
     // Without a slash, so that no scope's operations are among another's.
     let scope = scope.replace('%', "%25").replace('/', "%2F");
     RecordKey::new(format!("~scope-operation/{scope}/{operation}"))
