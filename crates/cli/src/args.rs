@@ -1,11 +1,35 @@
 //! What can be typed, as types.
 
+mod changing;
+mod looking;
+mod moving;
+mod running;
+mod values;
+
 use clap::{Parser, Subcommand};
 
+pub(crate) use changing::{
+    CloseArgs, DeferArgs, Origin, PrioritiseArgs, RerouteArgs, ResetArgs, UnblockArgs, Which,
+};
+pub(crate) use looking::{DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs};
+pub(crate) use moving::{ExportArgs, ImportArgs, MigrateArgs, ReactionsThen};
+pub(crate) use running::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
+
+/// Its own text, because a URL in documentation would become a link.
+const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE [default: TIDELOCK_STORE, else sqlite:tidelock.db]";
+
 /// Correct concurrency for stateful services: five patterns over one store.
+///
+/// Exit codes: 0 all went well; 1 something failed, or was found; 2 what was asked for makes no sense; 3 the store is not
+/// there or cannot be opened; 4 the store refused, and nothing was done.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock", version)]
 pub(crate) struct Args {
+    #[arg(long, global = true, value_name = "URL", help = STORE)]
+    pub(crate) store: Option<String>,
+    /// Print JSON, a line for each thing, instead of tables
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -15,13 +39,78 @@ pub(crate) enum Command {
     /// Tell a short story that shows what the store promises
     ///
     /// A line per thing that happens. Each scene reads back from the store what it claims; if a claim is not so, the
-    /// exit code is 1.
-    Demo(DemoArgs),
+    /// exit code is 1. Without --store it plays on a new SQLite file, which is removed afterwards.
+    Demo,
+    /// List streams
+    Streams(StreamsArgs),
+    /// Show the events of a stream, or of all streams, and follow new ones
+    Events(EventsArgs),
+    /// List work items: what is due, who holds what, what failed
+    Leases(LeasesArgs),
+    /// List the targets of reactions with their lag, or how far events are routed
+    Reactions(ReactionsArgs),
+    /// List runs, or show where one stands
+    Runs(RunsArgs),
+    /// Send a run a signal
+    Signal(SignalArgs),
+    /// Ask a run to cancel and to clean up after itself; or end it at once
+    Cancel(CancelArgs),
+    /// Let a failed run go on from the step that failed
+    Retry(RetryArgs),
+    /// Let a parked run go on at once
+    Resume(ResumeArgs),
+    /// Say what became of a step of which nobody knows whether it was done
+    Resolve(ResolveArgs),
+    /// List scopes: state documents, by kind and id
+    Scopes(ScopesArgs),
+    /// Say why something is not moving, and which command mends it
+    ///
+    /// The exit code is 0 if nothing is wrong, and 1 if something is. Notices alone do not count.
+    Doctor(DoctorArgs),
+    /// Let blocked items go on where they stopped
+    Unblock(UnblockArgs),
+    /// Let items begin anew
+    ///
+    /// A reaction handles every event again. What it did outside the store is not repeated unless asked for. Whoever is at an
+    /// item loses the lease.
+    Reset(ResetArgs),
+    /// Keep items from being worked on for a while
+    Defer(DeferArgs),
+    /// Change how urgent items are
+    Prioritise(PrioritiseArgs),
+    /// Route a reaction's events anew, after its log was restored or its route failed
+    Reroute(RerouteArgs),
+    /// Close a stream for good: archive its events to a file, and clear them away
+    Close(CloseArgs),
+    /// Write everything in the store to a file, as JSON lines
+    Export(ExportArgs),
+    /// Read an export into a store; after an interruption, the same command goes on
+    Import(ImportArgs),
+    /// Make the store, or bring its tables up to date
+    Migrate(MigrateArgs),
+    /// Print a script that completes this command's arguments in a shell
+    Completions {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
+    /// Injure real processes on a store and audit what they did: runs tidelock-stress
+    #[command(disable_help_flag = true)]
+    Stress(Passed),
+    /// Measure the store: runs tidelock-bench
+    #[command(disable_help_flag = true)]
+    Bench(Passed),
 }
 
+/// What is passed on as it was typed.
 #[derive(Debug, clap::Args)]
+pub(crate) struct Passed {
+    /// Arguments of the other program
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) arguments: Vec<std::ffi::OsString>,
+}
+
+/// What the demo plays on.
+#[derive(Debug)]
 pub(crate) struct DemoArgs {
-    /// Store to play on, such as memory: or sqlite:PATH [default: a new SQLite file, removed afterwards]
-    #[arg(long, value_name = "URL")]
     pub(crate) store: Option<String>,
 }

@@ -3,7 +3,11 @@
 use std::error::Error;
 use std::io;
 
-use tidelock::{Advice, ErrorKind, StoreError};
+use tidelock::runs::RunError;
+use tidelock::{Advice, CloseError, ErrorKind, Operation, StoreError};
+
+use crate::ending::Ending;
+use crate::output::plain;
 
 /// Why a command stopped.
 #[derive(Debug, thiserror::Error)]
@@ -11,6 +15,15 @@ pub(crate) enum Failure {
     /// What was asked for makes no sense.
     #[error("{what}")]
     Usage { what: String, hint: String },
+    /// There is no store to do it on.
+    #[error("{what}")]
+    NoStore { what: String, hint: String },
+    /// It cannot be done to this thing, as it is.
+    #[error("{what}")]
+    Refused { what: String, hint: String },
+    /// It did not work.
+    #[error("{what}")]
+    Failed { what: String, hint: String },
     /// The store gave no answer.
     #[error("{what}")]
     Store { what: String, source: StoreError },
@@ -28,25 +41,65 @@ impl From<StoreError> for Failure {
     }
 }
 
-impl Failure {
-    /// A store that cannot be opened; a URL that cannot mean a store is the caller's mistake.
-    pub(crate) fn open(url: &str, source: StoreError) -> Self {
-        let what = format!("cannot open store {url:?}: {}", source.context());
-        match source.kind() {
-            ErrorKind::Invalid => {
-                let of_a_known_kind = url.starts_with("memory:") || url.starts_with("sqlite:");
-                let hint = if of_a_known_kind { "another store" } else { "give memory: or sqlite:PATH" };
-                Self::Usage { what, hint: hint.into() }
+impl From<CloseError> for Failure {
+    fn from(error: CloseError) -> Self {
+        let what = error.to_string();
+        let hint = match error {
+            CloseError::Store(source) => return source.into(),
+            CloseError::Busy { .. } => "the same command again when the other one is done",
+            CloseError::Unfinished { .. } => "tidelock reactions, to see what is left to do and why",
+            CloseError::Archive { .. } => {
+                "the same command again; it goes on with what the archive did not take"
             }
-            _ => Self::Store { what, source },
+            _ => "tidelock events STREAM, to see what is there",
+        };
+        Self::Refused { what, hint: hint.into() }
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let what = error.to_string();
+        match error {
+            RunError::Store(source) => source.into(),
+            RunError::Name(_) => Self::usage(what, "tidelock runs, to see which there are"),
+            RunError::Contended { .. } => Self::refused(what, "the same command again"),
+            RunError::NoRun { .. } => Self::refused(what, "tidelock runs, to see which there are"),
+            _ => Self::refused(what, "tidelock runs RUN, to see where it stands"),
         }
     }
+}
 
-    pub(crate) fn exit_code(&self) -> u8 {
+impl Failure {
+    pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Usage { what: what.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn no_store(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::NoStore { what: what.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn refused(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Refused { what: what.into(), hint: hint.into() }
+    }
+
+    pub(crate) fn failed(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Failed { what: what.into(), hint: hint.into() }
+    }
+
+    /// A file that cannot be read or written.
+    pub(crate) fn file(verb: &str, path: &str, error: &io::Error) -> Self {
+        Self::failed(format!("cannot {verb} {path:?}: {error}"), "another path, or the rights to this one")
+    }
+
+    pub(crate) fn ending(&self) -> Ending {
         match self {
-            Self::Usage { .. } => 2,
-            _ if self.is_closed_output() => 0,
-            _ => 1,
+            Self::Usage { .. } => Ending::Usage,
+            Self::NoStore { .. } => Ending::NoStore,
+            Self::Refused { .. } => Ending::Refused,
+            Self::Store { source, .. } => ending_of(source),
+            _ if self.is_closed_output() => Ending::Well,
+            _ => Ending::Badly,
         }
     }
 
@@ -60,13 +113,13 @@ impl Failure {
     }
 
     fn write(&self, to: &mut impl io::Write) -> io::Result<()> {
-        writeln!(to, "error: {self}")?;
+        writeln!(to, "error: {}", plain(&self.to_string()))?;
         let mut source = self.cause();
         while let Some(cause) = source {
-            writeln!(to, "  because: {cause}")?;
+            writeln!(to, "  because: {}", plain(&cause.to_string()))?;
             source = cause.source();
         }
-        writeln!(to, "  try: {}", self.hint())
+        writeln!(to, "  try: {}", plain(self.hint()))
     }
 
     /// What the database said; the store's own error is in the first line already.
@@ -79,22 +132,39 @@ impl Failure {
 
     fn hint(&self) -> &str {
         match self {
-            Self::Usage { hint, .. } => hint,
-            Self::Store { source, .. } => match (source.kind(), source.advice()) {
-                (ErrorKind::Full, _) => {
-                    "make room where the store keeps its data, then the same command again"
-                }
-                (ErrorKind::Incompatible, _) => "another path",
-                (_, Advice::Never) => "another store, or tidelock --help",
-                (_, Advice::Later | Advice::Unknown) => "the same command again",
-            },
+            Self::Usage { hint, .. }
+            | Self::NoStore { hint, .. }
+            | Self::Refused { hint, .. }
+            | Self::Failed { hint, .. } => hint,
+            Self::Store { source, .. } => hint_on(source),
             Self::Broken(_) => "the same command again, and please report this with its output: it is a bug",
             Self::Io(_) => "the same command again, where files can be written",
         }
     }
 
-    /// The reader of a pipe has seen enough (`tidelock demo | head -1`). That is no failure.
+    /// The reader of a pipe has seen enough (`tidelock events | head -1`). That is no failure.
     fn is_closed_output(&self) -> bool {
         matches!(self, Self::Io(e) if e.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+fn ending_of(error: &StoreError) -> Ending {
+    match (error.kind(), error.operation()) {
+        (ErrorKind::Invalid | ErrorKind::LimitExceeded, _) => Ending::Usage,
+        (ErrorKind::Unavailable, _) | (_, Operation::Open) => Ending::NoStore,
+        (ErrorKind::IdempotencyMismatch | ErrorKind::Rewound, _) => Ending::Refused,
+        _ => Ending::Badly,
+    }
+}
+
+fn hint_on(error: &StoreError) -> &'static str {
+    match (error.kind(), error.advice()) {
+        (ErrorKind::Full, _) => "make room where the store keeps its data, then the same command again",
+        (ErrorKind::Incompatible, _) => {
+            "another store, or tidelock migrate with a role that may change this one"
+        }
+        (ErrorKind::Storage, Advice::Never) => "a user or a role with the right to do this",
+        (_, Advice::Never) => "another store, or tidelock --help",
+        (_, Advice::Later | Advice::Unknown) => "the same command again",
     }
 }

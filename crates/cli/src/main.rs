@@ -1,19 +1,26 @@
 //! The `tidelock` command.
 //!
-//! What was typed becomes typed arguments (`args`), those are carried out (`commands`), and what happened goes to
-//! standard output. What went wrong goes to standard error, as what happened, to which thing and what to do; the
-//! exit code is 0 if all went well, 1 if something failed and 2 if what was asked for makes no sense.
+//! What was typed becomes typed arguments (`args`), those are carried out (`commands`) on the store that is meant (`place`), and
+//! what was asked for goes to standard output. What else there is to say goes to standard error. What went wrong is said as what happened, to
+//! which thing and what to do; the exit code is one of those in `ending`.
 
 mod args;
 mod commands;
+mod ending;
 mod failure;
 mod output;
+mod place;
+mod progress;
+mod selection;
+mod shell;
+mod transfer;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::args::Args;
+use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -21,15 +28,18 @@ fn main() -> ExitCode {
     // Clap ends the process itself when there is nothing to carry out: 0 after help, 2 after a bad argument.
     let args = Args::parse();
     match carry_out(args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(ending) => ExitCode::from(ending.code()),
         Err(failure) => {
             failure.report();
-            ExitCode::from(failure.exit_code())
+            ExitCode::from(failure.ending().code())
         }
     }
 }
 
-fn carry_out(args: Args) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
-    runtime.block_on(commands::run(args.command, &mut Output::stdout()))
+fn carry_out(args: Args) -> Result<Ending, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let mut out = Output::stdout(args.json);
+    let ending = runtime.block_on(commands::run(args, &mut out))?;
+    out.flush()?;
+    Ok(ending)
 }

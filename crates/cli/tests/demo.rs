@@ -81,7 +81,7 @@ fn a_url_that_means_no_store_is_refused_with_what_to_give_instead() {
     assert_eq!(stdout(&output), "");
     let said = stderr(&output);
     assert!(said.contains("error: cannot open store \"mongodb:shop\": "), "{said}");
-    assert!(said.contains("try: give memory: or sqlite:PATH"), "{said}");
+    assert!(said.contains("try: give sqlite:PATH or postgres://USER@HOST/DATABASE"), "{said}");
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn a_store_that_cannot_be_opened_is_named_and_is_a_failure() {
     std::fs::write(&path, "not the tables you are looking for\n".repeat(100)).expect("a file");
     let output = run(&["demo", "--store", &format!("sqlite:{}", path.display())]);
     let said = stderr(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("error: cannot open store \"sqlite:") && said.contains("notes.txt"), "{said}");
-    assert!(said.contains("  try: another path"), "{said}");
+    assert!(said.contains("  try: another store"), "{said}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
 use crate::output::{Look, Output};
+use crate::place::{Place, shown};
 
 /// Everything that a scene needs.
 pub(super) struct Stage<'a> {
@@ -37,8 +38,8 @@ impl<'a> Stage<'a> {
         let can = store.capabilities();
         let other = if can.shared { open(&url).await? } else { store.clone() };
         let prefix = if folder.is_none() && can.durable { own_prefix() } else { String::new() };
-        out.line(Look::Faint, &format!("the store is {url}"))?;
-        Ok(Self { store, other, url, prefix, scene: 0, out, folder })
+        out.line(Look::Faint, &format!("the store is {}", shown(&url)))?;
+        Ok(Self { store, other, url: shown(&url), prefix, scene: 0, out, folder })
     }
 
     /// Closes the store, and removes it if it was made for this.
@@ -143,5 +144,5 @@ fn own_prefix() -> String {
 }
 
 async fn open(url: &str) -> Result<Arc<dyn Store>, Failure> {
-    tidelock::open(url).await.map_err(|e| Failure::open(url, e))
+    tidelock::open(url).await.map_err(|e| Place::meant(Some(url.to_owned())).not_opened(e))
 }

@@ -1,0 +1,155 @@
+//! Arguments of the commands that look and change nothing.
+
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tidelock::{EventType, LaneName, Position, StreamName, Version};
+
+use super::values::{duration, field, pattern, position, version};
+use crate::selection::State;
+
+/// How much to show.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Paging {
+    /// Show at most this many
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    limit: usize,
+    /// Show all, however many there are
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+}
+
+impl Paging {
+    pub(crate) fn wanted(self) -> usize {
+        if self.all { usize::MAX } else { self.limit }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StreamsArgs {
+    /// Only streams whose names begin with this
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// Only streams after this one, by name
+    #[arg(long, value_name = "STREAM")]
+    pub(crate) after: Option<StreamName>,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EventsArgs {
+    /// The stream; without it, the feed of all streams
+    pub(crate) stream: Option<StreamName>,
+    /// Begin with this version of the stream
+    #[arg(long, value_name = "VERSION", value_parser = version, requires = "stream")]
+    pub(crate) from: Option<Version>,
+    /// Begin after this position of the feed; 0 is before all events
+    #[arg(long, value_name = "POSITION", value_parser = position, conflicts_with = "stream")]
+    pub(crate) after: Option<Position>,
+    /// Newest first; needs a stream
+    #[arg(long, requires = "stream", conflicts_with = "follow")]
+    pub(crate) backward: bool,
+    /// Only events of this type; can be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) types: Vec<EventType>,
+    /// Only events of streams whose names begin with this
+    #[arg(long, value_name = "PREFIX", conflicts_with = "stream", default_value = "")]
+    pub(crate) prefix: String,
+    /// Only events with this in their metadata; can be given several times
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = field, conflicts_with = "stream")]
+    pub(crate) metadata: Vec<(String, String)>,
+    /// Stay, and show events as they come: new ones only, unless --from or --after say otherwise
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Show payloads whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LeasesArgs {
+    /// Only queues like this; * stands for any characters, ? for one
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) queue: Option<tidelock::NamePattern>,
+    /// Only keys like this
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) key: Option<tidelock::NamePattern>,
+    /// Only this lane
+    #[arg(long)]
+    pub(crate) lane: Option<LaneName>,
+    /// Only items in this state; can be given several times
+    #[arg(long, value_enum)]
+    pub(crate) state: Vec<State>,
+    /// Only items after this one
+    #[arg(long, num_args = 2, value_names = ["QUEUE", "KEY"])]
+    pub(crate) after: Vec<String>,
+    /// Show errors whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReactionsArgs {
+    /// Only reactions like this; * stands for any characters, ? for one
+    #[arg(value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) reaction: Option<tidelock::NamePattern>,
+    /// Only targets like this
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) target: Option<tidelock::NamePattern>,
+    /// Only what is blocked
+    #[arg(long)]
+    pub(crate) blocked: bool,
+    /// Only what has something left to do
+    #[arg(long)]
+    pub(crate) lagging: bool,
+    /// Show how far each reaction's events are routed, and by whom, instead of its targets
+    #[arg(long, conflicts_with_all = ["target", "blocked", "lagging"])]
+    pub(crate) routes: bool,
+    /// Show errors whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScopesArgs {
+    /// Only this kind
+    pub(crate) kind: Option<String>,
+    /// Only ids that begin with this
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// Show documents whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// How long something may wait before it counts as not moving, such as 30s, 5m or 1h
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    pub(crate) patience: Duration,
+    /// Show at most this many findings of each kind
+    #[arg(long, value_name = "COUNT", default_value_t = 10)]
+    pub(crate) show: usize,
+    /// Look at so many work items at most
+    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
+    pub(crate) scan: usize,
+}
+
+impl ValueEnum for State {
+    fn value_variants<'a>() -> &'a [Self] {
+        &Self::ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.name()))
+    }
+}

@@ -1,0 +1,86 @@
+//! Values as people type them.
+
+use std::time::Duration;
+
+use tidelock::{Json, NamePattern, Position, StoreError, Timestamp, Version, When};
+
+/// A name, or a pattern if it has a `*` or a `?` in it.
+pub(crate) fn pattern(text: &str) -> Result<NamePattern, String> {
+    Ok(if text.contains(['*', '?']) { NamePattern::like(text) } else { NamePattern::is(text) })
+}
+
+pub(crate) fn version(text: &str) -> Result<Version, String> {
+    Version::new(number(text)?).map_err(|e| said(&e))
+}
+
+pub(crate) fn position(text: &str) -> Result<Position, String> {
+    Position::new(number(text)?).map_err(|e| said(&e))
+}
+
+/// A field and its value.
+pub(crate) fn field(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("write FIELD=VALUE, for example actor=joe")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
+/// JSON, as it is stored.
+pub(crate) fn json(text: &str) -> Result<Json, String> {
+    Json::parse(text).map_err(|e| said(&e))
+}
+
+/// A length of time with its unit.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let at = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (count, unit) = text.split_at(at);
+    let unit = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err("write a number and a unit, for example 500ms, 30s, 5m, 2h or 1d".to_owned()),
+    };
+    let millis = number(count)?.checked_mul(unit).ok_or("that is longer than any time there is")?;
+    Ok(Duration::from_millis(millis))
+}
+
+/// A moment, or how long until then.
+pub(crate) fn when(text: &str) -> Result<When, String> {
+    match text.parse::<Timestamp>() {
+        Ok(moment) => Ok(When::At(moment)),
+        Err(_) => duration(text).map(When::In).map_err(|_| {
+            "write how long from now, for example 5m, or a moment, for example 2030-01-31T12:00:00Z"
+                .to_owned()
+        }),
+    }
+}
+
+fn number(text: &str) -> Result<u64, String> {
+    text.parse().map_err(|_| format!("{text:?} is no number"))
+}
+
+fn said(error: &StoreError) -> String {
+    error.context().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_duration_needs_its_unit() {
+        assert_eq!(duration("90s"), Ok(Duration::from_secs(90)));
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2d"), Ok(Duration::from_secs(172_800)));
+        for bad in ["", "5", "s", "5 s", "-1s", "99999999999999999d"] {
+            assert!(duration(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn a_moment_is_a_time_or_a_distance() {
+        assert_eq!(when("5m"), Ok(When::In(Duration::from_secs(300))));
+        assert!(matches!(when("2030-01-31T12:00:00Z"), Ok(When::At(_))));
+        assert!(when("tomorrow").is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! What the operators' commands have in common: to say what would be done, and what was.
+
+use serde::Serialize;
+use tidelock::reactions::Followed;
+use tidelock::{Adjusted, Item};
+
+use crate::failure::Failure;
+use crate::output::{Listed, Look, Output, cut};
+use crate::selection::Selection;
+
+/// Items that a dry run shows.
+const SHOWN: usize = 20;
+
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(flatten)]
+    item: Item,
+}
+
+/// What was done, for machines.
+#[derive(Debug, Serialize)]
+struct Done<'a> {
+    done: &'a str,
+    #[serde(flatten)]
+    adjusted: Adjusted,
+}
+
+/// Says what is meant, and does nothing to it.
+pub(crate) async fn would(verb: &str, selection: &Selection, out: &mut Output) -> Result<(), Failure> {
+    let matched = selection.look(SHOWN).await?;
+    let rows: Vec<Row> = matched.shown.into_iter().map(|item| Row { item }).collect();
+    out.list(&rows)?;
+    let (count, noun) = (matched.count, selection.noun());
+    let more = if matched.more { "or more " } else { "" };
+    Ok(out.note(&format!("dry run: {count} {more}{noun}s would be {verb}, nothing was done"))?)
+}
+
+/// Says what was done; that nothing was meant is worth a word.
+pub(crate) fn was(
+    verb: &'static str,
+    noun: &str,
+    adjusted: Adjusted,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    if out.is_json() {
+        return Ok(out.json(&Done { done: verb, adjusted })?);
+    }
+    let Adjusted { matched, changed } = adjusted;
+    out.line(Look::Plain, &format!("{verb}: {changed} of {matched} {noun}s"))?;
+    if matched == 0 {
+        out.note("nothing was meant by that: tidelock leases and tidelock reactions show what there is")?;
+    }
+    Ok(())
+}
+
+impl Listed for Row {
+    const HEADINGS: &'static [&'static str] = &["queue or reaction", "key or target", "at", "mark", "error"];
+
+    fn cells(&self) -> Vec<String> {
+        let (item, target) = (&self.item, Followed::of(self.item.clone()));
+        vec![
+            target.map_or_else(|| item.item.queue.to_string(), |target| target.reaction),
+            item.item.key.to_string(),
+            item.at.to_string(),
+            item.mark.to_string(),
+            cut(item.error.as_deref().unwrap_or_default(), 60).into_owned(),
+        ]
+    }
+}

@@ -1,0 +1,74 @@
+//! `tidelock close`: a stream's events go to a file, and the stream is closed for good.
+
+mod shelf;
+
+use serde::Serialize;
+use tidelock::{Closed, Closing, StreamQuery, StreamState, Tidelock, Unread, discard};
+
+use super::confirm::confirm;
+use crate::args::CloseArgs;
+use crate::failure::Failure;
+use crate::output::{Look, Output};
+use crate::place::Place;
+use shelf::Shelf;
+
+/// What was done, for machines.
+#[derive(Debug, Serialize)]
+struct Done {
+    done: &'static str,
+    stream: String,
+    through: u64,
+    archived: u64,
+}
+
+pub(crate) async fn run(args: CloseArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let tidelock = Tidelock::over(place.open().await?.store);
+    let events = events(&tidelock, &args).await?;
+    let where_to = match &args.archive {
+        Some(path) => format!("go to {:?}", path.display()),
+        None => "are lost".to_owned(),
+    };
+    let what = format!("Stream {:?} takes no more events, and its {events} events {where_to}.", args.stream);
+    if args.dry_run {
+        return Ok(out.note(&format!("dry run: {what} Nothing was done."))?);
+    }
+    confirm(&what, args.yes)?;
+    let closed = books(&tidelock, &args)?.close().await?;
+    tell(&closed, out)
+}
+
+async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
+    let page = tidelock.store().read_stream(StreamQuery::backward(&args.stream).limit(1)).await?;
+    if page.state == StreamState::Absent {
+        return Err(Failure::refused(
+            format!("stream {:?} does not exist", args.stream),
+            "tidelock streams, to see which do",
+        ));
+    }
+    let (last, first) = (page.state.version(), page.first);
+    Ok(last.zip(first).map_or(0, |(last, first)| last.get() + 1 - first.get()))
+}
+
+fn books(tidelock: &Tidelock, args: &CloseArgs) -> Result<Closing<Unread>, Failure> {
+    let closing = match &args.archive {
+        Some(path) => {
+            let shelf = Shelf::open(path, &args.stream)
+                .map_err(|e| Failure::file("write", &path.to_string_lossy(), &e))?;
+            tidelock.books(&args.stream, shelf.archive())
+        }
+        None => tidelock.books(&args.stream, discard),
+    };
+    Ok(args.ignore.iter().fold(closing.patience(args.patience), Closing::ignoring))
+}
+
+fn tell(closed: &Closed, out: &mut Output) -> Result<(), Failure> {
+    let Closed { stream, through, archived } = closed;
+    if out.is_json() {
+        let (stream, through) = (stream.to_string(), through.get());
+        return Ok(out.json(&Done { done: "closed", stream, through, archived: *archived })?);
+    }
+    Ok(out.line(
+        Look::Plain,
+        &format!("stream {stream:?} is closed at version {through}; {archived} events went to the archive"),
+    )?)
+}

@@ -1,0 +1,14 @@
+//! `tidelock completions`: a script that completes this command's arguments in a shell.
+
+use clap::CommandFactory;
+use clap_complete::Shell;
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(crate) fn run(shell: Shell, out: &mut Output) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Args::command(), "tidelock", &mut script);
+    Ok(out.script(&script)?)
+}

@@ -1,0 +1,29 @@
+//! Leases that are about to run out. A worker that is well renews in time, so its leases are seldom seen like this.
+
+use std::time::Duration;
+
+use tidelock::Item;
+
+use super::exam::{Exam, name};
+use super::finding::{Finding, Kind, Severity};
+use crate::output::span;
+
+/// How little is left when it is worth a word.
+const SOON: Duration = Duration::from_secs(2);
+
+pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
+    let holder = item.holder.as_ref().filter(|holder| holder.deadline > exam.now)?;
+    let left = holder.deadline.since(exam.now);
+    (left <= SOON).then(|| Finding {
+        kind: Kind::Expiring,
+        severity: Severity::Notice,
+        thing: name(item),
+        since: Some(holder.since),
+        what: format!(
+            "the lease of worker {:?} runs out in {} unless it is renewed",
+            holder.worker,
+            span(left)
+        ),
+        mend: Some("tidelock doctor again in a moment; if it is gone then, all is well".to_owned()),
+    })
+}

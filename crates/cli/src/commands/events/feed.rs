@@ -1,0 +1,57 @@
+//! The feed of all streams.
+
+use tidelock::{FeedFilter, FeedQuery, Position, Store, Topic, limits};
+
+use super::{end, wait};
+use crate::args::EventsArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(super) async fn show(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
+    match args.follow {
+        true => follow(store, args, out).await,
+        false => list(store, args, out).await,
+    }
+}
+
+async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
+    let (mut after, mut left) = (args.after.unwrap_or(Position::START), args.paging.wanted());
+    loop {
+        let page = store.read_feed(query(args, after, left.min(limits::PAGE_SIZE))).await?;
+        after = page.next;
+        left -= page.events.len().min(left);
+        super::show(page.events, args, out)?;
+        if page.at_end {
+            return Ok(());
+        }
+        if left == 0 {
+            return Ok(out.note(&format!("there may be more: --after {after}, or --all"))?);
+        }
+    }
+}
+
+async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
+    // Taken before the first look, so nothing is missed.
+    let mut signal = store.signal(Topic::Log);
+    let mut after = match args.after {
+        Some(position) => position,
+        None => end::of_feed(store).await?,
+    };
+    loop {
+        let page = store.read_feed(query(args, after, limits::PAGE_SIZE)).await?;
+        after = page.next;
+        super::show(page.events, args, out)?;
+        if page.at_end {
+            wait(&mut signal).await;
+        }
+    }
+}
+
+fn query(args: &EventsArgs, after: Position, limit: usize) -> FeedQuery {
+    let filter = FeedFilter {
+        stream_prefix: args.prefix.clone(),
+        types: args.types.clone(),
+        metadata: args.metadata.clone(),
+    };
+    FeedQuery { after, filter, limit }
+}

@@ -1,0 +1,83 @@
+//! The events of one stream.
+
+use tidelock::{Direction, Store, StoredEvent, StreamName, StreamQuery, StreamState, Topic, Version, limits};
+
+use super::wait;
+use crate::args::EventsArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+
+pub(super) async fn list(
+    store: &dyn Store,
+    stream: &StreamName,
+    args: &EventsArgs,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let direction = if args.backward { Direction::Backward } else { Direction::Forward };
+    let (mut from, mut left) = (args.from, args.paging.wanted());
+    loop {
+        let limit = left.min(limits::PAGE_SIZE);
+        let query = StreamQuery { stream: stream.clone(), direction, from, limit };
+        let page = store.read_stream(query).await?;
+        if page.state == StreamState::Absent {
+            return Err(Failure::refused(
+                format!("stream {stream:?} does not exist"),
+                "tidelock streams, to see which do",
+            ));
+        }
+        let events: Vec<_> = page.events.into_iter().filter(|event| is_wanted(event, args)).collect();
+        left -= events.len().min(left);
+        super::show(events, args, out)?;
+        match page.next {
+            Some(next) if left == 0 => {
+                return Ok(out.note(&format!("there are more: --from {next}, or --all"))?);
+            }
+            Some(next) => from = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+pub(super) async fn show(
+    store: &dyn Store,
+    stream: &StreamName,
+    args: &EventsArgs,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    match args.follow {
+        true => follow(store, stream, args, out).await,
+        false => list(store, stream, args, out).await,
+    }
+}
+
+async fn follow(
+    store: &dyn Store,
+    stream: &StreamName,
+    args: &EventsArgs,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    // Taken before the first look, so nothing is missed.
+    let mut signal = store.signal(Topic::Log);
+    let mut next = match args.from {
+        Some(version) => version,
+        None => after_last(store, stream).await?,
+    };
+    loop {
+        let page = store.read_stream(StreamQuery::forward(stream).from(next)).await?;
+        next = page.events.last().map_or(next, |event| event.version.plus(1));
+        let more = page.next.is_some();
+        super::show(page.events.into_iter().filter(|event| is_wanted(event, args)).collect(), args, out)?;
+        if !more {
+            wait(&mut signal).await;
+        }
+    }
+}
+
+async fn after_last(store: &dyn Store, stream: &StreamName) -> Result<Version, Failure> {
+    let page = store.read_stream(StreamQuery::backward(stream).limit(1)).await?;
+    Ok(page.state.version().map_or(Version::FIRST, |version| version.plus(1)))
+}
+
+fn is_wanted(event: &StoredEvent, args: &EventsArgs) -> bool {
+    args.types.is_empty() || args.types.contains(&event.event_type)
+}

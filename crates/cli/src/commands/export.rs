@@ -1,0 +1,77 @@
+//! `tidelock export`: everything in a store, as lines of JSON.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tidelock::Store;
+
+use crate::args::ExportArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::Place;
+use crate::progress::Progress;
+use crate::transfer::{Totals, export};
+
+pub(crate) async fn run(args: ExportArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    check_free(&args)?;
+    let store = place.open().await?.store;
+    let progress = Progress::counting("events");
+    let (totals, settled) = match args.file.as_os_str() == "-" {
+        true => to_stdout(&store, &progress).await?,
+        false => to_file(&store, &args.file, &progress).await?,
+    };
+    drop(progress);
+    let Totals { events, records, items } = totals;
+    out.note(&format!(
+        "exported {events} events, {records} records and {items} work items of {}",
+        place.shown()
+    ))?;
+    if settled {
+        return Ok(());
+    }
+    Err(Failure::failed(
+        "the store was in use while it was exported: how far its reactions are does not fit its events",
+        "the same command while nothing writes to the store; what was written can be imported with --reactions none",
+    ))
+}
+
+fn check_free(args: &ExportArgs) -> Result<(), Failure> {
+    if args.overwrite || args.file.as_os_str() == "-" || !args.file.exists() {
+        return Ok(());
+    }
+    Err(Failure::refused(
+        format!("{:?} is there already", args.file.display()),
+        "another name, or --overwrite",
+    ))
+}
+
+async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Totals, bool), Failure> {
+    let exported = export(store, BufWriter::new(io::stdout()), progress).await?;
+    Ok((exported.totals, exported.settled))
+}
+
+/// Writes beside the file and renames at the end: a file of that name is always whole.
+async fn to_file(
+    store: &Arc<dyn Store>,
+    path: &Path,
+    progress: &Progress,
+) -> Result<(Totals, bool), Failure> {
+    let partial = beside(path);
+    let failed = |e: io::Error| Failure::file("write", &partial.to_string_lossy(), &e);
+    let file = File::create(&partial).map_err(failed)?;
+    let exported = export(store, BufWriter::with_capacity(1 << 20, file), progress).await;
+    let exported = exported.inspect_err(|_| drop(fs::remove_file(&partial)))?;
+    let mut to = exported.to;
+    to.flush().map_err(failed)?;
+    to.get_ref().sync_all().map_err(failed)?;
+    fs::rename(&partial, path).map_err(failed)?;
+    Ok((exported.totals, exported.settled))
+}
+
+fn beside(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".partial");
+    name.into()
+}

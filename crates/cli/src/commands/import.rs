@@ -1,0 +1,45 @@
+//! `tidelock import`: an export, into another store.
+
+use std::io::{self, Write};
+use std::path::Path;
+
+use crate::args::ImportArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::Place;
+use crate::transfer::{Import, Imported, Totals};
+
+pub(crate) async fn run(args: ImportArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    if args.file.as_os_str() != "-" {
+        return import(&args.file, &args, place, out).await;
+    }
+    // All of it must be there before any of it is written, and it is read twice.
+    let mut kept = tempfile::NamedTempFile::new()?;
+    io::copy(&mut io::stdin().lock(), &mut kept)?;
+    kept.flush()?;
+    import(kept.path(), &args, place, out).await
+}
+
+async fn import(path: &Path, args: &ImportArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let import = Import::check(path, args.reactions)?;
+    if args.dry_run {
+        let Totals { events, records, items } = import.totals();
+        let what = format!("{events} events, {records} records and {items} work items");
+        return Ok(out.note(&format!("dry run: {what} would be imported into {}", place.shown()))?);
+    }
+    let store = place.make().await?.store;
+    let imported = import.into(&store).await;
+    store.close().await?;
+    let (verb, totals) = match imported? {
+        Imported::Done(totals) => ("imported", totals),
+        Imported::Already(totals) => ("were imported before:", totals),
+    };
+    if out.is_json() {
+        return Ok(out.json(&totals)?);
+    }
+    let Totals { events, records, items } = totals;
+    Ok(out.note(&format!(
+        "{verb} {events} events, {records} records and {items} work items: {}",
+        place.shown()
+    ))?)
+}

@@ -1,0 +1,113 @@
+//! `tidelock leases`: work items, whoever's they are.
+
+use serde::Serialize;
+use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, Timestamp, limits};
+
+use crate::args::LeasesArgs;
+use crate::failure::Failure;
+use crate::output::{Listed, Output, ahead, cut};
+use crate::place::Place;
+use crate::selection::State;
+use crate::shell::quoted;
+
+/// Characters of an error that are shown unless all are asked for.
+const ERROR: usize = 60;
+
+#[derive(Debug, Serialize)]
+struct Row {
+    state: State,
+    #[serde(flatten)]
+    item: Item,
+    #[serde(skip)]
+    now: Timestamp,
+    #[serde(skip)]
+    full: bool,
+}
+
+pub(crate) async fn run(args: LeasesArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let store = place.open().await?.store;
+    let now = store.now().await?;
+    let mut query = ItemQuery::new(filter(&args));
+    query.after = after(&args.after)?;
+    let (mut left, mut any) = (args.paging.wanted(), false);
+    loop {
+        query.limit = left.min(limits::PAGE_SIZE);
+        let page = store.items(query.clone()).await?;
+        let rows: Vec<Row> = page.items.into_iter().filter_map(|item| Row::of(item, now, &args)).collect();
+        left -= rows.len().min(left);
+        any |= !rows.is_empty();
+        out.list(&rows)?;
+        match page.next {
+            Some(next) if left == 0 => {
+                let (queue, key) = (quoted(next.queue.as_str()), quoted(next.key.as_str()));
+                return Ok(out.note(&format!("there may be more: --after {queue} {key}, or --all"))?);
+            }
+            Some(next) => query = query.after(next),
+            None if !any => return Ok(out.note(&format!("no such work item in {}", place.shown()))?),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// As much of the filter as the store can look up.
+fn filter(args: &LeasesArgs) -> ItemFilter {
+    let only =
+        |states: &[State]| !args.state.is_empty() && args.state.iter().all(|state| states.contains(state));
+    ItemFilter {
+        queue: args.queue.clone().unwrap_or_default(),
+        key: args.key.clone().unwrap_or_default(),
+        lane: args.lane.clone(),
+        blocked: only(&[State::Blocked]).then_some(true),
+        held: only(&[State::Held, State::Expired]).then_some(true),
+    }
+}
+
+fn after(typed: &[String]) -> Result<Option<ItemRef>, Failure> {
+    match typed {
+        [queue, key] => Ok(Some(ItemRef::parse(queue, key)?)),
+        _ => Ok(None),
+    }
+}
+
+impl Row {
+    fn of(item: Item, now: Timestamp, args: &LeasesArgs) -> Option<Self> {
+        let state = State::of(&item, now);
+        let wanted = args.state.is_empty() || args.state.contains(&state);
+        wanted.then_some(Self { state, item, now, full: args.full })
+    }
+
+    /// The moment that matters in this state.
+    fn when(&self) -> Option<Timestamp> {
+        match self.state {
+            State::Held | State::Expired => self.item.holder.as_ref().map(|holder| holder.deadline),
+            State::Waiting => self.item.hold,
+            State::Blocked | State::Due | State::Scheduled | State::Idle => self.item.due,
+        }
+    }
+}
+
+impl Listed for Row {
+    const HEADINGS: &'static [&'static str] = &[
+        "queue", "key", "state", "when", "at", "mark", "failures", "expiries", "priority", "lane", "holder",
+        "error",
+    ];
+
+    fn cells(&self) -> Vec<String> {
+        let item = &self.item;
+        let error = item.error.as_deref().unwrap_or_default();
+        vec![
+            item.item.queue.to_string(),
+            item.item.key.to_string(),
+            self.state.name().to_owned(),
+            self.when().map_or_else(String::new, |when| ahead(when, self.now)),
+            item.at.to_string(),
+            item.mark.to_string(),
+            item.failures.to_string(),
+            item.expiries.to_string(),
+            item.priority.to_string(),
+            item.lane.to_string(),
+            item.holder.as_ref().map_or_else(String::new, |holder| holder.worker.to_string()),
+            if self.full { error.to_owned() } else { cut(error, ERROR).into_owned() },
+        ]
+    }
+}

@@ -1,0 +1,41 @@
+//! `tidelock migrate`: makes a store, or brings its tables up to date.
+
+use serde::Serialize;
+
+use crate::args::MigrateArgs;
+use crate::ending::Ending;
+use crate::failure::Failure;
+use crate::output::{Look, Output};
+use crate::place::Place;
+
+#[derive(Debug, Serialize)]
+struct Schema {
+    store: String,
+    schema: usize,
+    up_to_date: bool,
+}
+
+pub(crate) async fn run(args: MigrateArgs, place: &Place, out: &mut Output) -> Result<Ending, Failure> {
+    let opened = if args.check { place.open().await } else { place.make().await };
+    let up_to_date = match (opened, args.check) {
+        (Ok(opened), _) => {
+            opened.store.close().await?;
+            true
+        }
+        (Err(Failure::NoStore { what, .. }), true) => {
+            out.note(&what)?;
+            false
+        }
+        (Err(failure), _) => return Err(failure),
+    };
+    tell(&Schema { store: place.shown(), schema: place.schema_version(), up_to_date }, out)?;
+    Ok(if up_to_date { Ending::Well } else { Ending::Badly })
+}
+
+fn tell(schema: &Schema, out: &mut Output) -> Result<(), Failure> {
+    if out.is_json() {
+        return Ok(out.json(schema)?);
+    }
+    let is = if schema.up_to_date { "is" } else { "is not" };
+    Ok(out.line(Look::Plain, &format!("{} {is} up to date (schema {})", schema.store, schema.schema))?)
+}

@@ -1,0 +1,17 @@
+//! `tidelock prioritise`: items are worked on sooner, or later, than others that are due.
+
+use super::adjusted;
+use crate::args::PrioritiseArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::Place;
+use crate::selection::Selection;
+
+pub(crate) async fn run(args: PrioritiseArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let store = place.open().await?.store;
+    let selection = Selection::new(&store, args.which);
+    if args.dry_run {
+        return adjusted::would("prioritised", &selection, out).await;
+    }
+    adjusted::was("prioritised", selection.noun(), selection.prioritise(args.priority).await?, out)
+}

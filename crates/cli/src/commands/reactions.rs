@@ -1,0 +1,66 @@
+//! `tidelock reactions`: every target with its lag, or how far each reaction's events are routed.
+
+mod route;
+mod target;
+
+use tidelock::limits;
+use tidelock::reactions::{ReactionFilter, Reactions};
+
+use crate::args::ReactionsArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::Place;
+
+pub(crate) async fn run(args: ReactionsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let store = place.open().await?.store;
+    let now = store.now().await?;
+    let reactions = Reactions::new(store);
+    match args.routes {
+        true => routes(&reactions, &args, out).await,
+        false => targets(&reactions, &args, now, out).await,
+    }
+}
+
+async fn routes(reactions: &Reactions, args: &ReactionsArgs, out: &mut Output) -> Result<(), Failure> {
+    let mut routes = reactions.routes().await?;
+    if let Some(pattern) = &args.reaction {
+        routes.retain(|route| pattern.matches(&route.reaction));
+    }
+    if routes.is_empty() {
+        out.note("no such reaction was ever registered with this store")?;
+    }
+    let rows: Vec<_> = routes.into_iter().map(|route| route::Row::new(route, args.full)).collect();
+    Ok(out.list(&rows)?)
+}
+
+async fn targets(
+    reactions: &Reactions,
+    args: &ReactionsArgs,
+    now: tidelock::Timestamp,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let filter = filter(args);
+    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
+    loop {
+        let page = reactions.page(&filter, after.take(), limits::PAGE_SIZE).await?;
+        let lagging = page.targets.into_iter().filter(|target| !args.lagging || target.lag() > 0);
+        let rows: Vec<_> =
+            lagging.take(left).map(|target| target::Row::new(target, now, args.full)).collect();
+        left -= rows.len();
+        any |= !rows.is_empty();
+        out.list(&rows)?;
+        match page.next {
+            Some(_) if left == 0 => return Ok(out.note("there may be more: --all, or a narrower pattern")?),
+            Some(next) => after = Some(next),
+            None if !any => return Ok(out.note("no such target of a reaction in this store")?),
+            None => return Ok(()),
+        }
+    }
+}
+
+fn filter(args: &ReactionsArgs) -> ReactionFilter {
+    let filter = ReactionFilter::all()
+        .reactions(args.reaction.clone().unwrap_or_default())
+        .targets(args.target.clone().unwrap_or_default());
+    if args.blocked { filter.blocked(true) } else { filter }
+}

@@ -1,0 +1,48 @@
+//! How far a reaction's events are routed, as it is shown.
+
+use serde::Serialize;
+use tidelock::reactions::RouteState;
+
+use crate::output::{Listed, cut};
+
+/// Characters of an error that are shown unless all are asked for.
+const ERROR: usize = 80;
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+pub(super) struct Row {
+    route: RouteState,
+    #[serde(skip)]
+    full: bool,
+}
+
+impl Row {
+    pub(super) fn new(route: RouteState, full: bool) -> Self {
+        Self { route, full }
+    }
+}
+
+impl Listed for Row {
+    const HEADINGS: &'static [&'static str] =
+        &["reaction", "routed to", "began after", "state", "by", "until", "error"];
+
+    fn cells(&self) -> Vec<String> {
+        let route = &self.route;
+        let holder = route.holder.as_ref();
+        let state = match (route.blocked, holder) {
+            (true, _) => "blocked",
+            (false, Some(_)) => "routing",
+            (false, None) => "nobody routes",
+        };
+        let error = route.error.as_deref().unwrap_or_default();
+        vec![
+            route.reaction.clone(),
+            route.position.to_string(),
+            route.start.to_string(),
+            state.to_owned(),
+            holder.map_or_else(String::new, |holder| holder.worker.to_string()),
+            holder.map_or_else(String::new, |holder| holder.deadline.to_string()),
+            if self.full { error.to_owned() } else { cut(error, ERROR).into_owned() },
+        ]
+    }
+}

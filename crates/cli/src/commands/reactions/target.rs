@@ -1,0 +1,61 @@
+//! A target of a reaction as it is shown.
+
+use serde::Serialize;
+use tidelock::Timestamp;
+use tidelock::reactions::Followed;
+
+use crate::output::{Listed, ago, ahead, cut};
+
+/// Characters of an error that are shown unless all are asked for.
+const ERROR: usize = 60;
+
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    #[serde(flatten)]
+    target: Followed,
+    lag: u64,
+    #[serde(skip)]
+    now: Timestamp,
+    #[serde(skip)]
+    full: bool,
+}
+
+impl Row {
+    pub(super) fn new(target: Followed, now: Timestamp, full: bool) -> Self {
+        Self { lag: target.lag(), target, now, full }
+    }
+
+    /// What it does, or what it waits for.
+    fn doing(&self) -> String {
+        let (target, now) = (&self.target, self.now);
+        let held = target.holder.as_ref().map(|holder| format!("held, {}", ahead(holder.deadline, now)));
+        let waits = target.hold.filter(|hold| *hold > now).map(|hold| format!("again {}", ahead(hold, now)));
+        let due = target.due.map(|due| format!("due, {}", ago(due, now)));
+        match (target.blocked, target.unrouted) {
+            (true, true) => "blocked, unrouted".to_owned(),
+            (true, false) => "blocked".to_owned(),
+            (false, _) => held.or(waits).or(due).unwrap_or_else(|| "idle".to_owned()),
+        }
+    }
+}
+
+impl Listed for Row {
+    const HEADINGS: &'static [&'static str] =
+        &["reaction", "target", "at", "lag", "state", "failures", "expiries", "holder", "error"];
+
+    fn cells(&self) -> Vec<String> {
+        let target = &self.target;
+        let error = target.error.as_deref().unwrap_or_default();
+        vec![
+            target.reaction.clone(),
+            target.target.clone(),
+            target.at.to_string(),
+            self.lag.to_string(),
+            self.doing(),
+            target.failures.to_string(),
+            target.expiries.to_string(),
+            target.holder.as_ref().map_or_else(String::new, |holder| holder.worker.to_string()),
+            if self.full { error.to_owned() } else { cut(error, ERROR).into_owned() },
+        ]
+    }
+}

@@ -1,0 +1,32 @@
+//! `tidelock reset`: items begin anew.
+
+use tidelock::reactions::Effects;
+
+use super::adjusted;
+use super::confirm::confirm;
+use crate::args::ResetArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::Place;
+use crate::selection::Selection;
+
+pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let store = place.open().await?.store;
+    let selection = Selection::new(&store, args.which);
+    let selection = if args.blocked { selection.blocked() } else { selection };
+    if args.dry_run {
+        return adjusted::would("reset", &selection, out).await;
+    }
+    let count = selection.look(0).await?.count;
+    let (noun, effects) = (selection.noun(), effects(args.repeat_effects));
+    let again = if effects == Effects::Repeat { ", and repeats what it did outside the store" } else { "" };
+    confirm(
+        &format!("{count} {noun}s of {} begin anew: each does all of its work again{again}.", place.shown()),
+        args.yes,
+    )?;
+    adjusted::was("reset", noun, selection.reset(effects).await?, out)
+}
+
+fn effects(repeat: bool) -> Effects {
+    if repeat { Effects::Repeat } else { Effects::Keep }
+}

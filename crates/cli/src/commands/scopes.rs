@@ -1,0 +1,60 @@
+//! `tidelock scopes`: state documents, by kind and id.
+
+use serde::Serialize;
+use tidelock::scopes::ScopeInfo;
+use tidelock::{Tidelock, Timestamp, limits};
+
+use crate::args::ScopesArgs;
+use crate::failure::Failure;
+use crate::output::{Listed, Output, ahead, cut, json_line};
+use crate::place::Place;
+
+/// Characters of a document that are shown unless all are asked for.
+const STATE: usize = 100;
+
+#[derive(Debug, Serialize)]
+#[serde(transparent)]
+struct Row {
+    scope: ScopeInfo,
+    #[serde(skip)]
+    now: Option<Timestamp>,
+    #[serde(skip)]
+    full: bool,
+}
+
+pub(crate) async fn run(args: ScopesArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let tidelock = Tidelock::over(place.open().await?.store);
+    let now = Some(tidelock.store().now().await?);
+    let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
+    loop {
+        let limit = left.min(limits::PAGE_SIZE);
+        let page = tidelock.scopes(args.kind.as_deref(), &args.prefix, after.take(), limit).await?;
+        left -= page.scopes.len().min(left);
+        any |= !page.scopes.is_empty();
+        let row = |scope| Row { scope, now, full: args.full };
+        out.list(&page.scopes.into_iter().map(row).collect::<Vec<_>>())?;
+        match page.next {
+            Some(_) if left == 0 => return Ok(out.note("there may be more: --all, or a longer prefix")?),
+            Some(next) => after = Some(next),
+            None if !any => return Ok(out.note(&format!("no such scope in {}", place.shown()))?),
+            None => return Ok(()),
+        }
+    }
+}
+
+impl Listed for Row {
+    const HEADINGS: &'static [&'static str] = &["kind", "id", "revision", "goes away", "state"];
+
+    fn cells(&self) -> Vec<String> {
+        let scope = &self.scope;
+        let state = json_line(scope.state.as_str());
+        let expires = scope.expires_at.zip(self.now).map(|(expires, now)| ahead(expires, now));
+        vec![
+            scope.kind.clone(),
+            scope.id.clone(),
+            scope.revision.to_string(),
+            expires.unwrap_or_default(),
+            if self.full { state.into_owned() } else { cut(&state, STATE).into_owned() },
+        ]
+    }
+}

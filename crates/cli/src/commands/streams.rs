@@ -1,0 +1,79 @@
+//! `tidelock streams`: names, versions and how many events there are.
+
+use serde::Serialize;
+use tidelock::{Head, HeadQuery, StreamName, StreamState, Timestamp, Version, limits};
+
+use crate::args::StreamsArgs;
+use crate::failure::Failure;
+use crate::output::{Listed, Output};
+use crate::place::Place;
+use crate::shell::quoted;
+
+#[derive(Debug, Serialize)]
+struct Row {
+    stream: StreamName,
+    state: &'static str,
+    version: Option<Version>,
+    /// Fewer than the version says once some were trimmed.
+    events: u64,
+    last_type: Option<String>,
+    last_at: Option<Timestamp>,
+}
+
+pub(crate) async fn run(args: StreamsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let store = place.open().await?.store;
+    let (mut after, mut left, mut any) = (args.after, args.paging.wanted(), false);
+    while left > 0 {
+        let limit = left.min(limits::PAGE_SIZE);
+        let query = HeadQuery::Prefix { prefix: args.prefix.clone(), after: after.take(), limit };
+        let page = store.heads(query).await?;
+        left -= page.heads.len().min(left);
+        any |= !page.heads.is_empty();
+        out.list(&page.heads.into_iter().map(Row::of).collect::<Vec<_>>())?;
+        match page.next {
+            Some(next) if left == 0 => {
+                out.note(&format!("there are more: --after {}, or --all", quoted(next.as_str())))?;
+            }
+            Some(next) => after = Some(next),
+            None => left = 0,
+        }
+    }
+    if !any {
+        out.note(&format!("no stream in {} begins with {:?}", place.shown(), args.prefix))?;
+    }
+    Ok(())
+}
+
+impl Row {
+    fn of(head: Head) -> Self {
+        let state = match head.state {
+            StreamState::Absent => "absent",
+            StreamState::Open(_) => "open",
+            StreamState::Closed(_) => "closed",
+        };
+        let last = head.last.as_ref();
+        Self {
+            state,
+            version: head.state.version(),
+            events: head.count,
+            last_type: last.map(|event| event.event_type.to_string()),
+            last_at: last.map(|event| event.recorded_at),
+            stream: head.stream,
+        }
+    }
+}
+
+impl Listed for Row {
+    const HEADINGS: &'static [&'static str] = &["stream", "state", "version", "events", "last event", "at"];
+
+    fn cells(&self) -> Vec<String> {
+        vec![
+            self.stream.to_string(),
+            self.state.to_owned(),
+            self.version.map_or_else(String::new, |version| version.to_string()),
+            self.events.to_string(),
+            self.last_type.clone().unwrap_or_default(),
+            self.last_at.map_or_else(String::new, |at| at.to_string()),
+        ]
+    }
+}

@@ -1,0 +1,17 @@
+//! `tidelock unblock`: blocked items go on where they stopped.
+
+use super::adjusted;
+use crate::args::UnblockArgs;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::Place;
+use crate::selection::Selection;
+
+pub(crate) async fn run(args: UnblockArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let store = place.open().await?.store;
+    let selection = Selection::new(&store, args.which).blocked();
+    if args.dry_run {
+        return adjusted::would("unblocked", &selection, out).await;
+    }
+    adjusted::was("unblocked", selection.noun(), selection.unblock().await?, out)
+}

@@ -1,0 +1,163 @@
+//! Which store is meant, and how it is opened.
+//!
+//! A command that only looks makes nothing and changes no table: a file that is not there is said to be missing, and one that is not
+//! Tidelock's is left as it is. What is told of a URL never has a password in it.
+
+mod shown;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidelock::postgres::PostgresStore;
+use tidelock::{ErrorKind, Operation, Store, StoreError};
+
+use crate::failure::Failure;
+
+pub(crate) use shown::shown;
+
+/// What is meant when nothing is said.
+const DEFAULT: &str = "sqlite:tidelock.db";
+/// Where it can be said once for all commands.
+const VARIABLE: &str = "TIDELOCK_STORE";
+
+/// The URL of a store.
+#[derive(Clone)]
+pub(crate) struct Place {
+    url: String,
+}
+
+/// A store that is open.
+pub(crate) struct Opened {
+    pub(crate) store: Arc<dyn Store>,
+    /// The same, if it is one of these, for what only they can tell.
+    pub(crate) postgres: Option<PostgresStore>,
+}
+
+impl Place {
+    /// What the command line names, else the environment, else a file in this folder.
+    pub(crate) fn meant(named: Option<String>) -> Self {
+        let from_environment = || std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
+        Self { url: named.or_else(from_environment).unwrap_or_else(|| DEFAULT.to_owned()) }
+    }
+
+    /// Opens it to look at it, and to change what is in it; not to make it.
+    pub(crate) async fn open(&self) -> Result<Opened, Failure> {
+        self.check_is_there()?;
+        self.open_at(&self.url_without_migrating()).await
+    }
+
+    /// Opens it, and makes it if there is none.
+    pub(crate) async fn make(&self) -> Result<Opened, Failure> {
+        self.check_outlives_the_process()?;
+        self.open_at(&self.url).await
+    }
+
+    /// The URL as it may be shown.
+    pub(crate) fn shown(&self) -> String {
+        shown(&self.url)
+    }
+
+    /// The version of the tables that this program knows for it.
+    pub(crate) fn schema_version(&self) -> usize {
+        match is_postgres(&self.url) {
+            true => tidelock::postgres::SCHEMA_VERSION,
+            false => tidelock::sqlite::SCHEMA_VERSION,
+        }
+    }
+
+    async fn open_at(&self, url: &str) -> Result<Opened, Failure> {
+        let opened = match is_postgres(url) {
+            true => PostgresStore::open(url)
+                .await
+                .map(|postgres| Opened { store: Arc::new(postgres.clone()), postgres: Some(postgres) }),
+            false => tidelock::open(url).await.map(|store| Opened { store, postgres: None }),
+        };
+        opened.map_err(|error| self.not_opened(error))
+    }
+
+    /// Why it is not open.
+    pub(crate) fn not_opened(&self, source: StoreError) -> Failure {
+        let what = format!("cannot open store {:?}: {}", self.shown(), source.context());
+        let is_old = source.kind() == ErrorKind::Incompatible && source.context().contains("migrate=0");
+        match source.kind() {
+            ErrorKind::Invalid => Failure::usage(what, self.hint_on_url()),
+            _ if is_old => Failure::no_store(what, "tidelock migrate, which brings a store up to date"),
+            _ => Failure::Store { what, source: source.during(Operation::Open) },
+        }
+    }
+
+    fn hint_on_url(&self) -> &'static str {
+        match self.url.split_once(':') {
+            Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => "another store",
+            _ => "give sqlite:PATH or postgres://USER@HOST/DATABASE",
+        }
+    }
+
+    fn check_is_there(&self) -> Result<(), Failure> {
+        self.check_outlives_the_process()?;
+        match self.path() {
+            Some(path) if !path.is_empty() && !Path::new(path).exists() => Err(Failure::no_store(
+                format!("there is no store at {:?}: no file {path:?}", self.shown()),
+                "--store URL or TIDELOCK_STORE to name another; tidelock migrate makes a new one here",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_outlives_the_process(&self) -> Result<(), Failure> {
+        if self.url != "memory:" {
+            return Ok(());
+        }
+        Err(Failure::usage(
+            "memory: is a store inside one process: for a command there is never anything in it",
+            "--store sqlite:PATH or --store postgres://USER@HOST/DATABASE",
+        ))
+    }
+
+    /// The file of an embedded store.
+    fn path(&self) -> Option<&str> {
+        let rest = self.url.strip_prefix("sqlite:")?;
+        let path = rest.split_once('?').map_or(rest, |(path, _)| path);
+        Some(path.strip_prefix("//").unwrap_or(path))
+    }
+
+    fn url_without_migrating(&self) -> String {
+        let asked = self.url.split_once('?').map_or("", |(_, query)| query);
+        let says = asked.split('&').any(|option| option.starts_with("migrate="));
+        match (says, asked.is_empty() && !self.url.ends_with('?')) {
+            (true, _) => self.url.clone(),
+            (false, true) => format!("{}?migrate=0", self.url),
+            (false, false) => format!("{}&migrate=0", self.url),
+        }
+    }
+}
+
+fn is_postgres(url: &str) -> bool {
+    url.starts_with("postgres:") || url.starts_with("postgresql:")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(url: &str) -> Place {
+        Place { url: url.to_owned() }
+    }
+
+    #[test]
+    fn looking_never_migrates_unless_the_url_says_so() {
+        assert_eq!(place("sqlite:a.db").url_without_migrating(), "sqlite:a.db?migrate=0");
+        assert_eq!(
+            place("postgres://h/d?schema=s").url_without_migrating(),
+            "postgres://h/d?schema=s&migrate=0"
+        );
+        assert_eq!(place("postgres://h/d?migrate=1").url_without_migrating(), "postgres://h/d?migrate=1");
+    }
+
+    #[test]
+    fn the_path_of_a_file_is_found_in_every_spelling() {
+        assert_eq!(place("sqlite:a.db?readers=3").path(), Some("a.db"));
+        assert_eq!(place("sqlite:///tmp/a.db").path(), Some("/tmp/a.db"));
+        assert_eq!(place("postgres://h/d").path(), None);
+    }
+}

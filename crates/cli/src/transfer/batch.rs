@@ -1,0 +1,87 @@
+//! Lines that go into the new store in one commit.
+//!
+//! In a commit each stream has one append, and positions follow the order of the appends. So that events keep the order of the feed, a
+//! batch ends where a stream comes again after another one.
+
+use std::collections::HashSet;
+
+use tidelock::{
+    Append, Commit, ExpectedRevision, ExpectedVersion, NewEvent, Record, StoredEvent, StreamName, Version,
+    When, Write, limits,
+};
+
+/// Bytes of JSON in a batch at most; one more event or record still fits into a commit.
+const BYTES: usize = 8 << 20;
+/// Parts and events in a batch at most.
+const MOST: usize = 500;
+
+#[derive(Debug, Default)]
+pub(super) struct Batch {
+    commit: Commit,
+    streams: HashSet<StreamName>,
+    bytes: usize,
+    count: usize,
+    /// The last line in it.
+    line: u64,
+}
+
+impl Batch {
+    /// Whether this event still fits.
+    pub(super) fn takes(&self, event: &StoredEvent) -> bool {
+        let goes_on = self.commit.appends.last().is_some_and(|append| append.stream == event.stream);
+        self.has_room() && (goes_on || !self.streams.contains(&event.stream))
+    }
+
+    pub(super) fn has_room(&self) -> bool {
+        self.count < MOST && self.bytes < BYTES
+    }
+
+    pub(super) fn event(&mut self, line: u64, event: StoredEvent) {
+        self.count(line, event.payload.as_str().len() + event.metadata.as_str().len());
+        let new = NewEvent {
+            id: event.id,
+            event_type: event.event_type,
+            payload: event.payload,
+            metadata: event.metadata,
+        };
+        match self.commit.appends.last_mut().filter(|append| append.stream == event.stream) {
+            Some(append) => append.events.push(new),
+            None => {
+                self.streams.insert(event.stream.clone());
+                self.commit.appends.push(Append::new(&event.stream, before(event.version), [new]));
+            }
+        }
+    }
+
+    pub(super) fn closed(&mut self, line: u64, stream: &StreamName) {
+        self.count(line, 0);
+        self.commit.appends.push(Append::closing(stream, ExpectedVersion::Exists));
+    }
+
+    pub(super) fn record(&mut self, line: u64, record: Record) {
+        self.count(line, record.value.as_str().len());
+        let write = Write::put(&record.key, ExpectedRevision::Absent, record.value);
+        let expires = record.expires_at.map(When::At);
+        self.commit.writes.push(expires.into_iter().fold(write, Write::expiring));
+    }
+
+    /// The commit, and the last line in it; nothing if there is none.
+    pub(super) fn take(&mut self) -> Option<(Commit, u64)> {
+        let batch = std::mem::take(self);
+        (batch.count > 0).then_some((batch.commit, batch.line))
+    }
+
+    fn count(&mut self, line: u64, bytes: usize) {
+        self.line = line;
+        self.count += 1;
+        self.bytes += bytes;
+    }
+}
+
+/// What a stream must be like for its next event to get this version.
+fn before(version: Version) -> ExpectedVersion {
+    Version::new(version.get() - 1).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
+}
+
+/// How many lines a batch of items has at most: each is a settlement and a wake, and the note comes with them.
+pub(super) const ITEMS: usize = limits::PARTS_PER_COMMIT / 2 - 1;

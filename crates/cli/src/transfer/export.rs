@@ -1,0 +1,77 @@
+//! Out of a store.
+
+use std::io::Write;
+use std::sync::Arc;
+
+use tidelock::reactions::Reactions;
+use tidelock::{FeedQuery, Position, Store};
+use uuid::Uuid;
+
+use super::Writer;
+use super::line::{FORMAT, Header, Line, Totals};
+use super::survey::Survey;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// What an export came to.
+pub(crate) struct Exported<W> {
+    /// What it was written to.
+    pub(crate) to: W,
+    pub(crate) totals: Totals,
+    /// Whether nothing changed meanwhile.
+    pub(crate) settled: bool,
+}
+
+/// Writes everything in a store.
+pub(crate) async fn export<W: Write + Send>(
+    store: &Arc<dyn Store>,
+    to: W,
+    progress: &Progress,
+) -> Result<Exported<W>, Failure> {
+    let mut writer = Writer::new(to);
+    writer.line(&Line::Export(header(store).await?))?;
+    let before = Survey::walk(store, |line| match line {
+        Line::Trimmed { .. } => Ok(writer.line(line)?),
+        _ => Ok(()),
+    })
+    .await?;
+    events(store, &mut writer, progress).await?;
+    let after = Survey::walk(store, |line| match line {
+        Line::Trimmed { .. } => Ok(()),
+        _ => Ok(writer.line(line)?),
+    })
+    .await?;
+    let settled = before == after;
+    let (to, totals) = writer.end(settled)?;
+    Ok(Exported { to, totals, settled })
+}
+
+async fn header(store: &Arc<dyn Store>) -> Result<Header, Failure> {
+    let remembered = Reactions::new(store.clone()).remembered().await?;
+    Ok(Header {
+        format: FORMAT,
+        id: Uuid::now_v7(),
+        exported_at: store.now().await?,
+        tidelock: env!("CARGO_PKG_VERSION").to_owned(),
+        remembered: remembered.into_iter().collect(),
+    })
+}
+
+async fn events<W: Write>(
+    store: &Arc<dyn Store>,
+    writer: &mut Writer<W>,
+    progress: &Progress,
+) -> Result<(), Failure> {
+    let mut after = Position::START;
+    loop {
+        let page = store.read_feed(FeedQuery::after(after)).await?;
+        after = page.next;
+        progress.moved(page.events.len() as u64);
+        for event in page.events {
+            writer.line(&Line::Event(event))?;
+        }
+        if page.at_end {
+            return Ok(());
+        }
+    }
+}

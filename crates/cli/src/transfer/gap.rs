@@ -1,0 +1,53 @@
+//! A stream whose first events were trimmed away: the next one must have the version that it had.
+//!
+//! The store counts versions itself, so the gap is filled and cleared away again. Each step begins with what is there, and so can be
+//! repeated after an interruption.
+
+use tidelock::{
+    AfterTrim, Append, Commit, EventType, ExpectedVersion, HeadQuery, Json, NewEvent, Store, StreamName,
+    Version, limits,
+};
+
+use super::import::in_the_way;
+use crate::failure::Failure;
+
+/// What fills the gap. Nobody sees it: a store that is imported into is not in use yet.
+const FILLER: &str = "trimmed";
+
+/// Brings the stream to this version, with nothing in it.
+pub(super) async fn fill(store: &dyn Store, stream: &StreamName, through: Version) -> Result<(), Failure> {
+    loop {
+        let (version, count) = head(store, stream).await?;
+        let missing = through.get().saturating_sub(version.map_or(0, Version::get));
+        let commit = match version {
+            // Somebody was here before: this import, up to here or further.
+            Some(version) if version > through || count == 0 && missing == 0 => return Ok(()),
+            Some(version) if missing == 0 => clear(stream, version),
+            _ => append(stream, version, missing)?,
+        };
+        commit_all(store, commit).await?;
+    }
+}
+
+async fn head(store: &dyn Store, stream: &StreamName) -> Result<(Option<Version>, u64), Failure> {
+    let page = store.heads(HeadQuery::Named(vec![stream.clone()])).await?;
+    let head = page.heads.first();
+    Ok((head.and_then(|head| head.state.version()), head.map_or(0, |head| head.count)))
+}
+
+fn append(stream: &StreamName, version: Option<Version>, missing: u64) -> Result<Commit, Failure> {
+    let expected = version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+    let count = usize::try_from(missing).unwrap_or(usize::MAX).min(limits::EVENTS_PER_COMMIT);
+    let (filler, nothing) = (EventType::new(FILLER)?, Json::parse("null")?);
+    let events = (0..count).map(|_| NewEvent::new(filler.clone(), nothing.clone()));
+    Ok(Commit::new().append(stream, expected, events))
+}
+
+fn clear(stream: &StreamName, version: Version) -> Commit {
+    let close = Append::closing(stream, ExpectedVersion::Exact(version));
+    Commit::new().with_append(close).trim(stream, version, AfterTrim::Reopen)
+}
+
+async fn commit_all(store: &dyn Store, commit: Commit) -> Result<(), Failure> {
+    store.commit(commit).await?.committed().map(drop).map_err(|conflict| in_the_way(&conflict))
+}

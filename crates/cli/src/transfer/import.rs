@@ -1,0 +1,228 @@
+//! Into a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use tidelock::reactions::{Effects, KeptByReactions, ReactionFilter, Reactions, Relocation};
+use tidelock::{Commit, Conflict, Item, Record, Store, StoredEvent, StreamName, Version};
+
+use super::batch::{Batch, ITEMS};
+use super::gap;
+use super::items::Items;
+use super::landmarks::Landmarks;
+use super::line::{Line, Totals};
+use super::note::Note;
+use super::reader::{Contents, Reader};
+use crate::args::ReactionsThen;
+use crate::failure::Failure;
+use crate::progress::Progress;
+
+/// An export that is whole, and what is to become of it.
+pub(crate) struct Import<'a> {
+    path: &'a Path,
+    contents: Contents,
+    then: ReactionsThen,
+}
+
+/// What an import came to.
+pub(crate) enum Imported {
+    /// All of it is there.
+    Done(Totals),
+    /// All of it was there already.
+    Already(Totals),
+}
+
+impl<'a> Import<'a> {
+    /// Looks at the file, and refuses it before anything is written if it cannot be imported like this.
+    pub(crate) fn check(path: &'a Path, then: ReactionsThen) -> Result<Self, Failure> {
+        let contents = Reader::check(path)?;
+        if !contents.end.settled && then != ReactionsThen::None {
+            return Err(Failure::refused(
+                format!(
+                    "{:?} was written while its store was in use: how far its reactions are does not fit its events",
+                    path.display()
+                ),
+                "tidelock export again while nothing writes to that store; or --reactions none, if they may begin as if they were new",
+            ));
+        }
+        Ok(Self { path, contents, then })
+    }
+
+    /// How much there is.
+    pub(crate) fn totals(&self) -> Totals {
+        self.contents.end.totals
+    }
+
+    /// Writes it to the store, from where an earlier try stopped.
+    pub(crate) async fn into(self, store: &Arc<dyn Store>) -> Result<Imported, Failure> {
+        let totals = self.totals();
+        let note = Note::find(&**store, self.contents.header.id, self.then).await?;
+        if note.is_done() {
+            return Ok(Imported::Already(totals));
+        }
+        let progress = Progress::of(self.contents.lines, "lines");
+        let landmarks = Landmarks::new(&self.contents.header.remembered);
+        let mut importing = Importing {
+            store,
+            note,
+            then: self.then,
+            batch: Batch::default(),
+            items: Vec::new(),
+            landmarks: Some(landmarks),
+            relocation: Relocation::default(),
+        };
+        let mut reader = Reader::open(self.path)?;
+        while let Some((number, line)) = reader.next()? {
+            importing.line(number, line).await?;
+            progress.moved(1);
+        }
+        importing.finish(self.contents.lines).await?;
+        Ok(Imported::Done(totals))
+    }
+}
+
+struct Importing<'a> {
+    store: &'a Arc<dyn Store>,
+    note: Note,
+    then: ReactionsThen,
+    batch: Batch,
+    /// Items of one queue, each with its line.
+    items: Vec<(u64, Item)>,
+    /// There until the last event has passed.
+    landmarks: Option<Landmarks>,
+    relocation: Relocation,
+}
+
+impl Importing<'_> {
+    async fn line(&mut self, number: u64, line: Line) -> Result<(), Failure> {
+        match line {
+            Line::Trimmed { stream, through } => self.trimmed(number, &stream, through).await,
+            Line::Event(event) => self.event(number, event).await,
+            Line::Closed { stream } => self.closed(number, &stream).await,
+            Line::Record(record) => self.record(number, record).await,
+            Line::Item(item) => self.item(number, *item).await,
+            Line::Export(_) | Line::End(_) => Ok(()),
+        }
+    }
+
+    async fn trimmed(&mut self, number: u64, stream: &StreamName, through: Version) -> Result<(), Failure> {
+        if self.is_there(number) || self.leaves_out_stream(stream) {
+            return Ok(());
+        }
+        gap::fill(&**self.store, stream, through).await
+    }
+
+    async fn event(&mut self, number: u64, event: StoredEvent) -> Result<(), Failure> {
+        if let Some(landmarks) = &mut self.landmarks {
+            landmarks.pass(&event);
+        }
+        if self.is_there(number) || self.leaves_out_stream(&event.stream) {
+            return Ok(());
+        }
+        if !self.batch.takes(&event) {
+            self.flush().await?;
+        }
+        self.batch.event(number, event);
+        Ok(())
+    }
+
+    async fn closed(&mut self, number: u64, stream: &StreamName) -> Result<(), Failure> {
+        if self.is_there(number) || self.leaves_out_stream(stream) {
+            return Ok(());
+        }
+        // Its events must be there before it is closed.
+        self.flush().await?;
+        self.batch.closed(number, stream);
+        Ok(())
+    }
+
+    async fn record(&mut self, number: u64, record: Record) -> Result<(), Failure> {
+        if self.is_there(number) || self.leaves_out(|own| own.record(&record.key)) {
+            return Ok(());
+        }
+        self.look_up_landmarks().await?;
+        if !self.batch.has_room() {
+            self.flush().await?;
+        }
+        let record = self.relocation.record(record)?;
+        self.batch.record(number, record);
+        Ok(())
+    }
+
+    async fn item(&mut self, number: u64, item: Item) -> Result<(), Failure> {
+        if self.is_there(number) || self.leaves_out(|own| own.queue(&item.item.queue)) {
+            return Ok(());
+        }
+        self.look_up_landmarks().await?;
+        let Some(item) = self.relocation.item(item)? else { return Ok(()) };
+        let same_queue = self.items.last().is_none_or(|(_, last)| last.item.queue == item.item.queue);
+        if !same_queue || self.items.len() >= ITEMS {
+            self.flush().await?;
+        }
+        self.items.push((number, item));
+        Ok(())
+    }
+
+    /// After the last event, it is known where those are that something remembers.
+    async fn look_up_landmarks(&mut self) -> Result<(), Failure> {
+        if self.landmarks.is_none() {
+            return Ok(());
+        }
+        self.flush().await?;
+        if let Some(landmarks) = self.landmarks.take().filter(|_| self.then != ReactionsThen::None) {
+            self.relocation = landmarks.look_up(&**self.store).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes what was gathered, with the note of it.
+    async fn flush(&mut self) -> Result<(), Failure> {
+        if let Some((commit, line)) = self.batch.take() {
+            self.commit(commit, line).await?;
+        }
+        let items = std::mem::take(&mut self.items);
+        let (Some((line, _)), Some((_, first))) = (items.last(), items.first()) else { return Ok(()) };
+        let (line, queue) = (*line, first.item.queue.clone());
+        let items = Items::new(queue, items.into_iter().map(|(_, item)| item).collect());
+        let commit = items.make(&**self.store).await?;
+        self.commit(commit, line).await
+    }
+
+    async fn commit(&mut self, commit: Commit, line: u64) -> Result<(), Failure> {
+        let commit = commit.write(self.note.at(line)?);
+        self.store.commit(commit).await?.committed().map_err(|conflict| in_the_way(&conflict))?;
+        self.note.written();
+        Ok(())
+    }
+
+    /// Says what becomes of reactions, and that all is done.
+    async fn finish(mut self, lines: u64) -> Result<(), Failure> {
+        self.flush().await?;
+        if self.then == ReactionsThen::Rebuild {
+            Reactions::new(self.store.clone()).reset(&ReactionFilter::all(), Effects::Keep).await?;
+        }
+        let done = Commit::new().write(self.note.done(lines)?);
+        self.store.commit(done).await?.committed().map_err(|conflict| in_the_way(&conflict))?;
+        Ok(())
+    }
+
+    fn is_there(&self, number: u64) -> bool {
+        number <= self.note.line()
+    }
+
+    fn leaves_out_stream(&self, stream: &StreamName) -> bool {
+        self.leaves_out(|own| own.stream(stream))
+    }
+
+    fn leaves_out(&self, kept: impl Fn(KeptByReactions) -> bool) -> bool {
+        self.then == ReactionsThen::None && kept(KeptByReactions)
+    }
+}
+
+/// Something is where the import wants to write.
+pub(super) fn in_the_way(conflict: &Conflict) -> Failure {
+    Failure::refused(
+        format!("the store has something in the way: {conflict}"),
+        "an import into an empty store, or into one with none of these streams, records and queues, and with no workers on it",
+    )
+}

@@ -1,0 +1,112 @@
+//! Lines, read and held against their checksum.
+
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use sha2::{Digest, Sha256};
+
+use super::line::{End, FORMAT, Header, Line, Totals};
+use super::writer::hex;
+use crate::failure::Failure;
+
+/// Bytes in a line at most: the largest payload, with everything in it escaped.
+const LINE: u64 = 16 << 20;
+
+/// A file that an export wrote.
+pub(crate) struct Reader {
+    path: PathBuf,
+    lines: BufReader<File>,
+    /// The line that was read last, counted from 1.
+    number: u64,
+}
+
+/// What there is in a file that is whole.
+pub(super) struct Contents {
+    pub(super) header: Header,
+    pub(super) end: End,
+    pub(super) lines: u64,
+}
+
+impl Reader {
+    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
+        let file = File::open(path).map_err(|e| Failure::file("read", &path.to_string_lossy(), &e))?;
+        Ok(Self { path: path.to_owned(), lines: BufReader::new(file), number: 0 })
+    }
+
+    /// Reads all of it, and refuses a file that is not whole before anything is done with it.
+    pub(super) fn check(path: &Path) -> Result<Contents, Failure> {
+        let (mut reader, mut sum, mut totals) = (Self::open(path)?, Sha256::new(), Totals::default());
+        let header = reader.header(&mut sum)?;
+        while let Some(text) = reader.text()? {
+            let line = reader.parse(&text)?;
+            if let Line::End(end) = line {
+                let found = hex(&sum.finalize());
+                reader.check_end(&end, totals, &found)?;
+                return Ok(Contents { header, end, lines: reader.number });
+            }
+            totals.count(&line);
+            sum.update(text.as_bytes());
+        }
+        Err(reader.damaged("it ends before its last line: the export was cut short"))
+    }
+
+    /// The next line, if there is one.
+    pub(super) fn next(&mut self) -> Result<Option<(u64, Line)>, Failure> {
+        let Some(text) = self.text()? else { return Ok(None) };
+        Ok(Some((self.number, self.parse(&text)?)))
+    }
+
+    fn header(&mut self, sum: &mut Sha256) -> Result<Header, Failure> {
+        let text = self.text()?.ok_or_else(|| self.damaged("it is empty"))?;
+        sum.update(text.as_bytes());
+        match serde_json::from_str(&text) {
+            Ok(Line::Export(header)) if header.format <= FORMAT => Ok(header),
+            Ok(Line::Export(header)) => Err(Failure::refused(
+                format!(
+                    "{:?} has format {}; this program knows {FORMAT}",
+                    self.path.display(),
+                    header.format
+                ),
+                "a newer tidelock",
+            )),
+            _ => Err(self.damaged("its first line is not that of an export")),
+        }
+    }
+
+    fn check_end(&mut self, end: &End, totals: Totals, found: &str) -> Result<(), Failure> {
+        if end.checksum != found {
+            return Err(self.damaged("its checksum does not fit: it was changed since it was written"));
+        }
+        if end.totals != totals {
+            return Err(self.damaged("it does not have as many events, records and items as it says"));
+        }
+        match self.text()? {
+            None => Ok(()),
+            Some(_) => Err(self.damaged("it goes on after its last line")),
+        }
+    }
+
+    fn text(&mut self) -> Result<Option<String>, Failure> {
+        let mut text = String::new();
+        let read = self.lines.by_ref().take(LINE).read_line(&mut text);
+        let read = read.map_err(|e| Failure::file("read", &self.path.to_string_lossy(), &e))?;
+        self.number += u64::from(read > 0);
+        match read {
+            0 => Ok(None),
+            _ if text.ends_with('\n') => Ok(Some(text)),
+            _ => Err(self.damaged("it ends in the middle of a line, or has one that is too long")),
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<Line, Failure> {
+        serde_json::from_str(text).map_err(|e| self.damaged(&format!("line {}: {e}", self.number)))
+    }
+
+    fn damaged(&self, what: &str) -> Failure {
+        Failure::failed(
+            format!("{:?} cannot be imported: {what}", self.path.display()),
+            "tidelock export again, from the store that it came from",
+        )
+    }
+}

@@ -1,0 +1,103 @@
+//! A walk through everything in a store but its events, and a digest of what was seen.
+//!
+//! An export walks twice: before the events and after them. If both walks saw the same, what is in the export was there at one moment.
+
+use std::sync::Arc;
+
+use sha2::{Digest, Sha256};
+use tidelock::{
+    Head, HeadQuery, Item, ItemFilter, ItemQuery, Record, RecordQuery, Store, StreamState, Version,
+};
+
+use super::keys;
+use super::line::Line;
+use crate::failure::Failure;
+
+/// What a walk saw.
+#[derive(Default)]
+pub(super) struct Survey {
+    sum: Sha256,
+}
+
+impl Survey {
+    /// Walks, and shows every line that it comes by.
+    pub(super) async fn walk(
+        store: &Arc<dyn Store>,
+        mut show: impl FnMut(&Line) -> Result<(), Failure>,
+    ) -> Result<Vec<u8>, Failure> {
+        let mut survey = Self::default();
+        let mut see = |line: Line| {
+            survey.note(&line)?;
+            show(&line)
+        };
+        heads(store, &mut see).await?;
+        records(store, &mut see).await?;
+        items(store, &mut see).await?;
+        Ok(survey.sum.finalize().to_vec())
+    }
+
+    fn note(&mut self, line: &Line) -> Result<(), Failure> {
+        // What goes away by itself may do so between two walks.
+        if matches!(line, Line::Record(record) if record.expires_at.is_some()) {
+            return Ok(());
+        }
+        let text = serde_json::to_vec(line).map_err(std::io::Error::other)?;
+        self.sum.update(&text);
+        Ok(())
+    }
+}
+
+type See<'a> = dyn FnMut(Line) -> Result<(), Failure> + 'a;
+
+async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
+    let mut after = None;
+    loop {
+        let query = HeadQuery::Prefix { prefix: String::new(), after, limit: tidelock::limits::PAGE_SIZE };
+        let page = store.heads(query).await?;
+        page.heads.iter().flat_map(of_head).try_for_each(&mut *see)?;
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// What is to be said of a stream beside its events.
+fn of_head(head: &Head) -> Vec<Line> {
+    let gone = head.state.version().map_or(0, |version| version.get() - head.count);
+    let trimmed =
+        Version::new(gone).ok().map(|through| Line::Trimmed { stream: head.stream.clone(), through });
+    let is_closed = matches!(head.state, StreamState::Closed(_));
+    trimmed.into_iter().chain(is_closed.then(|| Line::Closed { stream: head.stream.clone() })).collect()
+}
+
+async fn records(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
+    let mut query = RecordQuery::prefix("");
+    loop {
+        let page = store.scan(query.clone()).await?;
+        let records = page.records.into_iter().filter(|record: &Record| !keys::is_note(&record.key));
+        records.map(Line::Record).try_for_each(&mut *see)?;
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+async fn items(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
+    let mut query = ItemQuery::new(ItemFilter::default());
+    loop {
+        let page = store.items(query.clone()).await?;
+        page.items.into_iter().map(|item| Line::Item(Box::new(let_go(item)))).try_for_each(&mut *see)?;
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return Ok(()),
+        }
+    }
+}
+
+/// An item as it is when its holder, who stays with this store, has let go of it.
+fn let_go(item: Item) -> Item {
+    let due = item.holder.as_ref().map(|holder| holder.since).or(item.due);
+    Item { holder: None, due, fence: None, settled: None, ..item }
+}

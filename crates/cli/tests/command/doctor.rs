@@ -1,0 +1,260 @@
+//! Every sickness, made and diagnosed; and a healthy store found healthy.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::postgres::tokio_postgres::{self, NoTls};
+use tidelock::prelude::*;
+use tidelock::reactions::AppBuilder;
+use tidelock::runs::{Ambiguous, Standing, Workflow};
+use tokio::sync::mpsc::UnboundedSender;
+
+use crate::ground::{PATIENCE, Shop, append, block, lease, lines, mail, mailing, wake};
+
+on_files_and_postgres!(
+    a_healthy_store_is_found_healthy,
+    what_is_blocked_is_named_with_its_error_and_its_cure,
+    leases_of_the_silent_and_items_that_kill_their_workers_are_found,
+    queues_that_nobody_serves_are_found,
+    reactions_that_nobody_routes_or_that_stopped_are_found,
+    retries_and_leases_about_to_end_are_only_notices,
+    many_findings_are_counted_and_a_few_are_shown,
+    runs_that_nobody_drives_are_found,
+    a_step_that_nobody_knows_about_is_found_and_resolved,
+);
+
+/// What the doctor finds when it is not patient, facts aside.
+fn findings(shop: &Shop, more: &[&str]) -> (i32, Vec<Value>) {
+    let said = shop.run(&[&["doctor", "--json", "--patience", "0s"], more].concat());
+    let findings = lines(&said.out).into_iter().filter(|finding| finding["severity"] != "fact").collect();
+    assert_eq!(said.err, "");
+    (said.code, findings)
+}
+
+/// The one finding of this kind; what it says, and what mends it.
+fn only(shop: &Shop, kind: &str) -> (String, String) {
+    let (code, findings) = findings(shop, &[]);
+    assert_eq!(code, 1, "{findings:?}");
+    let mut of_kind: Vec<_> = findings.iter().filter(|finding| finding["kind"] == kind).collect();
+    let finding = of_kind.pop().unwrap_or_else(|| panic!("no {kind} among {findings:?}"));
+    assert!(of_kind.is_empty(), "{findings:?}");
+    let text = |field: &str| finding[field].as_str().unwrap_or_default().to_owned();
+    (format!("{}: {}", text("thing"), text("what")), text("mend"))
+}
+
+/// CMD-5.
+fn a_healthy_store_is_found_healthy(shop: &Shop) {
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!("north"), json!("south")]).await;
+        mail(&store, 2).await;
+        wake(&*store, "post", "a", 1).await;
+        let lease = lease(&*store, "post", PATIENCE).await;
+        store.commit(Commit::new().settle(lease.ack())).await.unwrap().committed().unwrap();
+    });
+    let (code, found) = findings(shop, &[]);
+    assert_eq!((code, found), (0, Vec::new()));
+    let told = shop.ok(&["doctor"]);
+    assert!(told.contains("schema 1, up to date") && told.ends_with("nothing is wrong\n"), "{told}");
+}
+
+/// CMD-5.
+fn what_is_blocked_is_named_with_its_error_and_its_cure(shop: &Shop) {
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!("poison")]).await;
+        append(&*store, "order-2", "placed", &[json!("nowhere")]).await;
+        mail(&store, 2).await;
+    });
+    let (what, mend) = only(shop, "blocked");
+    assert_eq!(
+        what,
+        "reaction \"mail\", target \"order-1\": blocked at 0 with 1 to go: an order without an address"
+    );
+    assert!(mend.ends_with("tidelock unblock --reaction mail --target order-1"), "{mend}");
+    let (what, mend) = only(shop, "unrouted");
+    assert!(
+        what.contains("reaction \"tour\", event at position") && what.contains("there is no such town"),
+        "{what}"
+    );
+    // The cure is a command, and works.
+    let cure = mend.split("tidelock ").last().unwrap().replace('\'', "");
+    assert_eq!(shop.ok(&cure.split(' ').collect::<Vec<_>>()), "unblocked: 1 of 1 targets\n");
+}
+
+fn leases_of_the_silent_and_items_that_kill_their_workers_are_found(shop: &Shop) {
+    shop.with(|store| async move {
+        wake(&*store, "mail", "a", 1).await;
+        lease(&*store, "mail", Duration::from_micros(1)).await;
+        wake(&*store, "post", "b", 1).await;
+        for _ in 0..3 {
+            lease(&*store, "post", Duration::from_micros(1)).await;
+        }
+    });
+    let (what, _) = only(shop, "expired");
+    assert!(
+        what.starts_with("item \"a\" of queue \"mail\": the lease of worker \"worker-7\" ran out"),
+        "{what}"
+    );
+    let (what, mend) = only(shop, "expiry_loop");
+    assert!(what.starts_with("item \"b\" of queue \"post\": its lease ran out 2 times"), "{what}");
+    assert!(mend.contains("tidelock defer 1h --queue post --key b"), "{mend}");
+}
+
+fn queues_that_nobody_serves_are_found(shop: &Shop) {
+    shop.with(|store| async move {
+        for key in ["a", "b", "c"] {
+            wake(&*store, "mail", key, 1).await;
+        }
+    });
+    let (what, _) = only(shop, "unserved");
+    assert!(what.starts_with("queue \"mail\": 3 items are due and nobody takes them"), "{what}");
+    assert_eq!(shop.run(&["doctor", "--patience", "1h"]).code, 0, "whoever waits longer finds less");
+}
+
+fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!("north")]).await;
+        mail(&store, 1).await;
+        append(&*store, "order-1", "placed", &[json!("south")]).await;
+    });
+    let (code, found) = findings(shop, &[]);
+    let routes: Vec<_> = found.iter().filter(|finding| finding["kind"] == "route").collect();
+    assert_eq!((code, routes.len()), (1, 2), "{found:?}");
+    assert!(routes[0]["what"].as_str().unwrap().starts_with("nobody routes its events"), "{found:?}");
+    assert!(routes[0]["mend"].as_str().unwrap().contains("registers reaction \"mail\""), "{found:?}");
+    shop.with(stop_the_route_of_mail);
+    let (_, found) = findings(shop, &[]);
+    let stopped = found
+        .iter()
+        .find(|finding| finding["what"].as_str().unwrap().contains("restored"))
+        .expect("it stopped");
+    let mend = stopped["mend"].as_str().unwrap();
+    assert!(mend.contains("tidelock reroute mail --from beginning"), "{mend}");
+    assert!(mend.contains("tidelock unblock --queue '~route/mail'"), "{mend}");
+}
+
+/// As if the store had been restored from a backup: the reaction has come further than the log.
+async fn stop_the_route_of_mail(store: std::sync::Arc<dyn Store>) {
+    let key = RecordKey::new("~route/mail").unwrap();
+    let record = store.get_one(&key).await.unwrap().into_live().unwrap();
+    let mut cursor: Value = record.value.to().unwrap();
+    cursor["position"] = json!(i64::MAX);
+    store.put(&key, ExpectedRevision::Any, Json::new(&cursor).unwrap()).await.unwrap().committed().unwrap();
+    let tidelock = Tidelock::over(store);
+    let running = tidelock_test_stage::Running::start(mailing(&tidelock));
+    tidelock_test_stage::until("the route has stopped", async || {
+        tidelock.reactions().routes().await.unwrap().iter().any(|route| route.blocked)
+    })
+    .await;
+    running.stop().await;
+}
+
+fn retries_and_leases_about_to_end_are_only_notices(shop: &Shop) {
+    shop.with(|store| async move {
+        wake(&*store, "mail", "a", 1).await;
+        let lease = lease(&*store, "mail", PATIENCE).await;
+        let retry = Settlement::retry(lease.token(), PATIENCE, "the post is closed");
+        store.commit(Commit::new().settle(retry)).await.unwrap().committed().unwrap();
+    });
+    let (code, found) = findings(shop, &[]);
+    assert_eq!((code, found.len()), (0, 1), "{found:?}");
+    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("retrying"), &json!("notice")));
+    assert!(found[0]["what"].as_str().unwrap().contains("the post is closed"), "{found:?}");
+}
+
+fn many_findings_are_counted_and_a_few_are_shown(shop: &Shop) {
+    shop.with(|store| async move {
+        for nth in 0..7 {
+            block(&*store, "mail", &format!("a{nth}"), "no address").await;
+        }
+    });
+    let (code, found) = findings(shop, &["--show", "2"]);
+    assert_eq!((code, found.len()), (1, 3), "{found:?}");
+    assert_eq!(found[2], json!({ "kind": "blocked", "more": 5 }));
+    let told = shop.run(&["doctor", "--show", "2"]).out;
+    assert!(told.contains("and 5 more like these") && told.ends_with("7 things are wrong\n"), "{told}");
+}
+
+fn runs_that_nobody_drives_are_found(shop: &Shop) {
+    shop.with(|store| async move {
+        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
+    });
+    let (what, _) = only(shop, "unserved");
+    assert!(what.contains("checkout") && what.contains("nobody takes them"), "{what}");
+}
+
+/// A program with a step that must not be done twice, and that never ends.
+fn charging(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
+    let begun = begun.clone();
+    let workflow = Workflow::boxed("checkout", move |ctx, _: Value| {
+        let begun = begun.clone();
+        Box::pin(async move {
+            let charge = |_| {
+                begun.send(()).expect("the test waits for it");
+                std::future::pending::<Result<String, Failure>>()
+            };
+            ctx.step("charge", charge).at_most_once(Ambiguous::Ask).await
+        })
+    });
+    let app = tidelock.app().worker(tidelock_test_stage::brisk("teller"));
+    app.register(workflow.leased_for(Duration::from_millis(300)))
+}
+
+fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let dying = tokio::runtime::Runtime::new().unwrap();
+    let (url, begun_there) = (shop.url.clone(), begun.clone());
+    dying.spawn(async move {
+        let tidelock = Tidelock::open(&url).await.unwrap();
+        charging(&tidelock, &begun_there).build().unwrap().run().await
+    });
+    shop.with(|store| async move {
+        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(null)).version(1).await.unwrap();
+        begins.recv().await.expect("the step begins");
+    });
+    dying.shutdown_background();
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        let running = tidelock_test_stage::Running::start(charging(&tidelock, &begun));
+        let run = tidelock.runs().run("checkout-1");
+        tidelock_test_stage::until("somebody is asked", async || {
+            matches!(run.standing().await.unwrap(), Standing::Waiting { .. })
+        })
+        .await;
+        running.stop().await;
+    });
+    let (what, mend) = only(shop, "ambiguous");
+    assert!(what.contains("run \"checkout-1\": its worker died during step \"charge\""), "{what}");
+    assert!(mend.contains("tidelock resolve checkout-1 charge --done"), "{mend}");
+    shop.ok(&["resolve", "checkout-1", "charge", "--done", "\"paid\""]);
+    assert!(!findings(shop, &[]).1.iter().any(|finding| finding["kind"] == "ambiguous"), "it is resolved");
+}
+
+#[test]
+fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
+    let shop = Shop::postgres();
+    let (_, schema) = shop.url.split_once("?schema=").unwrap();
+    let stay =
+        format!("BEGIN; SELECT {schema}.append_one('order-2', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
+    let url = shop.url.clone();
+    let (said, session) = shop.with(|store| async move {
+        let visitor = format!("{}?application_name=visitor", tidelock_test_postgres::shared_url().unwrap());
+        let (client, connection) = tokio_postgres::connect(&visitor, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let session: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);
+        client.batch_execute(&stay).await.unwrap();
+        append(&*store, "order-3", "placed", &[json!(1)]).await;
+        let said = shop_said(&url);
+        client.batch_execute("ROLLBACK").await.unwrap();
+        (said, session)
+    });
+    let found = lines(&said.out);
+    let held =
+        found.iter().find(|finding| finding["kind"] == "held_up").unwrap_or_else(|| panic!("{said:?}"));
+    assert!(held["what"].as_str().unwrap().contains("\"visitor\""), "{held}");
+    assert!(held["mend"].as_str().unwrap().contains(&format!("pg_terminate_backend({session})")), "{held}");
+    assert_eq!(said.code, 1);
+}
+
+fn shop_said(url: &str) -> crate::ground::Said {
+    crate::ground::said(crate::ground::bare(&["doctor", "--json", "--patience", "0s", "--store", url]))
+}

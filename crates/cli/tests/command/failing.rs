@@ -1,0 +1,151 @@
+//! What cannot be done, and what is said about it.
+
+use std::fs;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::json;
+use tidelock::postgres::tokio_postgres::{self, NoTls};
+
+use crate::ground::{Shop, append, bare, block, said};
+
+/// CMD-1. CMD-3.
+#[test]
+fn looking_at_a_file_that_is_not_there_makes_none_and_says_how_to() {
+    for command in
+        [&["streams"][..], &["doctor"], &["leases"], &["export", "-"], &["unblock", "--queue", "a"]]
+    {
+        let shop = Shop::sqlite();
+        let missing = shop.run(command);
+        assert_eq!((missing.code, missing.out.as_str()), (3, ""), "{missing:?}");
+        assert!(
+            missing.err.contains("there is no store at") && missing.err.contains("shop.db"),
+            "{missing:?}"
+        );
+        assert!(missing.err.contains("try: ") && missing.err.contains("tidelock migrate"), "{missing:?}");
+        assert!(!Path::new(&shop.path("shop.db")).exists());
+    }
+}
+
+#[test]
+fn the_default_is_a_file_in_this_folder() {
+    let shop = Shop::sqlite();
+    let mut command = bare(&["streams"]);
+    command.current_dir(shop.folder.path());
+    let missing = said(command);
+    assert_eq!(missing.code, 3);
+    assert!(missing.err.contains("\"tidelock.db\""), "{missing:?}");
+}
+
+/// CMD-1.
+#[test]
+fn a_database_of_somebody_else_is_left_as_it_is() {
+    let shop = Shop::sqlite();
+    let path = shop.path("shop.db");
+    // An empty file is an SQLite database without tables.
+    fs::write(&path, "").unwrap();
+    let refused = shop.run(&["streams"]);
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(
+        refused.err.contains("no Tidelock store") && refused.err.contains("tidelock migrate"),
+        "{refused:?}"
+    );
+    assert_eq!(fs::read(&path).unwrap(), b"");
+}
+
+#[test]
+fn a_url_that_means_no_store_is_a_mistake_and_its_password_stays_secret() {
+    for url in ["mongodb:shop", "postgress://joe:hush@host/shop", "memory:", "shop.db"] {
+        let refused = said(bare(&["streams", "--store", url]));
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
+        assert!(refused.err.contains("  try: ") && !refused.err.contains("hush"), "{refused:?}");
+    }
+}
+
+/// CMD-2. CMD-3.
+#[test]
+fn a_server_that_cannot_be_reached_is_named_without_its_password() {
+    let url = "postgres://joe:hush@127.0.0.1:1/shop?connect_timeout_ms=2000";
+    let other = "postgres://joe@127.0.0.1:1/shop?password=hush&connect_timeout_ms=2000";
+    for (command, url) in [(&["streams"][..], url), (&["doctor"], other), (&["migrate"], url)] {
+        let refused = said(bare(&[command, &["--store", url]].concat()));
+        assert_eq!((refused.code, refused.out.as_str()), (3, ""), "{refused:?}");
+        assert!(refused.err.contains("127.0.0.1") && !refused.err.contains("hush"), "{refused:?}");
+    }
+}
+
+/// CMD-3.
+#[test]
+fn a_reader_that_has_seen_enough_ends_a_listing_quietly() {
+    let shop = Shop::sqlite();
+    shop.with(|store| async move {
+        let payloads: Vec<_> = (0..900).map(|nth| json!(format!("{nth}{}", "x".repeat(200)))).collect();
+        append(&*store, "order-1", "placed", &payloads).await;
+    });
+    let export = ["export", "-"];
+    for args in
+        [&["events", "--all"][..], &["events", "--all", "--json"], &export, &["events", "-f", "--after", "0"]]
+    {
+        let mut child = shop.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        drop(child.stdout.take());
+        let ended = crate::ground::told(&child.wait_with_output().unwrap());
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{args:?}");
+    }
+}
+
+/// Makes a role that may read this store's tables, and gives the URL that uses it.
+fn reader_of(shop: &Shop) -> String {
+    let (_, schema) = shop.url.split_once("?schema=").unwrap();
+    let grants = format!(
+        "CREATE ROLE {schema}_reader; GRANT USAGE ON SCHEMA {schema} TO {schema}_reader;
+         GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}_reader;
+         GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}_reader"
+    );
+    let server = tidelock_test_postgres::shared_url().unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(async {
+        let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(&grants).await.unwrap();
+    });
+    format!("{}&options=-c%20role%3D{schema}_reader", shop.url)
+}
+
+#[test]
+fn a_role_that_may_only_read_looks_at_everything_and_changes_nothing() {
+    let shop = Shop::postgres();
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!(1)]).await;
+        block(&*store, "mail", "a", "no address").await;
+    });
+    let url = reader_of(&shop);
+    for args in [
+        &["streams"][..],
+        &["events"],
+        &["leases"],
+        &["reactions"],
+        &["export", "-"],
+        &["migrate", "--check"],
+    ] {
+        let looked = said(bare(&[args, &["--store", &url]].concat()));
+        assert_eq!(looked.code, 0, "{args:?}: {looked:?}");
+    }
+    assert_eq!(said(bare(&["doctor", "--store", &url])).code, 1, "it finds what is blocked");
+    let refused = said(bare(&["unblock", "--queue", "mail", "--store", &url]));
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(
+        refused.err.contains("may not do this") && refused.err.contains("a role with the right"),
+        "{refused:?}"
+    );
+    assert_eq!(shop.json(&["leases"])[0]["state"], json!("blocked"));
+}
+
+#[test]
+fn programs_of_their_own_are_run_or_said_to_be_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = bare(&["stress", "--seconds", "1"]);
+    command.env("PATH", folder.path());
+    let ran = said(command);
+    // Beside the tested binary there may be one, from a build of the whole workspace.
+    let is_there = Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("tidelock-stress").exists();
+    assert!(is_there || ran.err.contains("cargo build --release -p tidelock-stress"), "{ran:?}");
+}

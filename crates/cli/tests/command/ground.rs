@@ -1,0 +1,222 @@
+//! A store of one's own, the command on it, and what it said.
+
+use std::future::Future;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tidelock::prelude::*;
+
+/// Against hanging only.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A store, and a folder for files.
+pub(crate) struct Shop {
+    pub(crate) folder: TempDir,
+    pub(crate) url: String,
+    runtime: tokio::runtime::Runtime,
+}
+
+/// What a command said, and how it ended.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: i32,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+/// Makes two tests of each case.
+macro_rules! on_files_and_postgres {
+    ($($case:ident),* $(,)?) => {
+        mod sqlite {
+            $(#[test] fn $case() { super::$case(&$crate::ground::Shop::sqlite()); })*
+        }
+        mod postgres {
+            $(#[test] fn $case() { super::$case(&$crate::ground::Shop::postgres()); })*
+        }
+    };
+}
+
+impl Shop {
+    /// A file that is not there yet.
+    pub(crate) fn sqlite() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", folder.path().join("shop.db").display());
+        Self::at(folder, url)
+    }
+
+    /// A schema of its own on the tests' server, with its tables.
+    pub(crate) fn postgres() -> Self {
+        let shop = Self::at(tempfile::tempdir().unwrap(), another_schema());
+        shop.ok(&["migrate"]);
+        shop
+    }
+
+    fn at(folder: TempDir, url: String) -> Self {
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        Self { folder, url, runtime }
+    }
+
+    /// Another store of the same kind, which is not there yet.
+    pub(crate) fn another(&self) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let url = match self.url.starts_with("sqlite:") {
+            true => format!("sqlite:{}", folder.path().join("other.db").display()),
+            false => another_schema(),
+        };
+        Self::at(folder, url)
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).display().to_string()
+    }
+
+    /// Does something with the store, as another program would.
+    pub(crate) fn with<T, F: Future<Output = T>>(&self, work: impl FnOnce(Arc<dyn Store>) -> F) -> T {
+        self.runtime.block_on(async {
+            let store = tidelock::open(&self.url).await.unwrap();
+            let done = tokio::time::timeout(PATIENCE, work(store.clone())).await.expect("it ends");
+            store.close().await.unwrap();
+            done
+        })
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = bare(args);
+        command.args(["--store", &self.url]);
+        command
+    }
+
+    pub(crate) fn run(&self, args: &[&str]) -> Said {
+        said(self.command(args))
+    }
+
+    /// Runs a command that ends well, and gives what it printed.
+    pub(crate) fn ok(&self, args: &[&str]) -> String {
+        let said = self.run(args);
+        assert_eq!(said.code, 0, "{args:?}: {said:?}");
+        said.out
+    }
+
+    /// The same, as JSON.
+    pub(crate) fn json(&self, args: &[&str]) -> Vec<Value> {
+        lines(&self.ok(&[args, &["--json"]].concat()))
+    }
+
+    /// A command that goes on by itself.
+    pub(crate) fn spawn(&self, args: &[&str]) -> Child {
+        let mut command = self.command(args);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
+        command.spawn().expect("the binary was built with this test")
+    }
+}
+
+fn another_schema() -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let (url, nth) = (tidelock_test_postgres::shared_url().unwrap(), COUNT.fetch_add(1, Ordering::SeqCst));
+    format!("{url}?schema=cli_{}_{nth}", std::process::id())
+}
+
+/// The command, with nothing of the tests' own surroundings.
+pub(crate) fn bare(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidelock"));
+    command.args(args).env_remove("NO_COLOR").env_remove("TIDELOCK_STORE").stdin(Stdio::null());
+    command
+}
+
+pub(crate) fn said(mut command: Command) -> Said {
+    told(&command.output().expect("the binary was built with this test"))
+}
+
+pub(crate) fn told(output: &Output) -> Said {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Said { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
+}
+
+pub(crate) fn lines(text: &str) -> Vec<Value> {
+    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line:?}: {e}"))).collect()
+}
+
+/// Appends so many events of this type.
+pub(crate) async fn append(store: &dyn Store, stream: &str, event_type: &str, payloads: &[Value]) {
+    let events = payloads.iter().map(|payload| NewEvent::of(event_type, payload).unwrap()).collect();
+    let stream = StreamName::new(stream).unwrap();
+    store.append(&stream, ExpectedVersion::Any, events).await.unwrap().committed().unwrap();
+}
+
+/// An item of a plain queue that has something to do.
+pub(crate) async fn wake(store: &dyn Store, queue: &str, key: &str, mark: u64) {
+    let wake = Wake::to_mark(ItemRef::parse(queue, key).unwrap(), Mark::new(mark).unwrap());
+    store.commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
+}
+
+/// Takes an item of a queue for so long.
+pub(crate) async fn lease(store: &dyn Store, queue: &str, duration: Duration) -> tidelock::Lease {
+    let (queue, worker) = (QueueName::new(queue).unwrap(), WorkerName::new("worker-7").unwrap());
+    let leased = store.lease(LeaseRequest::new(&queue, &worker, duration, 1)).await.unwrap();
+    leased.leases.into_iter().next().expect("something is due")
+}
+
+/// An item that is blocked with this error.
+pub(crate) async fn block(store: &dyn Store, queue: &str, key: &str, error: &str) {
+    wake(store, queue, key, 3).await;
+    let lease = lease(store, queue, PATIENCE).await;
+    let settled =
+        Commit::new().settle(Settlement::block(lease.token(), error).having_done(Mark::new(1).unwrap()));
+    store.commit(settled).await.unwrap().committed().unwrap();
+}
+
+/// The program of the shop: mails each order once, and gives up on one without an address.
+pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
+    let app = tidelock.app().worker(tidelock_test_stage::brisk("mailer"));
+    let app = app.reaction(
+        "mail",
+        on_any().in_streams("order-"),
+        |order: tidelock::StoredEvent, ctx: Context| async move {
+            if order.payload.as_str().contains("poison") {
+                return Err(Failure::fatal("an order without an address"));
+            }
+            let key = RecordKey::new(format!("mailed/{}", order.stream))?;
+            ctx.write(Write::add(&key, 1, Bounds::NONE));
+            Ok(())
+        },
+    );
+    let by_town =
+        on_any().in_streams("order-").to(|order: &tidelock::StoredEvent| match order.payload.as_str() {
+            text if text.contains("nowhere") => Err(Failure::fatal("there is no such town")),
+            text => Ok(if text.contains("north") { "north" } else { "south" }.to_owned()),
+        });
+    app.reaction("tour", by_town, |_: tidelock::StoredEvent, ctx: Context| async move {
+        let key = RecordKey::new(format!("tour/{}", ctx.target()))?;
+        ctx.write(Write::add(&key, 1, Bounds::NONE));
+        Ok(())
+    })
+}
+
+/// Runs the program until it has done all that it can with so many events.
+pub(crate) async fn mail(store: &Arc<dyn Store>, events: u64) {
+    let tidelock = Tidelock::over(store.clone());
+    let running = tidelock_test_stage::Running::start(mailing(&tidelock));
+    tidelock_test_stage::until("every order is mailed or given up", async || {
+        let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
+        let (mail, tour): (Vec<_>, Vec<_>) =
+            targets.into_iter().partition(|target| target.reaction == "mail");
+        let reached = |target: &tidelock::reactions::Followed| target.blocked || target.lag() == 0;
+        let mailed: u64 = mail.iter().map(|target| target.mark.get()).sum();
+        let toured: u64 = tour.iter().map(|target| if target.unrouted { 1 } else { target.mark.get() }).sum();
+        mailed >= events && toured >= events && mail.iter().chain(&tour).all(reached)
+    })
+    .await;
+    running.stop().await;
+}
+
+/// What is counted under a key.
+pub(crate) async fn counted(store: &dyn Store, key: &str) -> i64 {
+    let slot = store.get_one(&RecordKey::new(key).unwrap()).await.unwrap();
+    slot.live().map_or(0, |record| record.value.to().unwrap())
+}

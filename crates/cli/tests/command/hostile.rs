@@ -1,0 +1,85 @@
+//! Names, payloads and errors that would like to do something to a terminal.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::prelude::*;
+
+use crate::ground::{Shop, append, block, lines, wake};
+
+on_files_and_postgres!(nothing_hostile_reaches_the_terminal, machines_get_it_whole);
+
+/// Turns writing round, and hides.
+const NAME: &str = "a\u{202e}b\u{2066}\u{200b}\u{feff}; $(touch /tmp/pwned) 'x'";
+/// Clears the screen, sets the title, moves up.
+const TEXT: &str = "\u{1b}[2J\u{1b}]0;owned\u{7}\u{9b}1A\r\nfake line\u{2028}\u{7f}";
+
+fn hostile_shop(shop: &Shop) {
+    shop.with(|store| async move {
+        append(&*store, NAME, NAME, &[json!({ TEXT: TEXT })]).await;
+        // A store keeps JSON as it was written, line breaks and all.
+        let spread = NewEvent::new(
+            tidelock::EventType::new("spread").unwrap(),
+            Json::parse("{\n  \"a\": 1.50,\n\t\"b\": [ ]\n}").unwrap(),
+        );
+        store
+            .append(&StreamName::new(NAME).unwrap(), ExpectedVersion::Any, vec![spread])
+            .await
+            .unwrap()
+            .committed()
+            .unwrap();
+        block(&*store, NAME, NAME, TEXT).await;
+        wake(&*store, "looped", NAME, 1).await;
+        for _ in 0..3 {
+            crate::ground::lease(&*store, "looped", Duration::from_micros(1)).await;
+        }
+    });
+}
+
+/// Whether a terminal, or an eye, would be deceived.
+fn deceives(c: char) -> bool {
+    let turns =
+        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    turns || (c.is_control() && c != '\n')
+}
+
+const LOOKS: [&[&str]; 8] = [
+    &["streams"],
+    &["events", "--full"],
+    &["events", NAME],
+    &["leases", "--full"],
+    &["doctor", "--patience", "0s"],
+    &["streams", NAME],
+    &["unblock", "--queue", "*", "--dry-run"],
+    &["export", "-"],
+];
+
+/// CMD-2.
+fn nothing_hostile_reaches_the_terminal(shop: &Shop) {
+    hostile_shop(shop);
+    for args in LOOKS {
+        for more in [&[][..], &["--json"]] {
+            let said = shop.run(&[args, more].concat());
+            let found = said.out.chars().chain(said.err.chars()).find(|c| deceives(*c));
+            assert_eq!(found, None, "{args:?} {more:?}:\n{:?}\n{:?}", said.out, said.err);
+            assert!(said.code <= 1, "{said:?}");
+            assert!(!said.out.contains("\nfake line"), "{}", said.out);
+        }
+    }
+    let missing = shop.run(&["events", "\u{202e}nowhere"]);
+    assert!(missing.code == 4 && !missing.err.chars().any(deceives), "{missing:?}");
+}
+
+/// CMD-2.
+fn machines_get_it_whole(shop: &Shop) {
+    hostile_shop(shop);
+    let events = shop.json(&["events"]);
+    assert_eq!((&events[0]["stream"], &events[0]["payload"]), (&json!(NAME), &json!({ TEXT: TEXT })));
+    assert_eq!(events[1]["payload"], json!({ "a": 1.5, "b": [] }));
+    assert!(shop.ok(&["events", "--json"]).contains("1.50"), "numbers stay as they were written");
+    let blocked = shop.json(&["leases", "--state", "blocked"]);
+    assert_eq!((&blocked[0]["key"], &blocked[0]["error"]), (&json!(NAME), &json!(TEXT)));
+    let findings = lines(&shop.run(&["doctor", "--json"]).out);
+    let blocked: Vec<&Value> = findings.iter().filter(|finding| finding["kind"] == "blocked").collect();
+    assert!(blocked[0]["mend"].as_str().unwrap().contains("tidelock unblock --queue $'"), "{blocked:?}");
+}

@@ -1,0 +1,160 @@
+//! Commands that show what is there.
+
+use std::io::{BufRead, BufReader};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tidelock::Tidelock;
+use tidelock::scopes::ScopeKind;
+
+use crate::ground::{PATIENCE, Shop, append, block, lease, told, wake};
+
+on_files_and_postgres!(
+    streams_are_listed_by_prefix_and_page,
+    events_of_a_stream_are_shown_in_both_directions,
+    the_feed_is_filtered_and_paged,
+    following_shows_what_comes_and_ends_when_interrupted,
+    work_items_are_shown_with_their_state,
+    scopes_are_shown_by_kind_and_id,
+);
+
+fn orders(shop: &Shop) {
+    shop.with(|store| async move {
+        for nth in 1..=3 {
+            append(&*store, &format!("order-{nth}"), "placed", &[json!({ "units": nth })]).await;
+        }
+        append(&*store, "order-2", "paid", &[json!(2), json!(3)]).await;
+        append(&*store, "user-1", "seen", &[json!(null)]).await;
+    });
+}
+
+fn streams_are_listed_by_prefix_and_page(shop: &Shop) {
+    orders(shop);
+    let table = shop.ok(&["streams"]);
+    assert!(table.starts_with("STREAM "), "{table}");
+    assert_eq!(table.lines().count(), 5, "{table}");
+    let some = shop.run(&["streams", "order-", "--limit", "2", "--json"]);
+    let names: Vec<_> = crate::ground::lines(&some.out).iter().map(|row| row["stream"].clone()).collect();
+    assert_eq!(names, ["order-1", "order-2"]);
+    assert!(some.err.contains("--after order-2"), "{some:?}");
+    let rest = shop.json(&["streams", "order-", "--after", "order-2"]);
+    assert_eq!(rest.len(), 1);
+    assert_eq!(
+        (&rest[0]["stream"], &rest[0]["state"], &rest[0]["version"]),
+        (&json!("order-3"), &json!("open"), &json!(1))
+    );
+    let none = shop.run(&["streams", "nothing-"]);
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert!(none.err.contains("begins with \"nothing-\""), "{none:?}");
+}
+
+fn events_of_a_stream_are_shown_in_both_directions(shop: &Shop) {
+    orders(shop);
+    let versions = |args: &[&str]| -> Vec<u64> {
+        shop.json(&[&["events"], args].concat())
+            .iter()
+            .map(|event| event["version"].as_u64().unwrap())
+            .collect()
+    };
+    assert_eq!(versions(&["order-2"]), [1, 2, 3]);
+    assert_eq!(versions(&["order-2", "--backward", "--limit", "2"]), [3, 2]);
+    assert_eq!(versions(&["order-2", "--from", "2"]), [2, 3]);
+    assert_eq!(versions(&["order-2", "--type", "paid"]), [2, 3]);
+    let table = shop.ok(&["events", "order-2"]);
+    assert!(table.contains("placed") && table.contains("{\"units\":2}"), "{table}");
+    let absent = shop.run(&["events", "order-9"]);
+    assert_eq!(absent.code, 4, "{absent:?}");
+    assert!(absent.err.contains("stream \"order-9\" does not exist"), "{absent:?}");
+}
+
+fn the_feed_is_filtered_and_paged(shop: &Shop) {
+    orders(shop);
+    let feed = shop.json(&["events", "--all"]);
+    assert_eq!(feed.len(), 6);
+    let third = feed[2]["position"].to_string();
+    assert_eq!(shop.json(&["events", "--after", &third]), feed[3..]);
+    assert_eq!(shop.json(&["events", "--type", "paid", "--prefix", "order-"]).len(), 2);
+    assert_eq!(shop.json(&["events", "--prefix", "user-"]).len(), 1);
+    let page = shop.run(&["events", "--limit", "3"]);
+    assert!(page.err.contains(&format!("--after {third}")), "{page:?}");
+    assert_eq!(shop.run(&["events", "--backward"]).code, 2);
+}
+
+/// CMD-3. CMD-4.
+fn following_shows_what_comes_and_ends_when_interrupted(shop: &Shop) {
+    orders(shop);
+    let mut all = shop.spawn(&["events", "--follow", "--after", "0", "--json"]);
+    let mut lines = BufReader::new(all.stdout.take().unwrap()).lines();
+    let mut next = || lines.next().expect("it goes on").unwrap();
+    for _ in 0..6 {
+        next();
+    }
+    shop.with(|store| async move { append(&*store, "order-9", "placed", &[json!("late")]).await });
+    assert!(next().contains("\"late\""), "what comes later is shown");
+    kill(Pid::from_raw(all.id() as i32), Signal::SIGINT).unwrap();
+    assert!(lines.next().is_none(), "nothing more");
+    let ended = told(&all.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+}
+
+fn work_items_are_shown_with_their_state(shop: &Shop) {
+    shop.with(|store| async move {
+        block(&*store, "mail", "a", "no address").await;
+        wake(&*store, "mail", "b", 5).await;
+        lease(&*store, "mail", PATIENCE).await;
+        wake(&*store, "mail", "c", 1).await;
+        wake(&*store, "post", "d", 1).await;
+        lease(&*store, "post", Duration::from_micros(1)).await;
+    });
+    let states = |args: &[&str]| -> Vec<String> {
+        let items = shop.json(&[&["leases"], args].concat());
+        items
+            .iter()
+            .map(|item| format!("{}:{}", item["key"].as_str().unwrap(), item["state"].as_str().unwrap()))
+            .collect()
+    };
+    assert_eq!(states(&[]), ["a:blocked", "b:held", "c:due", "d:expired"]);
+    assert_eq!(states(&["--queue", "ma*"]), ["a:blocked", "b:held", "c:due"]);
+    assert_eq!(states(&["--state", "blocked", "--state", "expired"]), ["a:blocked", "d:expired"]);
+    assert_eq!(states(&["--after", "mail", "b"]), ["c:due", "d:expired"]);
+    let table = shop.ok(&["leases"]);
+    assert!(table.contains("no address") && table.contains("worker-7"), "{table}");
+}
+
+fn scopes_are_shown_by_kind_and_id(shop: &Shop) {
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        for (kind, id) in [(ScopeKind::USER, "joe"), (ScopeKind::USER, "ann"), (ScopeKind::SESSION, "7/8")] {
+            tidelock.scope::<Value>(kind, id).set(&json!({ "seen": id })).await.unwrap();
+        }
+    });
+    let ids = |args: &[&str]| -> Vec<Value> {
+        shop.json(&[&["scopes"], args].concat()).iter().map(|scope| scope["id"].clone()).collect()
+    };
+    assert_eq!(ids(&[]), ["7/8", "ann", "joe"]);
+    assert_eq!(ids(&["user", "j"]), ["joe"]);
+    assert!(shop.ok(&["scopes", "session"]).contains("{\"seen\":\"7/8\"}"));
+}
+
+#[test]
+fn the_store_is_named_by_the_environment_too_and_colour_is_for_terminals() {
+    let shop = Shop::sqlite();
+    orders(&shop);
+    let mut command = crate::ground::bare(&["streams"]);
+    let said = crate::ground::said({
+        command.env("TIDELOCK_STORE", &shop.url);
+        command
+    });
+    assert_eq!(said.out, shop.ok(&["streams"]));
+    assert!(!said.out.contains('\x1b'), "{}", said.out);
+}
+
+#[test]
+fn every_shell_gets_its_completions() {
+    for shell in ["bash", "zsh", "fish"] {
+        let said = crate::ground::said(crate::ground::bare(&["completions", shell]));
+        assert!(said.code == 0 && said.out.contains("prioritise"), "{shell}: {}", said.err);
+    }
+}

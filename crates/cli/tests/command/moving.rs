@@ -1,0 +1,207 @@
+//! A whole store, exported and imported.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+use tidelock::prelude::*;
+
+use crate::everything::{facts, fill, rest};
+use crate::ground::{Shop, append, counted, mail, said};
+
+on_files_and_postgres!(
+    a_store_arrives_whole,
+    an_import_that_was_killed_goes_on,
+    reactions_go_on_where_they_were,
+    reactions_rebuild,
+    reactions_begin_as_if_they_were_new,
+);
+
+/// CMD-6.
+fn a_store_arrives_whole(shop: &Shop) {
+    shop.with(|store| async move { fill(&*store).await });
+    let (other, file) = (shop.another(), shop.path("all.jsonl"));
+    let exported = shop.run(&["export", &file]);
+    assert_eq!((exported.code, exported.out.as_str()), (0, ""), "{exported:?}");
+    assert!(exported.err.contains("exported 83 events, 2 records and 6 work items"), "{exported:?}");
+    let dry = other.run(&["import", &file, "--reactions", "continue", "--dry-run"]);
+    assert!(dry.code == 0 && dry.err.contains("83 events"), "{dry:?}");
+    other.ok(&["import", &file, "--reactions", "continue"]);
+    let (before, rest_before) = shop.with(|store| async move { (facts(&*store).await, rest(&*store).await) });
+    let (after, rest_after) = other.with(|store| async move { (facts(&*store).await, rest(&*store).await) });
+    assert_eq!(after, before);
+    assert_eq!(rest_after.0, rest_before.0);
+    assert_eq!(rest_after.1, rest_before.1);
+    assert_eq!(rest_after.2, rest_before.2);
+    let again = other.run(&["import", &file, "--reactions", "continue"]);
+    assert!(again.code == 0 && again.err.contains("imported before"), "{again:?}");
+    let second = shop.path("again.jsonl");
+    other.ok(&["export", &second]);
+    let without_ids = |path: &str| -> Vec<Value> {
+        let text = fs::read_to_string(path).unwrap();
+        crate::ground::lines(&text)
+            .into_iter()
+            .filter(|line| line.get("closed").is_some() || line.get("trimmed").is_some())
+            .collect()
+    };
+    assert_eq!(without_ids(&second), without_ids(&file));
+}
+
+/// How many events the killed import moves.
+const MANY: usize = 6_000;
+
+/// CMD-6.
+fn an_import_that_was_killed_goes_on(shop: &Shop) {
+    shop.with(|store| async move {
+        for nth in 0..MANY / 100 {
+            let commit = (0..10).fold(Commit::new(), |commit, part| {
+                let stream = StreamName::new(format!("order-{}", (nth * 3 + part) % 50)).unwrap();
+                let events = (0..10)
+                    .map(|n| NewEvent::of("placed", &json!({ "n": n, "text": "x".repeat(50) })).unwrap());
+                commit.append(&stream, ExpectedVersion::Any, events)
+            });
+            store.commit(commit).await.unwrap().committed().unwrap();
+        }
+    });
+    let (other, file) = (shop.another(), shop.path("all.jsonl"));
+    shop.ok(&["export", &file]);
+    // The other's tables first, so that there is something to look at while it is filled.
+    other.ok(&["migrate"]);
+    let mut kills = 0;
+    for least in [1, 2_000] {
+        let mut import = other.spawn(&["import", &file, "--reactions", "continue"]);
+        other.with(|store| async move {
+            tidelock_test_stage::until("some of it is there", async || some_are_there(&*store, least).await)
+                .await;
+        });
+        kills += i32::from(import.try_wait().unwrap().is_none());
+        import.kill().unwrap();
+        import.wait().unwrap();
+    }
+    assert!(kills > 0, "none was killed in the middle");
+    other.ok(&["import", &file, "--reactions", "continue"]);
+    let before = shop.with(|store| async move { facts(&*store).await });
+    let after = other.with(|store| async move { facts(&*store).await });
+    assert_eq!(before.len(), MANY);
+    assert!(after == before, "every event is there once, in order");
+}
+
+async fn some_are_there(store: &dyn Store, least: usize) -> bool {
+    facts(store).await.len() >= least
+}
+
+/// A store with reactions, and the same moved to another.
+fn moved(shop: &Shop, then: &str) -> Shop {
+    shop.with(|store| async move {
+        // Positions of the two stores must not be the same by chance.
+        append(&*store, "other", "noted", &[json!(1), json!(2), json!(3)]).await;
+        append(&*store, "order-1", "placed", &[json!("north"), json!("south")]).await;
+        append(&*store, "order-2", "placed", &[json!("nowhere"), json!("south")]).await;
+        mail(&store, 4).await;
+    });
+    let (other, file) = (shop.another(), shop.path("all.jsonl"));
+    other.with(|store| async move { append(&*store, "there before", "noted", &[json!(1)]).await });
+    shop.ok(&["export", &file]);
+    other.ok(&["import", &file, "--reactions", then]);
+    other
+}
+
+/// How often orders were mailed, and how many went to each town, after one more order.
+fn after_one_more(shop: &Shop, events: u64) -> [i64; 4] {
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!("north")]).await;
+        mail(&store, events).await;
+        let mut counts = [0; 4];
+        for (count, key) in
+            counts.iter_mut().zip(["mailed/order-1", "mailed/order-2", "tour/north", "tour/south"])
+        {
+            *count = counted(&*store, key).await;
+        }
+        counts
+    })
+}
+
+/// CMD-6. Schedule 97.
+fn reactions_go_on_where_they_were(shop: &Shop) {
+    let other = moved(shop, "continue");
+    let unrouted = |shop: &Shop| shop.json(&["reactions", "tour", "--blocked"]).len();
+    assert_eq!((unrouted(shop), unrouted(&other)), (1, 1), "what has no route is known there too");
+    assert_eq!(after_one_more(&other, 5), [3, 2, 2, 2], "each order is handled once");
+    let event = other.json(&["reactions", "tour", "--blocked"]);
+    let position = event[0]["mark"].as_u64().unwrap() - 1;
+    let it = other.json(&["events", "--after", &position.to_string(), "--limit", "1"]);
+    assert_eq!(it[0]["payload"], json!("nowhere"), "and it is the same event");
+}
+
+/// CMD-6. Schedule 97.
+fn reactions_rebuild(shop: &Shop) {
+    let other = moved(shop, "rebuild");
+    assert_eq!(after_one_more(&other, 5), [5, 4, 3, 4], "each order is handled again, and the new one once");
+}
+
+/// CMD-6. Schedule 97.
+fn reactions_begin_as_if_they_were_new(shop: &Shop) {
+    let other = moved(shop, "none");
+    assert_eq!(other.json(&["reactions"]).len(), 0);
+    assert_eq!(after_one_more(&other, 5), [5, 4, 3, 4]);
+}
+
+#[test]
+fn a_choice_must_be_made_about_reactions() {
+    let said = said(crate::ground::bare(&["import", "all.jsonl"]));
+    assert_eq!(said.code, 2);
+    assert!(said.err.contains("--reactions"), "{said:?}");
+}
+
+#[test]
+fn a_pipe_moves_a_store_too() {
+    let (shop, other) = (Shop::sqlite(), Shop::sqlite());
+    shop.with(|store| async move { fill(&*store).await });
+    let mut export = shop.spawn(&["export", "-"]);
+    let mut import = other.command(&["import", "-", "--reactions", "none"]);
+    import.stdin(export.stdout.take().unwrap());
+    assert_eq!(said(import).code, 0);
+    assert!(export.wait().unwrap().success());
+    assert_eq!(other.json(&["events", "--all"]).len(), 83);
+}
+
+/// CMD-6.
+#[test]
+fn a_file_that_is_not_whole_is_refused_before_anything_is_written() {
+    let (shop, other) = (Shop::sqlite(), Shop::sqlite());
+    shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await });
+    let file = shop.path("all.jsonl");
+    shop.ok(&["export", &file]);
+    let whole = fs::read_to_string(&file).unwrap();
+    let cut = whole.rfind("{\"end\"").unwrap();
+    for (text, why) in [
+        (&whole[..cut], "cut short"),
+        (&whole[..whole.len() - 20], "middle of a line"),
+        (&whole.replace("\"payload\":1", "\"payload\":7"), "checksum"),
+        (&whole.replace("\"format\":1", "\"format\":99"), "format 99"),
+        (&format!("{whole}{{}}\n"), "after its last line"),
+        ("", "empty"),
+        ("hello\n", "first line"),
+    ] {
+        fs::write(&file, text).unwrap();
+        let refused = other.run(&["import", &file, "--reactions", "none"]);
+        assert!(refused.code != 0 && refused.err.contains(why), "{why}: {refused:?}");
+        assert!(!Path::new(&other.path("shop.db")).exists(), "{why}");
+    }
+}
+
+#[test]
+fn an_import_does_not_write_over_what_is_there() {
+    let (shop, other) = (Shop::sqlite(), Shop::sqlite());
+    for shop in [&shop, &other] {
+        shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
+    }
+    let file = shop.path("all.jsonl");
+    shop.ok(&["export", &file]);
+    let refused = other.run(&["import", &file, "--reactions", "continue"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.err.contains("stream \"order-1\": expected no stream, found version 1"), "{refused:?}");
+    assert_eq!(shop.run(&["export", &file]).code, 4, "nor does an export");
+    shop.ok(&["export", &file, "--overwrite"]);
+    other.another().ok(&["import", &file, "--reactions", "none", "--dry-run"]);
+}

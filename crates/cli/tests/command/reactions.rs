@@ -1,0 +1,59 @@
+//! Reactions, shown and set right by name.
+
+use serde_json::json;
+
+use crate::ground::{Shop, append, counted, mail};
+
+on_files_and_postgres!(
+    targets_are_shown_with_their_lag_and_error,
+    a_reaction_is_unblocked_reset_and_rerouted_by_name,
+);
+
+fn three_orders(shop: &Shop) {
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!("north")]).await;
+        append(&*store, "order-2", "placed", &[json!("poison"), json!("south")]).await;
+        append(&*store, "order-3", "placed", &[json!("nowhere")]).await;
+        mail(&store, 4).await;
+    });
+}
+
+fn targets_are_shown_with_their_lag_and_error(shop: &Shop) {
+    three_orders(shop);
+    let rows = shop.json(&["reactions", "mail"]);
+    let told: Vec<_> =
+        rows.iter().map(|row| (row["target"].as_str().unwrap(), row["lag"].as_u64().unwrap())).collect();
+    assert_eq!(told, [("order-1", 0), ("order-2", 2), ("order-3", 0)]);
+    assert_eq!(rows[1]["error"], json!("an order without an address"));
+    assert_eq!(shop.json(&["reactions", "--blocked"]).len(), 2, "a target, and an event without a route");
+    assert_eq!(shop.json(&["reactions", "--lagging", "--target", "order-*"]).len(), 1);
+    let table = shop.ok(&["reactions"]);
+    assert!(table.contains("blocked, unrouted") && table.contains("there is no such town"), "{table}");
+    let routes = shop.json(&["reactions", "--routes"]);
+    assert_eq!(routes.iter().map(|route| &route["reaction"]).collect::<Vec<_>>(), ["mail", "tour"]);
+    assert!(routes[0]["position"].as_u64().unwrap() > 0);
+    let none = shop.run(&["reactions", "nobody"]);
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+}
+
+fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
+    three_orders(shop);
+    assert_eq!(shop.ok(&["unblock", "--reaction", "mail"]), "unblocked: 1 of 1 targets\n");
+    assert_eq!(shop.json(&["reactions", "mail", "--blocked"]).len(), 0);
+    assert_eq!(
+        shop.ok(&["reset", "--reaction", "mail", "--target", "order-1", "-y"]),
+        "reset: 1 of 1 targets\n"
+    );
+    shop.ok(&["prioritise", "7", "--source", "order-2"]);
+    let told: Vec<_> = shop.json(&["reactions", "mail"]).iter().map(|row| row["priority"].clone()).collect();
+    assert_eq!(told, [0, 7, 0]);
+    let mailed = shop.with(|store| async move {
+        mail(&store, 4).await;
+        counted(&*store, "mailed/order-1").await
+    });
+    assert_eq!(mailed, 2, "it was handled again");
+    assert_eq!(shop.run(&["reroute", "nobody", "--from", "now", "-y"]).code, 4);
+    assert_eq!(shop.run(&["reroute", "mail", "--from", "beginning"]).code, 2, "it asks first");
+    shop.ok(&["reroute", "mail", "--from", "beginning", "-y"]);
+    assert_eq!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0));
+}
