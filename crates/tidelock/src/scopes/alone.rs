@@ -120,9 +120,9 @@ impl<'a, S: State> Alone<'a, S> {
     }
 
     /// Waits for a turn, and for everything before it to land or to fail.
-    async fn turn<X>(&self) -> Result<Turn<'a>, ScopeError<X>> {
+    async fn turn<X>(&self) -> Result<Turn<'a, ()>, ScopeError<X>> {
         let Queued { line, tidelock, .. } = self.queued;
-        let turn = self.queued.in_time(line.turns.take()).await?;
+        let (turn, ()) = self.queued.in_time(line.turns.take()).await?;
         if let Some(tail) = line.tail() {
             tail.landing(tidelock).await;
         }

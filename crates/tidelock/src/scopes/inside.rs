@@ -37,22 +37,24 @@ impl Drop for Around {
     }
 }
 
-/// Begins something inside a scope, and goes on with it there.
-pub(crate) fn inside<F: Future + Unpin>(scope: Identity, begin: impl FnOnce() -> F) -> Inside<F> {
-    let _around = Around::enter(scope);
-    Inside { scope, doing: begin() }
+/// Begins something inside a scope, when it is first polled, and goes on with it there.
+pub(crate) fn inside<B: FnOnce() -> F, F>(scope: Identity, begin: B) -> Inside<B, F> {
+    Inside { scope, begin: Some(begin), doing: None }
 }
 
-pub(crate) struct Inside<F> {
+pub(crate) struct Inside<B, F> {
     scope: Identity,
-    doing: F,
+    begin: Option<B>,
+    doing: Option<F>,
 }
 
-impl<F: Future + Unpin> Future for Inside<F> {
+impl<B: FnOnce() -> F + Unpin, F: Future + Unpin> Future for Inside<B, F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<F::Output> {
         let _around = Around::enter(self.scope);
-        Pin::new(&mut self.doing).poll(context)
+        let begin = self.begin.take();
+        let doing = self.doing.get_or_insert_with(|| begin.expect("it has either begun or not")());
+        Pin::new(doing).poll(context)
     }
 }

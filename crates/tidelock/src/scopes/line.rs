@@ -29,7 +29,8 @@ const TOO_LARGE_TO_KEEP: usize = 64 << 10;
 /// All that this process knows of one scope.
 pub(crate) struct Line<S> {
     pub(super) name: Name,
-    pub(super) turns: Turns,
+    /// What they are at is below, for batches land whoever has the turn.
+    pub(super) turns: Turns<()>,
     /// Never held while anything is waited for: batches land whoever has the turn.
     inner: Mutex<Inner<S>>,
 }
@@ -61,7 +62,7 @@ pub(crate) struct View<S> {
 impl<S: State> Line<S> {
     pub(super) fn new(name: Name) -> Self {
         let inner = Inner { base: None, ahead: None, failures: 0 };
-        Self { name, turns: Turns::default(), inner: Mutex::new(inner) }
+        Self { name, turns: Turns::at(()), inner: Mutex::new(inner) }
     }
 
     pub(super) fn identity(&self) -> Identity {

@@ -20,14 +20,12 @@ use super::name::Name;
 use super::operation::{Codec, Did};
 use super::options::{OperationId, Options};
 use super::state::State;
-use super::turns::Turns;
-use super::work::{Done, Fault, Work};
+use super::turns::{Turn, Turns};
+use super::work::{Fault, Work};
 
 pub(crate) struct Local<S> {
     name: Name,
-    turns: Turns,
-    /// Only changed by whoever has the turn, and never held while anything is waited for.
-    held: Mutex<Held<S>>,
+    turns: Turns<Held<S>>,
     changed: Notify,
     remembered: Mutex<HashMap<String, (Instant, Did)>>,
 }
@@ -39,6 +37,12 @@ struct Held<S> {
     revision: Revision,
 }
 
+impl<S> Clone for Held<S> {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), revision: self.revision }
+    }
+}
+
 impl<S> Local<S> {
     pub(super) fn name(&self) -> &Name {
         &self.name
@@ -48,18 +52,12 @@ impl<S> Local<S> {
 impl<S: State> Local<S> {
     pub(super) fn new(name: Name, state: S) -> Self {
         let held = Held { state: Some(Arc::new(state)), revision: Revision::FIRST };
-        Self {
-            name,
-            turns: Turns::default(),
-            held: Mutex::new(held),
-            changed: Notify::new(),
-            remembered: Mutex::default(),
-        }
+        Self { name, turns: Turns::at(held), changed: Notify::new(), remembered: Mutex::default() }
     }
 
     pub(super) fn load(&self) -> Document<S> {
-        let held = self.lock();
-        Document { state: held.state.clone(), revision: Some(held.revision), expires_at: None }
+        let Held { state, revision } = self.turns.look();
+        Document { state, revision: Some(revision), expires_at: None }
     }
 
     /// Waits until there is something else than at this revision.
@@ -89,11 +87,12 @@ impl<S: State> Local<S> {
         }
         let budget = Budget::begin(options.budget);
         let too_late = || ScopeError::timed_out(&self.name, budget.long);
-        let _turn = budget.bound(self.turns.take()).await.ok_or_else(too_late)?;
+        let (turn, held) = budget.bound(self.turns.take()).await.ok_or_else(too_late)?;
         if let Some(did) = self.done(options) {
             return Ok(codec.replay(&did)?);
         }
-        let (doc, revision) = self.find(options.expected)?;
+        let revision = held.revision;
+        let doc = self.find(held, options.expected)?;
         let done = budget.bound(inside(identity, || work.begin(&doc))).await.ok_or_else(too_late)?;
         let done = done.map_err(|fault| unfit(&self.name, fault))?;
         if let Some(next) = &done.next {
@@ -103,65 +102,6 @@ impl<S: State> Local<S> {
         if budget.is_over() {
             return Err(too_late());
         }
-        self.finish(options, done, revision, codec)
-    }
-
-    /// Begins it anew, if it is not there.
-    pub(super) async fn create(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
-        let budget = Budget::begin(options.budget);
-        let _turn = self.turn(&budget).await?;
-        options.allow(&self.name, &state)?;
-        if self.lock().state.is_some() {
-            return Err(ScopeError::Taken { scope: self.name.to_string(), revision: self.lock().revision });
-        }
-        Ok(self.applied(Some(Arc::new(state))))
-    }
-
-    pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
-        let budget = Budget::begin(options.budget);
-        let _turn = self.turn(&budget).await?;
-        if self.lock().state.is_none() {
-            let outcome = Outcome::Unchanged(Some(self.lock().revision));
-            return Ok(Mutated { value: (), outcome, attempts: 1, replayed: false });
-        }
-        Ok(self.applied(None))
-    }
-
-    async fn turn(&self, budget: &Budget) -> Result<super::turns::Turn<'_>, ScopeError> {
-        if is_around(std::ptr::from_ref(self).addr()) {
-            return Err(ScopeError::reentered(&self.name));
-        }
-        let turn = budget.bound(self.turns.take()).await;
-        turn.ok_or_else(|| ScopeError::timed_out(&self.name, budget.long))
-    }
-
-    fn applied(&self, state: Option<Arc<S>>) -> Mutated {
-        let outcome = Outcome::Applied(self.put(state));
-        Mutated { value: (), outcome, attempts: 1, replayed: false }
-    }
-
-    /// What to change, for whoever has the turn; nobody else changes it meanwhile.
-    fn find<X>(&self, expected: ExpectedRevision) -> Result<(Doc<S>, Revision), ScopeError<X>> {
-        let held = self.lock();
-        let Some(state) = held.state.clone() else {
-            return Err(ScopeError::gone(&self.name, Some(held.revision)));
-        };
-        match expected {
-            ExpectedRevision::Revision(expected) if expected != held.revision => {
-                let (scope, found) = (self.name.to_string(), held.revision);
-                Err(ScopeError::Moved { scope, expected, found })
-            }
-            _ => Ok((Doc { state, text: None }, held.revision)),
-        }
-    }
-
-    fn finish<R, X>(
-        &self,
-        options: &Options<S>,
-        done: Done<S, R>,
-        revision: Revision,
-        codec: Codec<R>,
-    ) -> Result<Mutated<R>, ScopeError<X>> {
         let outcome = match &done.next {
             Some(_) => Outcome::Applied(revision.plus(1)),
             None => Outcome::Unchanged(Some(revision)),
@@ -170,19 +110,54 @@ impl<S: State> Local<S> {
             self.remember(operation, codec.remember(outcome, &done.answer)?);
         }
         if let Some(next) = done.next {
-            self.put(Some(next.state));
+            self.put(turn, Some(next.state), revision);
         }
         Ok(Mutated { value: done.answer, outcome, attempts: 1, replayed: false })
     }
 
-    fn put(&self, state: Option<Arc<S>>) -> Revision {
-        let mut held = self.lock();
-        held.revision = held.revision.plus(1);
-        let revision = held.revision;
-        let before = std::mem::replace(&mut held.state, state);
-        drop(held);
-        // Outside the lock: what it takes to drop a state is its own affair.
-        drop(before);
+    /// Begins it anew, if it is not there.
+    pub(super) async fn create(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
+        let (turn, held) = self.turn(options).await?;
+        options.allow(&self.name, &state)?;
+        if held.state.is_some() {
+            return Err(ScopeError::Taken { scope: self.name.to_string(), revision: held.revision });
+        }
+        Ok(mutated(Outcome::Applied(self.put(turn, Some(Arc::new(state)), held.revision))))
+    }
+
+    pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
+        let (turn, held) = self.turn(options).await?;
+        if held.state.is_none() {
+            return Ok(mutated(Outcome::Unchanged(Some(held.revision))));
+        }
+        Ok(mutated(Outcome::Applied(self.put(turn, None, held.revision))))
+    }
+
+    async fn turn(&self, options: &Options<S>) -> Result<(Turn<'_, Held<S>>, Held<S>), ScopeError> {
+        if is_around(std::ptr::from_ref(self).addr()) {
+            return Err(ScopeError::reentered(&self.name));
+        }
+        let budget = Budget::begin(options.budget);
+        let turn = budget.bound(self.turns.take()).await;
+        turn.ok_or_else(|| ScopeError::timed_out(&self.name, budget.long))
+    }
+
+    /// What to change, if it is as it should be.
+    fn find<X>(&self, held: Held<S>, expected: ExpectedRevision) -> Result<Doc<S>, ScopeError<X>> {
+        let Held { state, revision: found } = held;
+        let Some(state) = state else { return Err(ScopeError::gone(&self.name, Some(found))) };
+        match expected {
+            ExpectedRevision::Revision(expected) if expected != found => {
+                Err(ScopeError::Moved { scope: self.name.to_string(), expected, found })
+            }
+            _ => Ok(Doc { state, text: None }),
+        }
+    }
+
+    /// Ends a turn with something else in place, and tells those who watch.
+    fn put(&self, turn: Turn<'_, Held<S>>, state: Option<Arc<S>>, before: Revision) -> Revision {
+        let revision = before.plus(1);
+        turn.leave(Held { state, revision });
         self.changed.notify_waiters();
         revision
     }
@@ -201,10 +176,10 @@ impl<S: State> Local<S> {
         }
         remembered.insert(operation.id.clone(), (now + operation.remembered, did));
     }
+}
 
-    fn lock(&self) -> MutexGuard<'_, Held<S>> {
-        lock(&self.held)
-    }
+fn mutated(outcome: Outcome) -> Mutated {
+    Mutated { value: (), outcome, attempts: 1, replayed: false }
 }
 
 /// The same fault, of this scope.

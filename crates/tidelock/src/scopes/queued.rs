@@ -82,7 +82,7 @@ impl<'a, S: State> Queued<'a, S> {
         work: &mut W,
     ) -> Result<Turn<'a, S, W::Answer>, ScopeError<W::Refusal>> {
         let line = self.line;
-        let _turn = self.in_time(line.turns.take()).await?;
+        let (_turn, ()) = self.in_time(line.turns.take()).await?;
         let view = self.in_time(line.view(&**self.tidelock.store())).await??;
         let Done { next, answer } = self.work(work, &view.doc).await?;
         let Some(next) = next else { return Ok(self.nothing(&view, answer)) };
