@@ -60,7 +60,9 @@ fn doc_lines() -> Vec<String> {
 
 /// Every line of documentation of the patterns' tests.
 fn pattern_lines() -> Vec<String> {
-    doc_lines_below("crates/tidelock/tests")
+    let mut lines = doc_lines_below("crates/tidelock/tests");
+    lines.extend(doc_lines_below("crates/tower/tests"));
+    lines
 }
 
 fn doc_lines_below(folder: &str) -> Vec<String> {

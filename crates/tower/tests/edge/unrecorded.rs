@@ -1,0 +1,98 @@
+//! Responses that cannot be kept: streams, and what is too large.
+
+use axum::body::Body;
+use bytes::Bytes;
+use futures_util::stream;
+use tidelock_test_stage::{Seen, Stage, on_every_store};
+use tidelock_tower::{IdempotencyLayer, Unrecorded};
+
+use crate::client::{Reply, ask, pay};
+use crate::till::{app_of, keys};
+
+fn flowing(_: usize) -> Body {
+    let pieces =
+        ["1, ", "2, ", "3"].map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece.as_bytes())));
+    Body::from_stream(stream::iter(pieces))
+}
+
+/// Asks twice; says what came back, and how often the handler ran.
+async fn twice(layer: IdempotencyLayer, key: &str, handler: fn(usize) -> Body) -> (Reply, Reply, usize) {
+    let runs = Seen::default();
+    let app = app_of(&runs, layer, handler);
+    let (first, again) = (ask(&app, pay(key, "")).await, ask(&app, pay(key, "")).await);
+    (first, again, runs.count())
+}
+
+/// CLAIM-51.
+async fn a_stream_goes_to_the_first_client_and_the_work_is_not_done_again(stage: Stage) {
+    let (first, again, runs) = twice(keys(&stage.tidelock().await), "k", flowing).await;
+    assert_eq!((first.told(), again.problem()), ((200, "1, 2, 3"), (410, "response-not-kept".into())));
+    assert_eq!(runs, 1);
+}
+
+/// CLAIM-51.
+async fn a_stream_goes_to_everybody_and_the_work_is_done_again_if_that_is_asked_for(stage: Stage) {
+    let layer = keys(&stage.tidelock().await).unrecorded(Unrecorded::PassAlways);
+    let (first, again, runs) = twice(layer, "k", flowing).await;
+    assert_eq!((first.told(), again.told(), runs), ((200, "1, 2, 3"), (200, "1, 2, 3"), 2));
+}
+
+/// CLAIM-51.
+async fn a_stream_is_refused_if_that_is_asked_for(stage: Stage) {
+    let layer = keys(&stage.tidelock().await).unrecorded(Unrecorded::Refuse);
+    let (first, again, runs) = twice(layer, "k", flowing).await;
+    let refused = (500, "response-refused".to_owned());
+    assert_eq!((first.problem(), again.problem(), runs), (refused.clone(), refused, 1));
+}
+
+/// CLAIM-51. Too large by the route's own measure, or by the store's.
+async fn what_is_too_large_is_treated_like_a_stream(stage: Stage) {
+    let layer = keys(&stage.tidelock().await);
+    let small = layer.clone().max_response_bytes(3);
+    let (first, again, runs) = twice(small, "a", |_| Body::from("1234")).await;
+    assert_eq!((first.told(), again.status, runs), ((200, "1234"), 410, 1));
+    // Each of these takes six characters in JSON.
+    let (first, again, runs) = twice(layer.clone(), "b", |_| Body::from("\u{1}".repeat(400_000))).await;
+    assert_eq!((first.status, first.body.len(), again.status, runs), (200, 400_000, 410, 1));
+    let (first, again, runs) = twice(layer, "c", |_| Body::from("x".repeat(500_000))).await;
+    assert_eq!((first.body.len(), again.body.len(), runs), (500_000, 500_000, 1), "this is not too large");
+}
+
+/// CLAIM-50. A response that breaks off is a failure of the handler.
+async fn a_response_that_breaks_off_frees_the_key(stage: Stage) {
+    let layer = keys(&stage.tidelock().await);
+    let runs = Seen::default();
+    let app = app_of(&runs, layer, |nth| match nth {
+        1 => Body::new(BreaksOff),
+        _ => Body::from("whole"),
+    });
+    assert_eq!(ask(&app, pay("k", "")).await.problem(), (500, "handler-failed".into()));
+    assert_eq!(ask(&app, pay("k", "")).await.told(), (200, "whole"));
+}
+
+/// A body that says how long it is, and is not.
+struct BreaksOff;
+
+impl http_body::Body for BreaksOff {
+    type Data = Bytes;
+    type Error = std::io::Error;
+
+    fn poll_frame(
+        self: std::pin::Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+    ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, std::io::Error>>> {
+        std::task::Poll::Ready(Some(Err(std::io::Error::other("the disk is gone"))))
+    }
+
+    fn size_hint(&self) -> http_body::SizeHint {
+        http_body::SizeHint::with_exact(5)
+    }
+}
+
+on_every_store!(
+    a_stream_goes_to_the_first_client_and_the_work_is_not_done_again,
+    a_stream_goes_to_everybody_and_the_work_is_done_again_if_that_is_asked_for,
+    a_stream_is_refused_if_that_is_asked_for,
+    what_is_too_large_is_treated_like_a_stream,
+    a_response_that_breaks_off_frees_the_key,
+);
