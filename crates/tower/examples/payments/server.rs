@@ -1,0 +1,87 @@
+//! The server: one handler, and the layer around it.
+
+use std::io::Read as _;
+use std::time::Duration;
+
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Extension, Json, Router};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tidelock::prelude::*;
+use tidelock_tower::{Claimed, IdempotencyLayer};
+
+use super::Result;
+
+/// What a server says once it can be asked, with its address behind it.
+pub(crate) const LISTENING: &str = "listening on ";
+
+/// How long a server that was killed keeps its keys. Short, so that nobody has to wait for long to see it.
+const LEASE: Duration = Duration::from_secs(1);
+
+/// What a client asks for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Payment {
+    pub(crate) amount: u64,
+}
+
+/// What is in the store for each payment that was made.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Paid {
+    pub(crate) key: String,
+    pub(crate) amount: u64,
+}
+
+/// Serves until whoever has started this is gone.
+pub(crate) fn run(url: &str) -> Result<()> {
+    std::thread::spawn(|| {
+        let _closed = std::io::stdin().read_to_end(&mut Vec::new());
+        std::process::exit(0);
+    });
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
+        let tidelock = Tidelock::open(url).await?;
+        let keys = IdempotencyLayer::new(&tidelock).required().lease(LEASE);
+        let app = Router::new().route("/payments", post(pay).layer(keys));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+        println!("{LISTENING}{}", listener.local_addr()?);
+        Ok(axum::serve(listener, app).await?)
+    })
+}
+
+/// Pays, and keeps the response in the same commit: wherever this process dies, both are there or neither is.
+async fn pay(
+    Extension(claimed): Extension<Claimed>,
+    Json(payment): Json<Payment>,
+) -> Result<Response, Refusal> {
+    ask_the_bank().await;
+    let paid = Paid { key: claimed.key().to_owned(), amount: payment.amount };
+    let event = NewEvent::of("paid", &paid)?;
+    let receipt = (StatusCode::CREATED, event.id.to_string()).into_response();
+    let commit = Commit::new().append(&stream()?, ExpectedVersion::Any, [event]);
+    Ok(claimed.complete_with(receipt, commit).await?.into_response())
+}
+
+/// Takes its time, so that there is a middle to be killed in.
+async fn ask_the_bank() {
+    tokio::time::sleep(Duration::from_millis(fastrand::u64(1..20))).await;
+}
+
+/// Where all payments are.
+pub(crate) fn stream() -> Result<StreamName, tidelock::StoreError> {
+    StreamName::new("payments")
+}
+
+/// Whatever went wrong, nothing was paid: the key is free, and the client may ask again.
+struct Refusal(String);
+
+impl<E: std::error::Error> From<E> for Refusal {
+    fn from(error: E) -> Self {
+        Self(error.to_string())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (StatusCode::SERVICE_UNAVAILABLE, self.0).into_response()
+    }
+}

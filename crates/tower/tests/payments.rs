@@ -1,0 +1,40 @@
+//! The example of the payments, with real servers that are really killed.
+
+// Clippy lets tests unwrap, but not what they have in common.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../examples/payments/main.rs"]
+mod payments;
+
+use std::process::Command;
+
+use tidelock_test_stage::Stage;
+
+/// Tells a server from a test.
+const URL: &str = "TIDELOCK_PAYMENTS_URL";
+
+/// A server, if it is started as one.
+#[test]
+fn child() {
+    if let Ok(url) = std::env::var(URL) {
+        payments::serve(&url).unwrap();
+    }
+}
+
+fn start(url: &str) -> payments::Result<Command> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["--exact", "child", "--nocapture"]).env(URL, url);
+    Ok(command)
+}
+
+/// Schedule 58. CLAIM-54.
+#[test]
+fn every_key_is_paid_once_though_servers_are_killed_on_one_file() {
+    println!("{}", payments::hammer(&Stage::sqlite().url().unwrap(), start, 4).unwrap());
+}
+
+/// Schedule 58. CLAIM-54.
+#[test]
+fn every_key_is_paid_once_though_servers_are_killed_on_one_server() {
+    println!("{}", payments::hammer(&Stage::postgres().url().unwrap(), start, 4).unwrap());
+}
