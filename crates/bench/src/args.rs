@@ -42,6 +42,11 @@ pub(crate) enum Command {
     /// Events a second committed by 32 callers, and drained by a reaction with an empty handler, routing included; and the time from
     /// a commit to its handler (p50 and p99).
     Reactions(ReactionsArgs),
+    /// Measure the HTTP edge
+    ///
+    /// Requests a second to a handler behind the layer for keys, the first time and as replays, by one client and by 32; the time of one (p50
+    /// and p99); and the same for the same handler without the layer.
+    Http(HttpArgs),
     /// One writing process of `positions`, which starts it
     #[command(hide = true)]
     PositionWriter(WriterArgs),
@@ -93,6 +98,18 @@ pub(crate) struct ReactionsArgs {
     pub(crate) rounds: usize,
     #[command(flatten)]
     pub(crate) size: DrainSize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct HttpArgs {
+    /// As for `store`
+    pub(crate) url: String,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Seconds to measure each workload for, and the handler without the layer for as long again
+    #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
+    pub(crate) seconds: Duration,
 }
 
 /// What is committed and drained.

@@ -21,6 +21,7 @@ mod child;
 mod clock;
 mod measure;
 
+mod http;
 mod positions;
 mod reactions;
 
@@ -66,6 +67,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::Scopes(args) => measure_scopes(args).await,
             Command::TeamMember(args) => workloads::serve(args).await,
             Command::Positions(args) => positions::measure_all(args).await,
+            Command::Http(args) => http::measure_all(args).await,
             Command::Reactions(args) => reactions::measure_all(args).await,
             Command::PositionWriter(args) => positions::write(args).await,
         }
