@@ -15,6 +15,8 @@ mod line;
 mod note;
 mod reader;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub(crate) use export::export;

@@ -32,8 +32,8 @@ pub(crate) async fn run(args: ExportArgs, place: &Place, out: &mut Output) -> Re
         return Ok(());
     }
     Err(Failure::failed(
-        "the store was in use while it was exported: how far its reactions are does not fit its events",
-        "the same command while nothing writes to the store; what was written can be imported with --reactions none",
+        "the store was in use while it was exported: not everything in the export was there at one moment",
+        "the same command while nothing writes to the store, nor has a transaction open; tidelock doctor names one",
     ))
 }
 

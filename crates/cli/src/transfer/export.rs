@@ -41,7 +41,7 @@ pub(crate) async fn export<W: Write + Send>(
         _ => Ok(writer.line(line)?),
     })
     .await?;
-    let settled = before == after;
+    let settled = before == after && after.events == writer.events();
     let (to, totals) = writer.end(settled)?;
     Ok(Exported { to, totals, settled })
 }

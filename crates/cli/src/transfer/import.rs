@@ -39,7 +39,7 @@ impl<'a> Import<'a> {
         if !contents.end.settled && then != ReactionsThen::None {
             return Err(Failure::refused(
                 format!(
-                    "{:?} was written while its store was in use: how far its reactions are does not fit its events",
+                    "{:?} was written while its store was in use: not everything in it was there at one moment",
                     path.display()
                 ),
                 "tidelock export again while nothing writes to that store; or --reactions none, if they may begin as if they were new",

@@ -1,6 +1,7 @@
 //! A walk through everything in a store but its events, and a digest of what was seen.
 //!
-//! An export walks twice: before the events and after them. If both walks saw the same, what is in the export was there at one moment.
+//! An export walks twice: before the events and after them. If both walks saw the same, and as many events as were read, what is in the export was
+//! there at one moment, and all of it: a feed that stands, because somebody's transaction is open, shows less than the streams have.
 
 use std::sync::Arc;
 
@@ -14,6 +15,14 @@ use super::line::Line;
 use crate::failure::Failure;
 
 /// What a walk saw.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Seen {
+    digest: Vec<u8>,
+    /// How many events the streams have.
+    pub(super) events: u64,
+}
+
+/// A walk.
 #[derive(Default)]
 pub(super) struct Survey {
     sum: Sha256,
@@ -24,16 +33,16 @@ impl Survey {
     pub(super) async fn walk(
         store: &Arc<dyn Store>,
         mut show: impl FnMut(&Line) -> Result<(), Failure>,
-    ) -> Result<Vec<u8>, Failure> {
+    ) -> Result<Seen, Failure> {
         let mut survey = Self::default();
         let mut see = |line: Line| {
             survey.note(&line)?;
             show(&line)
         };
-        heads(store, &mut see).await?;
+        let events = heads(store, &mut see).await?;
         records(store, &mut see).await?;
         items(store, &mut see).await?;
-        Ok(survey.sum.finalize().to_vec())
+        Ok(Seen { digest: survey.sum.finalize().to_vec(), events })
     }
 
     fn note(&mut self, line: &Line) -> Result<(), Failure> {
@@ -49,15 +58,17 @@ impl Survey {
 
 type See<'a> = dyn FnMut(Line) -> Result<(), Failure> + 'a;
 
-async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
-    let mut after = None;
+/// Gives how many events the streams have.
+async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<u64, Failure> {
+    let (mut after, mut events) = (None, 0);
     loop {
         let query = HeadQuery::Prefix { prefix: String::new(), after, limit: tidelock::limits::PAGE_SIZE };
         let page = store.heads(query).await?;
+        events += page.heads.iter().map(|head| head.count).sum::<u64>();
         page.heads.iter().flat_map(of_head).try_for_each(&mut *see)?;
         match page.next {
             Some(next) => after = Some(next),
-            None => return Ok(()),
+            None => return Ok(events),
         }
     }
 }

@@ -26,6 +26,11 @@ impl<W: Write> Writer<W> {
         self.to.write_all(text.as_bytes())
     }
 
+    /// How many events were written.
+    pub(super) fn events(&self) -> u64 {
+        self.totals.events
+    }
+
     /// The last line; gives what was written to, and how much.
     pub(super) fn end(mut self, settled: bool) -> io::Result<(W, Totals)> {
         let checksum = hex(&self.sum.clone().finalize());

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::prelude::*;
 
 use crate::everything::{facts, fill, rest};
@@ -163,6 +164,29 @@ fn a_pipe_moves_a_store_too() {
     assert_eq!(said(import).code, 0);
     assert!(export.wait().unwrap().success());
     assert_eq!(other.json(&["events", "--all"]).len(), 83);
+}
+
+/// A feed that stands shows less than there is.
+#[test]
+fn an_export_says_when_a_transaction_keeps_events_from_it() {
+    let shop = Shop::postgres();
+    let (url, file) = (shop.url.clone(), shop.path("all.jsonl"));
+    let (_, schema) = shop.url.split_once("?schema=").unwrap();
+    let stay =
+        format!("BEGIN; SELECT {schema}.append_one('slow', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
+    let exported = shop.with(|store| async move {
+        let server = tidelock_test_postgres::shared_url().unwrap();
+        let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        client.batch_execute(&stay).await.unwrap();
+        append(&*store, "order-1", "placed", &[json!(1)]).await;
+        said(crate::ground::bare(&["export", &file, "--store", &url]))
+    });
+    assert_eq!(exported.code, 1, "{exported:?}");
+    assert!(
+        exported.err.contains("exported 0 events") && exported.err.contains("was in use"),
+        "{exported:?}"
+    );
 }
 
 /// CMD-6.
