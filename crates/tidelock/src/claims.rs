@@ -10,27 +10,46 @@
 mod claim_key;
 mod error;
 mod fingerprint;
+mod patience;
+mod period;
+
+mod compound;
 mod idempotency;
+mod last_write;
+mod listing;
+mod lock;
+mod quota;
+mod singleton;
 
 mod bid;
 mod entry;
 mod holding;
 mod keys;
-mod patience;
 mod stake;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-use tidelock_store::{Store, StoreError, WorkerName};
+use tidelock_store::{Commit, CommitOutcome, Store, StoreError, WorkerName};
 
+use crate::events::sender;
 use crate::handle::Tidelock;
 
 pub use claim_key::ClaimKey;
+pub use compound::{AllOf, Compound, Compounding, Refusal, Why};
 pub use error::{ClaimError, OnceError};
 pub use fingerprint::Fingerprint;
 pub use idempotency::{Claim, Holder, Idempotency, Mismatch, OnFailure, Won};
+/// The zone that days and hours are those of.
+pub use jiff::tz::TimeZone;
+pub use last_write::LastWrite;
+pub use listing::Pending;
+pub use lock::{Busy, Lock, LockGuard, Locking};
 pub use patience::Patience;
+pub use period::Period;
+pub use quota::{Exceeded, Grant, Quota, Refund, Reservation, Taking, Usage};
+pub use singleton::{Single, Singleton, Winner};
 
 impl Tidelock {
     /// The claims of this store.
@@ -59,6 +78,42 @@ impl Claims {
     /// The right to do what a request asks for, once: whoever asks again under the same key gets the first one's result.
     pub fn idempotency(&self, key: impl fmt::Display) -> Idempotency {
         Idempotency::new(self.clone(), &key)
+    }
+
+    /// The right to be the only one, for a scope and a period.
+    pub fn singleton(&self, name: impl fmt::Display) -> Singleton {
+        Singleton::new(self.clone(), &name)
+    }
+
+    /// The right to be the only one at something, for a while.
+    pub fn lock(&self, name: impl fmt::Display) -> Lock {
+        Lock::new(self.clone(), &name)
+    }
+
+    /// So much, for a scope and a period, and no more.
+    pub fn quota(&self, name: impl fmt::Display, limit: i64) -> Quota {
+        Quota::new(self.clone(), &name, limit)
+    }
+
+    /// So often in each stretch of this length, which begins when it is first used. Where one stretch ends and the next begins,
+    /// twice as many can come in less than its length.
+    pub fn rate(&self, name: impl fmt::Display, limit: i64, every: Duration) -> Quota {
+        self.quota(name, limit).per(Period::Every(every))
+    }
+
+    /// Several of these, in one commit: all of them, or none.
+    pub fn compound(&self) -> Compound {
+        Compound::new(self.clone())
+    }
+
+    /// A value that whoever writes last determines: for what does not matter if somebody else's change is lost.
+    pub fn last_write_wins(&self, name: impl fmt::Display) -> LastWrite {
+        LastWrite::new(self.clone(), &name)
+    }
+
+    /// Sends a commit until it is known what became of it.
+    async fn send(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
+        sender::send(&**self.store(), commit, self.tidelock.retry(), self.tidelock.random()).await
     }
 
     fn store(&self) -> &Arc<dyn Store> {

@@ -92,6 +92,12 @@ pub(crate) fn claim_contended(key: &ClaimKey, waiter: &WorkerName, holder: &Work
     tracing::debug!(key = key.as_str(), %waiter, %holder, attempts, "claim contended");
 }
 
+/// Somebody waited for a claim until patience was over.
+pub(crate) fn claim_in_vain(key: &ClaimKey, waiter: &WorkerName, holder: &WorkerName, attempts: u32) {
+    metrics::counter!(CLAIMS_CONTENDED, "kind" => key.kind()).increment(1);
+    tracing::warn!(key = key.as_str(), %waiter, %holder, attempts, "waited for a claim in vain");
+}
+
 /// Counts a running item for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct Running;

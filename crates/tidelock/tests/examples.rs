@@ -1,9 +1,16 @@
 //! The examples that need nothing but themselves do what they say: each checks its own outcome.
 
+#[path = "../examples/award.rs"]
+mod award;
 #[path = "../examples/basket.rs"]
 mod basket;
 #[path = "../examples/year.rs"]
 mod year;
+
+#[test]
+fn an_award_is_made_once_within_its_quota() {
+    award::main().expect("the example runs to its end");
+}
 
 #[test]
 fn a_basket_is_filled_by_two_and_stays_closed() {

@@ -66,8 +66,7 @@ pub(super) async fn bid(
         let commit = bids.iter().try_fold(with.clone(), |commit, bid| bid.stage(commit))?;
         let witnessed = bids.iter().any(|bid| bid.is_witness());
         let commit = if witnessed { commit } else { sender::repeatable(commit) };
-        let (retry, random) = (claims.tidelock.retry(), claims.tidelock.random());
-        let conflict = match sender::send(&**claims.store(), &commit, retry, random).await? {
+        let conflict = match claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
                 bids.iter_mut().for_each(|bid| bid.won(&committed));
                 return Ok(Bidding::Won(committed.at));

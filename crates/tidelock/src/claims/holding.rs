@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::bid::found;
 use super::entry::{Entry, LeaseNote};
 use super::stake::Stake;
-use super::{ClaimError, ClaimKey, Claims};
+use super::{ClaimError, ClaimKey, Claims, keys};
 use crate::events::sender;
 
 /// One claim that is held.
@@ -29,6 +29,7 @@ pub(super) struct Hold {
     pub(super) entry: Entry,
     revision: Revision,
     lease: Duration,
+    ttl: Option<Duration>,
     pub(super) since: Timestamp,
 }
 
@@ -41,7 +42,8 @@ impl Hold {
             lease_record: stake.lease_record.clone(),
             entry: stake.entry.clone(),
             revision,
-            lease: stake.lease,
+            lease: stake.lease.unwrap_or_default(),
+            ttl: stake.ttl,
             since,
         }
     }
@@ -55,17 +57,22 @@ impl Hold {
         Guard::Record { key: self.record.clone(), expected: self.mine() }
     }
 
+    /// Whether this is a lock, which ends by being given back.
+    pub(super) fn is_lock(&self) -> bool {
+        self.key.kind() == keys::LOCK
+    }
+
     /// What came of it, instead of the claim. The lease is left to run out; nobody looks at it any more.
-    pub(super) fn conclude(&self, entry: &Entry, ttl: Option<Duration>) -> Result<Write> {
+    pub(super) fn conclude(&self, entry: &Entry) -> Result<Write> {
         let write = Write::put(&self.record, self.mine(), entry.json()?);
-        Ok(match ttl {
+        Ok(match self.ttl {
             Some(ttl) => write.expiring(When::In(ttl)),
             None => write,
         })
     }
 
     /// Gives it back.
-    fn release(&self, commit: Commit) -> Commit {
+    pub(super) fn release(&self, commit: Commit) -> Commit {
         commit
             .write(Write::delete(&self.record, self.mine()))
             .write(Write::delete(&self.lease_record, ExpectedRevision::Any))
@@ -101,6 +108,8 @@ impl Hold {
 #[derive(Debug)]
 pub(super) struct Holding {
     claims: Claims,
+    /// What is held, in a word.
+    key: ClaimKey,
     holds: Arc<[Hold]>,
     lost: CancellationToken,
     beat: JoinHandle<()>,
@@ -108,10 +117,10 @@ pub(super) struct Holding {
 
 impl Holding {
     /// Renews these from now on, until this goes away.
-    pub(super) fn keep(claims: &Claims, holds: Vec<Hold>) -> Self {
+    pub(super) fn keep(claims: &Claims, key: &ClaimKey, holds: Vec<Hold>) -> Self {
         let (holds, lost) = (Arc::<[Hold]>::from(holds), CancellationToken::new());
         let beat = tokio::spawn(beat(claims.store().clone(), holds.clone(), lost.clone()));
-        Self { claims: claims.clone(), holds, lost, beat }
+        Self { claims: claims.clone(), key: key.clone(), holds, lost, beat }
     }
 
     pub(super) fn holds(&self) -> &[Hold] {
@@ -123,10 +132,9 @@ impl Holding {
     }
 
     /// Commits, provided that all of these are still held.
-    #[allow(dead_code)]
     pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
         commit.guards.extend(self.holds.iter().map(Hold::guard));
-        match self.send(sender::repeatable(commit)).await? {
+        match self.claims.send(&sender::repeatable(commit)).await? {
             CommitOutcome::Committed(committed) => Ok(committed),
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
         }
@@ -134,7 +142,7 @@ impl Holding {
 
     /// Makes a commit that ends what is held. If nobody heard how an earlier try of it ended, what is there now tells.
     pub(super) async fn end(&self, commit: Commit) -> Result<Option<Committed>, ClaimError> {
-        match self.send(commit).await? {
+        match self.claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => Ok(Some(committed)),
             CommitOutcome::Conflict(conflict) if is_over(&conflict, &self.holds) => Ok(None),
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
@@ -147,16 +155,13 @@ impl Holding {
         self.end(commit).await.map(drop)
     }
 
-    async fn send(&self, commit: Commit) -> Result<CommitOutcome, ClaimError> {
-        let (retry, random) = (self.claims.tidelock.retry(), self.claims.tidelock.random());
-        Ok(sender::send(&**self.claims.store(), &commit, retry, random).await?)
-    }
-
     /// Gives all of these back without anybody waiting for it; if that does not get through, their lease runs out.
-    #[allow(dead_code)]
     pub(super) fn release_later(&self) {
         self.beat.abort();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if self.holds.is_empty() {
+            return;
+        }
         let (store, holds) = (self.claims.store().clone(), self.holds.clone());
         runtime.spawn(async move {
             let commit = holds.iter().fold(Commit::new(), |commit, hold| hold.release(commit));
@@ -168,13 +173,12 @@ impl Holding {
     }
 
     /// Tells a claim that was lost from whatever else does not hold.
-    fn refused(&self, conflict: Conflict) -> ClaimError {
+    pub(super) fn refused(&self, conflict: Conflict) -> ClaimError {
         if let Some(hold) = self.holds.iter().find(|hold| found(&conflict, &hold.record).is_some()) {
             self.lost.cancel();
             return hold.lost();
         }
-        let key = self.holds.first().expect("something is held").key.clone();
-        ClaimError::Refused { key, conflict: Box::new(conflict) }
+        ClaimError::Refused { key: self.key.clone(), conflict: Box::new(conflict) }
     }
 }
 
@@ -186,7 +190,7 @@ impl Drop for Holding {
 
 /// Renews at a third of the shortest lease, until one is lost.
 async fn beat(store: Arc<dyn Store>, holds: Arc<[Hold]>, lost: CancellationToken) {
-    let shortest = holds.iter().map(|hold| hold.lease).min().unwrap_or_default();
+    let Some(shortest) = holds.iter().map(|hold| hold.lease).min() else { return };
     loop {
         tokio::time::sleep(shortest / 3).await;
         match renew(&*store, &holds).await {

@@ -138,7 +138,7 @@ impl Idempotency {
 
     pub(super) fn stake(&self) -> Result<Stake, StoreError> {
         let entry = Entry::pending(&self.claims.by, self.fingerprint.clone()?);
-        Stake::new(self.key.clone(), entry, self.lease)
+        Ok(Stake::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl))
     }
 
     fn outcome<T: DeserializeOwned>(
@@ -149,7 +149,8 @@ impl Idempotency {
         match (stake.standing(), bidding) {
             (Standing::Won(revision), Bidding::Won(at)) => {
                 let hold = Hold::new(stake, revision, at);
-                Ok(Claim::Won(Won::new(Holding::keep(&self.claims, vec![hold]), self.ttl, self.on_failure)))
+                let holding = Holding::keep(&self.claims, &self.key, vec![hold]);
+                Ok(Claim::Won(Won::new(holding, self.on_failure)))
             }
             (Standing::Held(rival), _) if rival.entry.differs(&stake.entry) => {
                 Ok(Claim::Mismatch(self.mismatch(&rival.entry, rival.since)))

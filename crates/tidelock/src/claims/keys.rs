@@ -3,11 +3,19 @@
 //! Everything that Tidelock names for itself begins with `~`.
 
 use tidelock_store::{RecordKey, Result, StoreError};
+use uuid::Uuid;
 
 use super::ClaimKey;
 
 /// The kinds of claims, as their keys begin.
 pub(super) const IDEMPOTENCY: &str = "idempotency";
+pub(super) const SINGLETON: &str = "singleton";
+pub(super) const LOCK: &str = "lock";
+pub(super) const QUOTA: &str = "quota";
+pub(super) const LAST_WRITE: &str = "last-write";
+
+/// What the keys of all claims that somebody can be at begin with.
+pub(super) const CLAIMS: &str = "~claim/";
 
 /// Where it says who has a claim, and what came of it.
 pub(super) fn record(key: &ClaimKey) -> Result<RecordKey> {
@@ -17,6 +25,66 @@ pub(super) fn record(key: &ClaimKey) -> Result<RecordKey> {
 /// There for as long as the claimant may work.
 pub(super) fn lease(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim-lease", key)
+}
+
+/// There for as long as anybody waits for a lock; its revisions number those who come.
+pub(super) fn line(key: &ClaimKey) -> Result<RecordKey> {
+    under("~claim-line", key)
+}
+
+/// The places in the line for a lock. They are used again and again, so that a line leaves nothing behind that grows.
+pub(super) fn place(key: &ClaimKey, place: usize) -> Result<RecordKey> {
+    under("~claim-place", &key.clone().part(&place))
+}
+
+/// What the places in the line for a lock begin with.
+pub(super) fn places(key: &ClaimKey) -> String {
+    format!("~claim-place/{key}/")
+}
+
+/// There for as long as a quota's window is open; its revision tells one window from every other.
+pub(super) fn window(key: &ClaimKey) -> Result<RecordKey> {
+    under("~claim-window", key)
+}
+
+/// What was taken in a quota's window.
+pub(super) fn taken(key: &ClaimKey) -> Result<RecordKey> {
+    under("~claim-taken", key)
+}
+
+/// A reservation of a quota. Like places in a line, they are used again.
+pub(super) fn reservation(key: &ClaimKey, place: usize) -> Result<RecordKey> {
+    under("~claim-reservation", &key.clone().part(&place))
+}
+
+/// There for as long as a reservation stands.
+pub(super) fn reservation_lease(reservation: &RecordKey) -> Result<RecordKey> {
+    RecordKey::new(format!("~claim-lease/{}", reservation.as_str().trim_start_matches('~')))
+}
+
+/// What the reservations of a quota begin with.
+pub(super) fn reservations(key: &ClaimKey) -> String {
+    format!("~claim-reservation/{key}/")
+}
+
+/// There once a grant was given back.
+pub(super) fn refund(key: &ClaimKey, grant: Uuid) -> Result<RecordKey> {
+    under("~claim-refund", &key.clone().part(&grant))
+}
+
+/// Where a value is kept that whoever writes last determines.
+pub(super) fn last_write(key: &ClaimKey) -> Result<RecordKey> {
+    under("~last-write", key)
+}
+
+/// The claim that a record is about, as it is shown to people.
+pub(super) fn shown(record: &RecordKey) -> &str {
+    record.as_str().strip_prefix(CLAIMS).unwrap_or(record.as_str())
+}
+
+/// The lease that belongs to the record of a claim.
+pub(super) fn lease_of(record: &RecordKey) -> Result<RecordKey> {
+    RecordKey::new(format!("~claim-lease/{}", shown(record)))
 }
 
 fn under(place: &str, key: &ClaimKey) -> Result<RecordKey> {

@@ -9,6 +9,9 @@ use tokio::time::Instant;
 
 use crate::events::Random;
 
+/// Pauses do not grow beyond this.
+const LONGEST: Duration = Duration::from_secs(1);
+
 /// How long to wait, and how often to look meanwhile without being told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Patience {
@@ -16,7 +19,7 @@ pub struct Patience {
     pub deadline: Duration,
     /// The shortest pause between two looks.
     pub shortest_pause: Duration,
-    /// The longest pause before the second look; later ones grow up to ten times as long.
+    /// The longest pause before the second look; later ones grow, up to a second.
     pub longest_pause: Duration,
 }
 
@@ -83,7 +86,7 @@ impl Waiting {
     fn pause(&self, random: &Random) -> Duration {
         let span = self.patience.longest_pause.saturating_sub(self.patience.shortest_pause);
         let drawn = self.patience.shortest_pause + random.up_to(span);
-        drawn.saturating_mul(self.looks.clamp(1, 10))
+        drawn.saturating_mul(self.looks.clamp(1, 10)).min(drawn.max(LONGEST))
     }
 }
 

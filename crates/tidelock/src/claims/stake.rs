@@ -21,7 +21,10 @@ pub(super) struct Stake {
     pub(super) record: RecordKey,
     pub(super) lease_record: RecordKey,
     pub(super) entry: Entry,
-    pub(super) lease: Duration,
+    /// None if there is nothing to be done any more: the entry says already what came of it.
+    pub(super) lease: Option<Duration>,
+    /// How long the result is kept, if not for ever.
+    pub(super) ttl: Option<Duration>,
     seen: Seen,
     standing: Option<Standing>,
 }
@@ -68,14 +71,26 @@ impl Rival {
 }
 
 impl Stake {
-    pub(super) fn new(key: ClaimKey, entry: Entry, lease: Duration) -> Result<Self> {
+    pub(super) fn new(key: ClaimKey, entry: Entry, lease: impl Into<Option<Duration>>) -> Result<Self> {
         let (record, lease_record) = (keys::record(&key)?, keys::lease(&key)?);
-        Ok(Self { key, record, lease_record, entry, lease, seen: Seen::Free, standing: None })
+        let lease = lease.into();
+        Ok(Self { key, record, lease_record, entry, lease, ttl: None, seen: Seen::Free, standing: None })
+    }
+
+    /// The same, with a result that is kept for so long.
+    pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Self {
+        self.ttl = ttl;
+        self
     }
 
     /// How it stands, once it was bid for.
     pub(super) fn standing(&mut self) -> Standing {
         self.standing.take().expect("whoever bids learns how it stands")
+    }
+
+    /// Whether something is known about how it stands.
+    pub(super) fn stands(&self) -> bool {
+        self.standing.is_some()
     }
 
     fn expected(&self) -> (ExpectedRevision, ExpectedRevision) {
@@ -133,10 +148,19 @@ impl Bid for Stake {
 
     fn stage(&self, commit: Commit) -> Result<Commit> {
         let (claim, lease) = self.expected();
-        let note = LeaseNote::json(self.lease, None)?;
-        Ok(commit
-            .write(Write::put(&self.record, claim, self.entry.json()?))
-            .write(Write::put(&self.lease_record, lease, note).expiring(When::In(self.lease))))
+        let write = Write::put(&self.record, claim, self.entry.json()?);
+        let commit = commit.write(match self.ttl {
+            Some(ttl) if self.lease.is_none() => write.expiring(When::In(ttl)),
+            _ => write,
+        });
+        Ok(match (self.lease, &self.seen) {
+            (Some(long), _) => {
+                let note = LeaseNote::json(long, None)?;
+                commit.write(Write::put(&self.lease_record, lease, note).expiring(When::In(long)))
+            }
+            (None, Seen::Stale(_)) => commit.guard_record(&self.lease_record, lease),
+            (None, _) => commit,
+        })
     }
 
     fn is_witness(&self) -> bool {

@@ -3,6 +3,11 @@
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
+mod compound;
 mod faults;
 mod idempotency;
+mod lock;
+mod processes;
+mod quota;
 mod races;
+mod singleton;

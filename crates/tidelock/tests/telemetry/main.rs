@@ -7,6 +7,7 @@
 
 mod breadcrumbs;
 mod capture;
+mod claims;
 mod contention;
 mod meter;
 #[allow(dead_code, reason = "the cases of reactions need more of it")]

@@ -103,7 +103,7 @@ impl<T: DeserializeOwned> Holder<T> {
     }
 
     fn in_vain(&self, rival: Rival, waiting: &Waiting) -> ClaimError {
-        telemetry::claim_contended(&self.key, &self.claims.by, rival.by(), waiting.looks + 1);
+        telemetry::claim_in_vain(&self.key, &self.claims.by, rival.by(), waiting.looks + 1);
         ClaimError::StillHeld {
             key: self.key.clone(),
             until: rival.until,

@@ -2,7 +2,6 @@
 
 use std::fmt;
 use std::marker::PhantomData;
-use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -23,14 +22,13 @@ use crate::events::sender;
 #[must_use = "a key that is won and not completed is free again when its lease has run out"]
 pub struct Won<T> {
     holding: Holding,
-    ttl: Option<Duration>,
     on_failure: OnFailure,
     result: PhantomData<fn(T) -> T>,
 }
 
 impl<T> Won<T> {
-    pub(super) fn new(holding: Holding, ttl: Option<Duration>, on_failure: OnFailure) -> Self {
-        Self { holding, ttl, on_failure, result: PhantomData }
+    pub(in super::super) fn new(holding: Holding, on_failure: OnFailure) -> Self {
+        Self { holding, on_failure, result: PhantomData }
     }
 
     /// The name of the claim.
@@ -75,7 +73,7 @@ impl<T> Won<T> {
             OnFailure::Release => self.release().await,
             OnFailure::Remember => {
                 let entry = self.hold().entry.failed(error.to_string(), self.since());
-                let write = self.hold().conclude(&entry, self.ttl)?;
+                let write = self.hold().conclude(&entry)?;
                 self.holding.end(Commit::new().write(write)).await.map(drop)
             }
         }
@@ -94,7 +92,7 @@ impl<T: Serialize + DeserializeOwned> Won<T> {
     /// - `Store` with advice `Unknown` if it could not be found out whether the result was kept: claim the key again to see.
     pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
         let json = Json::new(value)?;
-        let write = self.hold().conclude(&self.done(json.clone()), self.ttl)?;
+        let write = self.hold().conclude(&self.done(json.clone()))?;
         self.holding.end(Commit::new().write(write)).await?;
         json.to().map_err(|source| ClaimError::Unreadable { key: self.key().clone(), source })
     }
@@ -117,7 +115,7 @@ impl<T: Serialize + DeserializeOwned> Won<T> {
     /// # Errors
     /// `Store` if the value cannot be stored.
     pub fn completion(&self, value: &T) -> Result<Write, ClaimError> {
-        Ok(self.hold().conclude(&self.done(Json::new(value)?), self.ttl)?)
+        Ok(self.hold().conclude(&self.done(Json::new(value)?))?)
     }
 
     fn done(&self, value: Json) -> Entry {

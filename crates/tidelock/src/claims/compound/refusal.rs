@@ -1,0 +1,115 @@
+//! Why several rights could not be had together.
+
+use std::fmt;
+
+use tidelock_store::{Json, RecordKey, Result, Timestamp, WorkerName};
+
+use super::super::entry::State;
+use super::super::stake::{Stake, Standing};
+use super::super::{ClaimKey, Exceeded, Mismatch, keys};
+use crate::telemetry;
+
+/// One right that could not be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which.
+    pub key: ClaimKey,
+    /// Why not.
+    pub why: Why,
+}
+
+/// Why a right could not be had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Why {
+    /// Somebody else has it.
+    Held {
+        /// Who.
+        by: WorkerName,
+        /// Since when.
+        since: Option<Timestamp>,
+        /// Until when, unless they ask for longer.
+        until: Option<Timestamp>,
+    },
+    /// It was done, by somebody who left this.
+    Done {
+        /// Who.
+        by: WorkerName,
+        /// When.
+        at: Option<Timestamp>,
+        /// What came of it.
+        result: Json,
+    },
+    /// It was done, and failed, and the failure was to be remembered.
+    Failed(String),
+    /// The key was used for another request.
+    Mismatch(Box<Mismatch>),
+    /// There is not so much left.
+    Exceeded(Box<Exceeded>),
+}
+
+impl Refusal {
+    /// What was in the way of this stake, if anything was.
+    pub(super) fn of(stake: &mut Stake) -> Option<Self> {
+        if !stake.stands() {
+            return None;
+        }
+        let (mine, key) = (stake.entry.clone(), stake.key.clone());
+        let why = match stake.standing() {
+            Standing::Won(_) => return None,
+            Standing::Held(rival) if rival.entry.differs(&mine) => {
+                Why::mismatch(&key, rival.by(), rival.since)
+            }
+            Standing::Held(rival) => {
+                Why::Held { by: rival.by().clone(), since: rival.since, until: rival.until }
+            }
+            Standing::Over(entry) if entry.differs(&mine) => Why::mismatch(&key, &entry.by, entry.at),
+            Standing::Over(entry) if entry.state == State::Failed => {
+                Why::Failed(entry.error.clone().unwrap_or_default())
+            }
+            Standing::Over(entry) => {
+                Why::Done { by: entry.by.clone(), at: entry.at, result: entry.value().ok()? }
+            }
+        };
+        Some(Self { key, why })
+    }
+
+    /// Counts and logs that somebody was in the way.
+    pub(super) fn tell(&self, waiter: &WorkerName, attempts: u32) {
+        if let Why::Held { by, .. } = &self.why {
+            telemetry::claim_contended(&self.key, waiter, by, attempts);
+        }
+    }
+
+    fn is_lock(&self) -> bool {
+        self.key.kind() == keys::LOCK
+    }
+}
+
+impl Why {
+    fn mismatch(key: &ClaimKey, by: &WorkerName, at: Option<Timestamp>) -> Self {
+        Self::Mismatch(Box::new(Mismatch { key: key.clone(), by: by.clone(), at }))
+    }
+}
+
+/// The record of a lock to wait for, if locks are all that is in the way.
+pub(super) fn lock_to_wait_for(refusals: &[Refusal]) -> Result<Option<RecordKey>> {
+    match refusals.first() {
+        Some(first) if refusals.iter().all(Refusal::is_lock) => keys::record(&first.key).map(Some),
+        _ => Ok(None),
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.why {
+            Why::Held { by, .. } => write!(f, "claim {:?}: {by:?} has it", self.key),
+            Why::Done { by, .. } => write!(f, "claim {:?}: it was done by {by:?}", self.key),
+            Why::Failed(error) => write!(f, "claim {:?}: it was done before and failed: {error}", self.key),
+            Why::Mismatch(mismatch) => mismatch.fmt(f),
+            Why::Exceeded(exceeded) => exceeded.fmt(f),
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Lock: one at a time, in the order in which they came; given back when its guard goes away, whatever makes it go.
+//!
+//! Whoever finds the lock free, and nobody waiting, takes it in one commit. Everybody else stands in a line that is kept in the
+//! store, so that it holds across processes. A lock whose holder died is taken over by compare when its lease has run out.
+
+mod guard;
+mod line;
+
+use std::fmt;
+use std::time::Duration;
+
+use tidelock_store::{Commit, StoreError, Timestamp, Topic, WorkerName};
+
+use super::bid::{Bid, Bidding, bid};
+use super::entry::Entry;
+use super::holding::{Hold, Holding};
+use super::patience::{Patience, Waiting};
+use super::stake::{Rival, Stake, Standing};
+use super::{ClaimError, ClaimKey, Claims, keys};
+use crate::telemetry;
+
+use line::{Line, NobodyWaits, Turn};
+
+pub use guard::LockGuard;
+
+/// How long a holder that has died keeps others waiting, unless something else is asked for.
+const LEASE: Duration = Duration::from_secs(3);
+
+/// The right to be the only one at something, for a while.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is locked until `acquire` is called"]
+pub struct Lock {
+    claims: Claims,
+    key: ClaimKey,
+    lease: Duration,
+    patience: Patience,
+}
+
+/// What came of asking for a lock.
+#[derive(Debug)]
+#[must_use = "the lock is given back when its guard goes away"]
+pub enum Locking {
+    /// It is yours, until the guard goes away.
+    Locked(LockGuard),
+    /// Somebody else has it.
+    Busy(Busy),
+}
+
+/// A lock that somebody else has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "claim {key:?}: {by:?} has it, asked for {attempts} times in {waited:?}; wait longer, or try again later"
+)]
+pub struct Busy {
+    /// Which lock.
+    pub key: ClaimKey,
+    /// Who has it, or is next in line for it.
+    pub by: WorkerName,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// Until when, unless they ask for longer.
+    pub until: Option<Timestamp>,
+    /// How long it was waited for.
+    pub waited: Duration,
+    /// How often it was looked at.
+    pub attempts: u32,
+}
+
+impl Locking {
+    /// The guard, or what was in the way as an error, for callers to whom it is one.
+    ///
+    /// # Errors
+    /// [`Busy`] if somebody else has it.
+    pub fn locked(self) -> Result<LockGuard, Busy> {
+        match self {
+            Self::Locked(guard) => Ok(guard),
+            Self::Busy(busy) => Err(busy),
+        }
+    }
+}
+
+impl Lock {
+    pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
+        let key = ClaimKey::new(keys::LOCK, name);
+        Self { claims, key, lease: LEASE, patience: Patience::SHORT }
+    }
+
+    /// One for each of these.
+    pub fn of(mut self, scope: impl fmt::Display) -> Self {
+        self.key = self.key.part(&scope);
+        self
+    }
+
+    /// How long a holder that has died keeps others waiting; three seconds unless this says otherwise. The lease of one that
+    /// lives is renewed, so it need not be as long as the work.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long to wait for it; half a second unless this says otherwise.
+    pub fn patience(mut self, patience: Patience) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How long to wait for it.
+    pub fn within(self, deadline: Duration) -> Self {
+        self.patience(Patience::of(deadline))
+    }
+
+    /// The whole name of this lock.
+    pub fn key(&self) -> &ClaimKey {
+        &self.key
+    }
+
+    /// Takes the lock, or waits in line for it, or says who has it.
+    ///
+    /// # Errors
+    /// `Store` if the store fails, or a name cannot be one.
+    ///
+    /// # Cancel safety
+    /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself.
+    pub async fn acquire(&self) -> Result<Locking, ClaimError> {
+        let mut waiting = self.patience.begin();
+        let outcome = match self.at_once(&waiting).await? {
+            Locking::Busy(_) if !self.patience.deadline.is_zero() => self.in_line(&mut waiting).await?,
+            outcome => outcome,
+        };
+        let name = if matches!(outcome, Locking::Locked(_)) { "won" } else { "held" };
+        telemetry::claimed(&self.key, &self.claims.by, name);
+        Ok(outcome)
+    }
+
+    pub(super) fn stake(&self) -> Result<Stake, StoreError> {
+        Stake::new(self.key.clone(), Entry::pending(&self.claims.by, None), self.lease)
+    }
+
+    /// If it is free and nobody waits.
+    async fn at_once(&self, waiting: &Waiting) -> Result<Locking, ClaimError> {
+        let (mut stake, mut line) = (self.stake()?, NobodyWaits::new(&self.key)?);
+        let bidding = bid(&self.claims, &mut [&mut stake, &mut line], Commit::new()).await?;
+        if bidding == Bidding::Refused && !stake.stands() {
+            return match Line::new(&self.claims, &self.key)?.first().await? {
+                Some(by) => Ok(self.busy(waiting, by, None)),
+                // Whoever waited is gone, and only the sign that somebody did is left.
+                None => self.ask(waiting, Commit::new()).await,
+            };
+        }
+        Ok(self.outcome(waiting, &mut stake, bidding))
+    }
+
+    async fn ask(&self, waiting: &Waiting, with: Commit) -> Result<Locking, ClaimError> {
+        let mut stake = self.stake()?;
+        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], with).await?;
+        Ok(self.outcome(waiting, &mut stake, bidding))
+    }
+
+    /// Stands in line until it is this one's turn and the lock is free, or until patience is over.
+    async fn in_line(&self, waiting: &mut Waiting) -> Result<Locking, ClaimError> {
+        let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
+        let mut line = Line::new(&self.claims, &self.key)?;
+        loop {
+            let (busy, ahead) = match line.turn().await? {
+                Turn::First(leave) => match self.ask(waiting, leave).await {
+                    Ok(Locking::Busy(busy)) => (busy, None),
+                    Ok(Locking::Locked(guard)) => {
+                        line.left();
+                        return Ok(Locking::Locked(guard));
+                    }
+                    // The place was lost meanwhile; the number was not.
+                    Err(ClaimError::Refused { .. }) => {
+                        line.left();
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+                Turn::Behind(ahead) => (self.busy_behind(waiting, &ahead.by), Some(ahead.place)),
+            };
+            let mut ahead = ahead.map(|place| self.claims.store().signal(Topic::Record(place)));
+            let signal = ahead.as_mut().unwrap_or(&mut freed);
+            if !waiting.next(signal, self.claims.tidelock.random()).await {
+                line.leave().await?;
+                return Ok(Locking::Busy(self.in_vain(busy, waiting)));
+            }
+        }
+    }
+
+    fn outcome(&self, waiting: &Waiting, stake: &mut Stake, bidding: Bidding) -> Locking {
+        match (stake.standing(), bidding) {
+            (Standing::Won(revision), Bidding::Won(at)) => {
+                let hold = Hold::new(stake, revision, at);
+                Locking::Locked(LockGuard::new(Holding::keep(&self.claims, &self.key, vec![hold])))
+            }
+            (Standing::Held(rival), _) => self.busy(waiting, rival.by().clone(), Some(&rival)),
+            (Standing::Won(_) | Standing::Over(_), _) => unreachable!("a lock has no result"),
+        }
+    }
+
+    fn busy(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Rival>) -> Locking {
+        telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.looks + 1);
+        Locking::Busy(self.busy_with(waiting, by, rival))
+    }
+
+    fn busy_behind(&self, waiting: &Waiting, by: &WorkerName) -> Busy {
+        telemetry::claim_contended(&self.key, &self.claims.by, by, waiting.looks + 1);
+        self.busy_with(waiting, by.clone(), None)
+    }
+
+    fn busy_with(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Rival>) -> Busy {
+        Busy {
+            key: self.key.clone(),
+            by,
+            since: rival.and_then(|rival| rival.since),
+            until: rival.and_then(|rival| rival.until),
+            waited: waiting.waited(),
+            attempts: waiting.looks + 1,
+        }
+    }
+
+    fn in_vain(&self, busy: Busy, waiting: &Waiting) -> Busy {
+        telemetry::claim_in_vain(&self.key, &self.claims.by, &busy.by, waiting.looks + 1);
+        Busy { waited: waiting.waited(), attempts: waiting.looks + 1, ..busy }
+    }
+}

@@ -1,0 +1,229 @@
+//! The line of those who wait for a lock, kept in the store.
+//!
+//! Whoever comes writes a record that says that somebody waits; the revision of that write is the number in line. Then a place
+//! is taken, a record that expires unless whoever stands there keeps it. The lowest number among the places is first. Places
+//! are used again, so that a line leaves behind no more than it was ever long.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey, RecordQuery,
+    Result, Revision, Store, StoreError, When, WorkerName, Write,
+};
+use tokio::time::Instant;
+
+use super::super::bid::{Bid, Learned, found};
+use super::super::{ClaimKey, Claims, keys};
+
+/// How many can stand in line. Whoever finds no place looks again from time to time.
+const PLACES: usize = 256;
+/// How long a place is kept for somebody who has died.
+const KEPT: Duration = Duration::from_secs(3);
+
+/// The condition that nobody waits for a lock.
+#[derive(Debug)]
+pub(super) struct NobodyWaits {
+    key: ClaimKey,
+    line: RecordKey,
+}
+
+impl NobodyWaits {
+    pub(super) fn new(key: &ClaimKey) -> Result<Self> {
+        Ok(Self { key: key.clone(), line: keys::line(key)? })
+    }
+}
+
+impl Bid for NobodyWaits {
+    fn key(&self) -> &ClaimKey {
+        &self.key
+    }
+
+    fn stage(&self, commit: Commit) -> Result<Commit> {
+        Ok(commit.guard_record(&self.line, ExpectedRevision::Absent))
+    }
+
+    fn is_witness(&self) -> bool {
+        false
+    }
+
+    fn won(&mut self, _: &Committed) {}
+
+    fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
+        Ok(found(conflict, &self.line).map_or(Learned::Nothing, |_| Learned::Refused))
+    }
+}
+
+/// What stands in the record of a place.
+#[derive(Debug, Serialize, Deserialize)]
+struct Standing {
+    number: Revision,
+    by: WorkerName,
+}
+
+/// Somebody's way through the line.
+#[derive(Debug)]
+pub(super) struct Line {
+    claims: Claims,
+    key: ClaimKey,
+    line: RecordKey,
+    number: Option<Revision>,
+    place: Option<Place>,
+}
+
+#[derive(Debug)]
+struct Place {
+    record: RecordKey,
+    revision: Revision,
+    kept: Instant,
+}
+
+/// Whose turn it is.
+pub(super) enum Turn {
+    /// One's own: with this in the commit, the place is given up.
+    First(Commit),
+    /// Somebody else's, before.
+    Behind(Ahead),
+}
+
+/// The next one ahead in line.
+pub(super) struct Ahead {
+    pub(super) by: WorkerName,
+    pub(super) place: RecordKey,
+}
+
+impl Line {
+    pub(super) fn new(claims: &Claims, key: &ClaimKey) -> Result<Self> {
+        Ok(Self {
+            claims: claims.clone(),
+            key: key.clone(),
+            line: keys::line(key)?,
+            number: None,
+            place: None,
+        })
+    }
+
+    /// Who is first, if anybody is.
+    pub(super) async fn first(&self) -> Result<Option<WorkerName>> {
+        let first = self.standing().await?.into_iter().min_by_key(|(_, standing)| standing.number);
+        Ok(first.map(|(_, standing)| standing.by))
+    }
+
+    /// Takes or keeps a place, and looks whose turn it is.
+    pub(super) async fn turn(&mut self) -> Result<Turn> {
+        let number = self.number().await?;
+        self.keep(number).await?;
+        let standing = self.standing().await?;
+        let ahead = standing.iter().filter(|(_, other)| other.number < number);
+        if let Some((record, ahead)) = ahead.max_by_key(|(_, other)| other.number) {
+            return Ok(Turn::Behind(Ahead { by: ahead.by.clone(), place: record.key.clone() }));
+        }
+        if self.place.is_none() {
+            // The line is full; whoever is last in it goes first.
+            if let Some((record, last)) = standing.iter().max_by_key(|(_, other)| other.number) {
+                return Ok(Turn::Behind(Ahead { by: last.by.clone(), place: record.key.clone() }));
+            }
+        }
+        Ok(Turn::First(self.place.as_ref().map_or_else(Commit::new, Place::give_up)))
+    }
+
+    /// The place was given up in a commit that has landed.
+    pub(super) fn left(&mut self) {
+        self.place = None;
+    }
+
+    /// Gives the place up.
+    pub(super) async fn leave(mut self) -> Result<()> {
+        if let Some(place) = self.place.take() {
+            // If it was lost, there is nothing to give up.
+            let _left = self.claims.send(&place.give_up()).await?;
+        }
+        Ok(())
+    }
+
+    /// The number in line: drawn once.
+    async fn number(&mut self) -> Result<Revision> {
+        if let Some(number) = self.number {
+            return Ok(number);
+        }
+        let drawn = self.claims.send(&Commit::new().write(self.sign()?)).await?.committed();
+        let revision = drawn.ok().and_then(|committed| committed.writes.first()?.revision);
+        let number =
+            revision.ok_or_else(|| StoreError::corrupt("a write without expectations was refused"))?;
+        Ok(*self.number.insert(number))
+    }
+
+    /// Says that somebody waits.
+    fn sign(&self) -> Result<Write> {
+        let write = Write::put(&self.line, ExpectedRevision::Any, Json::new(&self.claims.by)?);
+        Ok(write.expiring(When::In(KEPT)))
+    }
+
+    /// Has a place, if there is any, and keeps it from expiring.
+    async fn keep(&mut self, number: Revision) -> Result<()> {
+        match &self.place {
+            Some(place) if place.kept.elapsed() < KEPT / 3 => return Ok(()),
+            Some(place) => {
+                let (record, expected) = (place.record.clone(), ExpectedRevision::Revision(place.revision));
+                self.place = self.stand(&record, expected, number).await?;
+            }
+            None => {}
+        }
+        while self.place.is_none() {
+            let Some(free) = self.free().await? else { break };
+            self.place = self.stand(&free, ExpectedRevision::Absent, number).await?;
+        }
+        Ok(())
+    }
+
+    async fn stand(
+        &self,
+        record: &RecordKey,
+        expected: ExpectedRevision,
+        number: Revision,
+    ) -> Result<Option<Place>> {
+        let standing = Json::new(&Standing { number, by: self.claims.by.clone() })?;
+        let write = Write::put(record, expected, standing).expiring(When::In(KEPT));
+        let kept = Instant::now();
+        let outcome = self.claims.send(&Commit::new().write(write).write(self.sign()?)).await?;
+        let CommitOutcome::Committed(committed) = outcome else { return Ok(None) };
+        let revision = committed.writes.first().and_then(|written| written.revision);
+        Ok(revision.map(|revision| Place { record: record.clone(), revision, kept }))
+    }
+
+    /// A place where nobody stands, drawn among the first few, so that those who come together do not meet.
+    async fn free(&self) -> Result<Option<RecordKey>> {
+        let standing = self.standing().await?;
+        let records = (0..PLACES).map(|place| keys::place(&self.key, place)).collect::<Result<Vec<_>>>()?;
+        let is_free = |record: &&RecordKey| !standing.iter().any(|(other, _)| other.key == **record);
+        let free: Vec<_> = records.iter().filter(is_free).take(standing.len() + 4).collect();
+        Ok(fastrand::choice(free).cloned())
+    }
+
+    async fn standing(&self) -> Result<Vec<(Record, Standing)>> {
+        let query = RecordQuery::prefix(keys::places(&self.key)).limit(PLACES);
+        let page = self.claims.store().scan(query).await?;
+        let read = |record: Record| record.value.to().map(|standing| (record, standing));
+        page.records.into_iter().map(read).collect()
+    }
+}
+
+impl Place {
+    fn give_up(&self) -> Commit {
+        let mine = ExpectedRevision::Revision(self.revision);
+        Commit::new().write(Write::delete(&self.record, mine))
+    }
+}
+
+impl Drop for Line {
+    /// Whoever stops waiting should not keep those behind waiting for the place to expire.
+    fn drop(&mut self) {
+        let (Some(place), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current()) else {
+            return;
+        };
+        let store = self.claims.store().clone();
+        runtime.spawn(async move {
+            let _left_or_expires = Store::commit(&*store, place.give_up()).await;
+        });
+    }
+}

@@ -1,0 +1,309 @@
+//! Quota: so much in a period and no more, whoever takes it.
+//!
+//! What was taken is a counter that the store adds to within a bound, in the same commit that asks whether the period is still
+//! open. The period is a record that expires when it is over, so the store's clock decides which one is charged, at the moment
+//! of the commit; its revision tells one period from the next, so that what is given back goes where it was taken from.
+
+mod draw;
+mod grant;
+mod reservation;
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use tidelock_store::{
+    Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Revision, Slot, Timestamp, Write,
+};
+use uuid::Uuid;
+
+use super::bid::{Bid, Bidding, bid};
+use super::{ClaimError, ClaimKey, Claims, Period, keys};
+use crate::telemetry;
+
+use reservation::Booking;
+
+pub(super) use draw::Draw;
+use draw::Met;
+
+pub use grant::{Grant, Refund};
+pub use reservation::Reservation;
+
+/// How often a period may end between two looks at it.
+const ATTEMPTS: u32 = 8;
+
+/// So much in a period, and no more.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is taken until `take` or `reserve` is called"]
+pub struct Quota {
+    claims: Claims,
+    name: ClaimKey,
+    limit: i64,
+    period: Period,
+    zone: TimeZone,
+    /// The window that was open when it was last looked at. A guess, which every commit checks.
+    guess: Arc<Mutex<Option<Window>>>,
+}
+
+/// A period that is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Window {
+    pub(super) revision: Revision,
+    pub(super) end: Option<Timestamp>,
+}
+
+/// What came of taking from a quota.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "what is exceeded is not granted"]
+pub enum Taking<G> {
+    /// It is yours.
+    Granted(G),
+    /// There is not so much left.
+    Exceeded(Exceeded),
+}
+
+/// A quota with not so much left.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("claim {key:?}: {requested} more than the {used} taken goes past the limit of {limit}{}", until(.resets_at.as_ref()))]
+pub struct Exceeded {
+    /// Which quota.
+    pub key: ClaimKey,
+    /// How much was taken.
+    pub used: i64,
+    /// How much there is.
+    pub limit: i64,
+    /// How much was asked for.
+    pub requested: i64,
+    /// When there is as much again, if ever.
+    pub resets_at: Option<Timestamp>,
+}
+
+/// How much of a quota is taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// How much was taken, reservations included.
+    pub used: i64,
+    /// How much there is.
+    pub limit: i64,
+    /// When there is as much again; nothing was taken yet if there is none, or it never is.
+    pub resets_at: Option<Timestamp>,
+}
+
+fn until(moment: Option<&Timestamp>) -> String {
+    moment.map_or_else(String::new, |moment| format!(", until {moment}"))
+}
+
+impl<G> Taking<G> {
+    /// What was granted, or what was in the way as an error, for callers to whom it is one.
+    ///
+    /// # Errors
+    /// [`Exceeded`] if there was not so much left.
+    pub fn granted(self) -> Result<G, Exceeded> {
+        match self {
+            Self::Granted(granted) => Ok(granted),
+            Self::Exceeded(exceeded) => Err(exceeded),
+        }
+    }
+}
+
+impl Quota {
+    pub(super) fn new(claims: Claims, name: &impl fmt::Display, limit: i64) -> Self {
+        let name = ClaimKey::new(keys::QUOTA, name);
+        Self { claims, name, limit, period: Period::Ever, zone: TimeZone::UTC, guess: Arc::default() }
+    }
+
+    /// So much for each of these.
+    pub fn of(mut self, scope: impl fmt::Display) -> Self {
+        self.name = self.name.part(&scope);
+        self.forget()
+    }
+
+    /// So much in each of these; once and for all unless this says otherwise.
+    pub fn per(mut self, period: Period) -> Self {
+        self.period = period;
+        self.forget()
+    }
+
+    /// Days and hours are those of this zone; UTC unless this says otherwise.
+    pub fn zone(mut self, zone: TimeZone) -> Self {
+        self.zone = zone;
+        self.forget()
+    }
+
+    /// The whole name of this quota.
+    pub fn key(&self) -> ClaimKey {
+        match self.period {
+            Period::Ever => self.name.clone(),
+            period => self.name.clone().part(&format_args!("per {period}")),
+        }
+    }
+
+    /// Takes so much, if there is so much left: checked and added by the store, in one commit.
+    ///
+    /// # Errors
+    /// `Store` if the store fails, or a name cannot be one.
+    pub async fn take(&self, units: u32) -> Result<Taking<Grant>, ClaimError> {
+        self.take_with(units, Commit::new()).await
+    }
+
+    /// Takes so much together with the rest of a commit: all of it lands, or none.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take); and `Refused` if some part of the commit does not hold.
+    pub async fn take_with(&self, units: u32, with: Commit) -> Result<Taking<Grant>, ClaimError> {
+        let taken = self.draw(units, None, with).await?;
+        Ok(self.told(taken.map(|draw| draw.grant())))
+    }
+
+    /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed.
+    ///
+    /// # Errors
+    /// As [`take`](Self::take).
+    pub async fn reserve(&self, units: u32, life: Duration) -> Result<Taking<Reservation>, ClaimError> {
+        let taken = self.draw(units, Some(Booking::new(&self.key(), life)?), Commit::new()).await?;
+        Ok(self.told(taken.map(|mut draw| {
+            let (grant, booking) = (draw.grant(), draw.booking.take().expect("it was asked for"));
+            Reservation::new(self.clone(), grant, booking)
+        })))
+    }
+
+    /// Gives back what was granted, once, to the period that it was taken from.
+    ///
+    /// # Errors
+    /// `Store` if the store fails, or the grant is another quota's.
+    pub async fn refund(&self, grant: &Grant) -> Result<Refund, ClaimError> {
+        grant.refund(&self.claims, &self.key()).await
+    }
+
+    /// How much is taken.
+    ///
+    /// # Errors
+    /// `Store` if the store fails.
+    pub async fn usage(&self) -> Result<Usage, ClaimError> {
+        let keys = [keys::window(&self.key())?, keys::taken(&self.key())?];
+        let slots = self.claims.store().get(&keys).await?;
+        let [Slot::Live(window), taken] = &slots[..] else {
+            return Ok(Usage { used: 0, limit: self.limit, resets_at: None });
+        };
+        let used = taken.live().map(|record| record.value.to()).transpose()?.unwrap_or(0);
+        Ok(Usage { used, limit: self.limit, resets_at: window.expires_at })
+    }
+
+    async fn draw(
+        &self,
+        units: u32,
+        booking: Option<Booking>,
+        with: Commit,
+    ) -> Result<Result<Draw, Exceeded>, ClaimError> {
+        let mut draw = self.bid(units).await?;
+        draw.booking = booking;
+        for _ in 0..ATTEMPTS {
+            if let Bidding::Won(_) = bid(&self.claims, &mut [&mut draw as &mut dyn Bid], with.clone()).await?
+            {
+                self.remember(draw.window);
+                return Ok(Ok(draw));
+            }
+            if let Some(exceeded) = self.make_room(&mut draw).await? {
+                return Ok(Err(exceeded));
+            }
+        }
+        Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
+    }
+
+    /// After a refusal: opens the next window, or takes back what was reserved for too long; or says that there is not so much.
+    pub(super) async fn make_room(&self, draw: &mut Draw) -> Result<Option<Exceeded>, ClaimError> {
+        match draw.met.take() {
+            Some(Met::Exceeded(used)) => {
+                let any = reservation::reclaim(&self.claims, &self.key(), draw.window).await?;
+                Ok((!any).then(|| draw.exceeded(used)))
+            }
+            Some(Met::Over) => {
+                draw.window = self.open().await?;
+                Ok(None)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// A bid for so much, in the window that is thought to be open.
+    pub(super) async fn bid(&self, units: u32) -> Result<Draw, ClaimError> {
+        let window = match self.guessed() {
+            Some(window) => window,
+            None => self.look().await?,
+        };
+        Ok(Draw::new(self.key(), window, i64::from(units), self.limit)?)
+    }
+
+    /// The window that is open, opened if need be.
+    async fn look(&self) -> Result<Window, ClaimError> {
+        let slots = self.claims.store().get(&[keys::window(&self.key())?]).await?;
+        match slots.first() {
+            Some(Slot::Live(record)) => Ok(Window { revision: record.revision, end: record.expires_at }),
+            _ => self.open().await,
+        }
+    }
+
+    /// Opens the window of this moment, with nothing taken; or finds that somebody else did.
+    async fn open(&self) -> Result<Window, ClaimError> {
+        let (window, taken) = (keys::window(&self.key())?, keys::taken(&self.key())?);
+        for _ in 0..ATTEMPTS {
+            let now = self.claims.store().now().await?;
+            let stretch = self.period.at(now, &self.zone)?;
+            let opened = Write::put(&window, ExpectedRevision::Absent, Json::new(&stretch.label)?);
+            let opened = match stretch.end {
+                Some(end) => opened.expiring(end),
+                None => opened,
+            };
+            let none = Write::put(&taken, ExpectedRevision::Any, Json::new(&0)?);
+            let outcome = self.claims.send(&Commit::new().write(opened).write(none)).await?;
+            if let Some(window) = opened_window(&window, outcome, stretch.end) {
+                return Ok(window);
+            }
+        }
+        Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
+    }
+
+    fn told<G>(&self, taken: Result<G, Exceeded>) -> Taking<G> {
+        let outcome = if taken.is_ok() { "won" } else { "exceeded" };
+        telemetry::claimed(&self.name, &self.claims.by, outcome);
+        taken.map_or_else(Taking::Exceeded, Taking::Granted)
+    }
+
+    fn guessed(&self) -> Option<Window> {
+        *self.guess.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn remember(&self, window: Window) {
+        *self.guess.lock().unwrap_or_else(PoisonError::into_inner) = Some(window);
+    }
+
+    fn forget(mut self) -> Self {
+        self.guess = Arc::default();
+        self
+    }
+}
+
+/// The window that an attempt to open one has left, unless it is over already.
+fn opened_window(
+    key: &RecordKey,
+    outcome: CommitOutcome,
+    end: Option<tidelock_store::When>,
+) -> Option<Window> {
+    match outcome {
+        CommitOutcome::Committed(committed) => {
+            let end = end.map(|end| end.resolve(committed.at));
+            let revision = committed.writes.first()?.revision?;
+            (end.is_none_or(|end| end > committed.at)).then_some(Window { revision, end })
+        }
+        CommitOutcome::Conflict(conflict) => {
+            let record = super::bid::found(&conflict, key)?.live()?;
+            Some(Window { revision: record.revision, end: record.expires_at })
+        }
+    }
+}
+
+/// A new id for what was granted.
+fn fresh() -> Uuid {
+    Uuid::now_v7()
+}

@@ -1,0 +1,75 @@
+//! What was granted of a quota, and giving it back.
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    Bounds, Commit, CommitOutcome, Conflict, ExpectedRevision, Json, Result, Revision, StoreError, Timestamp,
+    When, Write,
+};
+use uuid::Uuid;
+
+use super::super::bid::found;
+use super::super::{ClaimError, ClaimKey, Claims, keys};
+use crate::events::sender;
+
+/// So much of a quota, taken. Keep it with what it was taken for, if it may have to be given back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Grant {
+    pub(super) id: Uuid,
+    /// Of which quota.
+    pub quota: String,
+    /// How much.
+    pub units: i64,
+    /// The period that was charged.
+    pub(super) window: Revision,
+    /// When that period ends, if it does.
+    pub ends: Option<Timestamp>,
+}
+
+/// What came of giving back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refund {
+    /// It was given back.
+    Refunded,
+    /// It had been before.
+    Already,
+    /// The period that it was taken from is over: there is nothing to give it back to.
+    Over,
+}
+
+impl Grant {
+    pub(super) async fn refund(&self, claims: &Claims, key: &ClaimKey) -> Result<Refund, ClaimError> {
+        if self.quota != key.as_str() {
+            let context = format!("a grant of {:?} cannot be given back to {key:?}", self.quota);
+            return Err(StoreError::invalid(context).into());
+        }
+        let commit = sender::repeatable(self.give_back(Commit::new(), key)?);
+        match claims.send(&commit).await? {
+            CommitOutcome::Committed(_) => Ok(Refund::Refunded),
+            CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => Ok(Refund::Already),
+            CommitOutcome::Conflict(_) => Ok(Refund::Over),
+        }
+    }
+
+    /// Gives back in this commit, if the period is still open, and notes that it was done.
+    pub(in super::super) fn give_back(&self, commit: Commit, key: &ClaimKey) -> Result<Commit> {
+        let note =
+            Write::put(&keys::refund(key, self.id)?, ExpectedRevision::Absent, Json::new(&self.units)?);
+        let note = match self.ends {
+            Some(end) => note.expiring(When::At(end)),
+            None => note,
+        };
+        Ok(commit
+            .guard_record(&keys::window(key)?, ExpectedRevision::Revision(self.window))
+            .write(note)
+            .write(Write::add(&keys::taken(key)?, -self.units, Bounds::at_least(0))))
+    }
+
+    /// Whether the period was over.
+    pub(in super::super) fn is_over(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
+        Ok(found(conflict, &keys::window(key)?).is_some())
+    }
+
+    fn is_noted(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
+        Ok(!self.is_over(conflict, key)? && found(conflict, &keys::refund(key, self.id)?).is_some())
+    }
+}

@@ -1,0 +1,183 @@
+//! Some of a quota that is taken for a while: confirmed, given back, or gone back by itself.
+//!
+//! A reservation is a record that says how much, and a lease beside it that says for how long. What a reservation whose lease has
+//! run out had taken is given back by whoever next finds the quota exceeded: by compare, so that it goes back once.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    Bounds, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey,
+    RecordQuery, Result, Revision, When, WorkerName, Write,
+};
+
+use super::super::bid::found;
+use super::super::{ClaimError, ClaimKey, Claims, keys};
+use super::{Grant, Quota, Refund, Window};
+use crate::events::sender;
+
+/// How many places there are for reservations of one quota, at first and at most.
+const PLACES: (usize, usize) = (16, 1_000);
+
+/// What stands in the record of a reservation.
+#[derive(Debug, Serialize, Deserialize)]
+struct Booked {
+    units: i64,
+    window: Revision,
+}
+
+/// A place for a reservation that is asked for.
+#[derive(Debug)]
+pub(super) struct Booking {
+    record: RecordKey,
+    lease: RecordKey,
+    life: Duration,
+    revision: Option<Revision>,
+    places: usize,
+}
+
+impl Booking {
+    pub(super) fn new(key: &ClaimKey, life: Duration) -> Result<Self> {
+        let record = keys::reservation(key, fastrand::usize(..PLACES.0))?;
+        let lease = keys::reservation_lease(&record)?;
+        Ok(Self { record, lease, life, revision: None, places: PLACES.0 })
+    }
+
+    /// Somebody else has the place; there are more.
+    pub(super) fn move_on(&mut self, key: &ClaimKey) -> Result<()> {
+        self.places = (self.places * 2).min(PLACES.1);
+        self.record = keys::reservation(key, fastrand::usize(..self.places))?;
+        self.lease = keys::reservation_lease(&self.record)?;
+        Ok(())
+    }
+
+    pub(super) fn stage(&self, commit: Commit, window: Window, units: i64) -> Result<Commit> {
+        let booked = Json::new(&Booked { units, window: window.revision })?;
+        let lease = Write::put(&self.lease, ExpectedRevision::Any, Json::new(&())?);
+        Ok(commit
+            .write(Write::put(&self.record, ExpectedRevision::Absent, booked))
+            .write(lease.expiring(When::In(self.life))))
+    }
+
+    pub(super) fn won(&mut self, committed: &Committed) {
+        let written = committed.writes.iter().find(|written| written.key == self.record);
+        self.revision = written.and_then(|written| written.revision);
+    }
+
+    pub(super) fn met(&self, conflict: &Conflict) -> bool {
+        found(conflict, &self.record).is_some()
+    }
+}
+
+/// Some of a quota, for a while: confirm it, give it back, or let it run out.
+#[derive(Debug)]
+#[must_use = "a reservation that is not confirmed runs out"]
+pub struct Reservation {
+    quota: Quota,
+    grant: Grant,
+    record: RecordKey,
+    lease: RecordKey,
+    revision: Revision,
+}
+
+impl Reservation {
+    pub(super) fn new(quota: Quota, grant: Grant, booking: Booking) -> Self {
+        let revision = booking.revision.expect("what was won was written");
+        Self { quota, grant, record: booking.record, lease: booking.lease, revision }
+    }
+
+    /// How much.
+    pub fn units(&self) -> i64 {
+        self.grant.units
+    }
+
+    /// Takes it for good, unless it has gone back by itself.
+    ///
+    /// # Errors
+    /// `Free` if it ran out and somebody else has taken it since.
+    pub async fn confirm(&self) -> Result<Grant, ClaimError> {
+        match self.settle(Commit::new()).await? {
+            CommitOutcome::Committed(_) => Ok(self.grant.clone()),
+            CommitOutcome::Conflict(_) => Err(self.gone()),
+        }
+    }
+
+    /// The parts of a commit that take it for good, for a commit that somebody else makes.
+    pub fn confirmation(&self) -> [Write; 2] {
+        let mine = ExpectedRevision::Revision(self.revision);
+        [Write::delete(&self.record, mine), Write::delete(&self.lease, ExpectedRevision::Any)]
+    }
+
+    /// Gives it back, once, to the period that it was taken from.
+    ///
+    /// # Errors
+    /// `Store` if the store fails.
+    pub async fn refund(&self) -> Result<Refund, ClaimError> {
+        let key = self.quota.key();
+        let back = give_back(Commit::new(), &key, self.grant.window, self.grant.units)?;
+        let conflict = match self.settle(back).await? {
+            CommitOutcome::Committed(_) => return Ok(Refund::Refunded),
+            CommitOutcome::Conflict(conflict) => conflict,
+        };
+        if found(&conflict, &self.record).is_some() {
+            return Ok(Refund::Already);
+        }
+        // Only the period is over: the reservation goes, and nothing is charged less.
+        let _gone = self.settle(Commit::new()).await?;
+        Ok(Refund::Over)
+    }
+
+    async fn settle(&self, commit: Commit) -> Result<CommitOutcome, ClaimError> {
+        let commit = sender::repeatable(self.confirmation().into_iter().fold(commit, Commit::write));
+        Ok(self.quota.claims.send(&commit).await?)
+    }
+
+    fn gone(&self) -> ClaimError {
+        let by: WorkerName = self.quota.claims.by.clone();
+        ClaimError::Free { key: self.quota.key(), by }
+    }
+}
+
+/// Gives back what reservations had taken whose lease has run out; says whether there were any.
+pub(super) async fn reclaim(claims: &Claims, key: &ClaimKey, window: Window) -> Result<bool, ClaimError> {
+    let query = RecordQuery::prefix(keys::reservations(key));
+    let booked = claims.store().scan(query).await?.records;
+    let leases = booked.iter().map(|record| keys::reservation_lease(&record.key));
+    let leases = leases.collect::<Result<Vec<_>>>()?;
+    let standing = claims.store().get(&leases).await?;
+    let mut any = false;
+    for ((record, lease), slot) in booked.iter().zip(&leases).zip(&standing) {
+        if slot.live().is_none() {
+            any |= reclaim_one(claims, key, window, record, lease).await?;
+        }
+    }
+    Ok(any)
+}
+
+async fn reclaim_one(
+    claims: &Claims,
+    key: &ClaimKey,
+    window: Window,
+    record: &Record,
+    lease: &RecordKey,
+) -> Result<bool, ClaimError> {
+    let booked: Booked = record.value.to()?;
+    let commit = Commit::new()
+        .write(Write::delete(&record.key, ExpectedRevision::Revision(record.revision)))
+        .guard_record(lease, ExpectedRevision::Absent);
+    // What was taken from a period that is over is not given back to this one.
+    let commit = match booked.window == window.revision {
+        true => give_back(commit, key, booked.window, booked.units)?,
+        false => commit,
+    };
+    // If it is refused, somebody else was quicker, or it was confirmed after all.
+    Ok(claims.send(&commit).await?.conflict().is_none())
+}
+
+fn give_back(commit: Commit, key: &ClaimKey, window: Revision, units: i64) -> Result<Commit> {
+    Ok(commit.guard_record(&keys::window(key)?, ExpectedRevision::Revision(window)).write(Write::add(
+        &keys::taken(key)?,
+        -units,
+        Bounds::at_least(0),
+    )))
+}

@@ -1,0 +1,203 @@
+//! Singleton: one of a kind for a scope, and for a period; whoever comes too late learns who was first, and when.
+
+use std::fmt;
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tidelock_store::{Commit, ExpectedRevision, Json, StoreError, Timestamp, When, WorkerName, Write};
+
+use super::bid::{Bid, Bidding, bid};
+use super::entry::Entry;
+use super::holding::{Hold, Holding};
+use super::stake::{Rival, Stake, Standing};
+use super::{ClaimError, ClaimKey, Claims, OnFailure, Period, Won, keys};
+use crate::telemetry;
+
+/// How long one who has died before it was done keeps others out, unless something else is asked for.
+const LEASE: Duration = Duration::from_secs(30);
+
+/// The right to be the only one.
+#[derive(Debug, Clone)]
+#[must_use = "nothing is claimed until `claim` or `take` is called"]
+pub struct Singleton {
+    claims: Claims,
+    key: ClaimKey,
+    period: Period,
+    zone: TimeZone,
+    lease: Duration,
+    ttl: Option<Duration>,
+}
+
+/// What came of claiming to be the only one.
+#[derive(Debug)]
+pub enum Single<W> {
+    /// It is yours.
+    Won(W),
+    /// Somebody was first.
+    Taken(Winner),
+}
+
+/// Somebody who was first.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("claim {key:?}: {by:?} was first{}", when(.at.as_ref()))]
+pub struct Winner {
+    /// Which claim.
+    pub key: ClaimKey,
+    /// Who.
+    pub by: WorkerName,
+    /// When, by the store's clock.
+    pub at: Option<Timestamp>,
+    /// Set while it is still being done: until when, unless they ask for longer.
+    pub until: Option<Timestamp>,
+    details: Option<Json>,
+}
+
+fn when(at: Option<&Timestamp>) -> String {
+    at.map_or_else(String::new, |at| format!(", at {at}"))
+}
+
+impl Winner {
+    /// What the winner left; nothing while it is still being done.
+    ///
+    /// # Errors
+    /// `Unreadable` if it is not a `T`.
+    pub fn details<T: DeserializeOwned>(&self) -> Result<Option<T>, ClaimError> {
+        let read = self.details.as_ref().map(Json::to).transpose();
+        read.map_err(|source| ClaimError::Unreadable { key: self.key.clone(), source })
+    }
+
+    fn rival(key: &ClaimKey, rival: Rival) -> Self {
+        Self { key: key.clone(), by: rival.entry.by, at: rival.since, until: rival.until, details: None }
+    }
+
+    fn entry(key: &ClaimKey, entry: Entry) -> Self {
+        Self { key: key.clone(), by: entry.by, at: entry.at, until: None, details: entry.value }
+    }
+}
+
+impl Singleton {
+    pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
+        Self {
+            claims,
+            key: ClaimKey::new(keys::SINGLETON, name),
+            period: Period::Ever,
+            zone: TimeZone::UTC,
+            lease: LEASE,
+            ttl: None,
+        }
+    }
+
+    /// One for each of these: a child, an item.
+    pub fn of(mut self, scope: impl fmt::Display) -> Self {
+        self.key = self.key.part(&scope);
+        self
+    }
+
+    /// One for each of these stretches of time; one for ever unless this says otherwise. The stretch is that of the store's clock
+    /// when the claim begins.
+    pub fn per(mut self, period: Period) -> Self {
+        self.period = period;
+        self
+    }
+
+    /// Days and hours are those of this zone; UTC unless this says otherwise.
+    pub fn zone(mut self, zone: TimeZone) -> Self {
+        self.zone = zone;
+        self
+    }
+
+    /// How long one who has died before it was done keeps others out; half a minute unless this says otherwise.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
+        self
+    }
+
+    /// How long it is remembered; for ever unless this says otherwise.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.ttl = Some(ttl);
+        self
+    }
+
+    /// Claims it while something is being done: complete it then, with what others are to learn.
+    ///
+    /// # Errors
+    /// `Store` if the store fails, or a name cannot be one.
+    pub async fn claim<T: DeserializeOwned>(&self) -> Result<Single<Won<T>>, ClaimError> {
+        let mut stake = self.stake(self.claims.store().now().await?)?;
+        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], Commit::new()).await?;
+        Ok(match self.outcome(&mut stake, bidding) {
+            Single::Won(hold) => {
+                let holding = Holding::keep(&self.claims, &stake.key, vec![hold]);
+                Single::Won(Won::new(holding, OnFailure::Release))
+            }
+            Single::Taken(winner) => Single::Taken(winner),
+        })
+    }
+
+    /// Takes it at once, with what others are to learn, and together with the rest of a commit: all of it lands, or none.
+    ///
+    /// # Errors
+    /// `Refused` if some part of the commit does not hold.
+    pub async fn take(
+        &self,
+        details: &(impl Serialize + ?Sized),
+        with: Commit,
+    ) -> Result<Single<()>, ClaimError> {
+        let now = self.claims.store().now().await?;
+        let entry = self.taken(details, now)?;
+        let mut stake = Stake::new(self.key_at(now)?, entry, None)?.with_ttl(self.ttl);
+        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], with).await?;
+        Ok(match self.outcome(&mut stake, bidding) {
+            Single::Won(_) => Single::Won(()),
+            Single::Taken(winner) => Single::Taken(winner),
+        })
+    }
+
+    /// The part of a commit that takes it, for a commit that somebody else makes: a reaction's, say. That commit is refused if
+    /// somebody was first.
+    ///
+    /// # Errors
+    /// `Store` if the store fails, or the details cannot be stored.
+    pub async fn part(&self, details: &(impl Serialize + ?Sized)) -> Result<Write, ClaimError> {
+        let now = self.claims.store().now().await?;
+        let record = keys::record(&self.key_at(now)?)?;
+        let write = Write::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
+        Ok(match self.ttl {
+            Some(ttl) => write.expiring(When::In(ttl)),
+            None => write,
+        })
+    }
+
+    pub(super) fn stake(&self, now: Timestamp) -> Result<Stake, StoreError> {
+        let entry = Entry::pending(&self.claims.by, None);
+        Ok(Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.ttl))
+    }
+
+    fn taken(&self, details: &(impl Serialize + ?Sized), now: Timestamp) -> Result<Entry, StoreError> {
+        Ok(Entry::pending(&self.claims.by, None).done(Json::new(details)?, now))
+    }
+
+    /// The whole name of the claim at this moment.
+    fn key_at(&self, now: Timestamp) -> Result<ClaimKey, StoreError> {
+        let stretch = self.period.at(now, &self.zone)?;
+        Ok(if stretch.label.is_empty() { self.key.clone() } else { self.key.clone().part(&stretch.label) })
+    }
+
+    fn outcome(&self, stake: &mut Stake, bidding: Bidding) -> Single<Hold> {
+        let (name, single) = match (stake.standing(), bidding) {
+            (Standing::Won(revision), Bidding::Won(at)) => {
+                ("won", Single::Won(Hold::new(stake, revision, at)))
+            }
+            (Standing::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
+            (Standing::Held(rival), _) => {
+                telemetry::claim_contended(&stake.key, &self.claims.by, rival.by(), 1);
+                ("held", Single::Taken(Winner::rival(&stake.key, *rival)))
+            }
+            (Standing::Over(entry), _) => ("taken", Single::Taken(Winner::entry(&stake.key, *entry))),
+        };
+        telemetry::claimed(&stake.key, &self.claims.by, name);
+        single
+    }
+}

@@ -1,0 +1,167 @@
+//! Several rights at once: all of them, or none.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::claims::{AllOf, Compound, Compounding, Patience, Refusal, Why};
+use tidelock::prelude::*;
+use tidelock_test_stage::{PATIENCE, Seen, Stage, on_every_store, until};
+
+use crate::faults::Gate;
+
+/// Runs out in no time.
+const INSTANT: Duration = Duration::from_millis(5);
+
+fn award(claims: &Claims) -> Compound {
+    claims
+        .compound()
+        .idempotency(&claims.idempotency("award:1").fingerprint(&json!(7)))
+        .singleton(&claims.singleton("prayer").of("child-7"))
+        .lock(&claims.lock("child-7"))
+        .quota(&claims.quota("points", 10).of("child-7"), 6)
+}
+
+async fn won(compound: &Compound) -> AllOf {
+    compound.claim().await.unwrap().won().unwrap()
+}
+
+async fn refused(compound: &Compound) -> Vec<Refusal> {
+    match compound.claim().await.unwrap() {
+        Compounding::Refused(refusals) => refusals,
+        Compounding::Won(all) => panic!("{all:?}"),
+    }
+}
+
+async fn pending(tidelock: &Tidelock) -> Vec<String> {
+    tidelock.claims().pending("").await.unwrap().0.into_iter().map(|pending| pending.key).collect()
+}
+
+/// CLAIM-14.
+async fn all_of_them_are_had_in_one_commit_and_completed_in_one(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let claims = tidelock.claims();
+    let stream = StreamName::new("awards").unwrap();
+    let mut all = won(&award(&claims)).await;
+    assert_eq!(pending(&tidelock).await.len(), 3);
+    assert_eq!(
+        all.names(),
+        "idempotency/award:1, singleton/prayer/child-7, lock/child-7, quota/points/child-7"
+    );
+    let event = NewEvent::of("awarded", &json!({})).unwrap();
+    let with = Commit::new().append(&stream, ExpectedVersion::NoStream, [event]);
+    all.complete_with(&json!("awarded"), with).await.unwrap();
+    assert!(pending(&tidelock).await.is_empty());
+    assert_eq!(claims.quota("points", 10).of("child-7").usage().await.unwrap().used, 6);
+    let refusals = refused(&award(&claims)).await;
+    let kinds: Vec<_> = refusals.iter().map(|refusal| refusal.key.kind()).collect();
+    assert_eq!(kinds, ["idempotency", "singleton", "quota"], "everything that is in the way is named");
+    assert!(matches!(&refusals[0].why, Why::Done { result, .. } if result.as_str() == "\"awarded\""));
+    locked(&claims).await;
+}
+
+async fn locked(claims: &Claims) {
+    claims.lock("child-7").acquire().await.unwrap().locked().unwrap().release().await.unwrap();
+}
+
+/// CLAIM-14: whichever of them cannot be had.
+async fn if_one_cannot_be_had_none_is(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let claims = tidelock.claims();
+    let lock = claims.lock("child-7").acquire().await.unwrap().locked().unwrap();
+    assert!(matches!(refused(&award(&claims)).await[..], [Refusal { why: Why::Held { .. }, .. }]));
+    lock.release().await.unwrap();
+    let grant = claims.quota("points", 10).of("child-7").take(5).await.unwrap().granted().unwrap();
+    let refusals = refused(&award(&claims)).await;
+    assert!(
+        matches!(&refusals[..], [Refusal { why: Why::Exceeded(error), .. }] if error.used == 5),
+        "{refusals:?}"
+    );
+    claims.quota("points", 10).of("child-7").refund(&grant).await.unwrap();
+    let other = award(&claims)
+        .with(Commit::new().guard_stream(&StreamName::new("missing").unwrap(), ExpectedVersion::Exists));
+    assert!(matches!(other.claim().await, Err(ClaimError::Refused { .. })));
+    let mismatch = claims.compound().idempotency(&claims.idempotency("award:1").fingerprint(&json!(8)));
+    assert!(pending(&tidelock).await.is_empty(), "nothing is left of what was not had");
+    let all = won(&award(&claims)).await;
+    assert!(matches!(refused(&mismatch).await[..], [Refusal { why: Why::Mismatch(_), .. }]));
+    all.release().await.unwrap();
+    assert!(pending(&tidelock).await.is_empty());
+    assert_eq!(
+        claims.quota("points", 10).of("child-7").usage().await.unwrap().used,
+        0,
+        "all of it is undone"
+    );
+    won(&award(&claims)).await.release().await.unwrap();
+}
+
+/// Schedule 66. CLAIM-14.
+async fn nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a(stage: Stage) {
+    let turns = Seen::default();
+    let callers: Vec<_> = [("a", "b"), ("b", "a")]
+        .into_iter()
+        .map(|(one, other)| {
+            let (turns, tidelock) = (turns.clone(), stage.tidelock());
+            async move {
+                let claims = tidelock.await.claims();
+                let long = Patience {
+                    shortest_pause: Duration::from_millis(1),
+                    longest_pause: INSTANT,
+                    ..Patience::of(PATIENCE)
+                };
+                let both = claims.compound().lock(&claims.lock(one)).lock(&claims.lock(other)).patience(long);
+                for _ in 0..25 {
+                    let mut all = won(&both).await;
+                    turns.note(one);
+                    all.complete(&json!(null)).await.unwrap();
+                }
+            }
+        })
+        .collect();
+    futures_util::future::join_all(callers).await;
+    assert_eq!(turns.count(), 50);
+}
+
+/// Schedule 68. CLAIM-14: when one of them is lost, none is completed, given back or renewed.
+async fn what_is_held_together_ends_together_or_not_at_all(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let gate = Gate::over(&tidelock);
+    let claims = Tidelock::over(gate.clone()).claims();
+    let (kept, lost) =
+        (claims.lock("kept").lease(Duration::from_secs(60)), claims.lock("lost").lease(INSTANT));
+    let mut both = won(&claims.compound().lock(&kept).lock(&lost)).await;
+    let kept = RecordKey::new("~claim-lease/lock/kept").unwrap();
+    let lease = async || tidelock.store().get_one(&kept).await.unwrap().into_live().unwrap();
+    gate.stop();
+    let before = lease().await;
+    let thief = tidelock.claims().lock("lost").within(PATIENCE).acquire().await.unwrap().locked().unwrap();
+    let before = if lease().await.revision == before.revision { before } else { lease().await };
+    gate.go_on();
+    until("the loss is noticed", async || both.lost().is_cancelled()).await;
+    assert_eq!(lease().await.revision, before.revision, "the other one was not renewed without it");
+    assert!(matches!(both.complete(&json!(null)).await, Err(ClaimError::Lost { .. })));
+    assert!(matches!(both.release().await, Err(ClaimError::Lost { .. })));
+    assert!(lease().await.revision == before.revision, "nor given back");
+    let waits = tidelock.claims().lock("kept").patience(Patience::none());
+    assert!(waits.acquire().await.unwrap().locked().is_err());
+    thief.release().await.unwrap();
+}
+
+/// CLAIM-14.
+async fn locks_that_are_dropped_together_are_given_back_together(stage: Stage) {
+    let claims = stage.tidelock().await.claims();
+    let both = claims.compound().lock(&claims.lock("a")).lock(&claims.lock("b"));
+    drop(won(&both).await);
+    let again = both.clone().patience(Patience::of(PATIENCE));
+    won(&again).await.release().await.unwrap();
+    let error = claims.compound().claim().await.unwrap_err();
+    assert!(error.to_string().contains("a compound of nothing"), "{error}");
+    let _typed: Option<Value> = None;
+}
+
+on_every_store!(
+    all_of_them_are_had_in_one_commit_and_completed_in_one,
+    if_one_cannot_be_had_none_is,
+    nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a,
+    what_is_held_together_ends_together_or_not_at_all,
+    locks_that_are_dropped_together_are_given_back_together,
+);

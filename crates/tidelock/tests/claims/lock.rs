@@ -1,0 +1,213 @@
+//! One at a time, in the order in which they came.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tidelock::claims::{Lock, LockGuard, Locking, Patience};
+use tidelock::prelude::*;
+use tidelock_test_stage::{PATIENCE, Seen, Stage, on_every_store, until};
+
+use crate::faults::{Gate, Mumbling};
+
+/// Runs out in no time.
+const INSTANT: Duration = Duration::from_millis(5);
+
+fn report(tidelock: &Tidelock) -> Lock {
+    tidelock.claims().lock("report").of("2026").within(PATIENCE).lease(Duration::from_secs(20))
+}
+
+async fn locked(lock: &Lock) -> LockGuard {
+    lock.acquire().await.unwrap().locked().unwrap()
+}
+
+async fn waiting(tidelock: &Tidelock) -> usize {
+    let places = RecordQuery::prefix("~claim-place/lock/report/2026/");
+    tidelock.store().scan(places).await.unwrap().records.len()
+}
+
+/// CLAIM-10.
+async fn one_has_it_and_others_are_told_who(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let here = tidelock.claims().by("here").unwrap().lock("report").of("2026");
+    let guard = locked(&here).await;
+    let there = report(&stage.tidelock().await).patience(Patience::none());
+    let busy = there.acquire().await.unwrap().locked().unwrap_err();
+    assert_eq!((busy.by.as_str(), busy.since), ("here", Some(guard.since())));
+    assert!(busy.until > busy.since && busy.to_string().contains("lock/report/2026"), "{busy}");
+    let first = guard.fence();
+    guard.release().await.unwrap();
+    let second = locked(&there).await;
+    assert!(second.fence() > first);
+}
+
+/// CLAIM-10: on a return and on a panic alike.
+async fn a_guard_that_goes_away_gives_the_lock_back(stage: Stage) {
+    let lock = report(&stage.tidelock().await);
+    drop(locked(&lock).await);
+    let panicking = lock.clone();
+    let panicked = tokio::spawn(async move {
+        let _guard = locked(&panicking).await;
+        panic!("in the middle of it");
+    });
+    assert!(panicked.await.unwrap_err().is_panic());
+    locked(&lock).await.release().await.unwrap();
+}
+
+/// CLAIM-10.
+async fn what_is_committed_under_a_lock_is_refused_once_it_is_lost(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let gate = Gate::over(&tidelock);
+    let slow = locked(&report(&Tidelock::over(gate.clone())).lease(INSTANT)).await;
+    let record = RecordKey::new("total").unwrap();
+    let total = |value: u64| {
+        Commit::new().write(Write::put(&record, ExpectedRevision::Any, Json::new(&value).unwrap()))
+    };
+    slow.commit(total(1)).await.unwrap();
+    gate.stop();
+    let second = locked(&report(&tidelock)).await;
+    gate.go_on();
+    assert!(matches!(slow.commit(total(2)).await, Err(ClaimError::Lost { .. })));
+    let mut staged = total(3);
+    staged.guards.push(slow.guard());
+    assert!(tidelock.store().commit(staged).await.unwrap().conflict().is_some());
+    assert!(slow.lost().is_cancelled() && !second.lost().is_cancelled());
+    let slot = tidelock.store().get_one(&record).await.unwrap();
+    assert_eq!(slot.live().unwrap().value.to::<u64>().unwrap(), 1);
+}
+
+/// Schedule 65. CLAIM-10: nobody who saw it stale can take away what somebody else has taken over since.
+async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let gate = Gate::over(&tidelock);
+    let slow = locked(&report(&Tidelock::over(gate.clone())).lease(INSTANT)).await;
+    gate.stop();
+    let second = locked(&report(&tidelock)).await;
+    gate.go_on();
+    assert!(matches!(slow.release().await, Err(ClaimError::Lost { .. })));
+    let third = report(&tidelock).patience(Patience::none());
+    assert!(matches!(third.acquire().await.unwrap(), Locking::Busy(_)), "the second one's lock survives");
+    second
+        .commit(Commit::new().write(Write::delete(&RecordKey::new("x").unwrap(), ExpectedRevision::Any)))
+        .await
+        .unwrap();
+    // Somebody who is dropped gives back nothing but its own, either.
+    let gone = locked(&tidelock.claims().lock("other").lease(INSTANT)).await;
+    drop(gone);
+    second.release().await.unwrap();
+}
+
+/// CLAIM-11.
+async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let (served, first) = (Seen::default(), locked(&report(&tidelock)).await);
+    let mut waiters = Vec::new();
+    for nth in 0..6 {
+        let (lock, served) = (report(&stage.tidelock().await), served.clone());
+        waiters.push(tokio::spawn(async move {
+            let guard = locked(&lock).await;
+            served.note(format!("{nth}"));
+            guard.release().await.unwrap();
+        }));
+        until("it stands in line", async || waiting(&tidelock).await == nth + 1).await;
+    }
+    let newcomer = report(&tidelock).patience(Patience::none());
+    assert!(newcomer.acquire().await.unwrap().locked().is_err());
+    first.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap();
+    }
+    assert_eq!(served.lines(), ["0", "1", "2", "3", "4", "5"]);
+    assert_eq!(waiting(&tidelock).await, 0, "nobody is left in line");
+    locked(&newcomer).await.release().await.unwrap();
+}
+
+/// CLAIM-11.
+async fn whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let first = locked(&report(&tidelock)).await;
+    let impatient =
+        report(&tidelock).patience(Patience { deadline: Duration::from_millis(20), ..Patience::SHORT });
+    let busy = impatient.acquire().await.unwrap().locked().unwrap_err();
+    assert!(busy.attempts >= 1 && busy.waited >= Duration::from_millis(20), "{busy}");
+    assert_eq!(waiting(&tidelock).await, 0);
+    let lock = report(&stage.tidelock().await);
+    let dropped = tokio::spawn(async move { locked(&lock).await.release().await });
+    until("it stands in line", async || waiting(&tidelock).await == 1).await;
+    dropped.abort();
+    let behind = report(&stage.tidelock().await);
+    let behind = tokio::spawn(async move { locked(&behind).await.release().await.unwrap() });
+    first.release().await.unwrap();
+    behind.await.unwrap();
+}
+
+/// CLAIM-10, CLAIM-11: nobody is in it twice, nothing is lost, and everybody's turn comes.
+async fn twenty_at_once_take_turns(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let inside = Seen::default();
+    let turns = (0..20).map(|nth| {
+        let (lock, inside) = (report(&tidelock), inside.clone());
+        tokio::spawn(async move {
+            let guard = locked(&lock).await;
+            inside.note(format!("in {nth}"));
+            tokio::task::yield_now().await;
+            inside.note(format!("out {nth}"));
+            guard.release().await.unwrap();
+        })
+    });
+    for turn in turns.collect::<Vec<_>>() {
+        turn.await.unwrap();
+    }
+    let lines = inside.lines();
+    assert_eq!(lines.len(), 40);
+    for pair in lines.chunks(2) {
+        assert_eq!(pair[0].replace("in ", "out "), pair[1], "{lines:?}");
+    }
+}
+
+/// CLAIM-7.
+async fn a_lock_survives_answers_that_are_lost(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let deaf = report(&Mumbling::over(&tidelock));
+    for _ in 0..3 {
+        locked(&deaf).await.release().await.unwrap();
+    }
+    locked(&report(&tidelock)).await.release().await.unwrap();
+}
+
+/// CLAIM-16: operators see who is at what.
+async fn what_somebody_is_at_is_listed(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let guard = locked(&report(&tidelock)).await;
+    let listed = tidelock.claims().pending("lock/").await.unwrap();
+    let [pending] = &listed.0[..] else { panic!("{listed:?}") };
+    assert_eq!((pending.key.as_str(), pending.since), ("lock/report/2026", Some(guard.since())));
+    assert!(pending.until > pending.since && listed.1.is_none());
+    guard.release().await.unwrap();
+    assert!(tidelock.claims().pending("").await.unwrap().0.is_empty());
+}
+
+/// CLAIM-15: nobody is asked, and nobody is told.
+async fn the_last_write_wins_by_name(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let profile = tidelock.claims().last_write_wins("profile:7");
+    assert_eq!(profile.get::<serde_json::Value>().await.unwrap(), None);
+    profile.put(&json!("Ada")).await.unwrap();
+    stage.tidelock().await.claims().last_write_wins("profile:7").put(&json!("Grace")).await.unwrap();
+    assert_eq!(profile.get().await.unwrap(), Some(json!("Grace")));
+    let with = Commit::new().write(profile.part(&json!("Mary")).unwrap());
+    tidelock.store().commit(with).await.unwrap().committed().unwrap();
+    assert_eq!(profile.get().await.unwrap(), Some(json!("Mary")));
+}
+
+on_every_store!(
+    one_has_it_and_others_are_told_who,
+    a_guard_that_goes_away_gives_the_lock_back,
+    what_is_committed_under_a_lock_is_refused_once_it_is_lost,
+    whoever_lost_a_lock_cannot_take_it_from_the_next_one,
+    those_who_wait_are_served_in_the_order_in_which_they_came,
+    whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead,
+    twenty_at_once_take_turns,
+    a_lock_survives_answers_that_are_lost,
+    what_somebody_is_at_is_listed,
+    the_last_write_wins_by_name,
+);

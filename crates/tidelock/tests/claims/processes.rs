@@ -1,0 +1,110 @@
+//! Claimants in real processes, which are killed in the middle of it.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::claims::{Compound, Patience};
+use tidelock::prelude::*;
+use tidelock_test_stage::{Meeting, Role, Stage, for_real, until};
+
+/// What the parent waits for after a child was killed.
+const LEASE: Duration = Duration::from_millis(300);
+const LOCKS: usize = 5;
+
+/// The part of the other process; nothing by itself.
+#[tokio::test]
+async fn a_child() {
+    let Some(role) = Role::ours() else { return };
+    let tidelock = Tidelock::open(&role.url).await.unwrap();
+    match role.name.as_str() {
+        "payer" => pay_and_wait(&tidelock, &role).await,
+        _ => lock_on_and_on(&tidelock, &role).await,
+    }
+}
+
+async fn pay_and_wait(tidelock: &Tidelock, role: &Role) {
+    let claim = tidelock.claims().idempotency("pay:42").lease(LEASE);
+    let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else { panic!("nobody else is there") };
+    role.note(&format!("won {}", won.fence()));
+    role.allowed("never").await;
+}
+
+fn all_locks(tidelock: &Tidelock) -> Compound {
+    let claims = tidelock.claims();
+    let lock = |nth: usize| claims.lock("part").of(nth).lease(LEASE);
+    (0..LOCKS).fold(claims.compound(), |all, nth| all.lock(&lock(nth)))
+}
+
+async fn lock_on_and_on(tidelock: &Tidelock, role: &Role) {
+    let all = all_locks(tidelock);
+    for round in 0.. {
+        let held = all.claim().await.unwrap().won().unwrap();
+        role.note(&format!("{} locked {round}", role.name));
+        held.release().await.unwrap();
+    }
+}
+
+/// Schedule 58. CLAIM-5: the key is not pending for ever, and not free before the lease has run out.
+async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let meeting = Meeting::on(&stage, "processes::a_child");
+    let child = meeting.start("payer");
+    meeting.until_noted("won").await;
+    child.kill().await;
+    let claim = tidelock.claims().idempotency("pay:42");
+    let receipt = std::sync::Mutex::new(None);
+    until("the key is free", async || {
+        if let Claim::Won(won) = claim.claim::<Value>().await.unwrap() {
+            assert!(format!("won {}", won.fence()) > meeting.notes()[0], "with a higher fence");
+            *receipt.lock().unwrap() = Some(won.complete(&json!("paid")).await.unwrap());
+        }
+        receipt.lock().unwrap().is_some()
+    })
+    .await;
+    assert!(matches!(claim.claim::<Value>().await.unwrap(), Claim::Done(receipt) if receipt == "paid"));
+}
+
+/// Schedule 67. CLAIM-14: whenever it is killed, it has all of them or none, and none is held for ever.
+async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let meeting = Meeting::on(&stage, "processes::a_child");
+    for nth in 0..4 {
+        let name = format!("locker-{nth}");
+        let child = meeting.start(&name);
+        // Somewhere in its rounds: how far it comes until the signal reaches it is up to the machine.
+        meeting.until_noted(&format!("{name} locked {nth}")).await;
+        child.kill().await;
+        let held = tidelock.claims().pending("lock/").await.unwrap().0.len();
+        assert!(held == 0 || held == LOCKS, "{held} of {LOCKS}");
+        let after = all_locks(&tidelock).patience(Patience::of(tidelock_test_stage::PATIENCE));
+        after.claim().await.unwrap().won().unwrap().release().await.unwrap();
+    }
+}
+
+mod sqlite {
+    use super::*;
+
+    #[test]
+    fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease() {
+        for_real(Stage::sqlite(), super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease);
+    }
+
+    #[test]
+    fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
+        for_real(Stage::sqlite(), super::one_who_is_killed_among_many_locks_has_all_of_them_or_none);
+    }
+}
+
+mod postgres {
+    use super::*;
+
+    #[test]
+    fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease() {
+        for_real(Stage::postgres(), super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease);
+    }
+
+    #[test]
+    fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
+        for_real(Stage::postgres(), super::one_who_is_killed_among_many_locks_has_all_of_them_or_none);
+    }
+}

@@ -1,0 +1,241 @@
+//! So much in a period, and no more.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tidelock::claims::{Exceeded, Grant, Period, Quota, Refund, Taking, TimeZone};
+use tidelock::prelude::*;
+use tidelock::{ManualClock, MemoryStore};
+use tidelock_test_stage::{Stage, note, on_every_store, until};
+
+use crate::faults::{Gate, Mumbling};
+
+fn points(tidelock: &Tidelock, limit: i64) -> Quota {
+    tidelock.claims().quota("points", limit).of("child-7")
+}
+
+async fn taken(quota: &Quota, units: u32) -> Grant {
+    quota.take(units).await.unwrap().granted().unwrap()
+}
+
+async fn exceeded(quota: &Quota, units: u32) -> Exceeded {
+    quota.take(units).await.unwrap().granted().unwrap_err()
+}
+
+async fn used(quota: &Quota) -> i64 {
+    quota.usage().await.unwrap().used
+}
+
+/// CLAIM-12.
+async fn no_more_is_granted_than_there_is(stage: Stage) {
+    let quota = points(&stage.tidelock().await, 50);
+    assert_eq!(used(&quota).await, 0);
+    taken(&quota, 30).await;
+    let error = exceeded(&quota, 21).await;
+    assert_eq!((error.used, error.limit, error.requested, error.resets_at), (30, 50, 21, None));
+    assert_eq!(
+        error.to_string(),
+        r#"claim "quota/points/child-7": 21 more than the 30 taken goes past the limit of 50"#
+    );
+    taken(&quota, 20).await;
+    exceeded(&quota, 1).await;
+    assert_eq!(used(&quota).await, 50);
+    taken(&points(&stage.tidelock().await, 60), 10).await;
+}
+
+/// Schedules 62 and 95. CLAIM-12: those who are refused are told that there is no more, and nothing else.
+async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let callers: Vec<_> = (0..100)
+        .map(|_| {
+            let quota = points(&tidelock, 18);
+            tokio::spawn(async move { quota.take(1).await.unwrap() })
+        })
+        .collect();
+    let (mut granted, mut refused) = (0, 0);
+    for caller in callers {
+        match caller.await.unwrap() {
+            Taking::Granted(_) => granted += 1,
+            Taking::Exceeded(error) => {
+                assert_eq!((error.used, error.requested), (18, 1));
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!((granted, refused), (18, 82));
+    assert_eq!(used(&points(&tidelock, 18)).await, 18);
+}
+
+/// Schedule 64. CLAIM-13.
+async fn what_is_given_back_is_given_back_once(stage: Stage) {
+    let quota = points(&stage.tidelock().await, 50);
+    let (first, second) = (taken(&quota, 30).await, taken(&quota, 20).await);
+    let kept: Grant = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
+    assert_eq!(quota.refund(&kept).await.unwrap(), Refund::Refunded);
+    assert_eq!(quota.refund(&first).await.unwrap(), Refund::Already);
+    assert_eq!(used(&quota).await, 20);
+    let other = stage.tidelock().await.claims().quota("other", 50);
+    assert!(other.refund(&second).await.unwrap_err().to_string().contains("cannot be given back to"));
+    assert_eq!(quota.refund(&second).await.unwrap(), Refund::Refunded);
+    assert_eq!(used(&quota).await, 0);
+}
+
+/// Schedule 64. CLAIM-13: not to the period that came after it.
+async fn what_is_given_back_after_its_period_is_over_changes_nothing(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let quota = tidelock.claims().rate("logins", 5, Duration::from_millis(30)).of("ada");
+    let (grant, reserved) =
+        (taken(&quota, 2).await, quota.reserve(1, Duration::from_secs(60)).await.unwrap());
+    until("the period is over", async || used(&quota).await == 0).await;
+    let reserved = reserved.granted().unwrap();
+    // A long one, so that it is still open when it is looked at.
+    let long = tidelock.claims().quota("logins", 5).of("ada").per(Period::Every(Duration::from_millis(30)));
+    assert_eq!(quota.refund(&grant).await.unwrap(), Refund::Over);
+    assert_eq!(reserved.refund().await.unwrap(), Refund::Over);
+    assert_eq!(reserved.refund().await.unwrap(), Refund::Already);
+    assert_eq!(used(&long).await, 0);
+}
+
+/// CLAIM-13.
+async fn a_reservation_is_confirmed_or_given_back(stage: Stage) {
+    let quota = points(&stage.tidelock().await, 10);
+    let minute = Duration::from_secs(60);
+    let kept = quota.reserve(6, minute).await.unwrap().granted().unwrap();
+    let returned = quota.reserve(4, minute).await.unwrap().granted().unwrap();
+    assert!(matches!(quota.reserve(1, minute).await.unwrap(), Taking::Exceeded(_)));
+    assert_eq!(returned.refund().await.unwrap(), Refund::Refunded);
+    assert_eq!(returned.refund().await.unwrap(), Refund::Already);
+    assert_eq!(used(&quota).await, 6);
+    let grant = kept.confirm().await.unwrap();
+    assert_eq!((grant.units, used(&quota).await), (6, 6));
+    assert_eq!(quota.refund(&grant).await.unwrap(), Refund::Refunded);
+    assert_eq!(used(&quota).await, 0);
+}
+
+/// CLAIM-13: it goes back once, when somebody needs it, and not while it stands.
+async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: Stage) {
+    let quota = points(&stage.tidelock().await, 10);
+    let forgotten = quota.reserve(10, Duration::from_millis(50)).await.unwrap().granted().unwrap();
+    until("it went back", async || matches!(quota.take(7).await.unwrap(), Taking::Granted(_))).await;
+    assert_eq!(used(&quota).await, 7);
+    let error = forgotten.confirm().await.unwrap_err();
+    assert!(matches!(error, ClaimError::Free { .. }), "{error}");
+    assert_eq!(forgotten.refund().await.unwrap(), Refund::Already);
+    assert_eq!(used(&quota).await, 7);
+    // One that is late and that nobody needed is confirmed all the same.
+    let late = quota.reserve(1, Duration::from_millis(1)).await.unwrap().granted().unwrap();
+    late.confirm().await.unwrap();
+    assert_eq!(used(&quota).await, 8);
+}
+
+/// CLAIM-13: thirty reservations side by side find places of their own.
+async fn reservations_do_not_get_in_each_others_way(stage: Stage) {
+    let quota = points(&stage.tidelock().await, 30);
+    let mut held = Vec::new();
+    for _ in 0..30 {
+        held.push(quota.reserve(1, Duration::from_secs(60)).await.unwrap().granted().unwrap());
+    }
+    assert!(matches!(quota.reserve(1, Duration::from_secs(60)).await.unwrap(), Taking::Exceeded(_)));
+    for reservation in held {
+        assert_eq!(reservation.refund().await.unwrap(), Refund::Refunded);
+    }
+    assert_eq!(used(&quota).await, 0);
+}
+
+/// CLAIM-12.
+async fn a_rate_begins_anew_when_its_time_is_over(stage: Stage) {
+    let quota = stage.tidelock().await.claims().rate("logins", 2, Duration::from_secs(2)).of("ada");
+    taken(&quota, 1).await;
+    taken(&quota, 1).await;
+    let error = exceeded(&quota, 1).await;
+    assert!(error.resets_at.is_some(), "{error}");
+    until("there is more", async || matches!(quota.take(1).await.unwrap(), Taking::Granted(_))).await;
+    assert_eq!(used(&quota).await, 1);
+}
+
+/// CLAIM-12, CLAIM-6.
+async fn a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let quota = points(&tidelock, 5);
+    let stream = StreamName::new("awards").unwrap();
+    let award =
+        |expected| Commit::new().append(&stream, expected, [NewEvent::of("awarded", &json!({})).unwrap()]);
+    note(&tidelock, "awards", "somebody was here").await;
+    let error = quota.take_with(5, award(ExpectedVersion::NoStream)).await.unwrap_err();
+    assert!(matches!(error, ClaimError::Refused { .. }), "{error}");
+    assert_eq!(used(&quota).await, 0);
+    quota.take_with(5, award(ExpectedVersion::Any)).await.unwrap().granted().unwrap();
+    quota.take_with(1, award(ExpectedVersion::Any)).await.unwrap().granted().unwrap_err();
+    assert_eq!(tidelock.store().read_whole_stream(&stream).await.unwrap().len(), 2);
+}
+
+/// CLAIM-7: not charged twice.
+async fn a_quota_survives_answers_that_are_lost(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    points(&tidelock, 10).take(1).await.unwrap().granted().unwrap();
+    let deaf = points(&Mumbling::over(&tidelock), 10);
+    let grant = taken(&deaf, 2).await;
+    assert_eq!(used(&deaf).await, 3);
+    deaf.refund(&grant).await.unwrap();
+    let reserved = deaf.reserve(4, Duration::from_secs(60)).await.unwrap().granted().unwrap();
+    reserved.confirm().await.unwrap();
+    assert_eq!(used(&deaf).await, 5);
+}
+
+on_every_store!(
+    no_more_is_granted_than_there_is,
+    of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted,
+    what_is_given_back_is_given_back_once,
+    what_is_given_back_after_its_period_is_over_changes_nothing,
+    a_reservation_is_confirmed_or_given_back,
+    a_reservation_that_is_not_confirmed_goes_back_by_itself,
+    reservations_do_not_get_in_each_others_way,
+    a_rate_begins_anew_when_its_time_is_over,
+    a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all,
+    a_quota_survives_answers_that_are_lost,
+);
+
+fn at(moment: &str) -> (ManualClock, Tidelock) {
+    let clock = ManualClock::at(moment.parse().unwrap());
+    let store = MemoryStore::with_clock(Arc::new(clock.clone()));
+    (clock, Tidelock::over(Arc::new(store)))
+}
+
+/// Schedule 63. CLAIM-12: one period is charged, by the store's clock at the moment of the commit.
+#[tokio::test]
+async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_the_new_day() {
+    let (clock, tidelock) = at("2026-11-15T23:59:59.999Z");
+    let gate = Gate::over(&tidelock);
+    let slow = points(&Tidelock::over(gate.clone()), 18).per(Period::Day);
+    let quick = points(&tidelock, 18).per(Period::Day);
+    assert_eq!(quick.key().as_str(), "quota/points/child-7/per day");
+    let before = taken(&slow, 18).await;
+    gate.stop();
+    let late = tokio::spawn(async move { (slow.take(10).await.unwrap().granted().unwrap(), slow) });
+    tokio::task::yield_now().await;
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(used(&quick).await, 0, "the day is over at midnight");
+    taken(&quick, 8).await;
+    gate.go_on();
+    let (late, slow) = late.await.unwrap();
+    assert_eq!(late.ends, Some("2026-11-17T00:00:00Z".parse().unwrap()));
+    assert_eq!(used(&quick).await, 18, "the new day is charged, and only that");
+    exceeded(&slow, 1).await;
+    assert_eq!(slow.refund(&before).await.unwrap(), Refund::Over, "yesterday's goes nowhere");
+    assert_eq!(used(&quick).await, 18);
+}
+
+/// CLAIM-12: midnight is the zone's, and the day on which clocks are set back has 25 hours.
+#[tokio::test]
+async fn a_quota_of_a_day_lasts_as_long_as_the_day() {
+    let (clock, tidelock) = at("2026-10-24T22:00:00Z");
+    let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+    let quota = points(&tidelock, 18).per(Period::Day).zone(berlin);
+    taken(&quota, 18).await;
+    clock.advance(Duration::from_secs(25 * 3600 - 1));
+    assert_eq!(exceeded(&quota, 1).await.resets_at, Some("2026-10-25T23:00:00Z".parse().unwrap()));
+    clock.advance(Duration::from_secs(1));
+    taken(&quota, 18).await;
+    exceeded(&quota, 1).await;
+}

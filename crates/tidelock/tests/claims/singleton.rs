@@ -1,0 +1,113 @@
+//! One of a kind, for a scope and a period.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::claims::{Period, Single, TimeZone, Winner, Won};
+use tidelock::prelude::*;
+use tidelock::{Clock, ManualClock, MemoryStore};
+use tidelock_test_stage::{Stage, note, on_every_store, until};
+
+fn won<W: std::fmt::Debug>(single: Single<W>) -> W {
+    match single {
+        Single::Won(won) => won,
+        Single::Taken(winner) => panic!("{winner}"),
+    }
+}
+
+fn taken<W: std::fmt::Debug>(single: Single<W>) -> Winner {
+    match single {
+        Single::Taken(winner) => winner,
+        Single::Won(won) => panic!("{won:?}"),
+    }
+}
+
+/// CLAIM-9.
+async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let mother = tidelock.claims().by("mother").unwrap();
+    let father = stage.tidelock().await.claims().by("father").unwrap();
+    let before = tidelock.store().now().await.unwrap();
+    won(mother.singleton("prayer").of("child-7").take(&json!({ "event": 1 }), Commit::new()).await.unwrap());
+    let winner = taken(
+        father.singleton("prayer").of("child-7").take(&json!({ "event": 2 }), Commit::new()).await.unwrap(),
+    );
+    let after = tidelock.store().now().await.unwrap();
+    assert_eq!(winner.by.as_str(), "mother");
+    assert!((before..=after).contains(&winner.at.unwrap()));
+    assert_eq!(winner.details::<Value>().unwrap(), Some(json!({ "event": 1 })));
+    assert!(
+        winner.to_string().starts_with(r#"claim "singleton/prayer/child-7": "mother" was first, at 20"#),
+        "{winner}"
+    );
+    won(father.singleton("prayer").of("child-8").take(&json!(null), Commit::new()).await.unwrap());
+}
+
+/// CLAIM-9: while it is being done, and after.
+async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let prayer = tidelock.claims().singleton("prayer").of("child-7").lease(Duration::from_millis(5));
+    let first: Won<Value> = won(prayer.claim().await.unwrap());
+    drop(first);
+    let again = std::sync::Mutex::new(None);
+    until("the one that died is replaced", async || {
+        if let Single::Won(won) = prayer.claim::<Value>().await.unwrap() {
+            *again.lock().unwrap() = Some(won);
+        }
+        again.lock().unwrap().is_some()
+    })
+    .await;
+    let again = again.into_inner().unwrap().unwrap();
+    let winner = taken(tidelock.claims().singleton("prayer").of("child-7").claim::<Value>().await.unwrap());
+    assert!(winner.until.is_some() && winner.details::<Value>().unwrap().is_none(), "{winner:?}");
+    assert_eq!(winner.at, Some(again.since()));
+    again.complete(&json!("logged")).await.unwrap();
+    let winner = taken(prayer.claim::<Value>().await.unwrap());
+    assert_eq!((winner.until, winner.details().unwrap()), (None, Some(json!("logged"))));
+    assert_eq!(winner.at, Some(again.since()));
+}
+
+/// CLAIM-9, CLAIM-6: it lands with the event that it stands for, or neither does.
+async fn a_singleton_lands_with_its_event_or_not_at_all(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let prayer = tidelock.claims().singleton("prayer").of("child-7");
+    let stream = StreamName::new("diary").unwrap();
+    let logged =
+        |expected| Commit::new().append(&stream, expected, [NewEvent::of("logged", &json!({})).unwrap()]);
+    note(&tidelock, "diary", "somebody was here").await;
+    let refused = prayer.take(&json!(1), logged(ExpectedVersion::NoStream)).await.unwrap_err();
+    assert!(matches!(refused, ClaimError::Refused { .. }), "{refused}");
+    won(prayer.take(&json!(2), logged(ExpectedVersion::Any)).await.unwrap());
+    taken(prayer.take(&json!(3), logged(ExpectedVersion::Any)).await.unwrap());
+    let part = prayer.part(&json!(4)).await.unwrap();
+    let conflict = tidelock.store().commit(logged(ExpectedVersion::Any).write(part)).await.unwrap();
+    assert!(conflict.conflict().unwrap().has(ClashKind::Taken), "as a part of somebody else's commit, too");
+    assert_eq!(tidelock.store().read_whole_stream(&stream).await.unwrap().len(), 2);
+}
+
+on_every_store!(
+    whoever_comes_too_late_learns_who_was_first_and_when,
+    one_that_is_being_done_keeps_others_out_and_one_that_died_does_not,
+    a_singleton_lands_with_its_event_or_not_at_all,
+);
+
+/// CLAIM-9: the day is that of the store's clock in the caller's zone, also when clocks change.
+#[tokio::test]
+async fn once_a_day_is_once_a_day_in_the_callers_zone() {
+    let clock = ManualClock::at("2026-03-28T22:59:59Z".parse().unwrap());
+    let tidelock =
+        Tidelock::over(std::sync::Arc::new(MemoryStore::with_clock(std::sync::Arc::new(clock.clone()))));
+    let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+    let daily = tidelock.claims().singleton("prayer").of("child-7").per(Period::Day).zone(berlin);
+    let take = async || daily.take(&json!(null), Commit::new()).await.unwrap();
+    won(take().await);
+    assert_eq!(taken(take().await).key.as_str(), "singleton/prayer/child-7/2026-03-28");
+    clock.advance(Duration::from_secs(1));
+    won(take().await);
+    // The day on which clocks are set forward has 23 hours.
+    clock.advance(Duration::from_secs(23 * 3600 - 1));
+    assert_eq!(taken(take().await).key.as_str(), "singleton/prayer/child-7/2026-03-29");
+    clock.advance(Duration::from_secs(1));
+    won(take().await);
+    assert_eq!(clock.wall().to_string(), "2026-03-29T22:00:00.000000Z");
+}

@@ -1,0 +1,46 @@
+//! Claims that somebody else had are said and counted: with key, waiter, holder and attempts, and never with a result.
+
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::telemetry::{CLAIMED, CLAIMS_CONTENDED};
+use tidelock_test_stage::{Stage, on_every_store};
+
+use crate::breadcrumbs::{assert_discreet, begin};
+use crate::capture::{CANARY, said};
+use crate::meter::metric;
+
+on_every_store!(whoever_was_in_the_way_of_a_claim_is_said_and_counted);
+
+/// CLAIM-16.
+async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: Stage) {
+    let name = begin(&stage, "claims");
+    let claims = stage.tidelock().await.claims();
+    let (holder, waiter) = (claims.clone().by("holder").unwrap(), claims.by("waiter").unwrap());
+    let counted = |kind, outcome| metric(CLAIMED, &[("kind", kind), ("outcome", outcome)]);
+    let (won, contended) = (counted("lock", "won"), metric(CLAIMS_CONTENDED, &[("kind", "lock")]));
+    let guard = holder.lock(&name).lease(Duration::from_secs(60)).acquire().await.unwrap().locked().unwrap();
+    let busy = waiter.lock(&name).within(Duration::from_millis(20)).acquire().await.unwrap();
+    busy.locked().unwrap_err();
+    assert!(counted("lock", "won") > won && metric(CLAIMS_CONTENDED, &[("kind", "lock")]) > contended);
+    let key = format!("lock/{name}");
+    let in_vain =
+        said("key", &key).into_iter().find(|said| said.message == "waited for a claim in vain").unwrap();
+    assert_eq!((&*in_vain.fields["waiter"], &*in_vain.fields["holder"]), ("waiter", "holder"));
+    assert!(in_vain.fields["attempts"].parse::<u32>().unwrap() >= 1);
+    assert!(said("key", &key).iter().any(|said| said.message == "claim contended"));
+    guard.release().await.unwrap();
+
+    let secret = holder.idempotency(&name).fingerprint(CANARY);
+    let Claim::Won(claim) = secret.claim::<String>().await.unwrap() else { panic!("nobody has it") };
+    assert!(matches!(waiter.idempotency(&name).claim::<String>().await.unwrap(), Claim::Held(_)));
+    claim.complete(&CANARY.to_owned()).await.unwrap();
+    assert!(matches!(waiter.idempotency(&name).claim::<String>().await.unwrap(), Claim::Done(_)));
+    let outcomes: Vec<_> = said("key", &format!("idempotency/{name}"))
+        .into_iter()
+        .filter(|said| said.message == "claimed")
+        .map(|said| said.fields["outcome"].clone())
+        .collect();
+    assert_eq!(outcomes, ["won", "held", "done"]);
+    assert_discreet();
+}
