@@ -7,8 +7,10 @@ mod stage;
 
 mod bound;
 mod fence;
+mod once;
 mod oversell;
 mod poison;
+mod quota;
 mod race;
 mod whole;
 
@@ -32,5 +34,7 @@ async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     bound::play(stage).await?;
     whole::play(stage).await?;
     oversell::play(stage).await?;
-    poison::play(stage).await
+    poison::play(stage).await?;
+    once::play(stage).await?;
+    quota::play(stage).await
 }
