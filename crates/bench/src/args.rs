@@ -27,6 +27,9 @@ pub(crate) enum Command {
     /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL what the store
     /// does with the same commits or reads in the same run; for the hot aggregate, what as many callers do with one each.
     Events(StoreArgs),
+    /// Claims a second: keys claimed and completed, a key that everybody wants, locks taken and given back, and a quota under
+    /// contention; each beside what the store does
+    Claims(StoreArgs),
     /// Measure mutations of scopes
     ///
     /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL a bare lock around the same state, or, for

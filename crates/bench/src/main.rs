@@ -64,6 +64,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
         match command {
             Command::Store(args) => measure_store(args).await,
             Command::Events(args) => measure_events(args).await,
+            Command::Claims(args) => measure_claims(args).await,
             Command::Scopes(args) => measure_scopes(args).await,
             Command::TeamMember(args) => workloads::serve(args).await,
             Command::Positions(args) => positions::measure_all(args).await,
@@ -90,6 +91,12 @@ async fn measure_events(args: &StoreArgs) -> Result<(), Failure> {
 async fn measure_scopes(args: &StoreArgs) -> Result<(), Failure> {
     let target = block_in_place(|| Target::parse(&args.url))?;
     let cases = workloads::chosen_scopes(&args.only)?;
+    measure_all(args, &target, cases).await
+}
+
+async fn measure_claims(args: &StoreArgs) -> Result<(), Failure> {
+    let target = block_in_place(|| Target::parse(&args.url))?;
+    let cases = workloads::chosen_claims(&args.only)?;
     measure_all(args, &target, cases).await
 }
 

@@ -5,6 +5,7 @@
 
 mod case;
 
+mod claims;
 mod commits;
 mod events;
 mod mixed;
@@ -24,7 +25,7 @@ use crate::measure::Measured;
 use crate::progress::Progress;
 use crate::target::Target;
 
-pub(crate) use case::{Case, chosen, chosen_events, chosen_scopes};
+pub(crate) use case::{Case, chosen, chosen_claims, chosen_events, chosen_scopes};
 pub(crate) use processes::serve;
 
 /// What is done.
@@ -74,6 +75,18 @@ pub(crate) enum Workload {
     IncrementHot,
     /// The same in a scope that is nothing but a number.
     CountHot,
+    /// One operation: a commit. Each call claims a key of its own and completes it, which is two. Beside it, the store's own commits of
+    /// one event each.
+    ClaimComplete,
+    /// One operation: a claim of one key that is done, the same for all callers: every one gets the result. Beside it, the same
+    /// with a key of each caller's own.
+    ClaimHot,
+    /// One operation: a commit. Each call takes a lock of the caller's own and gives it back, which is two. Beside it, the store's own
+    /// commits of one event each.
+    LockUnlock,
+    /// One operation: a caller of a hundred on a quota of 18, all at once, of whom 18 are granted. Beside it, the same hundred on a quota
+    /// that is enough for all.
+    QuotaRound,
 }
 
 /// What every workload is given.
@@ -100,6 +113,10 @@ pub(crate) async fn measure(case: &Case, bench: &Bench<'_>) -> Result<Measured, 
         Workload::SetIfAbsentHot => records::measure_taken(bench, case).await,
         Workload::AddHot => records::measure_add(bench, case).await,
         Workload::Decide => events::measure_distinct(bench, case).await,
+        Workload::ClaimComplete => claims::measure_complete(bench, case).await,
+        Workload::ClaimHot => claims::measure_hot(bench, case).await,
+        Workload::LockUnlock => claims::measure_locks(bench, case).await,
+        Workload::QuotaRound => claims::measure_quota(bench).await,
         Workload::DecideHot => events::measure_hot(bench, case).await,
         Workload::ColdLoad { events, snapshot } => events::measure_load(bench, events, snapshot).await,
         Workload::MutateLocal => scopes::measure_local(bench, case).await,

@@ -109,6 +109,21 @@ const SCOPES: &[Case] = &[
     case("count-hot", 64, Workload::CountHot).asking(0.5),
 ];
 
+/// Claims, on any store.
+const CLAIMS: &[Case] = &[
+    case("claim-complete", 1, Workload::ClaimComplete).asking(0.8),
+    case("claim-complete", 32, Workload::ClaimComplete).asking(0.8),
+    case("claim-hot", 64, Workload::ClaimHot),
+    case("lock-unlock", 1, Workload::LockUnlock),
+    case("lock-unlock", 32, Workload::LockUnlock),
+    case("quota-18-of-100", 1, Workload::QuotaRound),
+];
+
+/// The cases about claims that were chosen; all of them, if none was.
+pub(crate) fn chosen_claims(choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
+    choose(CLAIMS, choices)
+}
+
 /// The cases about a store that were chosen; all that there are for such a store, if none was.
 pub(crate) fn chosen(target: &Target, choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
     choose(

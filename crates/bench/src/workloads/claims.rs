@@ -1,0 +1,160 @@
+//! Claims, beside what the store does with as many commits.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::future::join_all;
+use tidelock::Tidelock;
+use tidelock::claims::{Claim, Claims, Locking, Taking};
+
+use super::{Bench, Case, commits};
+use crate::failure::Failure;
+use crate::measure::{self, Caller, Callers, Contest, Measured, Rival};
+use crate::rows;
+use crate::site::Site;
+
+/// Callers on a quota, and how much there is for them.
+const CROWD: usize = 100;
+const QUOTA: i64 = 18;
+
+/// Each caller claims keys of its own and completes them. Beside it, as many callers commit events.
+pub(super) async fn measure_complete(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let claims = claims(&site);
+    let payers = (0..case.callers).map(|caller| Payer::new(&claims, caller)).collect();
+    let writers = commits::writers(&site.store, 0, case.callers, 1)?;
+    finish(bench, site, Contest::of(Callers(payers)).against(rival("store", writers))).await
+}
+
+/// All callers claim one key that is done. Beside it, as many claim one each.
+pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let claims = claims(&site);
+    let (mut hot, mut distinct) = (Vec::new(), Vec::new());
+    for caller in 0..case.callers {
+        hot.push(Asker::new(&claims, "hot".to_owned()).await?);
+        distinct.push(Asker::new(&claims, format!("own-{caller}")).await?);
+    }
+    finish(bench, site, Contest::of(Callers(hot)).against(rival("distinct", Callers(distinct)))).await
+}
+
+/// Each caller takes a lock of its own and gives it back. Beside it, as many callers commit events.
+pub(super) async fn measure_locks(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let claims = claims(&site);
+    let lockers = (0..case.callers).map(|caller| Locker { claims: claims.clone(), caller }).collect();
+    let writers = commits::writers(&site.store, 0, case.callers, 1)?;
+    finish(bench, site, Contest::of(Callers(lockers)).against(rival("store", writers))).await
+}
+
+/// A hundred callers at once on a quota of 18, again and again. Beside it, on a quota that is enough.
+pub(super) async fn measure_quota(bench: &Bench<'_>) -> Result<Measured, Failure> {
+    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let crowd = |name, limit| Callers(vec![Crowd { claims: claims(&site), name, limit, round: 0 }]);
+    let contest = Contest::of(crowd("scarce", QUOTA)).against(rival("ample", crowd("ample", CROWD as i64)));
+    finish(bench, site, contest).await
+}
+
+fn claims(site: &Site) -> Claims {
+    Tidelock::over(site.store.clone()).claims()
+}
+
+fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Rival> {
+    vec![Rival { name, side: Box::new(callers) }]
+}
+
+async fn finish(bench: &Bench<'_>, site: Site, contest: Contest) -> Result<Measured, Failure> {
+    let measured = measure::measure(contest, bench.time, bench.progress).await?;
+    site.clear().await?;
+    Ok(measured)
+}
+
+fn answer(what: impl fmt::Display) -> Failure {
+    Failure::Answer(what.to_string())
+}
+
+struct Payer {
+    claims: Claims,
+    caller: usize,
+    next: u64,
+    receipt: Arc<str>,
+}
+
+impl Payer {
+    fn new(claims: &Claims, caller: usize) -> Self {
+        Self { claims: claims.clone(), caller, next: 0, receipt: rows::payload().into() }
+    }
+}
+
+impl Caller for Payer {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let claim = self.claims.idempotency(format_args!("pay:{}:{}", self.caller, self.next));
+        self.next += 1;
+        let Claim::Won(won) = claim.fingerprint(&self.next).claim::<Arc<str>>().await.map_err(answer)? else {
+            return Err(answer("a key of a caller's own was taken"));
+        };
+        won.complete(&self.receipt).await.map_err(answer)?;
+        Ok(2)
+    }
+}
+
+struct Asker {
+    claims: Claims,
+    key: String,
+}
+
+impl Asker {
+    /// The key is done before anybody asks.
+    async fn new(claims: &Claims, key: String) -> Result<Self, Failure> {
+        if let Claim::Won(won) = claims.idempotency(&key).claim::<String>().await.map_err(answer)? {
+            won.complete(&rows::payload()).await.map_err(answer)?;
+        }
+        Ok(Self { claims: claims.clone(), key })
+    }
+}
+
+impl Caller for Asker {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        match self.claims.idempotency(&self.key).claim::<String>().await.map_err(answer)? {
+            Claim::Done(_) => Ok(1),
+            other => Err(answer(format_args!("a key that is done was given: {other:?}"))),
+        }
+    }
+}
+
+struct Locker {
+    claims: Claims,
+    caller: usize,
+}
+
+impl Caller for Locker {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        match self.claims.lock(self.caller).acquire().await.map_err(answer)? {
+            Locking::Locked(guard) => guard.release().await.map_err(answer)?,
+            Locking::Busy(busy) => return Err(answer(busy)),
+        }
+        Ok(2)
+    }
+}
+
+struct Crowd {
+    claims: Claims,
+    name: &'static str,
+    limit: i64,
+    round: u64,
+}
+
+impl Caller for Crowd {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let quota = self.claims.quota(self.name, self.limit).of(self.round);
+        self.round += 1;
+        let mut granted = 0;
+        for taking in join_all((0..CROWD).map(|_| quota.take(1))).await {
+            granted += i64::from(matches!(taking.map_err(answer)?, Taking::Granted(_)));
+        }
+        if granted != self.limit {
+            return Err(answer(format_args!("{granted} of {} were granted", self.limit)));
+        }
+        Ok(CROWD as u64)
+    }
+}
