@@ -44,7 +44,7 @@ pub use idempotency::{Claim, Holder, Idempotency, Mismatch, OnFailure, Won};
 /// The zone that days and hours are those of.
 pub use jiff::tz::TimeZone;
 pub use last_write::LastWrite;
-pub use listing::Pending;
+pub use listing::{Pending, PendingPage};
 pub use lock::{Busy, Lock, LockGuard, Locking};
 pub use patience::Patience;
 pub use period::Period;

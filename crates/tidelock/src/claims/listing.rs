@@ -1,6 +1,6 @@
 //! Who is at what: for operators, and for whoever asks why nothing moves.
 
-use tidelock_store::{RecordQuery, Result, Slot, Timestamp, WorkerName};
+use tidelock_store::{RecordKey, RecordQuery, Result, Slot, Timestamp, WorkerName};
 
 use super::entry::{Entry, LeaseNote};
 use super::{Claims, keys};
@@ -18,25 +18,22 @@ pub struct Pending {
     pub until: Option<Timestamp>,
 }
 
-impl Claims {
-    /// All claims that somebody is at, or was when they died: by key, as far as the first page of claims goes that begin like this
-    /// (`lock/`, `idempotency/pay:`), and where to go on after it.
-    ///
-    /// # Errors
-    /// `Store` if the store fails.
-    pub async fn pending(&self, prefix: &str) -> Result<(Vec<Pending>, Option<tidelock_store::RecordKey>)> {
-        self.pending_after(prefix, None).await
-    }
+/// Claims by key, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PendingPage {
+    /// Those that somebody is at.
+    pub claims: Vec<Pending>,
+    /// Read on after this key, if there may be more.
+    pub next: Option<RecordKey>,
+}
 
-    /// The same, after this key.
+impl Claims {
+    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`) and that somebody is at, or was when they died;
+    /// after this key, if one is given.
     ///
     /// # Errors
     /// `Store` if the store fails.
-    pub async fn pending_after(
-        &self,
-        prefix: &str,
-        after: Option<tidelock_store::RecordKey>,
-    ) -> Result<(Vec<Pending>, Option<tidelock_store::RecordKey>)> {
+    pub async fn pending(&self, prefix: &str, after: Option<RecordKey>) -> Result<PendingPage> {
         let query = RecordQuery::prefix(format!("{}{prefix}", keys::CLAIMS));
         let page = self.store().scan(RecordQuery { after, ..query }).await?;
         let mut pending = Vec::new();
@@ -49,7 +46,7 @@ impl Claims {
         let leases: Vec<_> = pending.iter().map(|(lease, ..)| lease.clone()).collect();
         let slots = self.store().get(&leases).await?;
         let listed = pending.into_iter().zip(slots).map(|((_, key, by), slot)| listed(key, by, &slot));
-        Ok((listed.collect(), page.next))
+        Ok(PendingPage { claims: listed.collect(), next: page.next })
     }
 }
 

@@ -7,6 +7,7 @@
 mod draw;
 mod grant;
 mod reservation;
+mod taking;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,7 +17,6 @@ use jiff::tz::TimeZone;
 use tidelock_store::{
     Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Revision, Slot, Timestamp, Write,
 };
-use uuid::Uuid;
 
 use super::bid::{Bid, Bidding, bid};
 use super::{ClaimError, ClaimKey, Claims, Period, keys};
@@ -29,6 +29,7 @@ use draw::Met;
 
 pub use grant::{Grant, Refund};
 pub use reservation::Reservation;
+pub use taking::{Exceeded, Taking, Usage};
 
 /// How often a period may end between two looks at it.
 const ATTEMPTS: u32 = 8;
@@ -51,60 +52,6 @@ pub struct Quota {
 pub(super) struct Window {
     pub(super) revision: Revision,
     pub(super) end: Option<Timestamp>,
-}
-
-/// What came of taking from a quota.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use = "what is exceeded is not granted"]
-pub enum Taking<G> {
-    /// It is yours.
-    Granted(G),
-    /// There is not so much left.
-    Exceeded(Exceeded),
-}
-
-/// A quota with not so much left.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("claim {key:?}: {requested} more than the {used} taken goes past the limit of {limit}{}", until(.resets_at.as_ref()))]
-pub struct Exceeded {
-    /// Which quota.
-    pub key: ClaimKey,
-    /// How much was taken.
-    pub used: i64,
-    /// How much there is.
-    pub limit: i64,
-    /// How much was asked for.
-    pub requested: i64,
-    /// When there is as much again, if ever.
-    pub resets_at: Option<Timestamp>,
-}
-
-/// How much of a quota is taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Usage {
-    /// How much was taken, reservations included.
-    pub used: i64,
-    /// How much there is.
-    pub limit: i64,
-    /// When there is as much again; nothing was taken yet if there is none, or it never is.
-    pub resets_at: Option<Timestamp>,
-}
-
-fn until(moment: Option<&Timestamp>) -> String {
-    moment.map_or_else(String::new, |moment| format!(", until {moment}"))
-}
-
-impl<G> Taking<G> {
-    /// What was granted, or what was in the way as an error, for callers to whom it is one.
-    ///
-    /// # Errors
-    /// [`Exceeded`] if there was not so much left.
-    pub fn granted(self) -> Result<G, Exceeded> {
-        match self {
-            Self::Granted(granted) => Ok(granted),
-            Self::Exceeded(exceeded) => Err(exceeded),
-        }
-    }
 }
 
 impl Quota {
@@ -218,6 +165,11 @@ impl Quota {
                 let any = reservation::reclaim(&self.claims, &self.key(), draw.window).await?;
                 Ok((!any).then(|| draw.exceeded(used)))
             }
+            // Those that have run out are in the way of others even where there is enough of the quota.
+            Some(Met::Crowded) => {
+                reservation::reclaim(&self.claims, &self.key(), draw.window).await?;
+                Ok(None)
+            }
             Some(Met::Over) => {
                 draw.window = self.open().await?;
                 Ok(None)
@@ -301,9 +253,4 @@ fn opened_window(
             Some(Window { revision: record.revision, end: record.expires_at })
         }
     }
-}
-
-/// A new id for what was granted.
-fn fresh() -> Uuid {
-    Uuid::now_v7()
 }

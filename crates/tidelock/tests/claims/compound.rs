@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tidelock::claims::{AllOf, Compound, Compounding, Patience, Refusal, Why};
 use tidelock::prelude::*;
 use tidelock_test_stage::{PATIENCE, Seen, Stage, on_every_store, until};
@@ -33,7 +33,7 @@ async fn refused(compound: &Compound) -> Vec<Refusal> {
 }
 
 async fn pending(tidelock: &Tidelock) -> Vec<String> {
-    tidelock.claims().pending("").await.unwrap().0.into_iter().map(|pending| pending.key).collect()
+    tidelock.claims().pending("", None).await.unwrap().claims.into_iter().map(|pending| pending.key).collect()
 }
 
 /// CLAIM-14.
@@ -155,7 +155,6 @@ async fn locks_that_are_dropped_together_are_given_back_together(stage: Stage) {
     won(&again).await.release().await.unwrap();
     let error = claims.compound().claim().await.unwrap_err();
     assert!(error.to_string().contains("a compound of nothing"), "{error}");
-    let _typed: Option<Value> = None;
 }
 
 on_every_store!(

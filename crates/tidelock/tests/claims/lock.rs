@@ -178,12 +178,12 @@ async fn a_lock_survives_answers_that_are_lost(stage: Stage) {
 async fn what_somebody_is_at_is_listed(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let guard = locked(&report(&tidelock)).await;
-    let listed = tidelock.claims().pending("lock/").await.unwrap();
-    let [pending] = &listed.0[..] else { panic!("{listed:?}") };
+    let listed = tidelock.claims().pending("lock/", None).await.unwrap();
+    let [pending] = &listed.claims[..] else { panic!("{listed:?}") };
     assert_eq!((pending.key.as_str(), pending.since), ("lock/report/2026", Some(guard.since())));
-    assert!(pending.until > pending.since && listed.1.is_none());
+    assert!(pending.until > pending.since && listed.next.is_none());
     guard.release().await.unwrap();
-    assert!(tidelock.claims().pending("").await.unwrap().0.is_empty());
+    assert!(tidelock.claims().pending("", None).await.unwrap().claims.is_empty());
 }
 
 /// CLAIM-15: nobody is asked, and nobody is told.

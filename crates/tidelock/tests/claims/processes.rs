@@ -74,7 +74,7 @@ async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: Stage
         // Somewhere in its rounds: how far it comes until the signal reaches it is up to the machine.
         meeting.until_noted(&format!("{name} locked {nth}")).await;
         child.kill().await;
-        let held = tidelock.claims().pending("lock/").await.unwrap().0.len();
+        let held = tidelock.claims().pending("lock/", None).await.unwrap().claims.len();
         assert!(held == 0 || held == LOCKS, "{held} of {LOCKS}");
         let after = all_locks(&tidelock).patience(Patience::of(tidelock_test_stage::PATIENCE));
         after.claim().await.unwrap().won().unwrap().release().await.unwrap();

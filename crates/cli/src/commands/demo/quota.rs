@@ -25,9 +25,9 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     )?;
     let quota = Tidelock::over(stage.store.clone()).claims().quota(stage.name("points"), LIMIT);
     let Some(last) = granted.last() else { return stage.broken("somebody was granted a point", "nobody") };
-    quota.refund(last).await.map_err(unexpected)?;
-    quota.refund(last).await.map_err(unexpected)?;
-    let used = quota.usage().await.map_err(unexpected)?.used;
+    quota.refund(last).await.map_err(|error| unexpected(&error))?;
+    quota.refund(last).await.map_err(|error| unexpected(&error))?;
+    let used = quota.usage().await.map_err(|error| unexpected(&error))?.used;
     stage.prove("a point that is given back twice goes back once", used == LIMIT - 1, &used.to_string())
 }
 
@@ -46,7 +46,7 @@ async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<Exceeded>), Fail
         .collect();
     let (mut granted, mut refused) = (Vec::new(), Vec::new());
     for client in clients {
-        match joined(client).await?.map_err(unexpected)? {
+        match joined(client).await?.map_err(|error| unexpected(&error))? {
             Taking::Granted(grant) => granted.push(grant),
             Taking::Exceeded(exceeded) => refused.push(exceeded),
         }
@@ -54,6 +54,6 @@ async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<Exceeded>), Fail
     Ok((granted, refused))
 }
 
-fn unexpected(error: ClaimError) -> Failure {
+fn unexpected(error: &ClaimError) -> Failure {
     Failure::Broken(format!("a quota failed: {error}"))
 }

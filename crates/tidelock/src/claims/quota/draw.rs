@@ -30,6 +30,8 @@ pub(in super::super) struct Draw {
 pub(super) enum Met {
     /// The window is over.
     Over,
+    /// There is hardly a place left for another reservation.
+    Crowded,
     /// So much was taken already.
     Exceeded(i64),
 }
@@ -37,7 +39,7 @@ pub(super) enum Met {
 impl Draw {
     pub(super) fn new(key: ClaimKey, window: Window, units: i64, limit: i64) -> Result<Self> {
         let (record, taken) = (keys::window(&key)?, keys::taken(&key)?);
-        Ok(Self { key, record, taken, window, units, limit, booking: None, met: None, id: super::fresh() })
+        Ok(Self { key, record, taken, window, units, limit, booking: None, met: None, id: Uuid::now_v7() })
     }
 
     pub(in super::super) fn grant(&self) -> Grant {
@@ -111,10 +113,10 @@ impl Bid for Draw {
             return Ok(self.refused(Met::Exceeded(used)));
         }
         Ok(match &mut self.booking {
-            Some(booking) if booking.met(conflict) => {
-                booking.move_on(&self.key)?;
-                Learned::Again
-            }
+            Some(booking) if booking.met(conflict) => match booking.move_on(&self.key)? {
+                true => Learned::Again,
+                false => self.refused(Met::Crowded),
+            },
             _ => Learned::Nothing,
         })
     }

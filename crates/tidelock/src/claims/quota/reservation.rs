@@ -43,12 +43,13 @@ impl Booking {
         Ok(Self { record, lease, life, revision: None, places: PLACES.0 })
     }
 
-    /// Somebody else has the place; there are more.
-    pub(super) fn move_on(&mut self, key: &ClaimKey) -> Result<()> {
-        self.places = (self.places * 2).min(PLACES.1);
+    /// Somebody else has the place; there are more. Says no when it has looked at many.
+    pub(super) fn move_on(&mut self, key: &ClaimKey) -> Result<bool> {
+        let looked = self.places >= PLACES.1;
+        self.places = if looked { PLACES.0 } else { (self.places * 2).min(PLACES.1) };
         self.record = keys::reservation(key, fastrand::usize(..self.places))?;
         self.lease = keys::reservation_lease(&self.record)?;
-        Ok(())
+        Ok(!looked)
     }
 
     pub(super) fn stage(&self, commit: Commit, window: Window, units: i64) -> Result<Commit> {
