@@ -145,7 +145,7 @@ async fn reservations_do_not_get_in_each_others_way(stage: Stage) {
 
 /// CLAIM-12.
 async fn a_rate_begins_anew_when_its_time_is_over(stage: Stage) {
-    let quota = stage.tidelock().await.claims().rate("logins", 2, Duration::from_secs(2)).of("ada");
+    let quota = stage.tidelock().await.claims().rate("logins", 2, Duration::from_secs(3)).of("ada");
     taken(&quota, 1).await;
     taken(&quota, 1).await;
     let error = exceeded(&quota, 1).await;
