@@ -1,0 +1,210 @@
+//! A process dies at every await point of a run, one after the other, and another process finishes what it left.
+//!
+//! The await points of a run are its calls on the store and its effects. A victim asks for a run of its own, drives it, and is
+//! killed before or after its nth call, for every n until it gets through alive; and before and after each effect.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidelock::prelude::*;
+use tidelock::reactions::AppBuilder;
+use tidelock::runs::RunFilter;
+use tidelock_test_stage::{LEASE, Meeting, PATIENCE, Process, Role, Running, Seen, Stage, brisk, for_real};
+
+use crate::doom::{Deadly, Doom, Side};
+use crate::history::History;
+use crate::order::{
+    AT_LEAST_ONCE, AT_MOST_ONCE, DONE, EFFECTS, Hands, LONG_LEASE, Receipt, UNKNOWN, counter, place,
+    workflows,
+};
+
+/// How many calls are tried at once, on both sides: as many processes as a small machine can bear, by two.
+const WAVE: u64 = 3;
+/// A run of so many steps makes more calls than this.
+const AT_LEAST: u64 = 10;
+
+/// The part of the process that dies; nothing by itself.
+#[tokio::test]
+async fn a_victim() {
+    let Some(role) = Role::ours() else { return };
+    let (name, doom) = (role.name.clone(), role.name.parse::<Doom>().unwrap());
+    let store = tidelock::open(&role.url).await.unwrap();
+    let tidelock = Tidelock::over(Deadly::over(store.clone(), doom.clone()));
+    place(&tidelock, &name).await;
+    let noting = role.clone();
+    let hands = Hands::new(move |line| noting.note(line)).doomed(&doom);
+    let app = workflows(&name, &hands, LEASE).into_iter().fold(tidelock.app(), AppBuilder::register);
+    let running = Running::start(app.worker(brisk(&name)));
+    // Past the store that is counted on.
+    let run = Tidelock::over(store).runs().run(&name);
+    run.result::<Receipt>().await.unwrap();
+    running.stop().await;
+    role.note(&format!("survived {name}"));
+}
+
+/// What became of a run whose process died here.
+#[derive(Debug)]
+struct Case {
+    doom: Doom,
+    /// What was recorded when the process was dead.
+    at_death: History,
+    /// In the end.
+    history: History,
+    receipt: Receipt,
+    /// The lines of the dead, and of those who came after.
+    by_victim: Vec<Line>,
+    by_heir: Vec<Line>,
+}
+
+/// The step that did something outside, and the key under which it did.
+type Line = (String, String);
+
+/// Schedules 35, 48, 88 and 89. Also 40 and 41: the signal may come before the start, and comes twice.
+async fn a_run_survives_a_death_at_every_await_point(stage: Stage) {
+    let meeting = Meeting::on(&stage, "everywhere::a_victim");
+    let mut dooms = die_at_every_call(&meeting).await;
+    let effects = EFFECTS.map(|step| [Side::Before, Side::After].map(|side| Doom::Effect(side, step.into())));
+    for wave in effects {
+        die(&meeting, &wave).await;
+        dooms.extend(wave);
+    }
+    let cases = finish(&stage, &meeting, &dooms).await;
+    for case in &cases {
+        assert_done(case);
+        assert_in_store_once(&stage, case).await;
+    }
+    assert_everything_happened(&cases);
+    println!("{} deaths", cases.len());
+}
+
+/// Victims that die at their first call, their second, … until one does not.
+async fn die_at_every_call(meeting: &Meeting) -> Vec<Doom> {
+    let mut dooms = Vec::new();
+    for first in (1..).step_by(WAVE as usize) {
+        let calls = (first..first + WAVE).flat_map(|nth| [Side::Before, Side::After].map(|side| (side, nth)));
+        let wave: Vec<Doom> = calls.map(|(side, nth)| Doom::Call(side, nth)).collect();
+        die(meeting, &wave).await;
+        dooms.extend(wave);
+        if meeting.notes().iter().any(|line| line.starts_with("survived")) {
+            assert!(first > AT_LEAST, "a run makes more than {first} calls: {:?}", meeting.notes());
+            return dooms;
+        }
+    }
+    unreachable!("some victim survives")
+}
+
+async fn die(meeting: &Meeting, wave: &[Doom]) {
+    let victims: Vec<Process> = wave.iter().map(|doom| meeting.start(&doom.to_string())).collect();
+    for mut victim in victims {
+        victim.until_ended().await;
+    }
+}
+
+/// One healthy process finishes every run.
+async fn finish(stage: &Stage, meeting: &Meeting, dooms: &[Doom]) -> Vec<Case> {
+    let (tidelock, store, seen) = (stage.tidelock().await, stage.store().await, Seen::default());
+    let mut deaths = Vec::new();
+    for doom in dooms {
+        deaths.push(History::of(&*store, &doom.to_string()).await);
+        place(&tidelock, &doom.to_string()).await;
+    }
+    let noting = seen.clone();
+    let hands = Hands::new(move |line| noting.note(line));
+    let all = dooms.iter().flat_map(|doom| workflows(&doom.to_string(), &hands, LONG_LEASE));
+    let running = Running::start(all.fold(tidelock.app(), AppBuilder::register).worker(brisk("heir")));
+    let mut cases = Vec::new();
+    for (doom, at_death) in dooms.iter().zip(deaths) {
+        let run = doom.to_string();
+        let receipt = tidelock.runs().run(&run).result().within(PATIENCE).await;
+        let receipt = receipt.unwrap_or_else(|e| panic!("{e}: {:?}", at_death.kinds()));
+        let history = History::of(&*store, &run).await;
+        let (by_victim, by_heir) = (lines(&meeting.notes(), &run), lines(&seen.lines(), &run));
+        cases.push(Case { doom: doom.clone(), at_death, history, receipt, by_victim, by_heir });
+    }
+    running.stop().await;
+    cases
+}
+
+/// What was done for this run.
+fn lines(notes: &[String], run: &str) -> Vec<Line> {
+    let own = notes.iter().filter_map(|line| line.strip_prefix(run)?.strip_prefix(' '));
+    own.filter_map(|line| line.split_once(' ')).map(|(step, key)| (step.into(), key.into())).collect()
+}
+
+fn assert_done(case: &Case) {
+    let effects =
+        |step: &'static str| case.by_victim.iter().chain(&case.by_heir).filter(move |line| line.0 == step);
+    for step in AT_LEAST_ONCE {
+        let keys: BTreeSet<_> = effects(step).map(|line| line.1.clone()).collect();
+        assert_eq!(keys, BTreeSet::from([format!("{}:{step}", case.doom)]), "one key: {case:?}");
+    }
+    let shipped = effects(AT_MOST_ONCE).count();
+    assert!(shipped <= 1, "never twice: {case:?}");
+    let recorded = case.at_death.names("step");
+    let again = case.by_heir.iter().filter(|line| recorded.contains(&line.0)).count();
+    assert_eq!(again, 0, "what is recorded is not done again: {case:?}");
+    let is_ambiguous = case.at_death.names("intent").contains(&AT_MOST_ONCE.into())
+        && !recorded.contains(&AT_MOST_ONCE.into());
+    let expected = Receipt {
+        charged: DONE.into(),
+        shipped: if is_ambiguous { UNKNOWN } else { DONE }.into(),
+        delivered: DONE.into(),
+        approved: Some("ada".into()),
+        thanked: DONE.into(),
+    };
+    assert_eq!(case.receipt, expected, "{case:?}");
+    assert!(is_ambiguous || shipped == 1, "what is said to be done was: {case:?}");
+}
+
+async fn assert_in_store_once(stage: &Stage, case: &Case) {
+    let (store, run, history) = (stage.store().await, case.doom.to_string(), &case.history);
+    for key in [format!("{run}:reserve"), format!("{run}/parcel:pack")] {
+        let count = store.get_one(&counter(&key)).await.unwrap().into_live().unwrap().value;
+        assert_eq!(count.as_str(), "1", "exactly once: {key}, {case:?}");
+    }
+    assert_eq!(history.names("step"), ["charge", "reserve", "ship", "thank"], "{case:?}");
+    for once in ["started", "intent", "timer", "fired", "child", "child-ended", "signalled", "received"] {
+        assert_eq!(history.count(once), 1, "{once}: {case:?}");
+    }
+    assert_eq!(history.kinds().last(), Some(&"completed"), "{case:?}");
+    assert_eq!(history.count("completed"), 1, "{case:?}");
+    let child = History::of(&*store, &format!("{run}/parcel")).await;
+    assert_eq!((child.count("started"), child.count("completed")), (1, 1), "one child: {case:?}");
+    let children = RunFilter::all().workflow(&format!("parcel-{run}"));
+    let children = Tidelock::over(store).runs().list(&children).await.unwrap().runs;
+    assert_eq!(children.len(), 1, "one child: {case:?}");
+}
+
+/// That nothing went wrong proves something only if everything went on that can go wrong.
+fn assert_everything_happened(cases: &[Case]) {
+    let case = |doom: &str| cases.iter().find(|case| case.doom.to_string() == doom).unwrap();
+    let repeated = case("after-effect-charge");
+    assert_eq!((repeated.by_victim.len(), repeated.by_heir[0].0.as_str()), (1, "charge"), "{repeated:?}");
+    let ambiguous = cases.iter().filter(|case| case.receipt.shipped == UNKNOWN);
+    let done = ambiguous.map(|case| case.by_victim.iter().any(|line| line.0 == AT_MOST_ONCE));
+    let done: BTreeSet<bool> = done.collect();
+    assert_eq!(done, BTreeSet::from([false, true]), "ambiguous steps were done or not");
+    let mut found = BTreeMap::<usize, usize>::new();
+    for case in cases {
+        *found.entry(case.at_death.kinds().len()).or_default() += 1;
+    }
+    assert!(found.contains_key(&0), "some died before their runs were there: {found:?}");
+    assert!(found.len() > 6, "deaths at all stages of a history: {found:?}");
+}
+
+mod sqlite {
+    use super::*;
+
+    #[test]
+    fn a_run_survives_a_death_at_every_await_point() {
+        for_real(Stage::sqlite(), super::a_run_survives_a_death_at_every_await_point);
+    }
+}
+
+mod postgres {
+    use super::*;
+
+    #[test]
+    fn a_run_survives_a_death_at_every_await_point() {
+        for_real(Stage::postgres(), super::a_run_survives_a_death_at_every_await_point);
+    }
+}

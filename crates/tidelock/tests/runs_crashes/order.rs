@@ -1,0 +1,123 @@
+//! A run with a step of every kind: at least once, in the store, at most once, a sleep, a child, a wait.
+//!
+//! What its steps do is noted outside the store, with the key that they were given; what they do in the store is counted there.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock::prelude::*;
+use tidelock::runs::{Ambiguous, Ctx, RunHandle, StepError, StepKey, Tx, Workflow};
+
+use crate::doom::{Doom, Side};
+
+/// A lease that no machine is too busy to renew, for processes that nothing happens to.
+pub(crate) const LONG_LEASE: Duration = Duration::from_secs(30);
+/// What a step says that was done.
+pub(crate) const DONE: &str = "done";
+/// What a step says of which nobody knows whether it was done.
+pub(crate) const UNKNOWN: &str = "unknown";
+/// What is done at least once.
+pub(crate) const AT_LEAST_ONCE: [&str; 2] = ["charge", "thank"];
+/// What is done at most once.
+pub(crate) const AT_MOST_ONCE: &str = "ship";
+/// Everything with an effect that a process can die at.
+pub(crate) const EFFECTS: [&str; 5] = ["charge", "reserve", "ship", "pack", "thank"];
+
+/// What came of an order.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Receipt {
+    pub(crate) charged: String,
+    pub(crate) shipped: String,
+    pub(crate) delivered: String,
+    pub(crate) approved: Option<String>,
+    pub(crate) thanked: String,
+}
+
+/// Whoever does the steps.
+#[derive(Clone)]
+pub(crate) struct Hands {
+    note: Arc<dyn Fn(&str) + Send + Sync>,
+    doom: Option<Doom>,
+}
+
+impl fmt::Debug for Hands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Hands").field("doom", &self.doom).finish_non_exhaustive()
+    }
+}
+
+impl Hands {
+    /// These note what they do here, and do all of it.
+    pub(crate) fn new(note: impl Fn(&str) + Send + Sync + 'static) -> Self {
+        Self { note: Arc::new(note), doom: None }
+    }
+
+    /// The same, of somebody who dies.
+    pub(crate) fn doomed(mut self, doom: &Doom) -> Self {
+        self.doom = Some(doom.clone());
+        self
+    }
+
+    fn pass(&self, side: Side, key: &StepKey) {
+        self.doom.iter().for_each(|doom| doom.at_effect(side, key.step().as_str()));
+    }
+
+    /// Does something outside.
+    async fn act(&self, key: StepKey) -> Result<String, Failure> {
+        self.pass(Side::Before, &key);
+        (self.note)(&format!("{} {} {key}", key.run(), key.step()));
+        self.pass(Side::After, &key);
+        Ok(DONE.into())
+    }
+
+    /// Does something in the store.
+    async fn count(&self, tx: Tx) -> Result<(), Failure> {
+        self.pass(Side::Before, tx.key());
+        tx.write(Write::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
+        self.pass(Side::After, tx.key());
+        Ok(())
+    }
+}
+
+/// How often a step was done in the store.
+pub(crate) fn counter(key: &str) -> RecordKey {
+    RecordKey::new(format!("count/{key}")).unwrap()
+}
+
+/// The workflows of an order and of its child, under names of their own: whoever has registered them serves nobody else.
+pub(crate) fn workflows(name: &str, hands: &Hands, lease: Duration) -> [Workflow; 2] {
+    let (own, childs, parcel) = (hands.clone(), hands.clone(), format!("parcel-{name}"));
+    let child = parcel.clone();
+    let order = Workflow::boxed(format!("order-{name}"), move |ctx, (): ()| {
+        Box::pin(order(ctx, child.clone(), own.clone()))
+    });
+    let parcel = Workflow::boxed(parcel, move |ctx, (): ()| Box::pin(pack(ctx, childs.clone())));
+    [order, parcel].map(|workflow| workflow.leased_for(lease))
+}
+
+async fn order(ctx: &mut Ctx, parcel: String, hands: Hands) -> Result<Receipt, StepError> {
+    let charged = ctx.step("charge", |key| hands.act(key)).await?;
+    ctx.transact("reserve", |tx| hands.count(tx)).await?;
+    let ship = ctx.step("ship", |key| hands.act(key));
+    let shipped = ship.at_most_once(Ambiguous::Skip(UNKNOWN.into())).await?;
+    ctx.sleep("cool-down", Duration::from_millis(5)).await?;
+    let delivered = ctx.child("parcel", &parcel, &()).await?;
+    let approved = ctx.wait_for_signal("approve").await?;
+    let thanked = ctx.step("thank", |key| hands.act(key)).await?;
+    Ok(Receipt { charged, shipped, delivered, approved, thanked })
+}
+
+async fn pack(ctx: &mut Ctx, hands: Hands) -> Result<String, StepError> {
+    ctx.transact("pack", |tx| hands.count(tx)).await?;
+    Ok(DONE.into())
+}
+
+/// Asks for the run, and approves it: once, however often this is done.
+pub(crate) async fn place(tidelock: &Tidelock, name: &str) -> RunHandle {
+    let start = tidelock.runs().start(&format!("order-{name}"), name, &()).version(1);
+    let run = start.await.unwrap();
+    run.signal("approve", "ada").id("approval").await.unwrap();
+    run
+}
