@@ -13,8 +13,8 @@ use crate::broken::Flaw;
 #[derive(Debug, Parser)]
 #[command(name = "tidelock-stress", version)]
 pub(crate) struct Args {
-    /// What is to happen: all, or some of many-streams, hot-stream, churn, killed, stopped, reactions, server-restart,
-    /// bad-network
+    /// What is to happen: all, or some of many-streams, hot-stream, churn, killed, stopped, reactions, runs,
+    /// server-restart, bad-network
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenarios: Vec<String>,
     /// sqlite: (a temporary file), sqlite:PATH, postgres: (a server of its own) or a postgres:// URL

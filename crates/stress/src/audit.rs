@@ -8,6 +8,7 @@ mod endings;
 mod leases;
 mod log;
 mod reactions;
+mod runs;
 mod totals;
 mod work;
 
@@ -34,8 +35,16 @@ struct Inquiry<'a> {
 pub(crate) fn audit(evidence: &Evidence, ledger: &Ledger<'_>) -> Vec<Finding> {
     let there = evidence.feed.iter().map(|event| (event.id, event)).collect();
     let inquiry = Inquiry { evidence, ledger, there };
-    let questions =
-        [endings::ask, commits::ask, log::ask, totals::ask, leases::ask, work::ask, reactions::ask]
-            .map(|ask| ask(&inquiry));
+    let questions = [
+        endings::ask,
+        commits::ask,
+        log::ask,
+        totals::ask,
+        leases::ask,
+        work::ask,
+        reactions::ask,
+        runs::ask,
+    ]
+    .map(|ask| ask(&inquiry));
     questions.into_iter().flatten().collect()
 }

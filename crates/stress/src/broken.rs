@@ -30,7 +30,7 @@ pub(crate) enum Flaw {
     Skips,
     /// Takes every lease that is settled for the one that stands.
     Overlooks,
-    /// Nothing; but handlers of reactions write past the commit of their ack.
+    /// Nothing; but handlers of reactions write past the commit of their ack, and steps of runs past that of their record.
     Strays,
 }
 

@@ -12,6 +12,10 @@ pub(crate) const VICTIM: &str = "victim";
 /// Processes that run an application with reactions.
 pub(crate) const REACTOR: &str = "reactor";
 
+/// Processes that start runs, and processes that drive them.
+pub(crate) const STARTER: &str = "starter";
+pub(crate) const RUNNER: &str = "runner";
+
 /// A role and the name that its workers share.
 pub(crate) type Seat = (&'static str, Role);
 
@@ -37,6 +41,15 @@ pub(crate) fn halves_and_reactors(workers: usize) -> Vec<Seat> {
     let mut seats = halves(workers);
     seats.extend([(REACTOR, Role::Reactor(Holds::Never)); 2]);
     seats.extend([(VICTIM, Role::Reactor(Holds::Alone)); 2]);
+    seats
+}
+
+/// Halves, one that starts runs, two that drive them, and two victims that drive them too.
+pub(crate) fn halves_and_runners(workers: usize) -> Vec<Seat> {
+    let mut seats = halves(workers);
+    seats.push((STARTER, Role::Starter));
+    seats.extend([(RUNNER, Role::Runner(Holds::Never)); 2]);
+    seats.extend([(VICTIM, Role::Runner(Holds::Alone)); 2]);
     seats
 }
 

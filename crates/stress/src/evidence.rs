@@ -10,6 +10,7 @@ use tidelock::{
 use crate::caller::{Bug, Caller};
 use crate::ledger::Journals;
 use crate::part::Load;
+use crate::ran::Ran;
 use crate::reacted::Reacted;
 use crate::space::Space;
 
@@ -26,6 +27,8 @@ pub(crate) struct Evidence {
     pub(crate) totals: BTreeMap<RecordKey, i64>,
     /// What reactions did, if there were any.
     pub(crate) reacted: Option<Reacted>,
+    /// What runs did, if there were any.
+    pub(crate) ran: Option<Ran>,
 }
 
 /// How a worker ended.
@@ -54,10 +57,11 @@ impl Evidence {
             journals,
             ends,
             feed: read_feed(caller, space, start).await?,
-            streams: read_streams(caller, space).await?,
+            streams: read_own_streams(caller, space).await?,
             items: read_items(caller, space).await?,
             totals: read_totals(caller, (0..load.streams).map(|n| space.total(n)).collect()).await?,
             reacted: if load.reacts { Some(Reacted::read(caller, space).await?) } else { None },
+            ran: if load.runs { Some(Ran::read(caller, space).await?) } else { None },
         })
     }
 }
@@ -76,12 +80,22 @@ async fn read_feed(caller: &Caller, space: &Space, start: Position) -> Result<Ve
     }
 }
 
-async fn read_streams(caller: &Caller, space: &Space) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
+async fn read_own_streams(caller: &Caller, space: &Space) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
+    let mut streams = read_streams(caller, space.stream_prefix()).await?;
+    streams.remove(&space.start());
+    Ok(streams)
+}
+
+/// The streams whose names begin so, whole.
+pub(crate) async fn read_streams(
+    caller: &Caller,
+    prefix: String,
+) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
     let mut streams = BTreeMap::new();
-    let mut query = HeadQuery::prefix(space.stream_prefix());
+    let mut query = HeadQuery::prefix(prefix);
     loop {
         let page = caller.insist("heads", || caller.store.heads(query.clone())).await?;
-        for head in page.heads.into_iter().filter(|head| head.stream != space.start()) {
+        for head in page.heads {
             let read = || caller.store.read_whole_stream(&head.stream);
             let events = caller.insist("read stream", read).await?;
             streams.insert(head.stream, events);
@@ -104,7 +118,11 @@ async fn read_items(caller: &Caller, space: &Space) -> Result<Vec<Item>, Bug> {
     }
 }
 
-async fn read_totals(caller: &Caller, keys: Vec<RecordKey>) -> Result<BTreeMap<RecordKey, i64>, Bug> {
+/// What these counters stand at.
+pub(crate) async fn read_totals(
+    caller: &Caller,
+    keys: Vec<RecordKey>,
+) -> Result<BTreeMap<RecordKey, i64>, Bug> {
     let slots = caller.insist("get", || caller.store.get(&keys)).await?;
     let total = |slot: Slot| slot.into_live().and_then(|record| record.value.to::<i64>().ok()).unwrap_or(0);
     Ok(keys.into_iter().zip(slots.into_iter().map(total)).collect())

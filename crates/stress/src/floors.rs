@@ -14,6 +14,8 @@ pub(crate) struct Floors {
     pub(crate) acked: u64,
     pub(crate) drained: u64,
     pub(crate) handled: u64,
+    /// Runs that came to their last step.
+    pub(crate) ran: u64,
     /// Effects done again.
     pub(crate) repeated: u64,
     pub(crate) refused: u64,
@@ -40,6 +42,7 @@ impl Floors {
             ("commits acknowledged", tally.acked, self.acked),
             ("events drained", tally.drained, self.drained),
             ("events handled", tally.handled, self.handled),
+            ("runs", tally.ran, self.ran),
             ("effects repeated", tally.repeated, self.repeated),
             ("commits refused", tally.refused, self.refused),
             ("late commits refused", tally.refused_late, self.refused_late),

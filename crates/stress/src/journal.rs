@@ -44,6 +44,12 @@ pub(crate) enum Entry {
     Seen(Vec<Event>),
     /// A handler did something that the store knows nothing of, for this event and under this key.
     Effect { reaction: Reaction, event: EventId, key: String },
+    /// About to ask for this run: to start it, and to let it go.
+    Ordered(String),
+    /// The run has ended, and this is said to be its result.
+    Told { run: String, result: String },
+    /// A step of a run did something that the store knows nothing of, under this key.
+    Acted { run: String, step: String, key: String },
     /// A call other than a commit gave no answer.
     Stumbled { during: String, trouble: Trouble },
 }

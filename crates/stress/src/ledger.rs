@@ -70,7 +70,11 @@ impl<'a> Ledger<'a> {
             Entry::Renewed { lease, deadline } => self.renew(lease, *deadline),
             Entry::Late(lease) => drop(self.late.insert(lease)),
             Entry::Stumbled { .. } => self.stumbles += 1,
-            Entry::Seen(_) | Entry::Effect { .. } => {}
+            Entry::Seen(_)
+            | Entry::Effect { .. }
+            | Entry::Ordered(_)
+            | Entry::Told { .. }
+            | Entry::Acted { .. } => {}
         }
     }
 

@@ -11,6 +11,7 @@ mod failure;
 
 mod dice;
 mod did;
+mod errand;
 mod reaction;
 mod space;
 
@@ -38,6 +39,7 @@ mod evidence;
 mod finding;
 mod floors;
 mod ledger;
+mod ran;
 mod reacted;
 mod resolver;
 mod tally;

@@ -36,9 +36,13 @@ pub(crate) enum Role {
     Follower,
     /// Runs an application that reacts to the events.
     Reactor(Holds),
+    /// Starts runs.
+    Starter,
+    /// Drives runs.
+    Runner(Holds),
 }
 
-/// Whether a consumer or reactor now and then holds the leases it has, says so, and waits for what happens to it.
+/// Whether a consumer, reactor or runner now and then holds the leases it has, says so, and waits for what happens to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Holds {
@@ -64,6 +68,8 @@ pub(crate) struct Load {
     pub(crate) pause: Duration,
     /// Whether there are reactions to the events.
     pub(crate) reacts: bool,
+    /// Whether there are runs.
+    pub(crate) runs: bool,
     /// How long a caller waits for an answer before it takes the outcome for unknown.
     pub(crate) patience: Duration,
 }
@@ -84,6 +90,7 @@ impl Default for Load {
             exits: Exits::Acks,
             pause: Duration::ZERO,
             reacts: false,
+            runs: false,
             patience: Duration::from_secs(5),
         }
     }

@@ -2,16 +2,19 @@
 //!
 //! A worker that was killed leaves tries without an answer. Each is sent again, the same, under its id: if it had happened
 //! the answer is the first one's, and if not it happens now or is refused. And some that were answered are sent once
-//! more, to see that the answer is still the same and that nothing is written twice.
+//! more, to see that the answer is still the same and that nothing is written twice. Runs that a dead worker asked for are asked
+//! for again.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use tidelock::{Commit, CommitId};
 
-use crate::caller::Caller;
+use crate::caller::{Bug, Caller};
+use crate::errand::{self, First};
 use crate::finding::{Finding, Kind};
 use crate::journal::Entry;
 use crate::ledger::Journals;
+use crate::space::Space;
 
 /// How many answered commits are sent once more.
 const REPLAYS: usize = 200;
@@ -40,6 +43,26 @@ pub(crate) async fn replay(caller: &Caller, journals: &Journals) -> Option<Findi
     let acked = acked(journals);
     let every = acked.len() / REPLAYS + 1;
     send_again(caller, acked.into_iter().step_by(every)).await
+}
+
+/// Asks for every run again that somebody asked for and did not see the end of: whoever dies may have got half of it done.
+pub(crate) async fn ask_for_runs(caller: &Caller, space: &Space, journals: &Journals) -> Result<(), Bug> {
+    for run in unfinished(journals) {
+        errand::ask_for(caller, space, run, First::Start).await?;
+    }
+    Ok(())
+}
+
+fn unfinished(journals: &Journals) -> BTreeSet<&str> {
+    let mut runs = BTreeSet::new();
+    for entry in journals.iter().flat_map(|(_, entries)| entries) {
+        match entry {
+            Entry::Ordered(run) => drop(runs.insert(run.as_str())),
+            Entry::Told { run, .. } => drop(runs.remove(run.as_str())),
+            _ => {}
+        }
+    }
+    runs
 }
 
 async fn send_again<'a>(caller: &Caller, commits: impl Iterator<Item = &'a Commit>) -> Option<Finding> {

@@ -8,6 +8,8 @@ mod consumer;
 mod countdown;
 mod follower;
 mod reactor;
+mod runner;
+mod starter;
 
 use std::io;
 use std::process::ExitCode;
@@ -74,6 +76,8 @@ async fn work(part: Arc<Part>, journal: Arc<Journal>) -> Result<(), Bug> {
         Role::Committer => committer::work(&part, &caller, &orders).await?,
         Role::Consumer(holds) => consumer::work(&part, holds, &caller, &orders).await?,
         Role::Reactor(holds) => reactor::work(&part, holds, &caller, &orders).await?,
+        Role::Starter => starter::work(&part, &caller, &orders).await?,
+        Role::Runner(holds) => runner::work(&part, holds, &caller, &orders).await?,
         Role::Follower => follower::work(&part, &caller, &orders).await?,
     }
     reporter.abort();

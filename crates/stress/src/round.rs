@@ -1,8 +1,8 @@
 //! One scenario, played once: work and injuries, the tidying up, and the audit.
 //!
 //! A round lasts for as long as was asked, and until enough has happened, but not for ever. Then the injuries end and the
-//! committers finish; what dead workers left open is resolved; the consumers drain what is left, and reactors handle it; and the
-//! follower reads the feed to its end. Then nobody writes any more, and the audit begins.
+//! committers finish, and those who start runs; what dead workers left open is resolved; the consumers drain what is left, reactors
+//! handle it, and runners drive what is open; and the follower reads the feed to its end. Then nobody writes any more, and the audit begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use tokio::runtime::Runtime;
 use crate::args::Args;
 use crate::audit::audit;
 use crate::caller::Caller;
-use crate::cast::{COMMITTER, CONSUMER, FOLLOWER, REACTOR, VICTIM};
+use crate::cast::{COMMITTER, CONSUMER, FOLLOWER, REACTOR, RUNNER, STARTER, VICTIM};
 use crate::crew::{Brief, Crew};
 use crate::dice::Dice;
 use crate::evidence::Evidence;
@@ -127,10 +127,12 @@ impl Rounds<'_> {
 
     fn tidy_up(&self, stage: &mut Stage<'_>) -> Result<Evidence, Failure> {
         stage.heal();
-        stage.finish(&[COMMITTER]);
+        stage.finish(&[COMMITTER, STARTER]);
         let dead = stage.read_journals(&stage.crew.dead())?;
         stage.findings.extend(self.runtime.block_on(resolver::resolve(&stage.caller, &dead)));
-        stage.finish(&[CONSUMER, REACTOR, VICTIM]);
+        let space = &stage.crew.brief.space;
+        self.runtime.block_on(resolver::ask_for_runs(&stage.caller, space, &dead))?;
+        stage.finish(&[CONSUMER, REACTOR, RUNNER, VICTIM]);
         let mut journals = stage.read_journals(&stage.crew.all_but(FOLLOWER))?;
         stage.findings.extend(self.runtime.block_on(resolver::replay(&stage.caller, &journals)));
         stage.finish(&[FOLLOWER]);

@@ -6,6 +6,7 @@ mod hot_stream;
 mod killed;
 mod many_streams;
 mod reactions;
+mod runs;
 mod server_restart;
 mod stopped;
 
@@ -50,13 +51,14 @@ pub(crate) trait Scenario: Sync {
 }
 
 /// Every scenario there is, in the order in which they are played.
-pub(crate) const ALL: [&dyn Scenario; 8] = [
+pub(crate) const ALL: [&dyn Scenario; 9] = [
     &many_streams::ManyStreams,
     &hot_stream::HotStream,
     &churn::Churn,
     &killed::Killed,
     &stopped::Stopped,
     &reactions::Reactions,
+    &runs::Runs,
     &server_restart::ServerRestart,
     &bad_network::BadNetwork,
 ];

@@ -8,6 +8,8 @@ use tidelock::{CommitId, ItemKey, ItemRef, QueueName, RecordKey, StreamName};
 
 use crate::reaction::Reaction;
 
+/// What Tidelock puts before the id of a run.
+const HISTORY: &str = "~run/";
 const FITS: &str = "a prefix and a number are short and plain";
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,6 +72,37 @@ impl Space {
     /// The same, of all reactions.
     pub(crate) fn handled_prefix(&self) -> String {
         format!("{}-handled/", self.prefix)
+    }
+
+    /// The name under which the workflow is registered.
+    pub(crate) fn workflow(&self) -> String {
+        self.prefix.clone()
+    }
+
+    /// The id of a run.
+    pub(crate) fn run(&self, name: &str) -> String {
+        format!("{}/{name}", self.prefix)
+    }
+
+    /// What a run counts in.
+    pub(crate) fn counted(&self, run: &str) -> RecordKey {
+        RecordKey::new(format!("{run}/counted")).expect(FITS)
+    }
+
+    /// The item by which a run is driven, as Tidelock names it.
+    pub(crate) fn run_item(&self, run: &str) -> ItemRef {
+        let queue = QueueName::new(format!("~runs/{}@1", self.prefix)).expect(FITS);
+        ItemRef::new(&queue, &ItemKey::new(run).expect(FITS))
+    }
+
+    /// What the names of all histories of runs begin with, as Tidelock names them.
+    pub(crate) fn histories(&self) -> String {
+        format!("{HISTORY}{}/", self.prefix)
+    }
+
+    /// The run whose history this stream is.
+    pub(crate) fn run_of(&self, stream: &StreamName) -> Option<String> {
+        stream.as_str().strip_prefix(HISTORY).map(str::to_owned)
     }
 
     /// Where it is written down what was drained of an item.

@@ -32,7 +32,7 @@ impl Row {
 
 pub(crate) fn table(rows: &[Row]) -> Vec<String> {
     let head = format!(
-        "{:<15} {:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17}  faults",
+        "{:<15} {:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17} {:>6}  faults",
         "scenario",
         "commits",
         "refused",
@@ -42,7 +42,8 @@ pub(crate) fn table(rows: &[Row]) -> Vec<String> {
         "leases",
         "taken over",
         "drained",
-        "handled"
+        "handled",
+        "runs"
     );
     let mut lines = vec![head];
     for row in rows {
@@ -55,7 +56,7 @@ pub(crate) fn table(rows: &[Row]) -> Vec<String> {
 fn numbers(tally: &Tally) -> String {
     let count = |number: u64| HumanCount(number).to_string();
     format!(
-        "{:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17}  {}",
+        "{:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17} {:>6}  {}",
         count(tally.acked),
         count(tally.refused),
         count(tally.refused_late),
@@ -65,6 +66,7 @@ fn numbers(tally: &Tally) -> String {
         count(tally.taken_over),
         count(tally.drained),
         format!("{} ({} again)", count(tally.handled), tally.repeated),
+        count(tally.ran),
         tally.faults
     )
 }

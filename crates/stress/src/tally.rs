@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use tidelock::ClashKind;
 
+use crate::errand::THANK;
 use crate::faults::Faults;
 use crate::journal::Entry;
 use crate::ledger::{Case, Journals, Ledger};
@@ -28,7 +29,9 @@ pub(crate) struct Tally {
     pub(crate) drained: u64,
     /// Events handled, by each reaction.
     pub(crate) handled: u64,
-    /// Effects that were done again, because a handler was kept from its ack.
+    /// Runs that came to their last step.
+    pub(crate) ran: u64,
+    /// Effects that were done again, because a handler was kept from its ack, or a step from its record.
     pub(crate) repeated: u64,
     pub(crate) faults: Faults,
 }
@@ -52,6 +55,7 @@ impl Tally {
             taken_over: grants().filter(|grant| grant.lease.expiries > 0).count() as u64,
             drained: drained(ledger),
             handled,
+            ran: ran(journals),
             repeated: repeated(journals),
             faults,
         }
@@ -72,6 +76,7 @@ impl Tally {
         self.taken_over += other.taken_over;
         self.drained += other.drained;
         self.handled += other.handled;
+        self.ran += other.ran;
         self.repeated += other.repeated;
         self.faults.add(&other.faults);
     }
@@ -92,5 +97,17 @@ fn drained(ledger: &Ledger<'_>) -> u64 {
 fn repeated(journals: &Journals) -> u64 {
     let mut keys = HashSet::new();
     let entries = journals.iter().flat_map(|(_, entries)| entries);
-    entries.filter(|entry| matches!(entry, Entry::Effect { key, .. } if !keys.insert(key))).count() as u64
+    let repeats = entries.filter(
+        |entry| matches!(entry, Entry::Effect { key, .. } | Entry::Acted { key, .. } if !keys.insert(key)),
+    );
+    repeats.count() as u64
+}
+
+fn ran(journals: &Journals) -> u64 {
+    let entries = journals.iter().flat_map(|(_, entries)| entries);
+    let last = entries.filter_map(|entry| match entry {
+        Entry::Acted { run, step, .. } if step == THANK => Some(run),
+        _ => None,
+    });
+    last.collect::<HashSet<_>>().len() as u64
 }

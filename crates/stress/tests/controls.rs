@@ -5,7 +5,8 @@ use std::process::Command;
 
 /// So many commits that each flaw shows, on a machine of any speed.
 const ENOUGH: [&str; 2] = ["--floor", "500"];
-/// For a flaw that keeps its scenario's floor from being met: no late commit is refused. What it does once is enough.
+/// For a flaw that keeps its scenario's floor from being met: no late commit is refused, or no effect repeated. What it does once
+/// is enough.
 const ONCE: [&str; 2] = ["--patience", "1"];
 
 /// What a run that ends so says about a store with this flaw.
@@ -51,6 +52,12 @@ fn a_store_that_lets_a_lost_lease_write_is_found_out() {
 fn a_handler_that_writes_past_the_commit_of_its_ack_is_found_out() {
     let found = findings("reactions", "strays", ENOUGH);
     assert!(found.contains("FOUND handled twice: event "), "{found}");
+}
+
+#[test]
+fn a_step_in_the_store_that_writes_past_the_commit_of_its_record_is_found_out() {
+    let found = findings("runs", "strays", ONCE);
+    assert!(found.contains("FOUND wrong total: run "), "{found}");
 }
 
 #[test]

@@ -1,0 +1,157 @@
+//! A worker that drives runs.
+//!
+//! A step writes its effect down in the journal, as if it had called somebody outside; the step in the store counts there. Behind
+//! its effect, and before that is recorded, it may hold, say so, and wait: most are killed or stopped there. When the worker is
+//! told to finish it goes on until no run is open.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidelock::reactions::{App, Failure, InvalidReaction};
+use tidelock::runs::{Ambiguous, Ctx, StepError, StepKey, Tx, Workflow};
+use tidelock::worker::{Pace, WorkerOptions};
+use tidelock::{Bounds, Commit, LeaseToken, StoreExt, Tidelock, WorkerName, Write};
+use tokio::time::sleep;
+
+use super::LOOK_AGAIN;
+use super::countdown::Countdown;
+use crate::broken::Flaw;
+use crate::caller::{Backoff, Bug, Caller};
+use crate::errand::{CALL, COUNT, DONE, GO, NAP, SEND, THANK, UNKNOWN};
+use crate::journal::Entry;
+use crate::part::{Holds, Part};
+use crate::pipe::{Orders, Report, report};
+use crate::ran;
+use crate::trouble::Trouble;
+
+/// Runs at once.
+const SLOTS: usize = 8;
+/// Nothing that is injected keeps a run from ending for nearly as long; what is left is for the audit to name.
+const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
+/// A nap that the run is kept in hand for,
+const SHORT_NAP: Duration = Duration::from_millis(20);
+/// and one that it is put down for.
+const LONG_NAP: Duration = Duration::from_millis(1_200);
+
+pub(super) async fn work(
+    part: &Arc<Part>,
+    holds: Holds,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
+    let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
+    let runner = Arc::new(Runner { part, caller, orders, countdown: Countdown::of(holds) });
+    let mut backoff = Backoff::new();
+    loop {
+        let app = runner.app(holds).map_err(|e| Bug(e.to_string()))?;
+        match app.run_until(runner.clone().until_nothing_is_left()).await {
+            Ok(stopped) if stopped.still_running == 0 => return Ok(()),
+            Ok(stopped) => return Err(Bug(format!("{} runs did not stop", stopped.still_running))),
+            // Its server may just be away.
+            Err(error) => backoff.after(&Trouble::from(error)).await?,
+        }
+    }
+}
+
+struct Runner {
+    part: Arc<Part>,
+    caller: Caller,
+    orders: Orders,
+    countdown: Countdown,
+}
+
+impl Runner {
+    fn app(self: &Arc<Self>, holds: Holds) -> Result<App, InvalidReaction> {
+        let tidelock = Tidelock::over(self.caller.store.clone());
+        tidelock.app().worker(self.options(holds)).register(self.workflow()).build()
+    }
+
+    /// It is the processes that die here, and not by what they drive: no run is to be blocked for that.
+    fn workflow(self: &Arc<Self>) -> Workflow {
+        let runner = self.clone();
+        let workflow = Workflow::boxed(self.part.space.workflow(), move |ctx, (): ()| {
+            Box::pin(errand(ctx, runner.clone()))
+        });
+        workflow.leased_for(self.part.load.lease).deaths(u32::MAX)
+    }
+
+    fn options(&self, holds: Holds) -> WorkerOptions {
+        let name = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
+        let mut options = WorkerOptions::new(name);
+        options.pace = Pace { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
+        options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
+        options
+    }
+
+    /// Does something outside.
+    async fn act(&self, key: StepKey) -> Result<String, Failure> {
+        let (run, step) = (key.run().to_string(), key.step().to_string());
+        self.caller.note(&Entry::Acted { run, step, key: key.to_string() });
+        self.hold_now_and_then(&key).await;
+        Ok(DONE.to_owned())
+    }
+
+    /// Does something in the store.
+    async fn count(&self, tx: Tx) -> Result<(), Failure> {
+        let count = Write::add(&self.part.space.counted(tx.key().run().as_str()), 1, Bounds::NONE);
+        let strayed = self.stray(&tx, &count).await?;
+        self.hold_now_and_then(tx.key()).await;
+        if !strayed {
+            tx.write(count);
+        }
+        Ok(())
+    }
+
+    /// A step with this flaw writes past the commit of its record.
+    async fn stray(&self, tx: &Tx, count: &Write) -> Result<bool, Failure> {
+        if self.part.flaw != Some(Flaw::Strays) {
+            return Ok(false);
+        }
+        let _ = tx.store().commit(Commit::new().write(count.clone())).await?;
+        Ok(true)
+    }
+
+    /// Waits inside the step: with a flaw, inside the one where it shows. Most are killed or stopped meanwhile.
+    async fn hold_now_and_then(&self, key: &StepKey) {
+        if self.part.flaw == Some(Flaw::Strays) && key.step().as_str() != COUNT {
+            return;
+        }
+        let Some(_over) = self.countdown.over_with(1) else { return };
+        if let Some(lease) = self.lease_on(key.run().as_str()).await {
+            report(&Report::Holding(vec![lease]));
+            self.orders.wait_to_go_on().await;
+        }
+    }
+
+    /// The lease under which this worker drives a run; none if the store gives no answer, or says that it is lost.
+    async fn lease_on(&self, run: &str) -> Option<LeaseToken> {
+        let item = self.caller.store.item(&self.part.space.run_item(run)).await.ok()??;
+        let is_own = item.holder.is_some_and(|holder| holder.worker.as_str() == self.part.name);
+        item.fence.filter(|_| is_own).map(|fence| LeaseToken { item: item.item, fence })
+    }
+
+    async fn until_nothing_is_left(self: Arc<Self>) {
+        self.orders.wait_to_finish().await;
+        let (mut last, mut since) = (None, Instant::now());
+        while last != Some(0) && since.elapsed() < GIVE_UP_AFTER {
+            // A store that gives no answer leaves it unknown, for no longer than that.
+            let left = ran::open(&self.caller, &self.part.space).await.ok().map(|open| open.len());
+            if left != last {
+                (last, since) = (left, Instant::now());
+            }
+            sleep(LOOK_AGAIN).await;
+        }
+    }
+}
+
+async fn errand(ctx: &mut Ctx, runner: Arc<Runner>) -> Result<String, StepError> {
+    ctx.step(CALL, |key| runner.act(key)).await?;
+    ctx.transact(COUNT, |tx| runner.count(tx)).await?;
+    let send = ctx.step(SEND, |key| runner.act(key));
+    let sent = send.at_most_once(Ambiguous::Skip(UNKNOWN.to_owned())).await?;
+    let long = ctx.random("length").await? % 4 == 0;
+    ctx.sleep(NAP, if long { LONG_NAP } else { SHORT_NAP }).await?;
+    let _: Option<()> = ctx.wait_for_signal(GO).await?;
+    ctx.step(THANK, |key| runner.act(key)).await?;
+    Ok(sent)
+}
