@@ -71,8 +71,8 @@ impl Entry {
     }
 
     /// Whether this is certainly another request.
-    pub(super) fn differs(&self, other: &Self) -> bool {
-        matches!((self.fingerprint, other.fingerprint), (Some(mine), Some(theirs)) if mine != theirs)
+    pub(super) fn differs(&self, asked: Option<Fingerprint>) -> bool {
+        matches!((self.fingerprint, asked), (Some(first), Some(asked)) if first != asked)
     }
 }
 

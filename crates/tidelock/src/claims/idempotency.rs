@@ -152,11 +152,11 @@ impl Idempotency {
                 let holding = Holding::keep(&self.claims, &self.key, vec![hold]);
                 Ok(Claim::Won(Won::new(holding, self.on_failure)))
             }
-            (Standing::Held(rival), _) if rival.entry.differs(&stake.entry) => {
+            (Standing::Held(rival), _) if rival.entry.differs(stake.entry.fingerprint) => {
                 Ok(Claim::Mismatch(self.mismatch(&rival.entry, rival.since)))
             }
             (Standing::Held(rival), _) => Ok(Claim::Held(Holder::new(&self.claims, stake, *rival))),
-            (Standing::Over(entry), _) if entry.differs(&stake.entry) => {
+            (Standing::Over(entry), _) if entry.differs(stake.entry.fingerprint) => {
                 Ok(Claim::Mismatch(self.mismatch(&entry, entry.at)))
             }
             (Standing::Over(entry), _) => result(&self.key, &entry).map(Claim::Done),

@@ -74,6 +74,18 @@ async fn the_first_one_wins_and_everybody_else_gets_its_result(stage: Stage) {
     assert_eq!((done(&claim).await, done(&pay(&there)).await), (json!("receipt 1"), json!("receipt 1")));
 }
 
+/// CLAIM-1. A key that was given back and taken for something else has no answer for whoever waited.
+async fn whoever_waits_is_not_given_another_requests_result(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let first = won(&pay(&here)).await;
+    let holder = held(&pay(&there)).await;
+    first.release().await.unwrap();
+    let other = here.claims().idempotency("pay:42").fingerprint(&json!({ "amount": 9 }));
+    won(&other).await.complete(&json!("receipt of 9")).await.unwrap();
+    assert!(matches!(holder.wait(PATIENCE).await, Err(ClaimError::Free { .. })));
+    assert_eq!(mismatch(&pay(&there)).await.key.as_str(), "idempotency/pay:42");
+}
+
 /// Schedule 94. CLAIM-1.
 async fn ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers(stage: Stage) {
     let effects = Seen::default();
@@ -315,6 +327,7 @@ async fn a_key_that_names_nothing_is_refused(stage: Stage) {
 }
 
 on_every_store!(
+    whoever_waits_is_not_given_another_requests_result,
     the_first_one_wins_and_everybody_else_gets_its_result,
     ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers,
     the_same_key_with_another_request_is_a_mismatch,

@@ -54,16 +54,16 @@ impl Refusal {
         if !stake.stands() {
             return None;
         }
-        let (mine, key) = (stake.entry.clone(), stake.key.clone());
+        let (asked, key) = (stake.entry.fingerprint, stake.key.clone());
         let why = match stake.standing() {
             Standing::Won(_) => return None,
-            Standing::Held(rival) if rival.entry.differs(&mine) => {
+            Standing::Held(rival) if rival.entry.differs(asked) => {
                 Why::mismatch(&key, rival.by(), rival.since)
             }
             Standing::Held(rival) => {
                 Why::Held { by: rival.by().clone(), since: rival.since, until: rival.until }
             }
-            Standing::Over(entry) if entry.differs(&mine) => Why::mismatch(&key, &entry.by, entry.at),
+            Standing::Over(entry) if entry.differs(asked) => Why::mismatch(&key, &entry.by, entry.at),
             Standing::Over(entry) if entry.state == State::Failed => {
                 Why::Failed(entry.error.clone().unwrap_or_default())
             }

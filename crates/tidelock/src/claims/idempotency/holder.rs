@@ -9,7 +9,7 @@ use tidelock_store::{RecordKey, Slot, StoreError, Timestamp, Topic, WorkerName};
 use super::super::entry::Entry;
 use super::super::patience::{Patience, Waiting};
 use super::super::stake::{Rival, Stake};
-use super::super::{ClaimError, ClaimKey, Claims};
+use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
 use crate::telemetry;
 
 /// Somebody else is at it.
@@ -20,6 +20,8 @@ pub struct Holder<T> {
     record: RecordKey,
     lease_record: RecordKey,
     rival: Rival,
+    /// What was asked for: the key may come to be used for something else meanwhile.
+    asked: Option<Fingerprint>,
     result: PhantomData<fn() -> T>,
 }
 
@@ -32,6 +34,7 @@ impl<T: DeserializeOwned> Holder<T> {
             record: stake.record.clone(),
             lease_record: stake.lease_record.clone(),
             rival,
+            asked: stake.entry.fingerprint,
             result: PhantomData,
         }
     }
@@ -96,6 +99,8 @@ impl<T: DeserializeOwned> Holder<T> {
         let [Slot::Live(claim), lease] = &slots[..] else { return Ok(Look::Free) };
         let entry = Entry::read(claim)?;
         Ok(match lease {
+            // Given back, and taken for another request: that one's result is not an answer to this one.
+            _ if entry.differs(self.asked) => Look::Free,
             _ if !entry.is_pending() => Look::Over(entry),
             Slot::Live(lease) => Look::Held(Rival::new(entry, lease)),
             _ => Look::Free,
