@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::IntoFuture;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -11,7 +12,7 @@ use serde::de::DeserializeOwned;
 use tidelock_store::Json;
 
 use super::effect::Effort;
-use super::undo::Undo;
+use super::undo::Undoing;
 use super::{Ctx, StepKey};
 use crate::reactions::{Backoff, Failure};
 use crate::runs::history::{StepFailed, Why};
@@ -102,7 +103,7 @@ impl Ctx {
 }
 
 /// How the result of a step is undone.
-type Undoing<T> = Box<dyn Fn(T, StepKey) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+type Undo<T> = Arc<dyn Fn(T, StepKey) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
 
 /// A step, to be awaited.
 #[must_use = "nothing is done before it is awaited"]
@@ -113,7 +114,7 @@ pub struct Step<'c, T, F> {
     retry: Option<Retry>,
     timeout: Option<Duration>,
     at_most_once: Option<Ambiguous<T>>,
-    undo: Option<Undoing<T>>,
+    undo: Option<Undo<T>>,
 }
 
 impl<T, F> fmt::Debug for Step<'_, T, F> {
@@ -151,7 +152,7 @@ impl<T, F> Step<'_, T, F> {
         E: Into<Failure>,
     {
         self.undo =
-            Some(Box::new(move |result, key| undo(result, key).map(|done| done.map_err(Into::into)).boxed()));
+            Some(Arc::new(move |result, key| undo(result, key).map(|done| done.map_err(Into::into)).boxed()));
         self
     }
 }
@@ -177,7 +178,7 @@ where
             effort.make(effect, at_most_once).await;
         }
         let result = ctx.outcome(&name, op.ended().await)?;
-        ctx.remember(&name, &result, undo);
+        ctx.remember(&name, undo.map(|undo| undoing(result.clone(), undo)));
         match result.to() {
             Ok(result) => Ok(result),
             Err(error) => ctx.unfit(&name, &error).await,
@@ -197,22 +198,18 @@ impl Ctx {
             }
         }
     }
+}
 
-    /// Keeps in mind how a step that was done is undone.
-    fn remember<T: DeserializeOwned + 'static>(
-        &self,
-        name: &StepName,
-        result: &Json,
-        undo: Option<Undoing<T>>,
-    ) {
-        let Some(undo) = undo else { return };
-        let undo = move |result: Json, key: StepKey| match result.to() {
+/// Undoes a step by another one, which is given the result of the first.
+fn undoing<T: DeserializeOwned + 'static>(result: Json, undo: Undo<T>) -> Undoing {
+    Box::new(move |ctx, name| {
+        let (result, undo) = (result.clone(), undo.clone());
+        let undo = move |key: StepKey| match result.to() {
             Ok(result) => undo(result, key),
             Err(error) => async move { Err(Failure::fatal(error)) }.boxed(),
         };
-        let undo = Undo { step: name.clone(), result: result.clone(), undo: Box::new(undo) };
-        self.activation.state().undo.push(undo);
-    }
+        ctx.checked_step(Ok(name), undo).into_future()
+    })
 }
 
 fn error_of(failed: StepFailed) -> StepError {

@@ -15,6 +15,7 @@ use tidelock_store::{
 };
 
 use super::effect::{Effort, Failed};
+use super::undo::Undoing;
 use super::{Ctx, Retry, StepKey};
 use crate::events::{Aggregate, Decided, ExecuteError};
 use crate::handle::Tidelock;
@@ -32,48 +33,80 @@ impl Ctx {
     ///
     /// What the closure does besides is done at least once. It is run again if a part that it staged does not hold any more;
     /// decisions that others were quicker than are taken again without it.
-    pub fn transact<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Transact<'_, F>
+    pub fn transact<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Transact<'_, T, F>
     where
         F: Fn(Tx) -> R,
         R: Future<Output = Result<T, E>>,
         E: Into<Failure>,
     {
-        Transact { ctx: self, name: StepName::new(name), effect, retry: Retry::default() }
+        self.checked_transact(StepName::new(name), effect)
+    }
+
+    fn checked_transact<T, F>(&self, name: Result<StepName, InvalidName>, effect: F) -> Transact<'_, T, F> {
+        Transact { ctx: self, name, effect, retry: Retry::default(), undo: None }
     }
 }
 
 /// A step in the store, to be awaited.
 #[must_use = "nothing is done before it is awaited"]
-pub struct Transact<'c, F> {
+pub struct Transact<'c, T, F> {
     ctx: &'c Ctx,
     name: Result<StepName, InvalidName>,
     effect: F,
     retry: Retry,
+    undo: Option<Undo<T>>,
 }
 
-impl<F> Debug for Transact<'_, F> {
+/// How the result of a transactional step is undone.
+type Undo<T> = Arc<dyn Fn(T, Tx) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+
+impl<T, F> Debug for Transact<'_, T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transact").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl<F> Transact<'_, F> {
+impl<T, F> Transact<'_, T, F> {
     /// The same, tried so often.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
         self
     }
+
+    /// The same; if the run ends in an error, or [`compensate`](Ctx::compensate) is called, and this step was done, this undoes
+    /// it, exactly once: what it stages lands in one commit with the record that it is undone.
+    pub fn compensate<E, R>(mut self, undo: impl Fn(T, Tx) -> R + Send + Sync + 'static) -> Self
+    where
+        R: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Failure>,
+    {
+        self.undo =
+            Some(Arc::new(move |result, tx| undo(result, tx).map(|done| done.map_err(Into::into)).boxed()));
+        self
+    }
 }
 
-impl<T, E, F, R> Transact<'_, F>
+/// Undoes a step by another one, which is given the result of the first.
+fn undoing<T: DeserializeOwned + 'static>(result: Json, undo: Undo<T>) -> Undoing {
+    Box::new(move |ctx, name| {
+        let (result, undo) = (result.clone(), undo.clone());
+        let undo = move |tx: Tx| match result.to() {
+            Ok(result) => undo(result, tx),
+            Err(error) => async move { Err(Failure::fatal(error)) }.boxed(),
+        };
+        ctx.checked_transact(Ok(name), undo).into_future()
+    })
+}
+
+impl<T, E, F, R> Transact<'_, T, F>
 where
-    T: Serialize + DeserializeOwned + Send,
+    T: Serialize + DeserializeOwned + Send + 'static,
     F: Fn(Tx) -> R + Send,
     R: Future<Output = Result<T, E>> + Send,
     E: Into<Failure>,
 {
     async fn run(self) -> Result<T, StepError> {
-        let Self { ctx, name, effect, retry } = self;
+        let Self { ctx, name, effect, retry, undo } = self;
         let name = name?;
         let op = ctx.activation.ask(&name, Kind::Step).await;
         if !op.is_ended() {
@@ -81,6 +114,7 @@ where
             land(&Effort { ctx, op: &op, name: &name, retry, timeout: None }, effect).await;
         }
         let result = ctx.outcome(&name, op.ended().await)?;
+        ctx.remember(&name, undo.map(|undo| undoing(result.clone(), undo)));
         match result.to() {
             Ok(result) => Ok(result),
             Err(error) => ctx.unfit(&name, &error).await,
@@ -149,9 +183,9 @@ fn failed(failure: Failure, why: Why) -> Failed {
     Failed { failure, why }
 }
 
-impl<'c, T, E, F, R> IntoFuture for Transact<'c, F>
+impl<'c, T, E, F, R> IntoFuture for Transact<'c, T, F>
 where
-    T: Serialize + DeserializeOwned + Send + 'c,
+    T: Serialize + DeserializeOwned + Send + 'static,
     F: Fn(Tx) -> R + Send + 'c,
     R: Future<Output = Result<T, E>> + Send + 'c,
     E: Into<Failure> + 'c,

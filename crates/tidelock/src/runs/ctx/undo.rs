@@ -3,20 +3,18 @@
 use std::fmt;
 
 use futures_util::future::BoxFuture;
-use tidelock_store::Json;
 
-use super::{Ctx, StepKey};
-use crate::reactions::Failure;
+use super::Ctx;
 use crate::runs::{StepError, StepName};
 
-/// What undoes a step, given its result.
-type Undoing = Box<dyn Fn(Json, StepKey) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+/// What undoes a step, as a recorded step of this name.
+pub(super) type Undoing =
+    Box<dyn for<'c> Fn(&'c Ctx, StepName) -> BoxFuture<'c, Result<(), StepError>> + Send + Sync>;
 
 /// A step that was done, and how it is undone.
 pub(crate) struct Undo {
-    pub(super) step: StepName,
-    pub(super) result: Json,
-    pub(super) undo: Undoing,
+    step: StepName,
+    undo: Undoing,
 }
 
 impl fmt::Debug for Undo {
@@ -38,12 +36,16 @@ impl Ctx {
             let undo = self.activation.state().undo.pop();
             let Some(undo) = undo else { break };
             self.activation.state().undone = true;
-            let name = undo.step.compensation();
-            let step = cleanup.checked_step(Ok(name), |key| (undo.undo)(undo.result.clone(), key));
-            if let Err(error) = step.await {
+            if let Err(error) = (undo.undo)(&cleanup, undo.step.compensation()).await {
                 failed.get_or_insert(error);
             }
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    /// Keeps in mind how a step that was done is undone.
+    pub(super) fn remember(&self, step: &StepName, undo: Option<Undoing>) {
+        let Some(undo) = undo else { return };
+        self.activation.state().undo.push(Undo { step: step.clone(), undo });
     }
 }

@@ -45,8 +45,17 @@ impl Ctx {
     /// Whether the run is on the new side of a change of code: true for a run that comes here for the first time, false for
     /// one that went past here before the change. So old runs finish on the old way:
     ///
-    /// ```ignore
-    /// if ctx.patched("check-twice").await? { new_way(ctx).await? } else { old_way(ctx).await? }
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # use tidelock::runs::{Ctx, StepError};
+    /// # async fn weigh() -> Result<(), Failure> { Ok(()) }
+    /// # async fn ship() -> Result<(), Failure> { Ok(()) }
+    /// async fn send(ctx: &mut Ctx, order: String) -> Result<(), StepError> {
+    ///     if ctx.patched("weigh-first").await? {
+    ///         ctx.step("weigh", |_key| weigh()).await?;
+    ///     }
+    ///     ctx.step("ship", |_key| ship()).await
+    /// }
     /// ```
     ///
     /// It can be asked for more than once, and taken out when no run of before is left.
