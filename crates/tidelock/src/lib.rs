@@ -154,6 +154,11 @@ struct ReactionsGuide;
 #[doc = include_str!("../../../docs/guides/claims.md")]
 struct ClaimsGuide;
 
+/// And that to runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/runs.md")]
+struct RunsGuide;
+
 /// And that to scopes.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/scopes.md")]

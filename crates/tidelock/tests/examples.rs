@@ -1,9 +1,15 @@
 //! The examples that need nothing but themselves do what they say: each checks its own outcome.
 
+#[path = "../examples/approval.rs"]
+mod approval;
 #[path = "../examples/award.rs"]
 mod award;
 #[path = "../examples/basket.rs"]
 mod basket;
+#[path = "../examples/reminder.rs"]
+mod reminder;
+#[path = "../examples/saga.rs"]
+mod saga;
 #[path = "../examples/year.rs"]
 mod year;
 
@@ -20,4 +26,19 @@ fn a_basket_is_filled_by_two_and_stays_closed() {
 #[test]
 fn a_year_is_closed() {
     year::main().expect("the example runs to its end");
+}
+
+#[test]
+fn a_payment_waits_for_approval() {
+    approval::main().expect("the example runs to its end");
+}
+
+#[test]
+fn a_reminder_sleeps_for_weeks() {
+    reminder::main().expect("the example runs to its end");
+}
+
+#[test]
+fn what_was_done_for_an_order_is_undone() {
+    saga::main().expect("the example runs to its end");
 }

@@ -1,0 +1,93 @@
+//! A reminder that sleeps for days, and survives the end of its process.
+//!
+//! The run asks to be woken three days before an appointment, and again an hour before. Nothing is held meanwhile: no thread, no connection, no
+//! timer in memory. The first process ends while it sleeps, days pass (here by moving the store's clock), and another process goes on.
+//!
+//! ```sh
+//! cargo run -p tidelock --example reminder
+//! ```
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock::prelude::*;
+use tidelock::reactions::App;
+use tidelock::runs::{Awaited, Ctx, Standing};
+use tidelock::worker::{Pace, WorkerOptions};
+use tidelock::{ManualClock, MemoryStore, Timestamp};
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+const HOUR: Duration = Duration::from_secs(3_600);
+const DAY: Duration = Duration::from_secs(24 * 3_600);
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Appointment {
+    who: String,
+    in_days: u32,
+}
+
+async fn remind(ctx: &mut Ctx, appointment: Appointment) -> Result<Vec<String>> {
+    let booked = ctx.now("booked").await?;
+    let ahead = DAY * appointment.in_days;
+    ctx.sleep_until("days before", booked.plus(ahead.saturating_sub(3 * DAY))).await?;
+    let early = ctx.step("first letter", |_key| write(&appointment.who, "in three days")).await?;
+    ctx.sleep_until("hour before", booked.plus(ahead.saturating_sub(HOUR))).await?;
+    let late = ctx.step("second letter", |_key| write(&appointment.who, "in an hour")).await?;
+    Ok(vec![early, late])
+}
+
+async fn write(who: &str, when: &str) -> Result<String, Failure> {
+    println!("to {who}: your appointment is {when}");
+    Ok(format!("{when}, {who}"))
+}
+
+#[tokio::main]
+pub(crate) async fn main() -> Result<()> {
+    let clock = ManualClock::at(Timestamp::from_micros(1_800_000_000_000_000)?);
+    let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
+
+    // The first process starts the run, drives it into its sleep, and ends.
+    let appointment = Appointment { who: "Ada".into(), in_days: 30 };
+    let run = tidelock.runs().start("remind", "appointment-7", &appointment).version(1).await?;
+    let asleep = async || Ok(matches!(run.standing().await?, Standing::Waiting { .. }));
+    drive(&tidelock, asleep).await?;
+    let Standing::Waiting { on, .. } = run.standing().await? else { return Err("it sleeps".into()) };
+    assert!(matches!(&on[..], [Awaited::Time { name, .. }] if name.as_str() == "days before"), "{on:?}");
+
+    // Four weeks later nothing has happened but time, and there is another process.
+    clock.advance(27 * DAY + HOUR);
+    let waits_for_the_hour = async || match run.standing().await? {
+        Standing::Waiting { on, .. } => {
+            Ok(on.iter().any(|on| matches!(on, Awaited::Time { name, .. } if name.as_str() == "hour before")))
+        }
+        _ => Ok(false),
+    };
+    drive(&tidelock, waits_for_the_hour).await?;
+    clock.advance(3 * DAY);
+    drive(&tidelock, async || Ok(run.get().await?.state.is_ended())).await?;
+    let letters: Vec<String> = run.result().await?;
+    assert_eq!(letters, ["in three days, Ada", "in an hour, Ada"]);
+    Ok(())
+}
+
+/// A process that runs until that is so.
+async fn drive(tidelock: &Tidelock, is_so: impl AsyncFn() -> Result<bool>) -> Result<()> {
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(app(tidelock)?.run_until(async { drop(stopped.await) }));
+    while !is_so().await? {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let _ended = stop.send(());
+    running.await??;
+    Ok(())
+}
+
+fn app(tidelock: &Tidelock) -> Result<App> {
+    // The clock is moved behind the worker's back, so it looks often.
+    let mut options = WorkerOptions::new(WorkerName::new("reminders")?);
+    options.pace = Pace { least: Duration::from_millis(5), per_queue: Duration::ZERO };
+    Ok(tidelock.app().workflow("remind", remind).worker(options).build()?)
+}

@@ -1,0 +1,120 @@
+//! An order as a saga: what was done is undone when the order cannot be completed.
+//!
+//! Stock is reserved in the store itself, exactly once; the card is charged outside, under a key that is the same on every try; the parcel goes
+//! to a carrier who will not take every address. When he says no, the charge is refunded and the stock is released, the latest first, and the run
+//! ends as failed, with all of that in its history.
+//!
+//! ```sh
+//! cargo run -p tidelock --example saga                          # in memory
+//! cargo run -p tidelock --example saga -- sqlite:shop.db
+//! ```
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, RunError, StepKey, Workflow};
+
+type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
+
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Order {
+    units: i64,
+    cents: i64,
+    address: String,
+}
+
+/// A bank that does what was asked once for each key.
+#[derive(Debug, Clone, Default)]
+struct Bank {
+    booked: Arc<Mutex<BTreeMap<String, i64>>>,
+}
+
+impl Bank {
+    async fn book(&self, cents: i64, key: StepKey) -> Result<i64, Failure> {
+        let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
+        booked.entry(key.to_string()).or_insert(cents);
+        Ok(cents)
+    }
+
+    fn balance(&self) -> i64 {
+        self.booked.lock().unwrap_or_else(PoisonError::into_inner).values().sum()
+    }
+}
+
+async fn place(ctx: &mut Ctx, order: Order, bank: Bank) -> Result<String> {
+    let stock = RecordKey::new("stock/tea")?;
+    let take = Write::add(&stock, -order.units, Bounds::at_least(0));
+    ctx.transact("reserve", |tx| {
+        tx.write(take.clone());
+        async { Ok::<_, Failure>(()) }
+    })
+    .compensate({
+        let give_back = Write::add(&stock, order.units, Bounds::NONE);
+        move |(), tx| {
+            tx.write(give_back.clone());
+            async { Ok::<_, Failure>(()) }
+        }
+    })
+    .await?;
+
+    ctx.step("charge", |key| bank.book(order.cents, key))
+        .compensate({
+            let bank = bank.clone();
+            move |cents, key| {
+                let bank = bank.clone();
+                async move { bank.book(-cents, key).await.map(drop) }
+            }
+        })
+        .await?;
+
+    let label = ctx.step("ship", |_key| ship(&order.address)).await?;
+    Ok(label)
+}
+
+/// He does not sail there, and asking again will not help.
+async fn ship(address: &str) -> Result<String, Failure> {
+    match address.contains("Island") {
+        true => Err(Failure::fatal(format!("no ship goes to {address}"))),
+        false => Ok(format!("parcel to {address}")),
+    }
+}
+
+#[tokio::main]
+pub(crate) async fn main() -> Result<()> {
+    let url = std::env::args().nth(1).filter(|url| url.contains(':')).unwrap_or_else(|| "memory:".to_owned());
+    let tidelock = Tidelock::open(&url).await?;
+    let stock = RecordKey::new("stock/tea")?;
+    tidelock.store().commit(Commit::new().write(Write::add(&stock, 10, Bounds::NONE))).await?.committed()?;
+
+    let bank = Bank::default();
+    let orders = Workflow::boxed("order", {
+        let bank = bank.clone();
+        move |ctx, order| Box::pin(place(ctx, order, bank.clone()))
+    });
+    let app = tidelock.app().register(orders).build()?;
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(app.run_until(async { drop(stopped.await) }));
+
+    let near = Order { units: 2, cents: 700, address: "Dock 1".into() };
+    let label: String = tidelock.runs().start("order", "order-1", &near).await?.result().await?;
+    println!("order-1: {label}");
+    assert_eq!((left(&tidelock, &stock).await?, bank.balance()), (8, 700));
+
+    let far = Order { units: 3, cents: 900, address: "Far Island".into() };
+    let failed = tidelock.runs().start("order", "order-2", &far).await?.result::<String>().await;
+    let Err(RunError::Failed { failure, .. }) = failed else { return Err("it cannot be delivered".into()) };
+    println!("order-2: {}", failure.error);
+    assert!(failure.compensated, "what was done was undone");
+    assert_eq!((left(&tidelock, &stock).await?, bank.balance()), (8, 700), "stock and money are back");
+
+    let _ended = stop.send(());
+    running.await??;
+    Ok(())
+}
+
+async fn left(tidelock: &Tidelock, stock: &RecordKey) -> Result<i64> {
+    Ok(tidelock.store().get_one(stock).await?.into_live().ok_or("there is stock")?.value.to()?)
+}
