@@ -98,7 +98,8 @@ async fn a_parked_run_says_why_and_goes_on_when_it_is_resumed(stage: Stage) {
     assert!(error.contains("there is a bug"), "{error}");
     assert_eq!(run.get().await.unwrap().state, RunState::Open, "it is not failed");
     broken.turn(false);
-    run.resume().await.unwrap();
+    let resumed = run.resume().await.unwrap();
+    assert!(!matches!(resumed, Standing::Parked { .. }), "{resumed:?}");
     assert_eq!(result::<u32>(&run).await.unwrap(), 7);
     running.stop().await;
 }

@@ -14,6 +14,7 @@ mod client;
 mod driven;
 mod flow;
 mod listing;
+mod races;
 mod reactions;
 mod retention;
 mod schedules;

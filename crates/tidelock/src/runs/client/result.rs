@@ -7,7 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Json, Topic};
+use tidelock_store::{Advice, Json, Topic};
 use tokio::time::Instant;
 
 use super::look::look;
@@ -70,20 +70,28 @@ impl<T: DeserializeOwned + 'static> IntoFuture for RunResult<T> {
 
 /// Looks, and waits for a hint or for a while, until the run has ended.
 async fn ended(tidelock: &Tidelock, run: &RunId) -> Result<Outcome, RunError> {
-    let store = &**tidelock.store();
     // Taken before the first look, so that nothing is missed between them.
-    let mut signal = store.signal(Topic::Record(keys::summary(run)));
+    let mut signal = tidelock.store().signal(Topic::Record(keys::summary(run)));
     let mut pause = PAUSES.0;
     loop {
-        let there = look(tidelock, run).await?;
-        // A run that was retried between the two looks goes on.
-        if there.summary.state.is_ended()
-            && let Some(outcome) = history::outcome(store, &there).await?
-        {
-            return Ok(outcome);
+        match outcome(tidelock, run).await {
+            Ok(Some(outcome)) => return Ok(outcome),
+            Ok(None) => {}
+            // A store that does not answer is asked again: it says nothing about the run.
+            Err(RunError::Store(error)) if error.advice() != Advice::Never => {}
+            Err(error) => return Err(error),
         }
         let _hint = tokio::time::timeout(pause, signal.wait()).await;
         pause = (pause * 2).min(PAUSES.1);
+    }
+}
+
+/// How it ended, if it has. A run that was retried between the two looks goes on.
+async fn outcome(tidelock: &Tidelock, run: &RunId) -> Result<Option<Outcome>, RunError> {
+    let there = look(tidelock, run).await?;
+    match there.summary.state.is_ended() {
+        true => Ok(history::outcome(&**tidelock.store(), &there).await?),
+        false => Ok(None),
     }
 }
 

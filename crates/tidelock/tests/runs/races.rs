@@ -1,0 +1,187 @@
+//! Callers who look at a run, and act when it is no longer what they saw; and replies that are lost.
+
+use std::future::Future;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tidelock::prelude::*;
+use tidelock::runs::{CatchUp, Ctx, RunError, RunFilter, RunState, Schedule, Standing, Workflow};
+use tidelock::{Advice, ErrorKind, Operation, StoreError};
+use tidelock_test_stage::{Between, Mortal, Running, Stage, Tally, Wrapped, in_memory, on_every_store};
+
+use crate::client::idle;
+use crate::flow::{app, count, flow};
+
+on_every_store!(
+    a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there,
+    a_signal_that_meets_the_start_of_its_run_wakes_it,
+    two_starts_that_meet_are_one_run_or_an_error,
+    two_terminations_that_meet_are_one,
+    a_call_whose_reply_was_lost_is_done_once,
+);
+
+/// Does something once, right before the first commit that is made through it.
+struct Before(Mutex<Option<BoxFuture<'static, ()>>>);
+
+impl std::fmt::Debug for Before {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Before")
+    }
+}
+
+impl Between for Before {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = tidelock::Result<T>> + Send,
+    ) -> tidelock::Result<T> {
+        if operation == Operation::Commit {
+            let first = self.0.lock().unwrap().take();
+            if let Some(first) = first {
+                first.await;
+            }
+        }
+        call.await
+    }
+}
+
+/// A handle on the stage through which the first commit comes after this.
+async fn after(stage: &Stage, first: impl Future<Output = ()> + Send + 'static) -> Tidelock {
+    Tidelock::over(Wrapped::new(stage.store().await, Before(Mutex::new(Some(first.boxed())))))
+}
+
+/// RUN-33.
+async fn a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let run = idle(&tidelock, "r").await;
+    let late = after(&stage, async move { run.terminate("enough").await.unwrap() }).await;
+    let refused = late.runs().run("r").signal("approve", &1).await.unwrap_err();
+    assert!(matches!(refused, RunError::Ended { state: RunState::Terminated, .. }), "{refused}");
+    assert_eq!(count(&tidelock, "r", "~signalled").await, 0);
+}
+
+/// RUN-33.
+async fn a_signal_that_meets_the_start_of_its_run_wakes_it(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let waits = flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
+    let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
+    let starter = tidelock.clone();
+    let early = after(&stage, async move {
+        let run = starter.runs().start("waits", "r", &()).await.unwrap();
+        while !matches!(run.standing().await.unwrap(), Standing::Waiting { .. }) {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    });
+    early.await.runs().run("r").signal("n", &7).await.unwrap();
+    assert_eq!(crate::flow::result::<u32>(&tidelock.runs().run("r")).await.unwrap(), 7);
+    running.stop().await;
+}
+
+/// RUN-31.
+async fn two_starts_that_meet_are_one_run_or_an_error(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    for (id, input, is_same) in [("same", 1, true), ("other", 2, false)] {
+        let quicker = tidelock.clone();
+        let slower = after(&stage, async move {
+            quicker.runs().start("w", id, &1).version(1).await.unwrap();
+        });
+        let started = slower.await.runs().start("w", id, &input).version(1).await;
+        match started {
+            Ok(_) => assert!(is_same),
+            Err(error) => assert!(!is_same && matches!(error, RunError::OtherRun { .. }), "{error}"),
+        }
+        assert_eq!(count(&tidelock, id, "~started").await, 1);
+    }
+}
+
+/// RUN-37.
+async fn two_terminations_that_meet_are_one(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let run = idle(&tidelock, "r").await;
+    let slower = after(&stage, async move { run.terminate("first").await.unwrap() }).await;
+    let refused = slower.runs().run("r").terminate("second").await.unwrap_err();
+    assert!(matches!(refused, RunError::Ended { .. }), "{refused}");
+    assert_eq!(count(&tidelock, "r", "~terminated").await, 1);
+}
+
+/// The reply to the first commit is lost.
+#[derive(Debug)]
+struct LostReply(AtomicBool);
+
+impl Between for LostReply {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = tidelock::Result<T>> + Send,
+    ) -> tidelock::Result<T> {
+        let lost = operation == Operation::Commit && !self.0.swap(true, Ordering::SeqCst);
+        let unknown = StoreError::new(ErrorKind::Unavailable, Advice::Unknown, operation, "the line is dead");
+        call.await.and_then(|reply| if lost { Err(unknown) } else { Ok(reply) })
+    }
+}
+
+/// RUN-31, RUN-33, RUN-38.
+async fn a_call_whose_reply_was_lost_is_done_once(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let deaf = async || Tidelock::over(Wrapped::new(stage.store().await, LostReply(AtomicBool::new(false))));
+    idle(&deaf().await, "r").await;
+    deaf().await.runs().run("r").signal("n", &1).await.unwrap();
+    deaf().await.runs().run("r").terminate("enough").await.unwrap();
+    for (event_type, times) in [("~started", 1), ("~signalled", 1), ("~terminated", 1)] {
+        assert_eq!(count(&tidelock, "r", event_type).await, times, "{event_type}");
+    }
+}
+
+/// RUN-42. Schedule 42: whoever dies while it starts an occurrence's run, and wherever, there is one run in the end.
+#[test]
+fn a_scheduler_that_dies_at_any_call_leaves_one_run_for_its_occurrence() {
+    const CALLS: i64 = 25;
+    for (calls, last_words) in (0..CALLS).flat_map(|calls| [(calls, false), (calls, true)]) {
+        in_memory(async |stage: Stage| dies_at(&stage, calls, last_words).await);
+    }
+}
+
+async fn dies_at(stage: &Stage, calls: i64, last_words: bool) {
+    let tidelock = stage.tidelock().await;
+    let schedules = tidelock.runs().schedules();
+    let tick = || Workflow::new("tick", flow(|_: &mut Ctx, (): ()| async { Ok(()) }.boxed()));
+    // Once a day, at a moment that comes in a second.
+    let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
+    let due = schedules.put("daily", daily).await.unwrap().next.unwrap();
+    let mortal = Mortal::over(tidelock.store().clone(), calls, last_words);
+    let dying = Running::start(app(&Tidelock::over(mortal), "mortal", tick()));
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let healthy = Running::start(app(&tidelock, "healthy", tick()));
+    // The dead one's lease has to run out first, if it had one; time passes when everybody waits.
+    while schedules.get("daily").await.unwrap().unwrap().next.unwrap() <= due {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let runs = tidelock.runs().list(&RunFilter::all().attribute("schedule", "daily")).await.unwrap().runs;
+    assert_eq!(runs.len(), 1, "{calls} calls, {last_words}: {runs:?}");
+    assert_eq!(count(&tidelock, runs[0].run.as_str(), "~started").await, 1);
+    healthy.tell();
+    dying.tell();
+}
+
+/// RUN-40.
+#[test]
+fn a_page_costs_the_same_however_many_runs_there_are() {
+    in_memory(async |stage: Stage| {
+        let (tidelock, tally) = (stage.tidelock().await, Tally::default());
+        let counted = Tidelock::over(tally.over(tidelock.store().clone()));
+        let mut costs = Vec::new();
+        for nth in 0..300 {
+            idle(&tidelock, &format!("r-{nth}")).await;
+            if [20, 299].contains(&nth) {
+                let before = tally.calls();
+                let page = counted.runs().list(&RunFilter::all().limit(10)).await.unwrap();
+                assert_eq!(page.runs.len(), 10);
+                costs.push(tally.calls() - before);
+            }
+        }
+        assert_eq!(costs[0], costs[1], "calls on the store");
+    });
+}
