@@ -13,7 +13,7 @@ use tidelock_test_stage::{LEASE, Meeting, PATIENCE, Process, Role, Running, Seen
 use crate::doom::{Deadly, Doom, Side};
 use crate::history::History;
 use crate::order::{
-    AT_LEAST_ONCE, AT_MOST_ONCE, DONE, EFFECTS, Hands, LONG_LEASE, Receipt, UNKNOWN, counter, place,
+    AT_LEAST_ONCE, AT_MOST_ONCE, DONE, EFFECTS, Hands, LONG_LEASE, LOOK, Receipt, UNKNOWN, counter, place,
     workflows,
 };
 
@@ -142,6 +142,8 @@ fn assert_done(case: &Case) {
     let recorded = case.at_death.names("step");
     let again = case.by_heir.iter().filter(|line| recorded.contains(&line.0)).count();
     assert_eq!(again, 0, "what is recorded is not done again: {case:?}");
+    let looked = case.by_victim.iter().any(|line| line.0 == LOOK);
+    assert!(!looked || recorded.contains(&"charge".into()), "recorded before it is seen: {case:?}");
     let is_ambiguous = case.at_death.names("intent").contains(&AT_MOST_ONCE.into())
         && !recorded.contains(&AT_MOST_ONCE.into());
     let expected = Receipt {

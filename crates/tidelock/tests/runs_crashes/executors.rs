@@ -1,11 +1,15 @@
 //! Several processes and one run: one is stopped, one is killed, one drains, and others take over.
 
+use std::future::Future;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use tidelock::Operation;
 use tidelock::prelude::*;
 use tidelock::runs::{Ctx, RunHandle, StepError, StepKey, Workflow};
-use tidelock_test_stage::{LEASE, Meeting, PATIENCE, Process, Role, Stage, brisk, for_real};
+use tidelock_test_stage::{
+    Between, LEASE, Meeting, PATIENCE, Process, Role, Stage, Wrapped, brisk, for_real,
+};
 
 use crate::history::History;
 use crate::order::{LONG_LEASE, counter};
@@ -25,13 +29,31 @@ async fn an_executor() {
     let lease = Duration::from_millis(lease.parse().unwrap());
     let (me, own) = (name.to_owned(), role.clone());
     let job = Workflow::boxed(WORKFLOW, move |ctx, (): ()| Box::pin(job(ctx, me.clone(), own.clone())));
-    let tidelock = Tidelock::open(&role.url).await.unwrap();
+    let store = tidelock::open(&role.url).await.unwrap();
+    let tidelock = Tidelock::over(if name == "deaf" { Wrapped::new(store, Deaf) } else { store });
     let app = tidelock.app().register(job.leased_for(lease)).worker(brisk(worker)).build().unwrap();
     let stop = async {
         role.allowed(&format!("stop {name}")).await;
         role.note(&format!("stopping {name}"));
     };
     app.run_until(stop).await.unwrap();
+}
+
+/// Never gets an answer to a renewal, and so never hears that its lease is lost.
+#[derive(Debug)]
+struct Deaf;
+
+impl Between for Deaf {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = tidelock::Result<T>> + Send,
+    ) -> tidelock::Result<T> {
+        match operation {
+            Operation::Renew => std::future::pending().await,
+            _ => call.await,
+        }
+    }
 }
 
 /// Charges when it is allowed to, counts, ships; its result says who did.
@@ -109,6 +131,26 @@ async fn a_holder_that_slept_past_its_lease_records_nothing(stage: Stage) {
     assert_eq!(who(&meeting, "shipping", "slept"), ["second"]);
 }
 
+/// Schedules 36 and 37. Nobody tells this one; what it goes on to write is refused all the same.
+async fn a_holder_that_never_hears_of_its_loss_records_nothing(stage: Stage) {
+    let meeting = meeting_on(&stage);
+    let run = start(&stage, "unheard").await;
+    let mut deaf = executor(&meeting, "deaf", "one", LEASE);
+    meeting.until_noted("charging deaf").await;
+    meeting.allow("stop deaf");
+    meeting.until_noted("stopping deaf").await;
+    meeting.allow("go second");
+    let mut second = executor(&meeting, "second", "two", LEASE);
+    assert_eq!(result(&run).await, ("second".into(), "second".into()));
+
+    meeting.allow("go deaf");
+    deaf.until_ended().await;
+    meeting.allow("stop second");
+    second.until_ended().await;
+    assert_recorded_once(&stage, "unheard").await;
+    assert_eq!(who(&meeting, "shipping", "unheard"), ["second"]);
+}
+
 /// Schedule 36.
 async fn two_processes_that_recover_a_run_finish_it_once(stage: Stage) {
     let meeting = meeting_on(&stage);
@@ -183,12 +225,14 @@ macro_rules! on {
 
 on!(sqlite, sqlite:
     a_holder_that_slept_past_its_lease_records_nothing,
+    a_holder_that_never_hears_of_its_loss_records_nothing,
     two_processes_that_recover_a_run_finish_it_once,
     a_name_that_is_used_again_while_its_old_bearer_drains_duplicates_nothing,
     a_name_that_is_used_again_strands_nothing,
 );
 on!(postgres, postgres:
     a_holder_that_slept_past_its_lease_records_nothing,
+    a_holder_that_never_hears_of_its_loss_records_nothing,
     two_processes_that_recover_a_run_finish_it_once,
     a_name_that_is_used_again_while_its_old_bearer_drains_duplicates_nothing,
     a_name_that_is_used_again_strands_nothing,

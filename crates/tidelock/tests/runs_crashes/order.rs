@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{Ambiguous, Ctx, RunHandle, StepError, StepKey, Tx, Workflow};
+use tidelock::runs::{Ambiguous, Ctx, RunHandle, RunId, StepError, StepKey, Tx, Workflow};
 
 use crate::doom::{Doom, Side};
 
@@ -23,7 +23,9 @@ pub(crate) const AT_LEAST_ONCE: [&str; 2] = ["charge", "thank"];
 /// What is done at most once.
 pub(crate) const AT_MOST_ONCE: &str = "ship";
 /// Everything with an effect that a process can die at.
-pub(crate) const EFFECTS: [&str; 5] = ["charge", "reserve", "ship", "pack", "thank"];
+pub(crate) const EFFECTS: [&str; 6] = ["charge", LOOK, "reserve", "ship", "pack", "thank"];
+/// What the function itself does, once it has the result of the first step.
+pub(crate) const LOOK: &str = "look";
 
 /// What came of an order.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,23 +62,29 @@ impl Hands {
         self
     }
 
-    fn pass(&self, side: Side, key: &StepKey) {
-        self.doom.iter().for_each(|doom| doom.at_effect(side, key.step().as_str()));
+    fn pass(&self, side: Side, what: &str) {
+        self.doom.iter().for_each(|doom| doom.at_effect(side, what));
+    }
+
+    /// Does something with what it was given, outside of any step.
+    fn look(&self, run: &RunId) {
+        (self.note)(&format!("{run} {LOOK} {run}"));
+        self.pass(Side::After, LOOK);
     }
 
     /// Does something outside.
     async fn act(&self, key: StepKey) -> Result<String, Failure> {
-        self.pass(Side::Before, &key);
+        self.pass(Side::Before, key.step().as_str());
         (self.note)(&format!("{} {} {key}", key.run(), key.step()));
-        self.pass(Side::After, &key);
+        self.pass(Side::After, key.step().as_str());
         Ok(DONE.into())
     }
 
     /// Does something in the store.
     async fn count(&self, tx: Tx) -> Result<(), Failure> {
-        self.pass(Side::Before, tx.key());
+        self.pass(Side::Before, tx.key().step().as_str());
         tx.write(Write::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
-        self.pass(Side::After, tx.key());
+        self.pass(Side::After, tx.key().step().as_str());
         Ok(())
     }
 }
@@ -99,6 +107,7 @@ pub(crate) fn workflows(name: &str, hands: &Hands, lease: Duration) -> [Workflow
 
 async fn order(ctx: &mut Ctx, parcel: String, hands: Hands) -> Result<Receipt, StepError> {
     let charged = ctx.step("charge", |key| hands.act(key)).await?;
+    hands.look(ctx.run());
     ctx.transact("reserve", |tx| hands.count(tx)).await?;
     let ship = ctx.step("ship", |key| hands.act(key));
     let shipped = ship.at_most_once(Ambiguous::Skip(UNKNOWN.into())).await?;
