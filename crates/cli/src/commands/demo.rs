@@ -12,6 +12,7 @@ mod oversell;
 mod poison;
 mod quota;
 mod race;
+mod resume;
 mod whole;
 
 use crate::args::DemoArgs;
@@ -36,5 +37,6 @@ async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     oversell::play(stage).await?;
     poison::play(stage).await?;
     once::play(stage).await?;
-    quota::play(stage).await
+    quota::play(stage).await?;
+    resume::play(stage).await
 }

@@ -1,0 +1,100 @@
+//! Scene: a run loses its worker in the middle of a step, and another one goes on from there (RUN-1, RUN-2).
+
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::reactions::App;
+use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::worker::WorkerOptions;
+use tokio::sync::{mpsc, oneshot};
+
+use super::stage::{Stage, joined, worker};
+use crate::failure::Failure as Stopped;
+
+/// How long a run waits for a worker that is gone.
+const LEASE: Duration = Duration::from_millis(300);
+/// Longer than any of this takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// What the steps of the run do their work with.
+#[derive(Debug, Clone)]
+struct Shop {
+    charges: RecordKey,
+    /// Hears of each parcel that is packed, under which key.
+    packed: mpsc::UnboundedSender<String>,
+    /// Whether packing comes to an end here.
+    packs: bool,
+}
+
+pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
+    stage.scene("A run loses its worker in the middle, and goes on")?;
+    let (packed, mut parcels) = mpsc::unbounded_channel();
+    let shop = Shop { charges: stage.record("charges")?, packed, packs: false };
+    let (workflow, run) = (stage.name("checkout"), stage.name("order-9"));
+    let here = Tidelock::over(stage.store.clone());
+
+    // A runtime of its own, so that all of it can be torn down at once, as a power cut would.
+    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let app = application(&here, "first", &workflow, shop.clone())?;
+    first.spawn(app.run());
+    let run = here.runs().start(&workflow, &run, "tea").version(1).await.map_err(broken)?;
+    let Some(key) = next(&mut parcels).await else {
+        return stage.broken("the run is driven", "nothing happens");
+    };
+    stage.say("worker first charges the card, begins to pack, and is gone")?;
+    first.shutdown_background();
+
+    let (stop, stopped) = oneshot::channel::<()>();
+    let there = Tidelock::over(stage.other.clone());
+    let app = application(&there, "second", &workflow, Shop { packs: true, ..shop.clone() })?;
+    let running = tokio::spawn(app.run_until(async move { drop(stopped.await) }));
+    let result = run.result::<String>().within(PATIENCE).await.map_err(broken)?;
+    let again = next(&mut parcels).await;
+    drop(stop);
+    joined(running).await??;
+    stage.say(&format!("worker second takes over, does not charge again, packs, and ships: {result}"))?;
+
+    let charges: i64 = match stage.store.get_one(&shop.charges).await?.into_live() {
+        Some(record) => record.value.to()?,
+        None => 0,
+    };
+    stage.prove("the card was charged once", charges == 1, &format!("{charges} times"))?;
+    let holds = again.as_ref() == Some(&key) && result == "tea, shipped";
+    let claim = format!("the step that was cut off was done again under the same key, {key:?}");
+    stage.prove(&claim, holds, &format!("{again:?}, {result:?}"))
+}
+
+async fn checkout(ctx: &mut Ctx, what: String, shop: Shop) -> Result<String, StepError> {
+    let charge = Write::add(&shop.charges, 1, Bounds::NONE);
+    ctx.transact("charge", |tx| {
+        tx.write(charge.clone());
+        async { Ok::<_, Failure>(()) }
+    })
+    .await?;
+    ctx.step("pack", |key| pack(&shop, key.to_string())).await?;
+    ctx.step("ship", |_key| async { Ok::<_, Failure>(format!("{what}, shipped")) }).await
+}
+
+async fn pack(shop: &Shop, key: String) -> Result<(), Failure> {
+    // Nobody listens once the scene is over.
+    let _ = shop.packed.send(key);
+    match shop.packs {
+        true => Ok(()),
+        false => std::future::pending().await,
+    }
+}
+
+fn application(tidelock: &Tidelock, name: &str, workflow: &str, shop: Shop) -> Result<App, Stopped> {
+    let workflow = Workflow::boxed(workflow, move |ctx, what| Box::pin(checkout(ctx, what, shop.clone())));
+    let workflow = workflow.leased_for(LEASE);
+    let app = tidelock.app().register(workflow).worker(WorkerOptions::new(worker(name)?)).build();
+    app.map_err(|e| Stopped::Broken(format!("the workflow cannot be registered: {e}")))
+}
+
+fn broken(error: impl std::fmt::Display) -> Stopped {
+    Stopped::Broken(format!("the run cannot be seen to its end: {error}"))
+}
+
+async fn next(parcels: &mut mpsc::UnboundedReceiver<String>) -> Option<String> {
+    tokio::time::timeout(PATIENCE, parcels.recv()).await.ok().flatten()
+}
