@@ -8,7 +8,15 @@
 #![allow(clippy::unwrap_used)]
 
 mod cast;
+mod cut;
+
+mod children;
+mod deaths;
+mod endings;
+mod replay;
 mod steps;
+mod together;
+mod transact;
 
 mod client;
 mod driven;

@@ -1,0 +1,39 @@
+//! A process that is cut off from its store: nothing that it asks is answered, until the cut is mended, as if it had been stopped.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tidelock::prelude::*;
+use tidelock::{Operation, Result};
+use tidelock_test_stage::{Between, Stage, Wrapped};
+use tokio::sync::watch;
+
+/// Cuts a process off, and mends the cut.
+#[derive(Debug)]
+pub(crate) struct Cut {
+    off: watch::Sender<bool>,
+}
+
+impl Cut {
+    pub(crate) fn cut(&self) {
+        self.off.send_replace(true);
+    }
+
+    pub(crate) fn mend(&self) {
+        self.off.send_replace(false);
+    }
+}
+
+impl Between for Cut {
+    async fn call<T: Send>(&self, _: Operation, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        let mut off = self.off.subscribe();
+        drop(off.wait_for(|off| !off).await);
+        call.await
+    }
+}
+
+/// A handle whose process can be cut off.
+pub(crate) async fn mortal(stage: &Stage) -> (Tidelock, Arc<Wrapped<Cut>>) {
+    let store = Wrapped::new(stage.store().await, Cut { off: watch::channel(false).0 });
+    (Tidelock::over(store.clone()), store)
+}

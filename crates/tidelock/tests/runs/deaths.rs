@@ -1,0 +1,352 @@
+//! Processes that die, hang or lose their lease in the middle of a run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use tidelock::prelude::*;
+use tidelock::runs::{Ambiguous, Standing, Verdict, Workflow};
+use tidelock::worker::WorkerOptions;
+use tidelock_test_stage::{Mortal, Running, Seen, Stage, brisk, in_memory, on_every_store, until};
+
+use crate::cast::{count, history, millis, process, result, see, start, with};
+use crate::cut::mortal;
+
+on_every_store!(
+    steps_that_were_recorded_before_a_crash_do_not_run_again,
+    the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded,
+    an_ambiguous_step_is_what_its_policy_says,
+    an_operator_says_what_became_of_an_ambiguous_step,
+    a_run_that_kills_its_processes_is_blocked_until_it_is_resumed,
+    a_wake_between_load_and_suspend_is_not_lost,
+    a_shutdown_gives_the_run_back_between_two_steps,
+);
+
+/// Short, so that others soon take over where time is real.
+fn brief(workflow: Workflow) -> Workflow {
+    workflow.leased_for(millis(300))
+}
+
+/// Schedule 88. RUN-2. Three steps, then the process dies while it is in the fourth.
+async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: Stage) {
+    let seen = Seen::default();
+    let four = brief(with("four", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            for name in ["a", "b", "c"] {
+                ctx.step(name, |key| see(&seen, key)).await?;
+            }
+            let last = ctx.step("d", |key| {
+                let nth = seen.lines().iter().filter(|line| *line == "four:d").count();
+                seen.note(key.to_string());
+                async move {
+                    match nth {
+                        0 => std::future::pending().await,
+                        _ => Ok::<_, Failure>("done".to_owned()),
+                    }
+                }
+            });
+            last.await
+        })
+    }));
+    let run = start(&stage, "four", "four", &()).await;
+    let (tidelock, store) = mortal(&stage).await;
+    let first = Running::start(tidelock.app().worker(brisk("one")).register(four.clone()));
+    seen.until(4).await;
+    store.cut();
+    let second = Running::start(process(&stage, "two").await.register(four));
+    assert_eq!(result::<String>(&run).await, "done");
+    assert_eq!(seen.lines(), ["four:a", "four:b", "four:c", "four:d", "four:d"]);
+    assert_eq!(count(&stage, "four", "taken-over").await, 1);
+    first.kill();
+    second.stop().await;
+}
+
+/// Schedules 36 and 37. RUN-13. The first holder is cut off, succeeded, and comes back with a result of its own: refused.
+async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: Stage) {
+    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let slow = brief(with("slow", &state, |ctx, (): (), (seen, go)| {
+        Box::pin(async move {
+            let drawn = ctx.step("draw", |_| {
+                let (seen, go) = (seen.clone(), go.clone());
+                async move {
+                    let mine = seen.count();
+                    seen.note(format!("drew {mine}"));
+                    if mine == 0 {
+                        go.acquire().await.map_err(Failure::fatal)?.forget();
+                    }
+                    Ok::<_, Failure>(mine)
+                }
+            });
+            let drawn = drawn.await?;
+            ctx.step("use", |_| {
+                seen.note(format!("used {drawn}"));
+                async { Ok::<_, Failure>(()) }
+            })
+            .await?;
+            Ok(drawn)
+        })
+    }));
+    let run = start(&stage, "slow", "s", &()).await;
+    let (tidelock, store) = mortal(&stage).await;
+    let first = Running::start(tidelock.app().worker(brisk("one")).register(slow.clone()));
+    state.0.until(1).await;
+    store.cut();
+    let second = Running::start(process(&stage, "two").await.register(slow));
+    assert_eq!(result::<usize>(&run).await, 1);
+    store.mend();
+    state.1.add_permits(1);
+    first.stop().await;
+    assert_eq!(state.0.lines(), ["drew 0", "drew 1", "used 1"]);
+    assert_eq!(count(&stage, "s", "step").await, 2);
+    assert_eq!(history(&stage, "s").await.last().unwrap(), "completed");
+    second.stop().await;
+}
+
+/// RUN-14. The effect was begun once, and by nobody again unless the policy says so.
+async fn an_ambiguous_step_is_what_its_policy_says(stage: Stage) {
+    let seen = Seen::default();
+    let once = brief(with("once", &seen, |ctx, policy: String, seen| {
+        Box::pin(async move {
+            let policy = match policy.as_str() {
+                "fail" => Ambiguous::Fail,
+                "skip" => Ambiguous::Skip(0),
+                _ => Ambiguous::Rerun,
+            };
+            let step = ctx.step("pay", |key| {
+                let line = key.to_string();
+                let nth = seen.lines().iter().filter(|seen| **seen == line).count();
+                seen.note(line);
+                async move {
+                    match nth {
+                        0 => std::future::pending().await,
+                        nth => Ok::<_, Failure>(nth),
+                    }
+                }
+            });
+            match step.at_most_once(policy).await {
+                Ok(nth) => Ok(nth.to_string()),
+                Err(error) => Ok(error.to_string()),
+            }
+        })
+    }));
+    let mut runs = Vec::new();
+    for policy in ["fail", "skip", "rerun"] {
+        runs.push(start(&stage, "once", policy, policy).await);
+    }
+    let (tidelock, store) = mortal(&stage).await;
+    let first = Running::start(tidelock.app().worker(brisk("one")).register(once.clone()));
+    seen.until(3).await;
+    store.cut();
+    let second = Running::start(process(&stage, "two").await.register(once));
+    let failed = result::<String>(&runs[0]).await;
+    assert!(
+        failed.starts_with(r#"step "pay" is ambiguous: it was begun by a process that died"#),
+        "{failed}"
+    );
+    assert_eq!(
+        (result::<String>(&runs[1]).await, result::<String>(&runs[2]).await),
+        ("0".into(), "1".into())
+    );
+    let mut lines = seen.lines();
+    lines.sort();
+    assert_eq!(lines, ["fail:pay", "rerun:pay", "rerun:pay", "skip:pay"]);
+    first.kill();
+    second.stop().await;
+}
+
+/// RUN-14. The run waits until somebody says.
+async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
+    let seen = Seen::default();
+    let ask = brief(with("ask", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let step = ctx.step("pay", |key| {
+                seen.note(key.to_string());
+                std::future::pending::<Result<u32, Failure>>()
+            });
+            step.at_most_once(Ambiguous::Ask).await
+        })
+    }));
+    let run = start(&stage, "ask", "a", &()).await;
+    let (tidelock, store) = mortal(&stage).await;
+    let first = Running::start(tidelock.app().worker(brisk("one")).register(ask.clone()));
+    seen.until(1).await;
+    store.cut();
+    let second = Running::start(process(&stage, "two").await.register(ask));
+    let asks = async || history(&stage, "a").await.contains(&"ambiguous".into());
+    until("it is known to be ambiguous", asks).await;
+    run.resolve("pay", Verdict::Done(Json::new(&7).unwrap())).await.unwrap();
+    assert_eq!(result::<u32>(&run).await, 7);
+    assert_eq!(seen.count(), 1);
+    first.kill();
+    second.stop().await;
+}
+
+/// RUN-15. Each process hangs in the same step; the third is not tried, until somebody asks for it.
+async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: Stage) {
+    let seen = Seen::default();
+    let poison = brief(with("poison", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let nth = seen.count();
+            ctx.step("kill", |key| {
+                seen.note(key.to_string());
+                async move {
+                    match nth {
+                        0..2 => std::future::pending().await,
+                        _ => Ok::<_, Failure>(nth),
+                    }
+                }
+            })
+            .await
+        })
+    }))
+    .deaths(1);
+    let run = start(&stage, "poison", "p", &()).await;
+    let mut dead = Vec::new();
+    for nth in 0..2 {
+        let (tidelock, store) = mortal(&stage).await;
+        let name = format!("victim-{nth}");
+        let app = tidelock.app().worker(brisk(&name)).register(poison.clone());
+        dead.push(Running::start(app));
+        seen.until(nth + 1).await;
+        store.cut();
+    }
+    let last = Running::start(process(&stage, "last").await.register(poison));
+    let blocked = async || matches!(run.standing().await.unwrap(), Standing::Parked { again_at: None, .. });
+    until("it is blocked", blocked).await;
+    let Standing::Parked { error, .. } = run.standing().await.unwrap() else { panic!("it is blocked") };
+    assert!(error.contains("1 processes in a row died or hung over this run"), "{error}");
+    run.resume().await.unwrap();
+    assert_eq!(result::<usize>(&run).await, 2);
+    dead.into_iter().for_each(Running::kill);
+    last.stop().await;
+}
+
+/// Schedule 39. RUN-8. The signal comes when the run has been read and before it is left to the store.
+async fn a_wake_between_load_and_suspend_is_not_lost(stage: Stage) {
+    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let waits = with("waits", &state, |ctx, (): (), (seen, go)| {
+        Box::pin(async move {
+            ctx.step("hold", |_| {
+                let (seen, go) = (seen.clone(), go.clone());
+                async move {
+                    seen.note("held");
+                    go.acquire().await.map_err(Failure::fatal)?.forget();
+                    Ok::<_, Failure>(())
+                }
+            })
+            .await?;
+            let came: Option<u32> = ctx.wait_for_signal("go").await?;
+            Ok(came)
+        })
+    });
+    let run = start(&stage, "waits", "w", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(waits));
+    state.0.until(1).await;
+    run.signal("go", &7).await.unwrap();
+    state.1.add_permits(1);
+    assert_eq!(result::<Option<u32>>(&run).await, Some(7));
+    running.stop().await;
+}
+
+/// RUN-16. The step that runs ends and is recorded; the next one is another worker's.
+async fn a_shutdown_gives_the_run_back_between_two_steps(stage: Stage) {
+    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+    let two = with("two", &state, |ctx, (): (), (seen, go)| {
+        Box::pin(async move {
+            ctx.step("first", |key| {
+                let (seen, go) = (seen.clone(), go.clone());
+                async move {
+                    seen.note(key.to_string());
+                    go.acquire().await.map_err(Failure::fatal)?.forget();
+                    Ok::<_, Failure>(())
+                }
+            })
+            .await?;
+            ctx.step("second", |key| see(&seen, key)).await
+        })
+    });
+    let run = start(&stage, "two", "t", &()).await;
+    let first = Running::start(process(&stage, "one").await.register(two.clone()));
+    state.0.until(1).await;
+    first.tell();
+    state.1.add_permits(1);
+    assert_eq!(first.stop().await.still_running, 0);
+    assert_eq!(state.0.lines(), ["t:first"]);
+    assert_eq!(history(&stage, "t").await, ["started", "step"]);
+    let second = Running::start(process(&stage, "two").await.register(two));
+    assert_eq!(result::<String>(&run).await, "second");
+    assert_eq!(state.0.lines(), ["t:first", "t:second"]);
+    second.stop().await;
+}
+
+/// What a death leaves behind, wherever it comes.
+#[derive(Clone, Default)]
+struct Ledger {
+    seen: Seen,
+    paid: Arc<AtomicU32>,
+}
+
+/// RUN-2, RUN-14, RUN-17. Dies at every call of the store, before it and after it: the run completes, what was staged is there
+/// once, what must not happen twice did not, and what may has one key.
+#[test]
+fn a_run_survives_a_death_at_every_call() {
+    let mut survived = 0;
+    for last_words in [false, true] {
+        for calls in 0.. {
+            let mut died = false;
+            in_memory(async |stage| died = die_after(&stage, calls, last_words).await);
+            if !died {
+                break;
+            }
+            survived += 1;
+        }
+    }
+    assert!(survived > 30, "it died only {survived} times");
+}
+
+async fn die_after(stage: &Stage, calls: i64, last_words: bool) -> bool {
+    let ledger = Ledger::default();
+    let five = with("five", &ledger, |ctx, (): (), ledger| {
+        Box::pin(async move {
+            ctx.step("mail", |key| see(&ledger.seen, key)).await?;
+            let sold = RecordKey::new("sold").unwrap();
+            ctx.transact("sell", |tx: tidelock::runs::Tx| {
+                tx.write(Write::add(&sold, 1, Bounds::NONE));
+                async { Ok::<_, Failure>(()) }
+            })
+            .await?;
+            ctx.sleep("rest", millis(1_200)).await?;
+            let pay = ctx.step("pay", |_| {
+                ledger.paid.fetch_add(1, Ordering::SeqCst);
+                async { Ok::<_, Failure>(true) }
+            });
+            let paid = pay.at_most_once(Ambiguous::Skip(false)).await?;
+            let came: Option<u32> = ctx.wait_for_signal("go").await?;
+            ctx.step("ship", |key| see(&ledger.seen, key)).await?;
+            Ok((paid, came))
+        })
+    });
+    let run = start(stage, "five", "f", &()).await;
+    let store = Mortal::over(stage.store().await, calls, last_words);
+    let mortal = Tidelock::over(store.clone());
+    // Polls seldom: a process that only polls has nothing to die of.
+    let unhurried = WorkerOptions::new(WorkerName::new("mortal").unwrap());
+    let app = mortal.app().worker(unhurried).register(five.clone()).build().unwrap();
+    let first = tokio::spawn(app.run());
+    run.signal("go", &7).await.unwrap();
+    let ended = async || run.get().await.unwrap().state.is_ended();
+    until("it is dead, or the run has ended", async || store.is_dead() || ended().await).await;
+    let died = store.is_dead() && !ended().await;
+    first.abort();
+    let second = Running::start(process(stage, "heir").await.register(five));
+    let (_, came) = result::<(bool, Option<u32>)>(&run).await;
+    assert_eq!(came, Some(7));
+    let sold = stage.store().await.get_one(&RecordKey::new("sold").unwrap()).await.unwrap();
+    assert_eq!(sold.into_live().unwrap().value.to::<i64>().unwrap(), 1);
+    assert!(ledger.paid.load(Ordering::SeqCst) <= 1);
+    assert!(ledger.seen.lines().iter().all(|line| line == "f:mail" || line == "f:ship"));
+    let entries = history(stage, "f").await;
+    assert_eq!(entries.iter().filter(|entry| *entry == "step").count(), 4, "{entries:?}");
+    assert_eq!(entries.last().unwrap(), "completed");
+    second.stop().await;
+    died
+}

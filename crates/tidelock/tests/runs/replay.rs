@@ -1,0 +1,162 @@
+//! Code that changed under its runs: reported, parked, and gone on with.
+
+use tidelock::runs::{RunHandle, Standing, StepError, Workflow};
+use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+
+use crate::cast::{history, millis, process, result, see, start, with};
+
+on_every_store!(
+    code_that_does_not_fit_is_reported_and_the_run_goes_on_when_it_does,
+    a_name_of_another_kind_is_reported,
+    a_function_that_ends_too_early_is_reported,
+    a_panic_parks_the_run,
+    an_old_run_finishes_on_the_old_side_of_a_patch,
+    versions_keep_to_their_own_code,
+    runs_of_others_starve_nobody,
+);
+
+async fn parked(run: &RunHandle) -> String {
+    let is_parked = async || matches!(run.standing().await.unwrap(), Standing::Parked { .. });
+    until("the run is parked", is_parked).await;
+    match run.standing().await.unwrap() {
+        Standing::Parked { error, .. } => error,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// The run has done `charge` and sleeps; then the first process goes away.
+async fn charged(stage: &Stage, seen: &Seen, run: &str) -> RunHandle {
+    let handle = start(stage, "checkout", run, &()).await;
+    let running = Running::start(process(stage, "one").await.register(old(seen)));
+    let sleeps = async || history(stage, run).await.contains(&"timer".into());
+    until("it sleeps", sleeps).await;
+    running.stop().await;
+    handle
+}
+
+fn old(seen: &Seen) -> Workflow {
+    with("checkout", seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            ctx.step("charge", |key| see(&seen, key)).await?;
+            ctx.sleep("rest", millis(1_200)).await?;
+            ctx.step("ship", |key| see(&seen, key)).await
+        })
+    })
+}
+
+/// Schedule 46. RUN-4. No record is given to another step, and nothing is done.
+async fn code_that_does_not_fit_is_reported_and_the_run_goes_on_when_it_does(stage: Stage) {
+    let seen = Seen::default();
+    let run = charged(&stage, &seen, "c").await;
+    let changed = with("checkout", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            ctx.step("ship", |key| see(&seen, key)).await?;
+            ctx.step("charge", |key| see(&seen, key)).await
+        })
+    });
+    let wrong = Running::start(process(&stage, "two").await.register(changed));
+    let error = parked(&run).await;
+    assert!(error.contains(r#"expected step "charge" (recorded), found step "ship""#), "{error}");
+    wrong.stop().await;
+    assert_eq!(seen.lines(), ["c:charge"]);
+    let right = Running::start(process(&stage, "three").await.register(old(&seen)));
+    run.resume().await.unwrap();
+    assert_eq!(result::<String>(&run).await, "ship");
+    assert_eq!(seen.lines(), ["c:charge", "c:ship"]);
+    right.stop().await;
+}
+
+/// RUN-4.
+async fn a_name_of_another_kind_is_reported(stage: Stage) {
+    let seen = Seen::default();
+    let run = charged(&stage, &seen, "k").await;
+    let changed = with("checkout", &seen, |ctx, (): (), _| {
+        Box::pin(async move { ctx.sleep("charge", millis(1)).await })
+    });
+    let wrong = Running::start(process(&stage, "two").await.register(changed));
+    let error = parked(&run).await;
+    assert!(error.contains(r#"expected step "charge" (recorded), found sleep "charge""#), "{error}");
+    wrong.stop().await;
+}
+
+/// RUN-4.
+async fn a_function_that_ends_too_early_is_reported(stage: Stage) {
+    let seen = Seen::default();
+    let run = charged(&stage, &seen, "e").await;
+    let changed = with("checkout", &seen, |_, (): (), _| Box::pin(async move { Ok(String::new()) }));
+    let wrong = Running::start(process(&stage, "two").await.register(changed));
+    let error = parked(&run).await;
+    assert!(error.contains(r#"expected step "charge" (recorded), found the end of the workflow"#), "{error}");
+    wrong.stop().await;
+}
+
+/// Broken code.
+async fn broken() -> Result<(), StepError> {
+    panic!("out of luck")
+}
+
+/// RUN-4. It is the code's fault, and not the run's.
+async fn a_panic_parks_the_run(stage: Stage) {
+    let seen = Seen::default();
+    let run = charged(&stage, &seen, "p").await;
+    let broken = with("checkout", &seen, |_, (): (), _| Box::pin(broken()));
+    let wrong = Running::start(process(&stage, "two").await.register(broken));
+    let error = parked(&run).await;
+    assert!(error.contains("the workflow panicked: out of luck"), "{error}");
+    wrong.stop().await;
+    let right = Running::start(process(&stage, "three").await.register(old(&seen)));
+    run.resume().await.unwrap();
+    assert_eq!(result::<String>(&run).await, "ship");
+    right.stop().await;
+}
+
+/// RUN-11. A run that went past the change before it was made goes the old way; a new one, the new way; both for good.
+async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: Stage) {
+    let seen = Seen::default();
+    let before = charged(&stage, &seen, "before").await;
+    let patched = with("checkout", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            if ctx.patched("check-first").await? {
+                ctx.step("check", |key| see(&seen, key)).await?;
+            }
+            ctx.step("charge", |key| see(&seen, key)).await?;
+            ctx.sleep("rest", millis(1_200)).await?;
+            ctx.step("ship", |key| see(&seen, key)).await
+        })
+    });
+    let running = Running::start(process(&stage, "two").await.register(patched));
+    let after = start(&stage, "checkout", "after", &()).await;
+    assert_eq!(result::<String>(&before).await, "ship");
+    assert_eq!(result::<String>(&after).await, "ship");
+    let mut lines = seen.lines();
+    lines.sort();
+    assert_eq!(lines, ["after:charge", "after:check", "after:ship", "before:charge", "before:ship"]);
+    running.stop().await;
+}
+
+/// RUN-11. Two versions side by side; each run follows the one that it was started with.
+async fn versions_keep_to_their_own_code(stage: Stage) {
+    let seen = Seen::default();
+    let one = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(1) }));
+    let two = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(2) })).version(2);
+    let app = process(&stage, "one").await.register(one).register(two);
+    let old = start(&stage, "w", "old", &()).await;
+    let tidelock = stage.tidelock().await;
+    let new = tidelock.runs().start("w", "new", &()).version(2).await.unwrap();
+    let running = Running::start(app);
+    assert_eq!((result::<u32>(&old).await, result::<u32>(&new).await), (1, 2));
+    running.stop().await;
+}
+
+/// Schedule 91. RUN-12. A hundred runs that nobody here can drive are due before it.
+async fn runs_of_others_starve_nobody(stage: Stage) {
+    for nth in 0..100 {
+        start(&stage, "unknown-here", &format!("u-{nth}"), &()).await;
+    }
+    let seen = Seen::default();
+    let run = start(&stage, "checkout", "mine", &()).await;
+    let running = Running::start(process(&stage, "one").await.slots(2).register(old(&seen)));
+    assert_eq!(result::<String>(&run).await, "ship");
+    assert_eq!(history(&stage, "u-0").await, ["started"]);
+    running.stop().await;
+}

@@ -1,0 +1,162 @@
+//! Operations that are awaited together, and errors that are caught: a run still does everything once, and sleeps.
+
+use tidelock::prelude::*;
+use tidelock::runs::{StepError, Winner};
+use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+
+use crate::cast::{count, history, millis, process, result, see, start, with};
+
+on_every_store!(
+    steps_in_parallel_share_commits_and_each_is_done_once,
+    a_step_and_a_sleep_awaited_together_are_one_step,
+    a_sleep_cannot_be_swallowed,
+    the_winner_of_a_race_is_recorded_and_a_replay_agrees,
+    a_replay_hands_results_over_in_the_order_in_which_they_were_known,
+    a_signal_and_a_timer_that_are_both_there_are_decided_once,
+);
+
+/// RUN-2. A hundred at once need far fewer commits than a hundred; a pause after them does not repeat one.
+async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: Stage) {
+    let seen = Seen::default();
+    let many = with("many", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let (ctx, seen) = (&*ctx, &seen);
+            let steps = (0..100)
+                .map(|nth| async move { ctx.step(format!("step-{nth}"), |key| see(seen, key)).await });
+            let done = futures_util::future::try_join_all(steps).await?;
+            ctx.sleep("rest", millis(1_500)).await?;
+            Ok(done.len())
+        })
+    });
+    let run = start(&stage, "many", "m", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(many));
+    assert_eq!(result::<usize>(&run).await, 100);
+    assert_eq!((seen.count(), count(&stage, "m", "step").await), (100, 100));
+    running.stop().await;
+}
+
+/// Schedule 92.
+async fn a_step_and_a_sleep_awaited_together_are_one_step(stage: Stage) {
+    let seen = Seen::default();
+    let both = with("both", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let step = async { ctx.step("step", |key| see(&seen, key)).await };
+            let (step, slept) = tokio::join!(step, ctx.sleep("sleep", millis(1_500)));
+            slept?;
+            step
+        })
+    });
+    let run = start(&stage, "both", "b", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(both));
+    assert_eq!(result::<String>(&run).await, "step");
+    assert_eq!(seen.lines(), ["b:step"]);
+    running.stop().await;
+}
+
+/// Schedule 90. RUN-9. Whatever the function does with errors, a sleep is none.
+async fn a_sleep_cannot_be_swallowed(stage: Stage) {
+    let seen = Seen::default();
+    let stubborn = with("stubborn", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let before = ctx.now("before").await?;
+            let _ignored = ctx.sleep("sleep", millis(1_500)).await;
+            let _ignored: Result<Option<()>, StepError> = ctx.wait_for_signal("go").timeout(millis(5)).await;
+            ctx.step("after", |key| see(&seen, key)).await?;
+            let after = ctx.now("after-all").await?;
+            Ok(after.since(before) >= millis(1_500))
+        })
+    });
+    let run = start(&stage, "stubborn", "s", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(stubborn));
+    until("it sleeps", async || history(&stage, "s").await.contains(&"timer".into())).await;
+    assert_eq!(seen.count(), 0);
+    assert!(result::<bool>(&run).await);
+    assert_eq!(seen.lines(), ["s:after"]);
+    running.stop().await;
+}
+
+/// RUN-10. The loser is dropped where it stands, and does not hold up a replay.
+async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: Stage) {
+    let seen = Seen::default();
+    let race = with("race", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let slow = async {
+                ctx.step("warm-up", |key| see(&seen, key)).await?;
+                ctx.sleep("long", millis(3_600_000)).await
+            };
+            let quick = async {
+                ctx.step("quick", |key| see(&seen, key)).await?;
+                ctx.sleep("short", millis(1_200)).await
+            };
+            let winner = match ctx.race("race", slow, quick).await? {
+                Winner::First(_) => "slow",
+                Winner::Second(_) => "quick",
+            };
+            ctx.sleep("rest", millis(1_200)).await?;
+            ctx.step("after", |key| see(&seen, key)).await?;
+            Ok(winner.to_owned())
+        })
+    });
+    let run = start(&stage, "race", "r", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(race));
+    assert_eq!(result::<String>(&run).await, "quick");
+    assert_eq!(count(&stage, "r", "won").await, 1);
+    assert_eq!(count(&stage, "r", "dropped").await, 1, "the long sleep");
+    assert_eq!(seen.count(), 3);
+    running.stop().await;
+}
+
+/// RUN-5. `try_join!` gives up on the second step because of the first; the replay finds both recorded and does the same.
+async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage: Stage) {
+    let seen = Seen::default();
+    let pair = with("pair", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let fails = async { ctx.step("fails", |_| async { Err::<(), _>(Failure::fatal("no")) }).await };
+            let works = async { ctx.step("works", |key| see(&seen, key)).await };
+            let joined = tokio::try_join!(fails, works);
+            ctx.sleep("rest", millis(1_200)).await?;
+            ctx.step("after", |key| see(&seen, key)).await?;
+            Ok(joined.unwrap_err().to_string())
+        })
+    });
+    let run = start(&stage, "pair", "p", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(pair));
+    assert_eq!(result::<String>(&run).await, r#"step "fails" failed after 1 attempts: no"#);
+    assert_eq!(seen.lines().iter().filter(|line| *line == "p:after").count(), 1);
+    running.stop().await;
+}
+
+/// Schedule 44. The timer and the signal are both there when the run is next driven; what was chosen stays chosen.
+async fn a_signal_and_a_timer_that_are_both_there_are_decided_once(stage: Stage) {
+    let seen = Seen::default();
+    let both = with("both", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let came: Option<u32> = ctx.wait_for_signal("go").timeout(millis(1_200)).await?;
+            ctx.step("note", |_| {
+                seen.note(format!("{came:?}"));
+                async { Ok::<_, Failure>(()) }
+            })
+            .await?;
+            ctx.sleep("rest", millis(1_200)).await?;
+            ctx.step("again", |_| {
+                seen.note(format!("{came:?}"));
+                async { Ok::<_, Failure>(()) }
+            })
+            .await?;
+            Ok(came)
+        })
+    });
+    let run = start(&stage, "both", "b", &()).await;
+    let first = Running::start(process(&stage, "one").await.register(both.clone()));
+    until("it waits", async || history(&stage, "b").await.contains(&"waiting".into())).await;
+    first.stop().await;
+    let (store, stopped) = (stage.store().await, stage.store().await.now().await.unwrap());
+    let is_late = async || store.now().await.unwrap().since(stopped) > millis(1_200);
+    until("its time is up", is_late).await;
+    run.signal("go", &7).await.unwrap();
+    let second = Running::start(process(&stage, "two").await.register(both));
+    let chosen = result::<Option<u32>>(&run).await;
+    assert_eq!(seen.lines(), [format!("{chosen:?}"), format!("{chosen:?}")]);
+    assert_eq!(count(&stage, "b", "received").await + count(&stage, "b", "timed-out").await, 1);
+    second.stop().await;
+}

@@ -1,0 +1,163 @@
+//! Steps whose effect is in the store: exactly once, whoever is in the way.
+
+use serde_json::json;
+use tidelock::prelude::*;
+use tidelock::runs::{Retry, Tx};
+use tidelock_test_stage::{Running, Stage, for_real, on_every_store};
+
+use crate::cast::{count, error, history, millis, process, result, start, with};
+
+on_every_store!(
+    what_a_step_stages_lands_with_its_record,
+    a_decision_is_taken_again_when_somebody_else_was_quicker,
+    a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing,
+);
+
+#[derive(Debug, Default, Clone)]
+struct Stock {
+    left: i64,
+}
+
+#[derive(Debug, Event)]
+enum StockEvent {
+    Received { units: i64 },
+    Sold { units: i64 },
+}
+
+impl Aggregate for Stock {
+    const KIND: &'static str = "stock";
+    type Event = StockEvent;
+
+    fn apply(&mut self, event: &StockEvent) {
+        match event {
+            StockEvent::Received { units } => self.left += units,
+            StockEvent::Sold { units } => self.left -= units,
+        }
+    }
+}
+
+fn sell(stock: &Stock) -> Result<StockEvent, &'static str> {
+    if stock.left > 0 { Ok(StockEvent::Sold { units: 1 }) } else { Err("sold out") }
+}
+
+/// RUN-17. Events, records and the step's record are in the store together; events belong to the run's conversation.
+async fn what_a_step_stages_lands_with_its_record(stage: Stage) {
+    let write = with("write", &(), |ctx, (): (), ()| {
+        Box::pin(async move {
+            ctx.transact("write", |tx: Tx| async move {
+                let stream = StreamName::new("diary").map_err(Failure::fatal)?;
+                tx.append(
+                    &stream,
+                    ExpectedVersion::NoStream,
+                    [NewEvent::of("noted", &json!({ "text": "hi" }))?],
+                );
+                tx.put(&RecordKey::new("mood")?, "good")?;
+                Ok::<_, Failure>(tx.key().to_string())
+            })
+            .await
+        })
+    });
+    let run = start(&stage, "write", "w", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(write));
+    assert_eq!(result::<String>(&run).await, "w:write");
+    let store = stage.store().await;
+    let events = store.read_whole_stream(&StreamName::new("diary").unwrap()).await.unwrap();
+    assert_eq!(events.len(), 1);
+    assert!(Metadata::of(&events[0]).correlation.is_some());
+    let mood = store.get_one(&RecordKey::new("mood").unwrap()).await.unwrap();
+    assert_eq!(mood.into_live().unwrap().value.to::<String>().unwrap(), "good");
+    running.stop().await;
+}
+
+/// RUN-17. Ten runs and a caller sell ten units: none is sold twice, and none is left.
+async fn a_decision_is_taken_again_when_somebody_else_was_quicker(stage: Stage) {
+    let sale = with("sale", &(), |ctx, (): (), ()| {
+        Box::pin(async move {
+            let sold = ctx.transact("sell", |tx: Tx| async move {
+                match tx.execute::<Stock, _, _>("sku", sell).await {
+                    Ok(()) => Ok(true),
+                    Err(ExecuteError::Refused(_)) => Ok(false),
+                    Err(error) => Err(Failure::again(error.to_string())),
+                }
+            });
+            sold.await
+        })
+    });
+    let tidelock = stage.tidelock().await;
+    let stock = tidelock.aggregate::<Stock>("sku");
+    stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 10 })).await.unwrap();
+    let mut runs = Vec::new();
+    for nth in 0..12 {
+        runs.push(start(&stage, "sale", &format!("s-{nth}"), &()).await);
+    }
+    let one = Running::start(process(&stage, "one").await.register(sale.clone()));
+    let two = Running::start(process(&stage, "two").await.register(sale));
+    let mut sold = 0;
+    for run in &runs {
+        sold += u32::from(result::<bool>(run).await);
+    }
+    assert_eq!((sold, stock.load().await.unwrap().left), (10, 0));
+    one.stop().await;
+    two.stop().await;
+}
+
+/// RUN-17.
+async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: Stage) {
+    let taken = with("taken", &(), |ctx, (): (), ()| {
+        Box::pin(async move {
+            let step = ctx.transact("take", |tx: Tx| async move {
+                let key = RecordKey::new("seat")?;
+                tx.write(Write::put(&key, ExpectedRevision::Absent, Json::new("mine")?));
+                tx.put(&RecordKey::new("also")?, "mine")?;
+                Ok::<_, Failure>(())
+            });
+            step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
+        })
+    });
+    let store = stage.store().await;
+    let seat = RecordKey::new("seat").unwrap();
+    store
+        .put(&seat, ExpectedRevision::Absent, Json::new("theirs").unwrap())
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
+    let run = start(&stage, "taken", "t", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(taken));
+    let error = error(&run).await;
+    assert!(error.contains("failed after 2 attempts") && error.contains("seat"), "{error}");
+    assert_eq!(store.get_one(&RecordKey::new("also").unwrap()).await.unwrap(), Slot::Absent);
+    assert_eq!(count(&stage, "t", "attempt-failed").await, 1);
+    running.stop().await;
+}
+
+/// RUN-17. Rows in a table of one's own, in the same file, through the door of the SQLite store.
+#[test]
+fn rows_land_with_the_step_on_sqlite() {
+    for_real(Stage::sqlite(), async |stage| {
+        let path = stage.url().unwrap().trim_start_matches("sqlite:").to_owned();
+        let options = tidelock::sqlite::SqliteOptions::default();
+        let store = tidelock::sqlite::SqliteStore::open(&path, &options).unwrap();
+        let plain = rusqlite::Connection::open(&path).unwrap();
+        plain.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
+        plain.execute_batch("CREATE TABLE sold (run TEXT PRIMARY KEY)").unwrap();
+        let rows = with("rows", &store, |ctx, (): (), store| {
+            Box::pin(async move {
+                ctx.transact("sell", |tx: Tx| {
+                    let insert = tidelock::sqlite::OwnStatement::new("INSERT INTO sold VALUES (?1)");
+                    tx.with_sqlite(&store, [insert.with(tx.key().to_string())]);
+                    async { Ok::<_, Failure>(()) }
+                })
+                .await
+            })
+        });
+        let app = Tidelock::over(std::sync::Arc::new(store.clone())).app().register(rows);
+        let run = start(&stage, "rows", "r", &()).await;
+        let running = Running::start(app);
+        result::<()>(&run).await;
+        let sold: String = plain.query_row("SELECT run FROM sold", [], |row| row.get(0)).unwrap();
+        assert_eq!(sold, "r:sell");
+        assert_eq!(history(&stage, "r").await, ["started", "step", "completed"]);
+        running.stop().await;
+    });
+}
