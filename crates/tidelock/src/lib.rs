@@ -168,6 +168,7 @@ struct ScopesGuide;
 pub mod prelude {
     pub use crate::claims::{Claim, ClaimError, Claims};
     pub use crate::reactions::{Backoff, Context, Failure, ReactionFilter, on, on_any};
+    pub use crate::runs::{Ambiguous, Ctx, Retry, StepError, StepKey, Tx, Winner, Workflow};
     pub use crate::{
         Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Scope, ScopeError, ScopeKind, Tidelock,
     };

@@ -46,6 +46,13 @@ impl<E: Error + Send + Sync + 'static> From<E> for Failure {
     }
 }
 
+/// What went wrong; whether trying again can help is not in it.
+impl From<Failure> for Box<dyn Error + Send + Sync> {
+    fn from(failure: Failure) -> Self {
+        failure.error
+    }
+}
+
 /// The error and everything that caused it, in one line.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -7,11 +7,12 @@
 //!
 //! The function's side never waits for the store: it puts entries in a queue, and the driver writes them.
 
+mod bookkeeping;
 mod op;
 mod order;
 mod queue;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -26,6 +27,7 @@ use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::worker::Task;
 
+pub(crate) use bookkeeping::used_twice;
 pub(crate) use op::{Op, Woken};
 pub(crate) use order::Order;
 pub(crate) use queue::{Batch, Landing, LandingEnd, Queue};
@@ -65,6 +67,8 @@ pub(crate) struct State {
     pub(crate) outstanding: HashMap<usize, Option<Timestamp>>,
     /// Children that are waited for, and those of them that have ended.
     pub(crate) children: HashMap<usize, (RunId, Option<Outcome>)>,
+    /// Races of this turn.
+    pub(crate) races: HashSet<StepName>,
     /// What waits, by operation.
     wakers: HashMap<usize, Waker>,
     /// The first operation that is not recorded and was asked for before the replay was over.
@@ -97,6 +101,7 @@ impl Activation {
             active: 0,
             outstanding: HashMap::new(),
             children: HashMap::new(),
+            races: HashSet::new(),
             wakers: HashMap::new(),
             held: None,
             stopped: false,

@@ -5,6 +5,7 @@
 //! what it waits for is left to the store.
 
 mod body;
+mod children;
 mod ending;
 mod recorder;
 
@@ -12,14 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tidelock_store::{Json, Result, Signal, Timestamp, Topic, Version, limits};
+use tidelock_store::{Json, Result, Signal, Timestamp, Topic, Version};
 
+use super::RunId;
 use super::activation::{Activation, Batch, Exit};
-use super::history::{self, Entry, OutOfTime, Outcome};
+use super::history::{self, Entry, OutOfTime};
 use super::past::Cancel;
 use super::summary::Summarised;
 use super::workflow::Code;
-use super::{RunId, keys};
 use crate::worker::Settled;
 use body::{Body, Returned, Turn};
 use recorder::{Sent, send};
@@ -257,41 +258,6 @@ impl Driver {
             self.version = event.version;
         }
         Ok(())
-    }
-
-    /// Looks whether children have ended; says whether one has.
-    async fn look_after_children(&mut self) -> Result<bool> {
-        let waited: Vec<(usize, RunId)> = {
-            let state = self.activation.state();
-            let open = state.children.iter().filter(|(_, (_, outcome))| outcome.is_none());
-            open.map(|(at, (run, _))| (*at, run.clone())).collect()
-        };
-        let mut any = false;
-        for waited in waited.chunks(limits::PAGE_SIZE) {
-            any |= self.look_after(waited).await?;
-        }
-        Ok(any)
-    }
-
-    async fn look_after(&self, children: &[(usize, RunId)]) -> Result<bool> {
-        let store = self.activation.store();
-        let keys: Vec<_> = children.iter().map(|(_, run)| keys::summary(run)).collect();
-        let mut any = false;
-        for ((at, run), slot) in children.iter().zip(store.get(&keys).await?) {
-            let outcome = match Summarised::of(run, &slot)? {
-                Some(child) if !child.summary.state.is_ended() => continue,
-                Some(child) => history::outcome(&**store, &child).await?,
-                None => None,
-            };
-            let outcome = outcome.unwrap_or_else(|| Outcome::Terminated("it is not there any more".into()));
-            let mut state = self.activation.state();
-            if let Some((_, there)) = state.children.get_mut(at) {
-                *there = Some(outcome);
-            }
-            state.wake(*at);
-            any = true;
-        }
-        Ok(any)
     }
 
     fn summarised(&self) -> &Summarised {

@@ -2,97 +2,19 @@
 //!
 //! Linear in the length of the history, and nothing but memory: no store is asked here.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::fmt;
+mod inbox;
+mod record;
 
-use tidelock_store::{Json, Result, StoreError, Timestamp};
+use std::collections::{HashMap, HashSet};
 
-use super::history::{
-    Continued, Entry, Interruptible, Outcome, Resolution, Signalled, Started, StepFailed, Verdict,
-};
+use tidelock_store::{Json, Result, StoreError};
+
+use super::history::{Continued, Entry, Outcome, Resolution, Signalled, Started, Verdict};
 use super::keys;
 use super::names::StepName;
 
-/// What kind of operation a name stands for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Step,
-    Sleep,
-    Wait,
-    Child,
-    Value,
-    Status,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Step => "step",
-            Self::Sleep => "sleep",
-            Self::Wait => "wait",
-            Self::Child => "child",
-            Self::Value => "value",
-            Self::Status => "status",
-        })
-    }
-}
-
-/// How an operation ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum End {
-    /// A step or a value, with this result.
-    Done(Json),
-    /// A step, for good.
-    Failed(StepFailed),
-    /// A sleep is over.
-    Fired,
-    /// A wait: this signal came.
-    Received(String),
-    /// A wait: nothing came in time.
-    TimedOut,
-    /// A child has ended.
-    Child(Outcome),
-    /// Cut short, because the run is to cancel.
-    Interrupted,
-}
-
-/// What is recorded under a name.
-#[derive(Debug, Clone)]
-pub(crate) struct Record {
-    pub(crate) name: StepName,
-    pub(crate) kind: Kind,
-    pub(crate) end: Option<End>,
-    /// Attempts of a step that failed, and when the next is due.
-    pub(crate) attempts: u32,
-    pub(crate) again_at: Option<Timestamp>,
-    /// A step that must not be done twice was begun.
-    pub(crate) intent: bool,
-    /// And an operator is asked what became of it.
-    pub(crate) ambiguous: bool,
-    /// When a sleep or a wait is over.
-    pub(crate) until: Option<Timestamp>,
-    /// What a wait is for.
-    pub(crate) signal: Option<String>,
-    /// It was let go of: nobody will ask for its end.
-    pub(crate) dropped: bool,
-}
-
-impl Record {
-    pub(crate) fn new(name: &StepName, kind: Kind) -> Self {
-        Self {
-            name: name.clone(),
-            kind,
-            end: None,
-            attempts: 0,
-            again_at: None,
-            intent: false,
-            ambiguous: false,
-            until: None,
-            signal: None,
-            dropped: false,
-        }
-    }
-}
+pub(crate) use inbox::Inbox;
+pub(crate) use record::{End, Kind, Record};
 
 /// A place in the order of what was known: a name was used, or its end was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -108,62 +30,6 @@ pub(crate) struct Mark {
 pub(crate) struct Cancel {
     pub(crate) reason: String,
     pub(crate) out_of_time: bool,
-}
-
-/// Signals: those that came, in order, and those that were received.
-#[derive(Debug, Default)]
-pub(crate) struct Inbox {
-    waiting: VecDeque<Signalled>,
-    received: HashMap<String, Json>,
-    seen: HashSet<String>,
-    /// In the order in which they came, for the next generation.
-    order: Vec<String>,
-}
-
-impl Inbox {
-    /// Takes it in, unless it is there already.
-    fn put(&mut self, signal: Signalled) {
-        if self.seen.insert(signal.id.clone()) {
-            self.order.push(signal.id.clone());
-            self.waiting.push_back(signal);
-        }
-    }
-
-    fn forget(&mut self, id: &str) {
-        if self.seen.insert(id.to_owned()) {
-            self.order.push(id.to_owned());
-        }
-    }
-
-    /// The id of the oldest that nobody received.
-    pub(crate) fn next(&self, signal: &str) -> Option<&str> {
-        self.waiting.iter().find(|waiting| waiting.signal == signal).map(|waiting| waiting.id.as_str())
-    }
-
-    /// It was received.
-    pub(crate) fn receive(&mut self, id: &str) {
-        if let Some(at) = self.waiting.iter().position(|waiting| waiting.id == id)
-            && let Some(signal) = self.waiting.remove(at)
-        {
-            self.received.insert(signal.id, signal.payload);
-        }
-    }
-
-    /// What a received one said.
-    pub(crate) fn payload(&self, id: &str) -> Option<&Json> {
-        self.received.get(id)
-    }
-
-    /// Those that nobody received.
-    pub(crate) fn unreceived(&self) -> Vec<Signalled> {
-        self.waiting.iter().cloned().collect()
-    }
-
-    /// The ids of the newest that were seen, oldest first.
-    pub(crate) fn newest_seen(&self, most: usize) -> Vec<String> {
-        let from = self.order.len().saturating_sub(most);
-        self.order[from..].to_vec()
-    }
 }
 
 /// All that a run's history says.
@@ -339,16 +205,5 @@ impl Past {
             self.records[*at].dropped = true;
         }
         Ok(())
-    }
-}
-
-impl From<Interruptible> for Kind {
-    fn from(kind: Interruptible) -> Self {
-        match kind {
-            Interruptible::Step => Self::Step,
-            Interruptible::Sleep => Self::Sleep,
-            Interruptible::Wait => Self::Wait,
-            Interruptible::Child => Self::Child,
-        }
     }
 }

@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::task::Poll;
 
 use super::Ctx;
+use crate::runs::activation::{Activation, Exit, used_twice};
 use crate::runs::history::{Entry, Won};
 use crate::runs::{StepError, StepName};
 
@@ -22,7 +23,7 @@ impl Ctx {
     /// agrees.
     ///
     /// # Errors
-    /// If the name cannot be one, or another race had it.
+    /// If the name cannot be one.
     pub async fn race<A: IntoFuture, B: IntoFuture>(
         &self,
         name: impl AsRef<str>,
@@ -30,6 +31,7 @@ impl Ctx {
         second: B,
     ) -> Result<Winner<A::Output, B::Output>, StepError> {
         let name = StepName::new(name)?;
+        let _started = Started::begin(&self.activation, &name).await;
         let known = self.activation.state().past.races.get(&name).copied();
         let (mut first, mut second) = (pin!(first.into_future()), pin!(second.into_future()));
         let (mut one, mut other) = (None, None);
@@ -68,11 +70,35 @@ impl Ctx {
         let entry = Entry::from(Won { name: name.clone(), branch }).encode();
         let entry = entry.map_err(|e| super::invalid(name.as_str(), &e))?;
         let mut state = self.activation.state();
-        if state.past.races.insert(name.clone(), branch).is_some() {
-            let error = "two races have this name; give each its own".into();
-            return Err(StepError::Invalid { name: name.to_string(), error });
-        }
+        state.past.races.insert(name.clone(), branch);
         state.queue.push(entry);
         Ok(())
+    }
+}
+
+/// A race that is on. One that is dropped before it was won was never there.
+struct Started<'a> {
+    activation: &'a Activation,
+    name: StepName,
+}
+
+impl<'a> Started<'a> {
+    /// Never ready if another race of this turn has the name.
+    async fn begin(activation: &'a Activation, name: &StepName) -> Self {
+        let is_first = activation.state().races.insert(name.clone());
+        if !is_first {
+            activation.state().leave(Exit::Fail(used_twice(name)));
+            return futures_util::future::pending().await;
+        }
+        Self { activation, name: name.clone() }
+    }
+}
+
+impl Drop for Started<'_> {
+    fn drop(&mut self) {
+        let mut state = self.activation.state();
+        if !state.past.races.contains_key(&self.name) {
+            state.races.remove(&self.name);
+        }
     }
 }

@@ -1,0 +1,45 @@
+//! Looks after the runs that a run has started and waits for.
+
+use tidelock_store::{Result, limits};
+
+use super::Driver;
+use crate::runs::history::{self, Outcome};
+use crate::runs::summary::Summarised;
+use crate::runs::{RunId, keys};
+
+impl Driver {
+    /// Looks whether children have ended; says whether one has.
+    pub(super) async fn look_after_children(&mut self) -> Result<bool> {
+        let waited: Vec<(usize, RunId)> = {
+            let state = self.activation.state();
+            let open = state.children.iter().filter(|(_, (_, outcome))| outcome.is_none());
+            open.map(|(at, (run, _))| (*at, run.clone())).collect()
+        };
+        let mut any = false;
+        for waited in waited.chunks(limits::PAGE_SIZE) {
+            any |= self.look_after(waited).await?;
+        }
+        Ok(any)
+    }
+
+    async fn look_after(&self, children: &[(usize, RunId)]) -> Result<bool> {
+        let store = self.activation.store();
+        let keys: Vec<_> = children.iter().map(|(_, run)| keys::summary(run)).collect();
+        let mut any = false;
+        for ((at, run), slot) in children.iter().zip(store.get(&keys).await?) {
+            let outcome = match Summarised::of(run, &slot)? {
+                Some(child) if !child.summary.state.is_ended() => continue,
+                Some(child) => history::outcome(&**store, &child).await?,
+                None => None,
+            };
+            let outcome = outcome.unwrap_or_else(|| Outcome::Terminated("it is not there any more".into()));
+            let mut state = self.activation.state();
+            if let Some((_, there)) = state.children.get_mut(at) {
+                *there = Some(outcome);
+            }
+            state.wake(*at);
+            any = true;
+        }
+        Ok(any)
+    }
+}
