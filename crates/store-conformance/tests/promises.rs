@@ -8,20 +8,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The schedules that belong to the stores, to events and to reactions.
-const SCHEDULES: &[u32] = &[
-    1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28,
-    29, 30, 31, 32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54,
-    55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 69, 70, 71, 72, 73, 74, 75, 76, 77, 78, 80, 81,
-    82, 83, 84, 85, 86, 87, 88, 89, 90, 91, 92, 93, 94, 95, 96, 97, 98, 99,
-];
+/// The failure schedules that are owed: all but the one that belongs to a store which is not here.
+fn owed() -> impl Iterator<Item = u32> {
+    (1..=99).filter(|schedule| *schedule != 79)
+}
 
-/// The schedules that belong to the patterns.
-const PATTERN_SCHEDULES: &[u32] = &[
-    20, 24, 27, 28, 29, 30, 31, 32, 33, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51,
-    52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63, 64, 65, 66, 67, 68, 82, 83, 84, 85, 86, 87, 88, 89, 90,
-    91, 92, 93, 94, 95, 96, 97, 98,
-];
+/// Those of them that belong to the patterns.
+fn owed_by_patterns() -> impl Iterator<Item = u32> {
+    [20, 24].into_iter().chain(27..=33).chain(35..=68).chain(82..=98)
+}
 
 /// The families of promises that are kept by patterns, and so are tested where the patterns are.
 const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "EVT", "REACT", "RUN", "SCOPE"];
@@ -103,8 +98,8 @@ fn every_promise_of_a_pattern_is_quoted_by_one_of_its_tests_and_the_other_way_ro
     assert!(!promised.is_empty(), "the patterns promise something");
     assert_eq!(quoted, promised);
     let named = schedules(&lines);
-    let missing: Vec<_> = PATTERN_SCHEDULES.iter().filter(|schedule| !named.contains(schedule)).collect();
-    assert_eq!(missing, Vec::<&u32>::new(), "owed and not tested");
+    let missing: Vec<_> = owed_by_patterns().filter(|schedule| !named.contains(schedule)).collect();
+    assert_eq!(missing, Vec::<u32>::new(), "owed and not tested");
 }
 
 #[test]
@@ -126,6 +121,6 @@ fn every_promise_that_a_case_quotes_exists() {
 #[test]
 fn every_schedule_that_is_owed_has_a_test_that_names_it() {
     let named = schedules(&doc_lines());
-    let missing: Vec<_> = SCHEDULES.iter().filter(|schedule| !named.contains(schedule)).collect();
-    assert_eq!(missing, Vec::<&u32>::new(), "owed and not tested");
+    let missing: Vec<_> = owed().filter(|schedule| !named.contains(schedule)).collect();
+    assert_eq!(missing, Vec::<u32>::new(), "owed and not tested");
 }
