@@ -50,6 +50,11 @@ pub(crate) enum Command {
     /// Requests a second to a handler behind the layer for keys, the first time and as replays, by one client and by 32; the time of one (p50
     /// and p99); and the same for the same handler without the layer.
     Http(HttpArgs),
+    /// Measure runs
+    ///
+    /// Runs of five trivial steps, beside the commits that they need, made bare, in the same run, and the calls that a run takes; the time
+    /// to resume a run by how many steps it has behind it; and what a worker costs while all runs sleep.
+    Runs(RunsArgs),
     /// One writing process of `positions`, which starts it
     #[command(hide = true)]
     PositionWriter(WriterArgs),
@@ -124,6 +129,48 @@ pub(crate) struct DrainSize {
     /// Streams that they are in
     #[arg(long, value_name = "N", default_value_t = 500)]
     pub(crate) targets: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunsArgs {
+    /// As for `store`; several are measured one after the other
+    #[arg(required = true, value_name = "STORE")]
+    pub(crate) urls: Vec<String>,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Measure only this; can be repeated
+    #[arg(long, value_name = "PART")]
+    only: Vec<RunsPart>,
+    /// Seconds to measure runs for, their commits for as long again, and a worker without work
+    #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Steps that are recorded in a run which is resumed
+    #[arg(long, value_name = "N", value_delimiter = ',', default_values_t = [10, 1_000, 10_000])]
+    pub(crate) recorded: Vec<usize>,
+    /// Resumes of each run; the one in the middle is told
+    #[arg(long, value_name = "N", default_value_t = 9)]
+    pub(crate) rounds: usize,
+    /// Runs that sleep
+    #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+    pub(crate) sleeping: usize,
+}
+
+/// What there is to measure about runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum RunsPart {
+    /// Runs of five steps
+    Flow,
+    /// Resumes of runs with a history
+    Resume,
+    /// A worker without work
+    Idle,
+}
+
+impl RunsArgs {
+    pub(crate) fn measures(&self, part: RunsPart) -> bool {
+        self.only.is_empty() || self.only.contains(&part)
+    }
 }
 
 #[derive(Debug, clap::Args)]

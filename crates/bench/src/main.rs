@@ -24,6 +24,7 @@ mod measure;
 mod http;
 mod positions;
 mod reactions;
+mod runs;
 
 mod check;
 mod progress;
@@ -70,6 +71,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::Positions(args) => positions::measure_all(args).await,
             Command::Http(args) => http::measure_all(args).await,
             Command::Reactions(args) => reactions::measure_all(args).await,
+            Command::Runs(args) => runs::measure_all(args).await,
             Command::PositionWriter(args) => positions::write(args).await,
         }
     })

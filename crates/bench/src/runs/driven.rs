@@ -1,0 +1,35 @@
+//! An application that drives the runs of one workflow, beside those who measure.
+
+use tidelock::Tidelock;
+use tidelock::runs::Workflow;
+use tidelock::worker::Stopped;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::failure::Failure;
+
+pub(super) struct Driven {
+    stop: CancellationToken,
+    app: JoinHandle<tidelock::Result<Stopped>>,
+}
+
+impl Driven {
+    pub(super) fn start(tidelock: &Tidelock, workflow: Workflow) -> Result<Self, Failure> {
+        let app = tidelock.app().register(workflow).build().map_err(wrong)?;
+        let stop = CancellationToken::new();
+        Ok(Self { app: tokio::spawn(app.run_until(stop.clone().cancelled_owned())), stop })
+    }
+
+    /// Returns when nothing is left to settle.
+    pub(super) async fn stop(self) -> Result<(), Failure> {
+        self.stop.cancel();
+        self.app.await.map_err(wrong)??;
+        Ok(())
+    }
+}
+
+/// Whatever a run or an application says that these cannot say.
+#[allow(clippy::needless_pass_by_value)] // as `map_err` has it
+pub(super) fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::Answer(error.to_string())
+}

@@ -1,0 +1,172 @@
+//! Runs of five trivial steps, each started and waited for, beside the commits that such a run needs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidelock::reactions::Failure as Failed;
+use tidelock::runs::{Ctx, Runs, StepError, Workflow};
+use tidelock::{
+    Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Tidelock, Wake, When, WorkerName,
+};
+
+use super::calls::Calls;
+use super::driven::{Driven, wrong};
+use super::shape::Shape;
+use super::watched::Watched;
+use crate::failure::Failure;
+use crate::measure::{self, Caller, Callers, Contest, Figures, Rival};
+use crate::progress::Progress;
+use crate::rows;
+use crate::site::Site;
+use crate::target::Target;
+
+const WORKFLOW: &str = "five";
+const STEPS: u64 = 5;
+/// What the steps add up to.
+const SUM: u64 = 10;
+
+/// Of each bare caller, leased together.
+const ITEMS: usize = 10;
+const DURATION: Duration = Duration::from_secs(60);
+
+/// What was measured.
+pub(super) struct Flow {
+    pub(super) callers: usize,
+    pub(super) ours: Figures,
+    /// One operation: all the commits of one run.
+    pub(super) bare: Figures,
+    /// Runs that were counted, and calls that they took.
+    pub(super) runs: u64,
+    pub(super) calls: Calls,
+}
+
+impl Flow {
+    pub(super) fn ratio(&self) -> f64 {
+        self.ours.ops_per_s / self.bare.ops_per_s
+    }
+
+    #[allow(clippy::cast_precision_loss)] // five
+    pub(super) fn steps_per_s(&self) -> f64 {
+        self.ours.ops_per_s * STEPS as f64
+    }
+}
+
+pub(super) async fn measure(
+    target: &Target,
+    time: Duration,
+    callers: usize,
+    progress: &Progress,
+) -> Result<Flow, Failure> {
+    let site = Site::filled(target, async |_| Ok(())).await?;
+    let watched = Watched::over(&site.store);
+    let tidelock = Tidelock::over(watched.clone());
+    let driven = Driven::start(&tidelock, Workflow::new(WORKFLOW, five))?;
+    let shape = Arc::new(sample(&watched, &tidelock.runs()).await?);
+    let (ended, before) = (Arc::new(AtomicU64::new(0)), watched.calls());
+    let starter = |caller| Starter { runs: tidelock.runs(), caller, next: 0, ended: ended.clone() };
+    let ours = Callers((0..callers).map(starter).collect());
+    let contest = Contest::of(ours).against(vec![bare(&site.store, &shape, callers).await?]);
+    let mut measured = measure::measure(contest, time, progress).await?;
+    let calls = watched.calls().since(before);
+    driven.stop().await?;
+    site.clear().await?;
+    let (_, bare) = measured.bare.pop().ok_or_else(|| wrong("the bare side has no figures"))?;
+    Ok(Flow { callers, ours: measured.ours, bare, runs: ended.load(Ordering::SeqCst), calls })
+}
+
+async fn five(ctx: &mut Ctx, (): ()) -> Result<u64, StepError> {
+    let mut sum = 0;
+    for nth in 0..STEPS {
+        sum += ctx.step(format!("step-{nth}"), |_| async move { Ok::<_, Failed>(nth) }).await?;
+    }
+    Ok(sum)
+}
+
+/// The commits of one run, which is the only one meanwhile.
+async fn sample(watched: &Watched, runs: &Runs) -> Result<Shape, Failure> {
+    const RUN: &str = "run-999-000000000";
+    let settled = watched.settled();
+    watched.keep();
+    let run = runs.start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
+    run.result::<u64>().await.map_err(wrong)?;
+    watched.until_settled(settled).await;
+    Shape::of(RUN, watched.take())
+}
+
+/// Starts one run after the other, and waits for each.
+struct Starter {
+    runs: Runs,
+    caller: usize,
+    next: u64,
+    ended: Arc<AtomicU64>,
+}
+
+impl Caller for Starter {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let id = format!("run-{:03}-{:09}", self.caller, self.next);
+        self.next += 1;
+        let run = self.runs.start(WORKFLOW, &id, &()).await.map_err(wrong)?;
+        match run.result::<u64>().await.map_err(wrong)? {
+            SUM => self.ended.fetch_add(1, Ordering::SeqCst),
+            other => return Err(wrong(format_args!("run {id:?}: expected {SUM}, found {other}"))),
+        };
+        Ok(1)
+    }
+}
+
+async fn bare(store: &Arc<dyn Store>, shape: &Arc<Shape>, callers: usize) -> Result<Rival, Failure> {
+    let mut committers = Vec::new();
+    for caller in 0..callers {
+        committers.push(Committer::new(store, shape, caller).await?);
+    }
+    Ok(Rival { name: "commits", side: Box::new(Callers(committers)) })
+}
+
+/// Makes the commits of one run after the other, and nothing else, but for the leases that they are made under: those are taken ten
+/// at a time, in a queue of the caller's own.
+struct Committer {
+    store: Arc<dyn Store>,
+    shape: Arc<Shape>,
+    caller: usize,
+    next: u64,
+    request: LeaseRequest,
+    /// Taken, and not settled yet.
+    leases: Vec<LeaseToken>,
+}
+
+impl Committer {
+    /// Its first items are woken as the start of a run would.
+    async fn new(store: &Arc<dyn Store>, shape: &Arc<Shape>, caller: usize) -> Result<Self, Failure> {
+        let (queue, worker) = (QueueName::new(format!("bare-{caller:03}"))?, WorkerName::new(rows::WORKER)?);
+        let mut commit = Commit::new();
+        for number in 0..ITEMS {
+            let item = ItemRef { queue: queue.clone(), key: ItemKey::new(rows::item_key(number))? };
+            commit = commit.wake(Wake::at(item, When::NOW));
+        }
+        store.commit(commit).await?.committed().map_err(wrong)?;
+        let request = LeaseRequest::new(&queue, &worker, DURATION, ITEMS);
+        Ok(Self { store: store.clone(), shape: shape.clone(), caller, next: 0, request, leases: Vec::new() })
+    }
+
+    async fn next_lease(&mut self) -> Result<LeaseToken, Failure> {
+        if self.leases.is_empty() {
+            let leased = self.store.lease(self.request.clone()).await?;
+            self.leases = leased.leases.iter().map(tidelock::Lease::token).collect();
+        }
+        self.leases.pop().ok_or_else(|| wrong("nothing to lease in a queue that is never idle"))
+    }
+}
+
+impl Caller for Committer {
+    async fn call(&mut self) -> Result<u64, Failure> {
+        let lease = self.next_lease().await?;
+        let run = format!("bar-{:03}-{:09}", self.caller, self.next);
+        self.next += 1;
+        for nth in 0..self.shape.len() {
+            let commit = self.shape.commit(nth, &run, &self.request.queue, &lease)?;
+            self.store.commit(commit).await?.committed().map_err(wrong)?;
+        }
+        Ok(1)
+    }
+}

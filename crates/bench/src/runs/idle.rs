@@ -1,0 +1,106 @@
+//! What a worker costs that has nothing to do: with no runs, and with many that sleep for a month.
+//!
+//! One run is driven until it sleeps. The others are made in bulk after its image: their records and their items, without their
+//! histories, which nobody reads before they are due.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::{Commit, Store, Tidelock, limits};
+
+use super::calls::Calls;
+use super::cpu;
+use super::driven::{Driven, wrong};
+use super::shape::Shape;
+use super::watched::Watched;
+use crate::args::RunsArgs;
+use crate::failure::Failure;
+use crate::progress::Progress;
+use crate::site::Site;
+use crate::target::Target;
+
+const WORKFLOW: &str = "sleeper";
+const NAP: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// A worker has begun everything that it does at first.
+const SETTLED_IN: Duration = Duration::from_secs(2);
+
+/// What was measured.
+pub(super) struct Idle {
+    pub(super) runs: usize,
+    time: Duration,
+    calls: Calls,
+    /// Of the worker's process, which a server of its own is no part of.
+    cpu: Option<Duration>,
+}
+
+impl Idle {
+    #[allow(clippy::cast_precision_loss)] // a handful
+    pub(super) fn calls_per_s(&self) -> f64 {
+        self.calls.total() as f64 / self.time.as_secs_f64()
+    }
+
+    pub(super) fn cpu_percent(&self) -> Option<f64> {
+        Some(100.0 * self.cpu?.as_secs_f64() / self.time.as_secs_f64())
+    }
+}
+
+/// Without any, and with all.
+pub(super) async fn measure(
+    target: &Target,
+    args: &RunsArgs,
+    progress: &Progress,
+) -> Result<[Idle; 2], Failure> {
+    let site = Site::filled(target, async |_| Ok(())).await?;
+    let none = watch(&site.store, args.seconds, 0).await?;
+    let shape = sample(&site.store).await?;
+    fill(&*site.store, &shape, args.sleeping, progress).await?;
+    let all = watch(&site.store, args.seconds, args.sleeping).await?;
+    site.clear().await?;
+    Ok([none, all])
+}
+
+async fn sleeper(ctx: &mut Ctx, (): ()) -> Result<(), StepError> {
+    ctx.sleep("nap", NAP).await
+}
+
+/// A worker, for this long.
+async fn watch(store: &Arc<dyn Store>, time: Duration, runs: usize) -> Result<Idle, Failure> {
+    let watched = Watched::over(store);
+    let driven = Driven::start(&Tidelock::over(watched.clone()), Workflow::new(WORKFLOW, sleeper))?;
+    tokio::time::sleep(SETTLED_IN.min(time)).await;
+    let (calls, cpu, begun) = (watched.calls(), cpu::used(), Instant::now());
+    tokio::time::sleep(time).await;
+    let cpu = cpu::used().zip(cpu).map(|(after, before)| after.saturating_sub(before));
+    let idle = Idle { runs, time: begun.elapsed(), calls: watched.calls().since(calls), cpu };
+    driven.stop().await?;
+    Ok(idle)
+}
+
+/// What is committed for one run until it sleeps.
+async fn sample(store: &Arc<dyn Store>) -> Result<Shape, Failure> {
+    const RUN: &str = "run-x";
+    let watched = Watched::over(store);
+    let tidelock = Tidelock::over(watched.clone());
+    let driven = Driven::start(&tidelock, Workflow::new(WORKFLOW, sleeper))?;
+    watched.keep();
+    tidelock.runs().start(WORKFLOW, RUN, &()).await.map_err(wrong)?;
+    watched.until_settled(0).await;
+    driven.stop().await?;
+    Shape::of(RUN, watched.take())
+}
+
+async fn fill(store: &dyn Store, shape: &Shape, runs: usize, progress: &Progress) -> Result<(), Failure> {
+    let together = limits::PARTS_PER_COMMIT / shape.parts_at_rest();
+    for first in (0..runs).step_by(together) {
+        let end = runs.min(first + together);
+        let mut commit = Commit::new();
+        for number in first..end {
+            commit = shape.at_rest(commit, &format!("run-{number:07}"))?;
+        }
+        store.commit(commit).await?.committed().map_err(wrong)?;
+        progress.filled(end, runs, "runs");
+    }
+    Ok(())
+}

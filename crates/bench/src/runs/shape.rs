@@ -1,0 +1,149 @@
+//! The commits of one run, as the store was asked for them, to be made again under other names.
+//!
+//! So that the bare side commits just what a run does, byte for byte but for names and ids, whatever that is today. No key of a run
+//! is spelled here: wherever the run's id is in a name, another takes its place.
+
+use tidelock::{
+    Commit, CommitId, EventId, ItemKey, ItemRef, LeaseToken, QueueName, RecordKey, StreamName, Wake, Write,
+};
+
+use crate::failure::Failure;
+
+/// What a run commits.
+#[derive(Debug, Clone)]
+pub(super) struct Shape {
+    run: String,
+    commits: Vec<Commit>,
+}
+
+impl Shape {
+    /// Of this run, out of all that was committed meanwhile.
+    pub(super) fn of(run: &str, commits: Vec<Commit>) -> Result<Self, Failure> {
+        let is_of =
+            |commit: &Commit| commit.appends.iter().any(|append| append.stream.as_str().contains(run));
+        let commits: Vec<_> = commits.into_iter().filter(is_of).collect();
+        match commits.is_empty() {
+            true => Err(Failure::Answer(format!("nothing was committed for run {run:?}"))),
+            false => Ok(Self { run: run.to_owned(), commits }),
+        }
+    }
+
+    /// How many.
+    pub(super) fn len(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// What is written of it.
+    pub(super) fn stream(&self) -> Option<&StreamName> {
+        self.commits.first()?.appends.first().map(|append| &append.stream)
+    }
+
+    /// What stands for the right to drive it.
+    pub(super) fn item(&self) -> Option<&ItemRef> {
+        self.wakes().next().map(|wake| &wake.item)
+    }
+
+    /// The nth commit as this run would make it, whose item is in this queue, under this lease.
+    pub(super) fn commit(
+        &self,
+        nth: usize,
+        run: &str,
+        queue: &QueueName,
+        lease: &LeaseToken,
+    ) -> Result<Commit, Failure> {
+        let mut commit = self.commits[nth].clone();
+        commit.id = commit.id.map(|_| CommitId::fresh());
+        for append in &mut commit.appends {
+            append.stream = StreamName::new(self.renamed(append.stream.as_str(), run))?;
+            append.events.iter_mut().for_each(|event| event.id = EventId::fresh());
+        }
+        for write in &mut commit.writes {
+            write.key = self.record_key(write, run)?;
+        }
+        for wake in &mut commit.wakes {
+            wake.item = ItemRef { queue: queue.clone(), key: self.item_key(wake, run)? };
+        }
+        commit.settlements.iter_mut().for_each(|settlement| settlement.lease = lease.clone());
+        commit.fences.iter_mut().for_each(|fence| fence.clone_from(lease));
+        Ok(commit)
+    }
+
+    /// How many parts [`at_rest`](Self::at_rest) has for each run.
+    pub(super) fn parts_at_rest(&self) -> usize {
+        self.commits[0].writes.len() + 1
+    }
+
+    /// The same commit, and what is there of this run while it sleeps, but for its history: its records, and its item with the
+    /// last wake.
+    pub(super) fn at_rest(&self, mut commit: Commit, run: &str) -> Result<Commit, Failure> {
+        for write in &self.commits[0].writes {
+            commit = commit.write(Write { key: self.record_key(write, run)?, ..write.clone() });
+        }
+        let Some(wake) = self.wakes().last() else { return Ok(commit) };
+        let item = ItemRef { queue: wake.item.queue.clone(), key: self.item_key(wake, run)? };
+        Ok(commit.wake(Wake { item, ..wake.clone() }))
+    }
+
+    fn wakes(&self) -> impl Iterator<Item = &Wake> {
+        self.commits.iter().flat_map(|commit| &commit.wakes)
+    }
+
+    fn record_key(&self, write: &Write, run: &str) -> Result<RecordKey, Failure> {
+        Ok(RecordKey::new(self.renamed(write.key.as_str(), run))?)
+    }
+
+    fn item_key(&self, wake: &Wake, run: &str) -> Result<ItemKey, Failure> {
+        Ok(ItemKey::new(self.renamed(wake.item.key.as_str(), run))?)
+    }
+
+    fn renamed(&self, name: &str, run: &str) -> String {
+        name.replace(&self.run, run)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tidelock::{ExpectedVersion, Fence, Json, NewEvent, When};
+
+    use super::*;
+
+    fn shape() -> Shape {
+        let item = ItemRef::parse("work", "r-1").unwrap();
+        let event = NewEvent::of("begun", &()).unwrap();
+        let (stream, key) = (StreamName::new("s/r-1").unwrap(), RecordKey::new("k/r-1").unwrap());
+        let put = Write::put(&key, tidelock::ExpectedRevision::Absent, Json::new(&7).unwrap());
+        let begin = Commit::new()
+            .append(&stream, ExpectedVersion::Any, [event])
+            .write(put)
+            .wake(Wake::at(item.clone(), When::NOW));
+        let other = Commit::new().wake(Wake::at(item.clone(), When::NOW));
+        let event = NewEvent::of("slept", &()).unwrap();
+        let sleep = Commit::new()
+            .append(&stream, ExpectedVersion::Any, [event])
+            .wake(Wake::at(item, When::In(Duration::from_secs(9))));
+        Shape::of("r-1", vec![begin, other, sleep]).unwrap()
+    }
+
+    #[test]
+    fn a_commit_is_made_again_under_other_names() {
+        let (shape, queue) = (shape(), QueueName::new("mine").unwrap());
+        assert_eq!(shape.len(), 2, "only what writes the run's history");
+        let lease = LeaseToken { item: ItemRef::parse("mine", "x").unwrap(), fence: Fence::FIRST };
+        let commit = shape.commit(0, "r-2", &queue, &lease).unwrap();
+        assert_eq!(commit.appends[0].stream.as_str(), "s/r-2");
+        assert_ne!(commit.appends[0].events[0].id, shape.commits[0].appends[0].events[0].id);
+        assert_eq!(commit.writes[0].key.as_str(), "k/r-2");
+        assert_eq!(commit.wakes[0].item, ItemRef::parse("mine", "r-2").unwrap());
+    }
+
+    #[test]
+    fn a_run_at_rest_is_its_records_and_its_last_wake() {
+        let shape = shape();
+        let commit = shape.at_rest(Commit::new(), "r-2").unwrap();
+        assert_eq!((commit.parts(), commit.appends.len()), (shape.parts_at_rest(), 0));
+        assert_eq!(commit.wakes[0].item, ItemRef::parse("work", "r-2").unwrap());
+        assert_eq!(commit.wakes[0].due, Some(When::In(Duration::from_secs(9))));
+    }
+}
