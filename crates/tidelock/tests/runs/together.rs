@@ -1,8 +1,14 @@
 //! Operations that are awaited together, and errors that are caught: a run still does everything once, and sleeps.
 
+use std::future::IntoFuture;
+use std::sync::Arc;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
 use tidelock::prelude::*;
 use tidelock::runs::{StepError, Winner};
 use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tokio::sync::Semaphore;
 
 use crate::cast::{count, history, millis, process, result, see, start, with};
 
@@ -12,6 +18,7 @@ on_every_store!(
     a_sleep_cannot_be_swallowed,
     the_winner_of_a_race_is_recorded_and_a_replay_agrees,
     a_replay_hands_results_over_in_the_order_in_which_they_were_known,
+    a_replay_does_not_depend_on_who_is_asked_first,
     a_signal_and_a_timer_that_are_both_there_are_decided_once,
 );
 
@@ -123,6 +130,36 @@ async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage
     let running = Running::start(process(&stage, "one").await.register(pair));
     assert_eq!(result::<String>(&run).await, r#"step "fails" failed after 1 attempts: no"#);
     assert_eq!(seen.lines().iter().filter(|line| *line == "p:after").count(), 1);
+    running.stop().await;
+}
+
+/// RUN-5. The step that is asked for first ends last, and what is done next hangs on that; when both are recorded, it still does.
+async fn a_replay_does_not_depend_on_who_is_asked_first(stage: Stage) {
+    let state = (Seen::default(), Arc::new(Semaphore::new(0)));
+    let unordered = with("unordered", &state, |ctx, (): (), (seen, go)| {
+        Box::pin(async move {
+            let (ctx, go) = (&*ctx, &go);
+            let slow = ctx.step("slow", |key| async move {
+                go.acquire().await.map_err(Failure::fatal)?.forget();
+                Ok::<_, Failure>(key.step().to_string())
+            });
+            let quick = ctx.step("quick", |key| async move { Ok::<_, Failure>(key.step().to_string()) });
+            let mut both = FuturesUnordered::from_iter([slow.into_future(), quick.into_future()]);
+            let mut order = Vec::new();
+            while let Some(done) = both.next().await {
+                let done = done?;
+                ctx.step(format!("after-{done}"), |key| see(&seen, key)).await?;
+                go.add_permits(1);
+                order.push(done);
+            }
+            ctx.sleep("rest", millis(1_200)).await?;
+            Ok(order)
+        })
+    });
+    let run = start(&stage, "unordered", "u", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(unordered));
+    assert_eq!(result::<Vec<String>>(&run).await, ["quick", "slow"]);
+    assert_eq!(state.0.lines(), ["u:after-quick", "u:after-slow"]);
     running.stop().await;
 }
 
