@@ -6,9 +6,6 @@
 //!
 //! Nothing here enters the store's contract: a run is a stream, a few records and a work item.
 
-// The client and the engine stand on these; each takes what it needs.
-#![allow(dead_code)]
-
 mod activation;
 mod active;
 mod app;

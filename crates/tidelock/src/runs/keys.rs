@@ -40,11 +40,6 @@ pub(crate) fn queue(workflow: &WorkflowName, version: WorkflowVersion) -> QueueN
     QueueName::new(format!("{QUEUE}{workflow}@{version}")).expect(ROOM)
 }
 
-/// The pattern of all queues of runs.
-pub(crate) fn queues() -> String {
-    format!("{QUEUE}*")
-}
-
 /// The workflow and the version that a queue of runs is for.
 pub(crate) fn workflow_of(queue: &QueueName) -> Option<(&str, WorkflowVersion)> {
     let (workflow, version) = queue.as_str().strip_prefix(QUEUE)?.rsplit_once('@')?;

@@ -31,11 +31,6 @@ macro_rules! entries {
         pub(crate) enum Entry { $($name($name)),* }
 
         impl Entry {
-            /// The type of the event that says so.
-            pub(crate) fn event_type(&self) -> &'static str {
-                match self { $(Self::$name(_) => $type),* }
-            }
-
             /// As an event, under a fresh id.
             pub(crate) fn encode(&self) -> Result<NewEvent> {
                 match self { $(Self::$name(entry) => NewEvent::of($type, entry)),* }
