@@ -47,9 +47,9 @@ impl Running {
         tokio::time::timeout(PATIENCE, ended).await.expect("the application ends").unwrap()
     }
 
-    /// Ends it at once, in the middle of whatever it does, as a death of its process would; but for effects that run on threads
-    /// or tasks of their own.
-    pub fn kill(mut self) {
+    /// Leaves it to itself, without waiting for it to end: for one that is cut off from its store, and never would. This is no
+    /// death of a process: what it has begun goes on. A store that answers no more plays that, or a [`Process`](crate::Process).
+    pub fn abandon(mut self) {
         if let Some(ended) = self.ended.take() {
             ended.abort();
         }

@@ -56,7 +56,7 @@ async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: Stage) 
     assert_eq!(result::<String>(&run).await, "done");
     assert_eq!(seen.lines(), ["four:a", "four:b", "four:c", "four:d", "four:d"]);
     assert_eq!(count(&stage, "four", "taken-over").await, 1);
-    first.kill();
+    first.abandon();
     second.stop().await;
 }
 
@@ -149,7 +149,7 @@ async fn an_ambiguous_step_is_what_its_policy_says(stage: Stage) {
     let mut lines = seen.lines();
     lines.sort();
     assert_eq!(lines, ["fail:pay", "rerun:pay", "rerun:pay", "skip:pay"]);
-    first.kill();
+    first.abandon();
     second.stop().await;
 }
 
@@ -176,7 +176,7 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
     run.resolve("pay", Verdict::Done(Json::new(&7).unwrap())).await.unwrap();
     assert_eq!(result::<u32>(&run).await, 7);
     assert_eq!(seen.count(), 1);
-    first.kill();
+    first.abandon();
     second.stop().await;
 }
 
@@ -216,7 +216,7 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: St
     assert!(error.contains("1 processes in a row died or hung over this run"), "{error}");
     run.resume().await.unwrap();
     assert_eq!(result::<usize>(&run).await, 2);
-    dead.into_iter().for_each(Running::kill);
+    dead.into_iter().for_each(Running::abandon);
     last.stop().await;
 }
 

@@ -330,7 +330,7 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
     run.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
     assert_eq!(result::<u32>(&run).await.unwrap(), 12);
     running.stop().await;
-    dying.kill();
+    dying.abandon();
 }
 
 /// RUN-33.
