@@ -18,6 +18,7 @@ mod idempotency;
 mod last_write;
 mod listing;
 mod lock;
+mod passed;
 mod quota;
 mod singleton;
 
@@ -40,15 +41,16 @@ pub use claim_key::ClaimKey;
 pub use compound::{AllOf, Compound, Compounding, Refusal, Why};
 pub use error::{ClaimError, OnceError};
 pub use fingerprint::Fingerprint;
-pub use idempotency::{Claim, Holder, Idempotency, Mismatch, OnFailure, Won};
+pub use idempotency::{Claim, Holder, Idempotency, Look, Mismatch, OnFailure, ResumedWork, Won};
 /// The zone that days and hours are those of.
 pub use jiff::tz::TimeZone;
 pub use last_write::LastWrite;
-pub use listing::{Pending, PendingPage};
-pub use lock::{Busy, Lock, LockGuard, Locking};
+pub use listing::{ClaimInfo, ClaimPage, ClaimState, Pending, PendingPage, QuotaInfo, QuotaPage};
+pub use lock::{Busy, Lock, LockGuard, LockHolder, Locking};
+pub use passed::{Passed, Resumed};
 pub use patience::Patience;
 pub use period::Period;
-pub use quota::{Exceeded, Grant, Quota, Refund, Reservation, Taking, Usage};
+pub use quota::{Exceeded, Grant, Quota, Refund, Reservation, Taking, Usage, Voucher};
 pub use singleton::{Single, Singleton, Winner};
 
 impl Tidelock {

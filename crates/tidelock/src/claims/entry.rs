@@ -17,6 +17,9 @@ pub(super) struct Entry {
     pub(super) by: WorkerName,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fingerprint: Option<Fingerprint>,
+    /// How long its result is to be kept, in microseconds; for ever, if this is not said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    ttl: Option<u64>,
     /// When it was claimed; known once something came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) at: Option<Timestamp>,
@@ -40,7 +43,19 @@ impl Entry {
     /// Somebody is at it.
     pub(super) fn pending(by: &WorkerName, fingerprint: Option<Fingerprint>) -> Self {
         let token = Uuid::now_v7();
-        Self { state: State::Pending, token, by: by.clone(), fingerprint, at: None, value: None, error: None }
+        let (ttl, at, value, error) = (None, None, None, None);
+        Self { state: State::Pending, token, by: by.clone(), fingerprint, ttl, at, value, error }
+    }
+
+    /// The same, with a result that is kept for so long.
+    pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Self {
+        self.ttl = ttl.map(|ttl| u64::try_from(ttl.as_micros()).unwrap_or(u64::MAX));
+        self
+    }
+
+    /// How long its result is to be kept.
+    pub(super) fn ttl(&self) -> Option<Duration> {
+        self.ttl.map(Duration::from_micros)
     }
 
     /// The same claim, and what came of it.

@@ -20,6 +20,16 @@ pub enum ClaimError {
         /// The fence that it was held under.
         fence: Fence,
     },
+    /// It was brought to its end, or given back, under this fence: there is nothing left to be done with it.
+    #[error(
+        "claim {key:?}: it was completed or given back under fence {fence}; claim it again to see what came of it"
+    )]
+    Over {
+        /// Which claim.
+        key: ClaimKey,
+        /// The fence that it was held under.
+        fence: Fence,
+    },
     /// Something that was to land together with the claim does not hold. The claim still stands.
     #[error("claim {key:?}: what was to land with it does not hold: {conflict}")]
     Refused {

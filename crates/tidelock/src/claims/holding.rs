@@ -28,7 +28,7 @@ pub(super) struct Hold {
     lease_record: RecordKey,
     pub(super) entry: Entry,
     revision: Revision,
-    lease: Duration,
+    pub(super) lease: Duration,
     ttl: Option<Duration>,
     pub(super) since: Timestamp,
 }
@@ -46,6 +46,23 @@ impl Hold {
             ttl: stake.ttl,
             since,
         }
+    }
+
+    /// What is gone on with under this revision. How long its result is kept was said when it was claimed.
+    pub(super) fn resumed(
+        key: &ClaimKey,
+        entry: Entry,
+        revision: Revision,
+        since: Timestamp,
+    ) -> Result<Self> {
+        let (record, lease_record) = (keys::record(key)?, keys::lease(key)?);
+        let (key, ttl, lease) = (key.clone(), entry.ttl(), Duration::ZERO);
+        Ok(Self { key, record, lease_record, entry, revision, lease, ttl, since })
+    }
+
+    /// The same, for so long.
+    pub(super) fn lasting(self, lease: Duration) -> Self {
+        Self { lease, ..self }
     }
 
     pub(super) fn fence(&self) -> Fence {
@@ -78,7 +95,7 @@ impl Hold {
             .write(Write::delete(&self.lease_record, ExpectedRevision::Any))
     }
 
-    fn renew(&self, mut commit: Commit) -> Result<Commit> {
+    pub(super) fn renew(&self, mut commit: Commit) -> Result<Commit> {
         commit.guards.push(self.guard());
         let note = LeaseNote::json(self.lease, Some(self.since))?;
         let write = Write::put(&self.lease_record, ExpectedRevision::Any, note);

@@ -4,7 +4,9 @@
 //! the result: a process that dies leaves the key to the next one, and a result is there for as long as it was to be.
 
 mod holder;
+mod look;
 mod once;
+mod resumed;
 mod won;
 
 use std::fmt;
@@ -12,16 +14,18 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Commit, StoreError, Timestamp, WorkerName};
+use tidelock_store::{Commit, Fence, StoreError, Timestamp, WorkerName};
 
 use super::bid::{Bid, Bidding, bid};
 use super::entry::{Entry, State};
 use super::holding::{Hold, Holding};
 use super::stake::{Stake, Standing};
-use super::{ClaimError, ClaimKey, Claims, Fingerprint, keys};
+use super::{ClaimError, ClaimKey, Claims, Fingerprint, Resumed, keys};
 use crate::telemetry;
 
 pub use holder::Holder;
+pub use look::Look;
+pub use resumed::ResumedWork;
 pub use won::Won;
 
 /// How long a claimant that has died keeps others waiting, unless something else is asked for.
@@ -134,6 +138,19 @@ impl Idempotency {
         let claim = self.outcome(&mut stake, bidding);
         telemetry::claimed(&self.key, &self.claims.by, outcome_name(&claim));
         claim
+    }
+
+    /// Goes on with a claim that was [passed on](Won::pass_on), by its fence.
+    pub fn resume(&self, fence: Fence) -> ResumedWork {
+        ResumedWork::new(Resumed::new(&self.claims, &self.key, fence))
+    }
+
+    /// Looks at the key without claiming it.
+    ///
+    /// # Errors
+    /// `Unreadable` if the result is not a `T`.
+    pub async fn look<T: DeserializeOwned>(&self) -> Result<Look<T>, ClaimError> {
+        Look::at(&self.claims, self.stake()?).await
     }
 
     pub(super) fn stake(&self) -> Result<Stake, StoreError> {

@@ -17,6 +17,9 @@ pub(super) const LAST_WRITE: &str = "last-write";
 /// What the keys of all claims that somebody can be at begin with.
 pub(super) const CLAIMS: &str = "~claim/";
 
+/// What the keys of all windows of quotas begin with.
+const WINDOWS: &str = "~claim-window/";
+
 /// Where it says who has a claim, and what came of it.
 pub(super) fn record(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim", key)
@@ -40,6 +43,21 @@ pub(super) fn place(key: &ClaimKey, place: usize) -> Result<RecordKey> {
 /// What the places in the line for a lock begin with.
 pub(super) fn places(key: &ClaimKey) -> String {
     format!("~claim-place/{key}/")
+}
+
+/// What the windows of quotas begin with whose keys begin like this.
+pub(super) fn windows(prefix: &str) -> String {
+    format!("{WINDOWS}{prefix}")
+}
+
+/// The quota that a window is of, as it is shown to people.
+pub(super) fn of_window(window: &RecordKey) -> &str {
+    window.as_str().strip_prefix(WINDOWS).unwrap_or(window.as_str())
+}
+
+/// What was taken in this window.
+pub(super) fn taken_in(window: &RecordKey) -> Result<RecordKey> {
+    RecordKey::new(format!("~claim-taken/{}", of_window(window)))
 }
 
 /// There for as long as a quota's window is open; its revision tells one window from every other.

@@ -1,8 +1,9 @@
 //! Who is at what: for operators, and for whoever asks why nothing moves.
 
-use tidelock_store::{RecordKey, RecordQuery, Result, Slot, Timestamp, WorkerName};
+use serde::Serialize;
+use tidelock_store::{Fence, Record, RecordKey, RecordQuery, Result, Slot, Timestamp, WorkerName};
 
-use super::entry::{Entry, LeaseNote};
+use super::entry::{Entry, LeaseNote, State};
 use super::{Claims, keys};
 
 /// A claim that somebody is at, or was when they died.
@@ -53,4 +54,126 @@ impl Claims {
 fn listed(key: String, by: WorkerName, lease: &Slot) -> Pending {
     let lease = lease.live();
     Pending { key, by, since: lease.and_then(LeaseNote::since), until: lease.and_then(|l| l.expires_at) }
+}
+
+/// How a claim stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ClaimState {
+    /// Somebody is at it.
+    Pending,
+    /// Somebody was at it, and their lease has run out: they died, or gave up without a word.
+    Stale,
+    /// It was done.
+    Done,
+    /// It was done, and failed.
+    Failed,
+}
+
+/// A claim, as it stands. What came of it is not told here: it may be large, and is nobody's business but that of who asks for it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClaimInfo {
+    /// The name of the claim, with its kind.
+    pub key: String,
+    /// How it stands.
+    pub state: ClaimState,
+    /// Who is at it, or was.
+    pub by: WorkerName,
+    /// Grows with every claimant; the one that is at it holds it under this.
+    pub fence: Fence,
+    /// Since when; not known once the lease of somebody who is not done has run out.
+    pub since: Option<Timestamp>,
+    /// Until when, unless they ask for longer; of a result, how long it is kept.
+    pub until: Option<Timestamp>,
+    /// Why it failed.
+    pub error: Option<String>,
+}
+
+/// Claims by key, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ClaimPage {
+    /// The claims.
+    pub claims: Vec<ClaimInfo>,
+    /// Read on after this key, if there may be more.
+    pub next: Option<RecordKey>,
+}
+
+/// A quota that somebody has taken from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QuotaInfo {
+    /// The name of the quota, with its kind and period.
+    pub key: String,
+    /// How much is taken, reservations included.
+    pub used: i64,
+    /// When there is as much again, if ever.
+    pub resets_at: Option<Timestamp>,
+}
+
+/// Quotas by key, and where to go on.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct QuotaPage {
+    /// The quotas whose period is open.
+    pub quotas: Vec<QuotaInfo>,
+    /// Read on after this key, if there may be more.
+    pub next: Option<RecordKey>,
+}
+
+impl Claims {
+    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`), whatever came of them, after this key.
+    ///
+    /// # Errors
+    /// `LimitExceeded` if more are asked for than a page has; otherwise what the store says.
+    pub async fn list(&self, prefix: &str, after: Option<RecordKey>, limit: usize) -> Result<ClaimPage> {
+        let query = RecordQuery { prefix: format!("{}{prefix}", keys::CLAIMS), after, limit };
+        let page = self.store().scan(query).await?;
+        let leases = page.records.iter().map(|record| keys::lease_of(&record.key));
+        let slots = self.slots(leases.collect::<Result<_>>()?).await?;
+        let listed = page.records.iter().zip(&slots).map(|(record, lease)| ClaimInfo::of(record, lease));
+        Ok(ClaimPage { claims: listed.collect::<Result<_>>()?, next: page.next })
+    }
+
+    /// A page of the quotas that begin like this and that somebody has taken from in the period that is open, after this key.
+    ///
+    /// # Errors
+    /// As [`list`](Self::list).
+    pub async fn quotas(&self, prefix: &str, after: Option<RecordKey>, limit: usize) -> Result<QuotaPage> {
+        let query = RecordQuery { prefix: keys::windows(prefix), after, limit };
+        let page = self.store().scan(query).await?;
+        let taken = page.records.iter().map(|record| keys::taken_in(&record.key));
+        let slots = self.slots(taken.collect::<Result<_>>()?).await?;
+        let listed = page.records.iter().zip(&slots).map(|(window, taken)| QuotaInfo::of(window, taken));
+        Ok(QuotaPage { quotas: listed.collect::<Result<_>>()?, next: page.next })
+    }
+
+    async fn slots(&self, keys: Vec<RecordKey>) -> Result<Vec<Slot>> {
+        if keys.is_empty() { Ok(Vec::new()) } else { self.store().get(&keys).await }
+    }
+}
+
+impl ClaimInfo {
+    fn of(record: &Record, lease: &Slot) -> Result<Self> {
+        let (entry, lease) = (Entry::read(record)?, lease.live());
+        let (state, since, until) = match (entry.state, lease) {
+            (State::Pending, Some(lease)) => (ClaimState::Pending, LeaseNote::since(lease), lease.expires_at),
+            (State::Pending, None) => (ClaimState::Stale, None, None),
+            (State::Done, _) => (ClaimState::Done, entry.at, record.expires_at),
+            (State::Failed, _) => (ClaimState::Failed, entry.at, record.expires_at),
+        };
+        Ok(Self {
+            key: keys::shown(&record.key).to_owned(),
+            state,
+            by: entry.by,
+            fence: Fence::new(record.revision.get())?,
+            since,
+            until,
+            error: entry.error,
+        })
+    }
+}
+
+impl QuotaInfo {
+    fn of(window: &Record, taken: &Slot) -> Result<Self> {
+        let used = taken.live().map(|record| record.value.to()).transpose()?.unwrap_or(0);
+        Ok(Self { key: keys::of_window(&window.key).to_owned(), used, resets_at: window.expires_at })
+    }
 }

@@ -4,24 +4,26 @@
 //! store, so that it holds across processes. A lock whose holder died is taken over by compare when its lease has run out.
 
 mod guard;
+mod held;
 mod line;
 
 use std::fmt;
 use std::time::Duration;
 
-use tidelock_store::{Commit, StoreError, Timestamp, Topic, WorkerName};
+use tidelock_store::{Commit, Fence, StoreError, Timestamp, Topic, WorkerName};
 
 use super::bid::{Bid, Bidding, bid};
 use super::entry::Entry;
 use super::holding::{Hold, Holding};
 use super::patience::{Patience, Waiting};
 use super::stake::{Rival, Stake, Standing};
-use super::{ClaimError, ClaimKey, Claims, keys};
+use super::{ClaimError, ClaimKey, Claims, Resumed, keys};
 use crate::telemetry;
 
 use line::{Line, NobodyWaits, Turn};
 
 pub use guard::LockGuard;
+pub use held::LockHolder;
 
 /// How long a holder that has died keeps others waiting, unless something else is asked for.
 const LEASE: Duration = Duration::from_secs(3);
@@ -34,6 +36,18 @@ pub struct Lock {
     key: ClaimKey,
     lease: Duration,
     patience: Patience,
+}
+
+/// Asks in a task of its own, so that a commit which has begun is never left alone: if nobody waits for the guard any more, it
+/// goes away, and gives the lock back.
+async fn to_its_end(
+    ask: impl Future<Output = Result<Locking, ClaimError>> + Send + 'static,
+) -> Result<Locking, ClaimError> {
+    match tokio::spawn(ask).await {
+        Ok(asked) => asked,
+        Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
+        Err(_) => Err(StoreError::invalid("a lock was asked for while the runtime was shut down").into()),
+    }
 }
 
 /// What came of asking for a lock.
@@ -120,16 +134,31 @@ impl Lock {
     /// `Store` if the store fails, or a name cannot be one.
     ///
     /// # Cancel safety
-    /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself.
+    /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself, and has no lock: one that is
+    /// granted meanwhile is given back at once.
     pub async fn acquire(&self) -> Result<Locking, ClaimError> {
         let mut waiting = self.patience.begin();
-        let outcome = match self.at_once(&waiting).await? {
+        let (lock, first) = (self.clone(), waiting);
+        let outcome = match to_its_end(async move { lock.at_once(&first).await }).await? {
             Locking::Busy(_) if !self.patience.deadline.is_zero() => self.in_line(&mut waiting).await?,
             outcome => outcome,
         };
         let name = if matches!(outcome, Locking::Locked(_)) { "won" } else { "held" };
         telemetry::claimed(&self.key, &self.claims.by, name);
         Ok(outcome)
+    }
+
+    /// Goes on with a lock that was [passed on](LockGuard::pass_on), by its fence.
+    pub fn resume(&self, fence: Fence) -> Resumed {
+        Resumed::new(&self.claims, &self.key, fence)
+    }
+
+    /// Who has it; nobody, if it is free or its holder's lease has run out.
+    ///
+    /// # Errors
+    /// `Store` if the store fails, or a name cannot be one.
+    pub async fn holder(&self) -> Result<Option<LockHolder>, ClaimError> {
+        LockHolder::of(&self.claims, &self.key).await
     }
 
     pub(super) fn stake(&self) -> Result<Stake, StoreError> {
@@ -156,13 +185,18 @@ impl Lock {
         Ok(self.outcome(waiting, &mut stake, bidding))
     }
 
+    async fn ask_in_line(&self, waiting: Waiting, leave: Commit) -> Result<Locking, ClaimError> {
+        let lock = self.clone();
+        to_its_end(async move { lock.ask(&waiting, leave).await }).await
+    }
+
     /// Stands in line until it is this one's turn and the lock is free, or until patience is over.
     async fn in_line(&self, waiting: &mut Waiting) -> Result<Locking, ClaimError> {
         let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
         let mut line = Line::new(&self.claims, &self.key)?;
         loop {
             let (busy, ahead) = match line.turn().await? {
-                Turn::First(leave) => match self.ask(waiting, leave).await {
+                Turn::First(leave) => match self.ask_in_line(*waiting, leave).await {
                     Ok(Locking::Busy(busy)) => (busy, None),
                     Ok(Locking::Locked(guard)) => {
                         line.left();

@@ -57,7 +57,7 @@ impl Patience {
 }
 
 /// One wait.
-#[derive(Debug)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Waiting {
     patience: Patience,
     began: Instant,

@@ -28,7 +28,7 @@ pub(super) use draw::Draw;
 use draw::Met;
 
 pub use grant::{Grant, Refund};
-pub use reservation::Reservation;
+pub use reservation::{Reservation, Voucher};
 pub use taking::{Exceeded, Taking, Usage};
 
 /// How often a period may end between two looks at it.
@@ -113,6 +113,15 @@ impl Quota {
             let (grant, booking) = (draw.grant(), draw.booking.take().expect("it was asked for"));
             Reservation::new(self.clone(), grant, booking)
         })))
+    }
+
+    /// Goes on with a reservation, by its voucher.
+    ///
+    /// # Errors
+    /// `Store` if the voucher is another quota's.
+    pub fn resume(&self, voucher: &Voucher) -> Result<Reservation, ClaimError> {
+        voucher.grant.belongs_to(&self.key())?;
+        Ok(Reservation::resumed(self.clone(), voucher)?)
     }
 
     /// Gives back what was granted, once, to the period that it was taken from.

@@ -80,6 +80,7 @@ impl Stake {
     /// The same, with a result that is kept for so long.
     pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Self {
         self.ttl = ttl;
+        self.entry = self.entry.with_ttl(ttl);
         self
     }
 

@@ -7,6 +7,7 @@ mod compound;
 mod faults;
 mod idempotency;
 mod lock;
+mod passed;
 mod processes;
 mod quota;
 mod races;

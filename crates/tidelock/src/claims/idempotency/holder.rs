@@ -4,12 +4,12 @@ use std::marker::PhantomData;
 use std::time::Duration;
 
 use serde::de::DeserializeOwned;
-use tidelock_store::{RecordKey, Slot, StoreError, Timestamp, Topic, WorkerName};
+use tidelock_store::{RecordKey, Timestamp, Topic, WorkerName};
 
-use super::super::entry::Entry;
 use super::super::patience::{Patience, Waiting};
 use super::super::stake::{Rival, Stake};
 use super::super::{ClaimError, ClaimKey, Claims, Fingerprint};
+use super::look::{Glance, glance};
 use crate::telemetry;
 
 /// Somebody else is at it.
@@ -18,7 +18,6 @@ pub struct Holder<T> {
     claims: Claims,
     key: ClaimKey,
     record: RecordKey,
-    lease_record: RecordKey,
     rival: Rival,
     /// What was asked for: the key may come to be used for something else meanwhile.
     asked: Option<Fingerprint>,
@@ -28,11 +27,15 @@ pub struct Holder<T> {
 impl<T: DeserializeOwned> Holder<T> {
     pub(super) fn new(claims: &Claims, stake: &Stake, rival: Rival) -> Self {
         telemetry::claim_contended(&stake.key, &claims.by, rival.by(), 1);
+        Self::seen(claims, stake, rival)
+    }
+
+    /// In nobody's way, who only looks.
+    pub(super) fn seen(claims: &Claims, stake: &Stake, rival: Rival) -> Self {
         Self {
             claims: claims.clone(),
             key: stake.key.clone(),
             record: stake.record.clone(),
-            lease_record: stake.lease_record.clone(),
             rival,
             asked: stake.entry.fingerprint,
             result: PhantomData,
@@ -80,31 +83,17 @@ impl<T: DeserializeOwned> Holder<T> {
         let mut signal = self.claims.store().signal(Topic::Record(self.record.clone()));
         let mut waiting = patience.begin();
         loop {
-            let rival = match self.look().await? {
-                Look::Over(entry) => return super::result(&self.key, &entry),
-                Look::Free => {
+            let rival = match glance(&self.claims, &self.key, self.asked).await? {
+                Glance::Over(entry) => return super::result(&self.key, &entry),
+                Glance::Free => {
                     return Err(ClaimError::Free { key: self.key.clone(), by: self.by().clone() });
                 }
-                Look::Held(rival) => rival,
+                Glance::Held(rival, _) => rival,
             };
             if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
                 return Err(self.in_vain(rival, &waiting));
             }
         }
-    }
-
-    async fn look(&self) -> Result<Look, StoreError> {
-        let keys = [self.record.clone(), self.lease_record.clone()];
-        let slots = self.claims.store().get(&keys).await?;
-        let [Slot::Live(claim), lease] = &slots[..] else { return Ok(Look::Free) };
-        let entry = Entry::read(claim)?;
-        Ok(match lease {
-            // Given back, and taken for another request: that one's result is not an answer to this one.
-            _ if entry.differs(self.asked) => Look::Free,
-            _ if !entry.is_pending() => Look::Over(entry),
-            Slot::Live(lease) => Look::Held(Rival::new(entry, lease)),
-            _ => Look::Free,
-        })
     }
 
     fn in_vain(&self, rival: Rival, waiting: &Waiting) -> ClaimError {
@@ -116,11 +105,4 @@ impl<T: DeserializeOwned> Holder<T> {
             waited: waiting.waited(),
         }
     }
-}
-
-/// What there is to see of a claim.
-enum Look {
-    Free,
-    Held(Rival),
-    Over(Entry),
 }

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::entry::Entry;
 use super::super::holding::{Hold, Holding};
-use super::super::{ClaimError, ClaimKey};
+use super::super::{ClaimError, ClaimKey, Passed};
 use super::OnFailure;
 use crate::events::sender;
 
@@ -54,6 +54,12 @@ impl<T> Won<T> {
     /// Cancelled when the claim is lost: whatever is completed from then on is refused, so stop.
     pub fn lost(&self) -> &CancellationToken {
         self.holding.lost()
+    }
+
+    /// Lets go of the claim without giving it back: whoever has the fence [goes on](super::Idempotency::resume) with it. Nobody
+    /// renews it from here on.
+    pub fn pass_on(self) -> Passed {
+        Passed::of(self.hold())
     }
 
     /// Gives the key back: whoever asks next does the work. Only if nothing was done yet, or all of it was undone.

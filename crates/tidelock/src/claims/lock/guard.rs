@@ -4,7 +4,7 @@ use tidelock_store::{Commit, Committed, Fence, Guard, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use super::super::holding::{Hold, Holding};
-use super::super::{ClaimError, ClaimKey};
+use super::super::{ClaimError, ClaimKey, Passed};
 
 /// A lock that is held. Its lease is renewed until this goes away, and then it is given back: on a return, on an error and on a
 /// panic alike.
@@ -64,6 +64,14 @@ impl LockGuard {
         let released = self.holding().release(Commit::new()).await;
         self.holding = None;
         released
+    }
+
+    /// Lets go of the lock without giving it back: whoever has the fence [goes on](super::Lock::resume) with it. Nobody renews it
+    /// from here on.
+    pub fn pass_on(mut self) -> Passed {
+        let passed = Passed::of(self.hold());
+        self.holding = None;
+        passed
     }
 
     fn holding(&self) -> &Holding {

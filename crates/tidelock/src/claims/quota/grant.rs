@@ -38,16 +38,26 @@ pub enum Refund {
 
 impl Grant {
     pub(super) async fn refund(&self, claims: &Claims, key: &ClaimKey) -> Result<Refund, ClaimError> {
-        if self.quota != key.as_str() {
-            let context = format!("a grant of {:?} cannot be given back to {key:?}", self.quota);
-            return Err(StoreError::invalid(context).into());
-        }
+        self.belongs_to(key)?;
         let commit = sender::repeatable(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(Refund::Refunded),
             CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => Ok(Refund::Already),
             CommitOutcome::Conflict(_) => Ok(Refund::Over),
         }
+    }
+
+    /// Refuses what was taken of another quota, or is less than nothing.
+    pub(super) fn belongs_to(&self, key: &ClaimKey) -> Result<()> {
+        if self.quota != key.as_str() {
+            let context = format!("a grant of {:?} cannot be given back to {key:?}", self.quota);
+            return Err(StoreError::invalid(context));
+        }
+        if self.units < 0 {
+            let context = format!("a grant of {} units of {key:?} was never made", self.units);
+            return Err(StoreError::invalid(context));
+        }
+        Ok(())
     }
 
     /// Gives back in this commit, if the period is still open, and notes that it was done.

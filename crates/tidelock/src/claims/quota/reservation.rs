@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Bounds, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey,
-    RecordQuery, Result, Revision, When, WorkerName, Write,
+    RecordQuery, Result, Revision, Timestamp, When, WorkerName, Write,
 };
 
 use super::super::bid::found;
@@ -29,25 +29,29 @@ struct Booked {
 /// A place for a reservation that is asked for.
 #[derive(Debug)]
 pub(super) struct Booking {
+    place: usize,
     record: RecordKey,
     lease: RecordKey,
     life: Duration,
+    until: Option<Timestamp>,
     revision: Option<Revision>,
     places: usize,
 }
 
 impl Booking {
     pub(super) fn new(key: &ClaimKey, life: Duration) -> Result<Self> {
-        let record = keys::reservation(key, fastrand::usize(..PLACES.0))?;
+        let place = fastrand::usize(..PLACES.0);
+        let record = keys::reservation(key, place)?;
         let lease = keys::reservation_lease(&record)?;
-        Ok(Self { record, lease, life, revision: None, places: PLACES.0 })
+        Ok(Self { place, record, lease, life, until: None, revision: None, places: PLACES.0 })
     }
 
     /// Somebody else has the place; there are more. Says no when it has looked at many.
     pub(super) fn move_on(&mut self, key: &ClaimKey) -> Result<bool> {
         let looked = self.places >= PLACES.1;
         self.places = if looked { PLACES.0 } else { (self.places * 2).min(PLACES.1) };
-        self.record = keys::reservation(key, fastrand::usize(..self.places))?;
+        self.place = fastrand::usize(..self.places);
+        self.record = keys::reservation(key, self.place)?;
         self.lease = keys::reservation_lease(&self.record)?;
         Ok(!looked)
     }
@@ -63,6 +67,7 @@ impl Booking {
     pub(super) fn won(&mut self, committed: &Committed) {
         let written = committed.writes.iter().find(|written| written.key == self.record);
         self.revision = written.and_then(|written| written.revision);
+        self.until = Some(committed.at.plus(self.life));
     }
 
     pub(super) fn met(&self, conflict: &Conflict) -> bool {
@@ -79,12 +84,33 @@ pub struct Reservation {
     record: RecordKey,
     lease: RecordKey,
     revision: Revision,
+    place: usize,
+    until: Timestamp,
 }
 
 impl Reservation {
     pub(super) fn new(quota: Quota, grant: Grant, booking: Booking) -> Self {
         let revision = booking.revision.expect("what was won was written");
-        Self { quota, grant, record: booking.record, lease: booking.lease, revision }
+        let until = booking.until.expect("what was won was written at some moment");
+        let Booking { record, lease, place, .. } = booking;
+        Self { quota, grant, record, lease, revision, place, until }
+    }
+
+    pub(super) fn resumed(quota: Quota, voucher: &Voucher) -> Result<Self> {
+        let record = keys::reservation(&quota.key(), voucher.place)?;
+        let lease = keys::reservation_lease(&record)?;
+        let Voucher { grant, revision, place, until } = voucher.clone();
+        Ok(Self { quota, grant, record, lease, revision, place, until })
+    }
+
+    /// What somebody else has to know to go on with it: see [`Quota::resume`].
+    pub fn voucher(&self) -> Voucher {
+        Voucher { grant: self.grant.clone(), place: self.place, revision: self.revision, until: self.until }
+    }
+
+    /// When it goes back by itself.
+    pub fn until(&self) -> Timestamp {
+        self.until
     }
 
     /// How much.
@@ -137,6 +163,16 @@ impl Reservation {
         let by: WorkerName = self.quota.claims.by.clone();
         ClaimError::Free { key: self.quota.key(), by }
     }
+}
+
+/// A reservation on paper, for whoever goes on with it later, in this process or another.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Voucher {
+    pub(super) grant: Grant,
+    place: usize,
+    revision: Revision,
+    /// When it goes back by itself.
+    pub until: Timestamp,
 }
 
 /// Gives back what reservations had taken whose lease has run out; says whether there were any.

@@ -1,0 +1,31 @@
+//! Who has a lock, for whoever only looks.
+
+use serde::Serialize;
+use tidelock_store::{Fence, Slot, Timestamp, WorkerName};
+
+use super::super::entry::Entry;
+use super::super::passed::places;
+use super::super::stake::Rival;
+use super::super::{ClaimError, ClaimKey, Claims};
+
+/// Who has a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LockHolder {
+    /// Who.
+    pub by: WorkerName,
+    /// The fence that they hold it under.
+    pub fence: Fence,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// Until when, unless they ask for longer.
+    pub until: Option<Timestamp>,
+}
+
+impl LockHolder {
+    pub(super) async fn of(claims: &Claims, key: &ClaimKey) -> Result<Option<Self>, ClaimError> {
+        let slots = claims.store().get(&places(key)?).await?;
+        let [Slot::Live(claim), Slot::Live(lease)] = &slots[..] else { return Ok(None) };
+        let (fence, rival) = (Fence::new(claim.revision.get())?, Rival::new(Entry::read(claim)?, lease));
+        Ok(Some(Self { fence, since: rival.since, until: rival.until, by: rival.entry.by }))
+    }
+}

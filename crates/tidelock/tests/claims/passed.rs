@@ -1,0 +1,214 @@
+//! Rights that go from hand to hand: won by one, gone on with by another who has nothing but key and fence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::claims::{ClaimState, Look, Passed, Patience, Taking, Voucher};
+use tidelock::prelude::*;
+use tidelock::{Fence, Operation, Result};
+use tidelock_test_stage::{Between, PATIENCE, Stage, Wrapped, on_every_store, until};
+use tokio::sync::Semaphore;
+
+/// Runs out in no time.
+const INSTANT: Duration = Duration::from_millis(5);
+const MINUTE: Duration = Duration::from_secs(60);
+
+async fn won(tidelock: &Tidelock, lease: Duration) -> Passed {
+    let claim = tidelock.claims().idempotency("pay:42").lease(lease).ttl(MINUTE);
+    match claim.claim::<Value>().await.unwrap() {
+        Claim::Won(won) => won.pass_on(),
+        other => panic!("{other:?}"),
+    }
+}
+
+async fn won_anew(tidelock: &Tidelock) -> Passed {
+    let claim = tidelock.claims().idempotency("pay:42").lease(MINUTE);
+    let won = std::sync::Mutex::new(None);
+    until("it is free", async || {
+        let claimed = claim.claim::<Value>().await.unwrap();
+        let Claim::Won(anew) = claimed else { return false };
+        *won.lock().unwrap() = Some(anew.pass_on());
+        true
+    })
+    .await;
+    won.into_inner().unwrap().unwrap()
+}
+
+/// CLAIM-17.
+async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let lock = |tidelock: &Tidelock| tidelock.claims().lock("door").lease(MINUTE).patience(Patience::none());
+    let passed = lock(&here).acquire().await.unwrap().locked().unwrap().pass_on();
+    let holder = lock(&there).holder().await.unwrap().unwrap();
+    assert_eq!((holder.fence, holder.until), (passed.fence, Some(passed.until)));
+    drop(lock(&there).resume(passed.fence));
+    assert!(lock(&there).acquire().await.unwrap().locked().is_err(), "nobody gave it back");
+    let until = lock(&there).resume(passed.fence).renew(2 * MINUTE).await.unwrap();
+    assert!(until > passed.until);
+    let foreign = Fence::new(passed.fence.get() + 7).unwrap();
+    assert!(matches!(lock(&there).resume(foreign).release().await, Err(ClaimError::Lost { .. })));
+    lock(&there).resume(passed.fence).release().await.unwrap();
+    lock(&here).resume(passed.fence).release().await.expect("asked for again, it says the same");
+    assert_eq!(lock(&there).holder().await.unwrap(), None);
+    let next = lock(&there).acquire().await.unwrap().locked().unwrap().pass_on();
+    assert!(next.fence > passed.fence);
+    assert!(matches!(lock(&here).resume(passed.fence).release().await, Err(ClaimError::Lost { .. })));
+    assert!(lock(&here).holder().await.unwrap().is_some(), "an old fence gives nothing back");
+}
+
+/// CLAIM-17, CLAIM-4: the result is kept for as long as was said when the key was claimed.
+async fn work_that_is_passed_on_is_completed_elsewhere(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let passed = won(&here, MINUTE).await;
+    let work = there.claims().idempotency("pay:42").resume(passed.fence);
+    work.renew(MINUTE).await.unwrap();
+    work.complete(&json!({ "receipt": 7, "to": "ada" })).await.unwrap();
+    work.complete(&json!({ "to": "ada", "receipt": 7 })).await.expect("the first reply was lost");
+    for refused in [
+        work.complete(&json!(8)).await,
+        work.fail("no").await,
+        work.release().await,
+        work.renew(MINUTE).await.map(drop),
+    ] {
+        assert!(matches!(refused, Err(ClaimError::Over { .. })), "{refused:?}");
+    }
+    let Claim::Done(done) = here.claims().idempotency("pay:42").claim::<Value>().await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(done["receipt"], 7);
+    let listed = here.claims().list("idempotency/", None, 10).await.unwrap().claims;
+    assert!(listed[0].until.is_some() && listed[0].state == ClaimState::Done, "{listed:?}");
+}
+
+/// CLAIM-17, CLAIM-3.
+async fn whoever_comes_back_too_late_completes_nothing(stage: Stage) {
+    let (slow, quick) = (stage.tidelock().await, stage.tidelock().await);
+    let late = won(&slow, INSTANT).await;
+    let anew = won_anew(&quick).await;
+    assert!(anew.fence > late.fence);
+    let work = slow.claims().idempotency("pay:42").resume(late.fence);
+    for refused in [work.complete(&json!(1)).await, work.release().await, work.renew(MINUTE).await.map(drop)]
+    {
+        assert!(matches!(refused, Err(ClaimError::Lost { .. })), "{refused:?}");
+    }
+    let work = quick.claims().idempotency("pay:42").resume(anew.fence);
+    work.complete(&json!(2)).await.unwrap();
+    let Look::Done(done) = slow.claims().idempotency("pay:42").look::<Value>().await.unwrap() else {
+        panic!()
+    };
+    assert_eq!(done, 2);
+}
+
+/// CLAIM-17: one that was late, and was not replaced, still completes.
+async fn whoever_is_late_and_was_not_replaced_goes_on(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let late = won(&tidelock, INSTANT).await;
+    let key = tidelock.claims().idempotency("pay:42");
+    until("the lease has run out", async || matches!(key.look::<Value>().await.unwrap(), Look::Free)).await;
+    key.resume(late.fence).renew(MINUTE).await.unwrap();
+    assert!(matches!(key.look::<Value>().await.unwrap(), Look::Held(..)));
+    key.resume(late.fence).complete(&json!("late")).await.unwrap();
+}
+
+/// CLAIM-18.
+async fn a_look_takes_nothing_and_tells_what_is_there(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let key = tidelock.claims().idempotency("pay:42");
+    assert!(matches!(key.look::<Value>().await.unwrap(), Look::Free));
+    let passed = won(&tidelock, MINUTE).await;
+    let Look::Held(holder, fence) = key.look::<Value>().await.unwrap() else { panic!() };
+    assert_eq!((holder.until(), fence), (Some(passed.until), passed.fence));
+    let waiting = async { holder.wait(PATIENCE).await };
+    let failing = async { key.resume(fence).fail("no funds").await.unwrap() };
+    let (waited, ()) = tokio::join!(waiting, failing);
+    assert!(matches!(waited, Err(ClaimError::Failed { error, .. }) if error == "no funds"));
+    assert!(matches!(key.look::<Value>().await.unwrap(), Look::Failed(error) if error == "no funds"));
+}
+
+/// CLAIM-19.
+async fn a_reservation_is_gone_on_with_by_its_voucher(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let quota = |tidelock: &Tidelock| tidelock.claims().quota("seats", 5).of("boat-3");
+    let reserve = async || match quota(&here).reserve(3, MINUTE).await.unwrap() {
+        Taking::Granted(reservation) => serde_json::to_string(&reservation.voucher()).unwrap(),
+        Taking::Exceeded(exceeded) => panic!("{exceeded}"),
+    };
+    let voucher: Voucher = serde_json::from_str(&reserve().await).unwrap();
+    quota(&there).resume(&voucher).unwrap().refund().await.unwrap();
+    let voucher: Voucher = serde_json::from_str(&reserve().await).unwrap();
+    let grant = quota(&there).resume(&voucher).unwrap().confirm().await.unwrap();
+    assert_eq!((grant.units, quota(&here).usage().await.unwrap().used), (3, 3));
+    there.claims().quota("seats", 5).of("boat-4").resume(&voucher).expect_err("it is another boat's");
+    let listed = here.claims().quotas("quota/seats/", None, 10).await.unwrap().quotas;
+    assert_eq!((listed.len(), listed[0].key.as_str(), listed[0].used), (1, "quota/seats/boat-3", 3));
+}
+
+/// CLAIM-16: a page at a time.
+async fn claims_are_listed_page_by_page(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    for name in ["a", "b", "c"] {
+        let lock = tidelock.claims().lock(name).lease(MINUTE).acquire().await.unwrap();
+        let _held = lock.locked().unwrap().pass_on();
+    }
+    let (mut keys, mut after) = (Vec::new(), None);
+    loop {
+        let page = tidelock.claims().list("lock/", after, 2).await.unwrap();
+        assert!(page.claims.iter().all(|claim| claim.state == ClaimState::Pending));
+        keys.extend(page.claims.into_iter().map(|claim| claim.key));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(keys, ["lock/a", "lock/b", "lock/c"]);
+}
+
+/// Lets commits land, and their answers through when it is allowed.
+#[derive(Debug)]
+struct SlowAnswers {
+    landed: Arc<Semaphore>,
+    allowed: Arc<Semaphore>,
+}
+
+impl Between for SlowAnswers {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let answer = call.await;
+        if operation == Operation::Commit {
+            self.landed.add_permits(1);
+            self.allowed.acquire().await.unwrap().forget();
+        }
+        answer
+    }
+}
+
+/// CLAIM-20: not even after the store has granted it.
+async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
+    let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
+    let asking = tokio::spawn(async move { slow.claims().lock("door").lease(MINUTE).acquire().await });
+    landed.acquire().await.unwrap().forget();
+    let door = tidelock.claims().lock("door");
+    assert!(door.holder().await.unwrap().is_some());
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    allowed.add_permits(Semaphore::MAX_PERMITS >> 1);
+    until("it was given back", async || door.holder().await.unwrap().is_none()).await;
+}
+
+on_every_store!(
+    whoever_goes_away_while_asking_for_a_lock_has_none,
+    a_lock_that_is_passed_on_is_held_by_its_fence,
+    work_that_is_passed_on_is_completed_elsewhere,
+    whoever_comes_back_too_late_completes_nothing,
+    whoever_is_late_and_was_not_replaced_goes_on,
+    a_look_takes_nothing_and_tells_what_is_there,
+    a_reservation_is_gone_on_with_by_its_voucher,
+    claims_are_listed_page_by_page,
+);
