@@ -95,6 +95,8 @@ pub mod claims;
 
 pub mod scopes;
 
+pub mod queues;
+
 mod staging;
 pub mod telemetry;
 pub mod worker;

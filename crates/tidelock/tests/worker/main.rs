@@ -1,7 +1,10 @@
-//! The worker, with work that is no reaction. In memory, where time is simulated.
+//! The worker, with work that is no reaction, in memory, where time is simulated; and queues that workers of any kind serve, on
+//! every store.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
+
+mod queues;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

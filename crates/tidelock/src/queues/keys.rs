@@ -1,0 +1,29 @@
+//! The only place where a name of this pattern is spelled.
+
+use tidelock_store::{ItemRef, RecordKey};
+
+/// Where the data of an item is kept. The length tells where the queue's name ends, whatever is in it.
+pub(super) fn data(item: &ItemRef) -> RecordKey {
+    let (queue, key) = (item.queue.as_str(), item.key.as_str());
+    let name = format!("~work/{}/{queue}/{key}", queue.len());
+    RecordKey::new(name).expect("the names of queues and items leave room for this")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidelock_store::limits;
+
+    #[test]
+    fn no_two_items_share_their_data() {
+        let of = |queue: &str, key: &str| data(&ItemRef::parse(queue, key).unwrap());
+        assert_ne!(of("a/b", "c"), of("a", "b/c"));
+        assert_ne!(of("a", "3/b"), of("a/3", "b"));
+    }
+
+    #[test]
+    fn the_longest_names_fit() {
+        let (queue, key) = ("q".repeat(limits::QUEUE_NAME_BYTES), "k".repeat(limits::ITEM_KEY_BYTES));
+        assert!(data(&ItemRef::parse(&queue, &key).unwrap()).as_str().ends_with(&key));
+    }
+}

@@ -1,0 +1,91 @@
+//! An item that is to be put in.
+
+use std::future::IntoFuture;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use tidelock_store::{
+    Commit, ExpectedRevision, ItemRef, Json, LaneName, Mark, Priority, Result, StoreError, Timestamp, Wake,
+    When, Write,
+};
+
+use super::keys;
+use crate::events::sender;
+use crate::handle::Tidelock;
+
+/// An item that is to be put in: await it, and learn when it was.
+///
+/// An item that is there already is woken: the earliest time and the furthest mark count. One that somebody is at is due again
+/// once they are done. One that is blocked stays so until somebody unblocks it.
+#[derive(Debug)]
+#[must_use = "nothing is put in before this is awaited"]
+pub struct Put {
+    tidelock: Tidelock,
+    wake: Result<Wake>,
+    data: Option<Json>,
+}
+
+impl Put {
+    pub(super) fn new(tidelock: Tidelock, item: Result<ItemRef>) -> Self {
+        Self { tidelock, wake: item.map(|item| Wake::at(item, When::NOW)), data: None }
+    }
+
+    /// The same, due then.
+    pub fn due(self, when: When) -> Self {
+        self.with(|wake| wake.due = Some(when))
+    }
+
+    /// The same, with work up to this mark, and due at once for that only: a mark that is done already wakes nobody.
+    pub fn to_mark(self, mark: Mark) -> Self {
+        self.with(|wake| {
+            wake.mark = Some(mark);
+            wake.due = wake.due.filter(|due| *due != When::NOW);
+        })
+    }
+
+    /// The same; if it is new, in this lane.
+    pub fn lane(self, lane: LaneName) -> Self {
+        self.with(|wake| wake.lane = Some(lane))
+    }
+
+    /// The same; if it is new, with this priority.
+    pub fn priority(self, priority: Priority) -> Self {
+        self.with(|wake| wake.priority = Some(priority))
+    }
+
+    /// The same, with this for whoever leases it. It replaces what was there, and stays until something else does.
+    pub fn data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
+        match Json::new(data) {
+            Ok(data) => self.data = Some(data),
+            Err(error) => self.wake = Err(error),
+        }
+        self
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Wake)) -> Self {
+        if let Ok(wake) = &mut self.wake {
+            change(wake);
+        }
+        self
+    }
+
+    async fn put(self) -> Result<Timestamp> {
+        let (tidelock, wake) = (self.tidelock, self.wake?);
+        let data = self.data.map(|data| Write::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
+        let commit = data.into_iter().fold(Commit::new().wake(wake), Commit::write);
+        let commit = sender::repeatable(commit);
+        let sent = sender::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
+        let refused = |_| StoreError::corrupt("a wake without expectations was refused");
+        Ok(sent.committed().map_err(refused)?.at)
+    }
+}
+
+impl IntoFuture for Put {
+    type Output = Result<Timestamp>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.put().boxed()
+    }
+}

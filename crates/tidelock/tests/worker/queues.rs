@@ -1,0 +1,163 @@
+//! Queues that workers of any kind serve: all that they know is a key and a fence.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::prelude::*;
+use tidelock::queues::{ItemState, Queue, Settled, Taken};
+use tidelock::{Exit, LeaseToken, Operation, Renewal, Result};
+use tidelock_test_stage::{Between, PATIENCE, Stage, Wrapped, on_every_store, until};
+use tokio::sync::Semaphore;
+
+const MINUTE: Duration = Duration::from_secs(60);
+/// Runs out in no time.
+const INSTANT: Duration = Duration::from_millis(5);
+
+async fn mail(stage: &Stage) -> Queue {
+    stage.tidelock().await.queue("mail")
+}
+
+async fn take(queue: &Queue) -> Vec<Taken> {
+    queue.take("w").lease(MINUTE).limit(10).await.unwrap()
+}
+
+fn ack(lease: LeaseToken) -> Settlement {
+    Settlement { lease, done: None, exit: Exit::Ack { defer: None } }
+}
+
+fn data(taken: &Taken) -> Option<Value> {
+    taken.data.as_ref().map(|data| data.to().unwrap())
+}
+
+async fn state(store: &dyn Store, key: &str) -> ItemState {
+    let item = store.item(&ItemRef::parse("mail", key).unwrap()).await.unwrap().unwrap();
+    ItemState::of(&item, store.now().await.unwrap())
+}
+
+/// QUEUE-1.
+async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
+    let (here, there) = (mail(&stage).await, mail(&stage).await);
+    here.put("ada").data(&json!({ "text": "old" })).await.unwrap();
+    here.put("ada").data(&json!({ "text": "new" })).await.unwrap();
+    let taken = take(&there).await;
+    let [one] = &taken[..] else { panic!("{taken:?}") };
+    assert_eq!((one.lease.item.key.as_str(), data(one)), ("ada", Some(json!({ "text": "new" }))));
+    assert!(take(&here).await.is_empty(), "one has it");
+    here.put("ada").await.unwrap();
+    let token = here.token("ada", one.lease.fence).unwrap();
+    assert_eq!(here.settle(vec![ack(token)]).await.unwrap(), [Settled::Settled]);
+    let again = take(&there).await;
+    assert_eq!((again.len(), data(&again[0])), (1, data(one)), "it was put in while somebody was at it");
+    there.settle(vec![ack(again[0].lease.token())]).await.unwrap();
+    assert!(take(&here).await.is_empty());
+}
+
+/// QUEUE-2.
+async fn each_lease_is_settled_for_itself(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let queue = tidelock.queue("mail");
+    for key in ["a", "b", "c"] {
+        queue.put(key).await.unwrap();
+    }
+    let slow = queue.take("slow").lease(INSTANT).limit(1).await.unwrap().remove(0).lease;
+    let key = slow.item.key.as_str();
+    until("its lease has run out", async || state(&**tidelock.store(), key).await == ItemState::Expired)
+        .await;
+    let quick: Vec<_> = take(&queue).await.into_iter().map(|taken| taken.lease).collect();
+    assert_eq!(quick.len(), 3);
+    let renewed = queue.renew(&[slow.token(), quick[0].token()], MINUTE).await.unwrap();
+    assert!(matches!(&renewed[..], [Renewal::Lost(Some(_)), Renewal::Renewed(_)]), "{renewed:?}");
+    let [first, second, third] = &quick[..] else { panic!("{quick:?}") };
+    let settled = queue
+        .settle(vec![
+            Settlement::retry(first.token(), MINUTE, "later"),
+            ack(slow.token()),
+            Settlement::block(second.token(), "never"),
+        ])
+        .await
+        .unwrap();
+    assert!(
+        matches!(&settled[..], [Settled::Settled, Settled::Lost(Some(_)), Settled::Settled]),
+        "{settled:?}"
+    );
+    assert_eq!(queue.settle(vec![ack(slow.token())]).await.unwrap().len(), 1);
+    let store = &**tidelock.store();
+    assert_eq!(state(store, first.item.key.as_str()).await, ItemState::Waiting);
+    assert_eq!(state(store, second.item.key.as_str()).await, ItemState::Blocked);
+    assert_eq!(state(store, third.item.key.as_str()).await, ItemState::Held, "it is still the third's");
+}
+
+/// QUEUE-3.
+async fn whoever_waits_is_given_what_is_put_in_later(stage: Stage) {
+    let (here, there) = (mail(&stage).await, mail(&stage).await);
+    assert!(here.take("w").within(INSTANT).await.unwrap().is_empty());
+    let waiting = tokio::spawn(async move { here.take("w").within(PATIENCE).await });
+    there.put("ada").data(&7).await.unwrap();
+    let taken = waiting.await.unwrap().unwrap();
+    assert_eq!(data(&taken[0]), Some(json!(7)));
+}
+
+/// Lets leases be granted, and their answers through when it is allowed.
+#[derive(Debug)]
+struct SlowAnswers {
+    granted: Arc<Semaphore>,
+    allowed: Arc<Semaphore>,
+}
+
+impl Between for SlowAnswers {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        let answer = call.await;
+        if operation == Operation::Lease {
+            self.granted.add_permits(1);
+            self.allowed.acquire().await.unwrap().forget();
+        }
+        answer
+    }
+}
+
+/// QUEUE-3: neither while it waits, nor after the store has granted it.
+async fn whoever_stops_waiting_leaves_no_lease_behind(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    tidelock.queue("mail").put("ada").await.unwrap();
+    let (granted, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let between = SlowAnswers { granted: granted.clone(), allowed: allowed.clone() };
+    let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
+    let asking = tokio::spawn(async move { slow.queue("mail").take("gone").lease(MINUTE).await });
+    granted.acquire().await.unwrap().forget();
+    assert_eq!(state(&**tidelock.store(), "ada").await, ItemState::Held);
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    allowed.add_permits(1);
+    until("it was given back", async || state(&**tidelock.store(), "ada").await == ItemState::Due).await;
+    assert_eq!(take(&tidelock.queue("mail")).await.len(), 1);
+}
+
+/// QUEUE-4.
+async fn queues_of_tidelocks_own_and_other_queues_are_left_alone(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    for name in ["~reaction/mail", "~", "", "a\nb"] {
+        let queue = tidelock.queue(name);
+        queue.put("a").await.expect_err(name);
+        queue.take("w").await.expect_err(name);
+    }
+    let (mail, post) = (tidelock.queue("mail"), tidelock.queue("post"));
+    mail.put("a").await.unwrap();
+    let lease = take(&mail).await.remove(0).lease;
+    post.settle(vec![ack(lease.token())]).await.expect_err("it is another queue's");
+    post.renew(&[lease.token()], MINUTE).await.expect_err("it is another queue's");
+    mail.put("").await.expect_err("it names nothing");
+    mail.take("w").limit(0).await.expect_err("nothing was asked for");
+}
+
+on_every_store!(
+    an_item_is_put_in_once_and_taken_with_its_data,
+    each_lease_is_settled_for_itself,
+    whoever_waits_is_given_what_is_put_in_later,
+    whoever_stops_waiting_leaves_no_lease_behind,
+    queues_of_tidelocks_own_and_other_queues_are_left_alone,
+);
