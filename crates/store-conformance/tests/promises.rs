@@ -19,7 +19,7 @@ fn owed_by_patterns() -> impl Iterator<Item = u32> {
 }
 
 /// The families of promises that are kept by patterns, and so are tested where the patterns are.
-const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "EVT", "REACT", "RUN", "SCOPE"];
+const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "EVT", "QUEUE", "REACT", "RUN", "SCOPE"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")

@@ -35,8 +35,8 @@ use crate::worker::Served;
 
 pub(crate) use active::Active;
 pub use client::{
-    Awaited, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage, RunResult, Runs, SendSignal,
-    Standing, Start,
+    Awaited, Begun, Happened, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage, RunResult, Runs,
+    SendSignal, Standing, Start, Timeline,
 };
 pub use ctx::{Ambiguous, Child, Ctx, Retry, Step, StepKey, Transact, Tx, WaitForSignal, Winner};
 pub use error::StepError;

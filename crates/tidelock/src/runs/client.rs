@@ -17,6 +17,7 @@ pub(crate) mod signal;
 mod standing;
 pub(crate) mod start;
 mod terminate;
+mod timeline;
 
 use serde::Serialize;
 
@@ -32,7 +33,8 @@ pub use look::RunInfo;
 pub use result::RunResult;
 pub use signal::SendSignal;
 pub use standing::{Awaited, Standing};
-pub use start::Start;
+pub use start::{Begun, Start};
+pub use timeline::{Happened, Timeline};
 
 /// The runs of a store, whoever drives them.
 #[derive(Debug, Clone)]

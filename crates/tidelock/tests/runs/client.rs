@@ -8,6 +8,7 @@ use tidelock::runs::{RunError, RunHandle, RunState, Standing};
 use tidelock_test_stage::{Stage, on_every_store};
 
 on_every_store!(
+    what_happened_is_read_page_by_page,
     a_start_is_idempotent_by_the_id_of_the_run,
     many_who_start_one_run_start_one,
     a_run_is_stored_before_it_is_driven_and_waits_for_a_worker,
@@ -132,4 +133,28 @@ async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: Stage)
     ] {
         assert_eq!(refused.to_string(), r#"run "nobody": there is none; start it first"#);
     }
+}
+
+/// RUN-48.
+async fn what_happened_is_read_page_by_page(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let begun = tidelock.runs().start("sleepy", "r", &7).version(1).begin().await.unwrap();
+    let again = stage.tidelock().await.runs().start("sleepy", "r", &7).version(1).begin().await.unwrap();
+    assert!(begun.is_new && !again.is_new);
+    for nth in 0..4 {
+        begun.run.signal("poke", &nth).await.unwrap();
+    }
+    let (mut kinds, mut after) = (Vec::new(), None);
+    loop {
+        let page = again.run.timeline(after, 2).await.unwrap();
+        assert!(page.entries.len() <= 2 && page.entries.iter().all(|entry| Some(entry.version) > after));
+        kinds.extend(page.entries.into_iter().map(|entry| entry.kind));
+        match page.next {
+            Some(next) => after = Some(next),
+            None => break,
+        }
+    }
+    assert_eq!(kinds, ["started", "signalled", "signalled", "signalled", "signalled"]);
+    let nobody = tidelock.runs().run("nobody").timeline(None, 2).await;
+    assert!(matches!(nobody, Err(RunError::NoRun { .. })));
 }

@@ -7,7 +7,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 
 use super::RunError;
-use super::proposal::{Proposal, carry_out};
+use super::proposal::{News, Proposal, carry_out};
 use crate::handle::Tidelock;
 use crate::reactions::Failure;
 use crate::runs::RunId;
@@ -19,7 +19,7 @@ pub(crate) trait Request: Send + Sync + 'static {
     fn run(&self) -> &RunId;
 
     /// Decides on the run as it is.
-    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<()>, RunError>>;
+    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<News>, RunError>>;
 }
 
 /// Where a request goes.
@@ -37,8 +37,8 @@ impl Destination {
         }
     }
 
-    /// Carries the request out, or stages it.
-    pub(crate) async fn take(self, request: impl Request) -> Result<(), RunError> {
+    /// Carries the request out, or stages it; what is only staged counts as new.
+    pub(crate) async fn take(self, request: impl Request) -> Result<News, RunError> {
         match self {
             Self::Store(tidelock) => {
                 let contended = RunError::contended(request.run());
@@ -46,7 +46,7 @@ impl Destination {
             }
             Self::Commit(tidelock, stage) => {
                 stage(decision(tidelock, Arc::new(request)).await?);
-                Ok(())
+                Ok(News::New)
             }
         }
     }

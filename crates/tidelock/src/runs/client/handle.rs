@@ -2,16 +2,18 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Json, StoreError};
+use tidelock_store::{Json, StoreError, Version};
 
 use super::destination::Destination;
 use super::look::look;
 use super::proposal::carry_out;
 use super::signal::Letter;
-use super::{resolve, resume, retry, standing, terminate};
+use super::{resolve, resume, retry, standing, terminate, timeline};
 use crate::handle::Tidelock;
 use crate::runs::history::{self, Entry};
-use crate::runs::{InvalidName, RunError, RunId, RunInfo, RunResult, SendSignal, Standing, Verdict, keys};
+use crate::runs::{
+    InvalidName, RunError, RunId, RunInfo, RunResult, SendSignal, Standing, Timeline, Verdict, keys,
+};
 
 /// One run. Clones are handles on the same.
 #[derive(Debug, Clone)]
@@ -48,6 +50,15 @@ impl RunHandle {
     pub async fn standing(&self) -> Result<Standing, RunError> {
         let there = look(&self.tidelock, self.id()?).await?;
         Ok(standing::of(&**self.tidelock.store(), &there).await?)
+    }
+
+    /// A page of what happened in it, after this version of its history, in order: steps, waits, attempts, signals, its end.
+    ///
+    /// # Errors
+    /// As [`get`](Self::get), and `LimitExceeded` if more is asked for than a page has.
+    pub async fn timeline(&self, after: Option<Version>, limit: usize) -> Result<Timeline, RunError> {
+        let there = look(&self.tidelock, self.id()?).await?;
+        Ok(timeline::page(&**self.tidelock.store(), &there.run, after, limit).await?)
     }
 
     /// The newest that it has [published](crate::runs::Ctx::publish); nothing if it has not.

@@ -18,14 +18,21 @@ pub(crate) enum Proposal<T> {
     Commit(Commit, T),
 }
 
-impl Proposal<()> {
+impl<T> Proposal<T> {
     /// The parts of a commit that it comes to; none, if it is so already.
     pub(crate) fn into_parts(self) -> Commit {
         match self {
-            Self::Answer(()) => Commit::new(),
-            Self::Commit(commit, ()) => commit,
+            Self::Answer(_) => Commit::new(),
+            Self::Commit(commit, _) => commit,
         }
     }
+}
+
+/// Whether something that was asked for is new, or was so before.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum News {
+    New,
+    Known,
 }
 
 /// Decides and commits, again and again while others are quicker or the store does not answer, as the handle's policy has

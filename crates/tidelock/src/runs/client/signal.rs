@@ -14,7 +14,7 @@ use tidelock_store::{
 };
 
 use super::destination::{Destination, Request};
-use super::proposal::Proposal;
+use super::proposal::{News, Proposal};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::history::{Entry, Signalled};
@@ -108,23 +108,23 @@ impl Letter {
 
     async fn send_to(self, to: Destination) -> Result<(), RunError> {
         let (run, id) = (self.run.clone(), self.content.id.clone());
-        to.take(self).await.map_err(|error| named(run, id, error))
+        to.take(self).await.map(drop).map_err(|error| named(run, id, error))
     }
 
     /// Decides on the run as it is: nothing to do if the signal is there, a commit that puts it there otherwise.
-    pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<()>, RunError> {
+    pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
         let store = tidelock.store();
         let slot = store.get_one(&keys::summary(&self.run)).await?;
         match (Summarised::of(&self.run, &slot)?, slot) {
             (None, Slot::Absent) if self.buffered => {
-                Ok(Proposal::Commit(self.parts(ExpectedRevision::Absent)?, ()))
+                Ok(Proposal::Commit(self.parts(ExpectedRevision::Absent)?, News::New))
             }
             (None, Slot::Deleted(_)) => Err(RunError::Removed { run: self.run.clone() }),
             (None, _) => Err(RunError::NoRun { run: self.run.clone() }),
             (Some(there), _) if there.summary.state.is_ended() => self.refuse(tidelock, &there).await,
             (Some(there), _) => {
                 let parts = self.parts(ExpectedRevision::Revision(there.revision))?;
-                Ok(Proposal::Commit(parts.wake(Wake::at(there.item(), When::NOW)), ()))
+                Ok(Proposal::Commit(parts.wake(Wake::at(there.item(), When::NOW)), News::New))
             }
         }
     }
@@ -145,11 +145,11 @@ impl Letter {
     }
 
     /// A run that has ended takes no signal; but whoever sends one again, because the first reply was lost, has done so.
-    async fn refuse(&self, tidelock: &Tidelock, there: &Summarised) -> Result<Proposal<()>, RunError> {
+    async fn refuse(&self, tidelock: &Tidelock, there: &Summarised) -> Result<Proposal<News>, RunError> {
         let (id, mut found) = (self.event_id(), false);
         history::each(&**tidelock.store(), there, |event, _| found |= event.id == id).await?;
         if found {
-            return Ok(Proposal::Answer(()));
+            return Ok(Proposal::Answer(News::Known));
         }
         let (run, state) = (self.run.clone(), there.summary.state);
         Err(RunError::Ended { run, state, why: self.refusal })
@@ -161,7 +161,7 @@ impl Request for Letter {
         &self.run
     }
 
-    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<()>, RunError>> {
+    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
         self.propose(tidelock).boxed()
     }
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use tidelock_store::{Json, Timestamp};
 
 use super::destination::{Destination, Request};
-use super::proposal::Proposal;
+use super::proposal::{News, Proposal};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::opening::Opening;
@@ -61,6 +61,17 @@ impl Start {
         self.with(|order| order.metadata = metadata)
     }
 
+    /// Starts it, and says whether this did: a run that was there already is not started again.
+    ///
+    /// # Errors
+    /// As awaiting it.
+    pub async fn begin(self) -> Result<Begun, RunError> {
+        let order = self.order?;
+        let run = RunHandle::new(self.to.tidelock().clone(), Ok(order.run.clone()));
+        let is_new = self.to.take(order).await? == News::New;
+        Ok(Begun { run, is_new })
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Order)) -> Self {
         if let Ok(order) = &mut self.order {
             change(order);
@@ -74,14 +85,17 @@ impl IntoFuture for Start {
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move {
-            let order = self.order?;
-            let run = RunHandle::new(self.to.tidelock().clone(), Ok(order.run.clone()));
-            self.to.take(order).await?;
-            Ok(run)
-        }
-        .boxed()
+        async move { Ok(self.begin().await?.run) }.boxed()
     }
+}
+
+/// A run that was asked for, and is there.
+#[derive(Debug, Clone)]
+pub struct Begun {
+    /// The run.
+    pub run: RunHandle,
+    /// Whether it was started by this; if not, it was there.
+    pub is_new: bool,
 }
 
 /// What is asked for when a run is started.
@@ -117,7 +131,7 @@ impl Order {
     }
 
     /// Decides on what is there: nothing to do if it is this very run, a commit that starts it if there is none.
-    pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<()>, RunError> {
+    pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
         let store = tidelock.store();
         let slots = store.get(&[keys::summary(&self.run), keys::workflow(&self.workflow)]).await?;
         let announced = Registered::of(&slots[1])?;
@@ -128,7 +142,7 @@ impl Order {
         }
         let opening = self.opening(registered, store.now().await?);
         match there {
-            None => Ok(Proposal::Commit(opening.parts()?, ())),
+            None => Ok(Proposal::Commit(opening.parts()?, News::New)),
             Some(there) => self.recognise(&opening, &there),
         }
     }
@@ -144,9 +158,9 @@ impl Order {
         opening
     }
 
-    fn recognise(&self, opening: &Opening, there: &Summarised) -> Result<Proposal<()>, RunError> {
+    fn recognise(&self, opening: &Opening, there: &Summarised) -> Result<Proposal<News>, RunError> {
         if opening.is_of(&there.summary) {
-            return Ok(Proposal::Answer(()));
+            return Ok(Proposal::Answer(News::Known));
         }
         Err(RunError::OtherRun {
             run: self.run.clone(),
@@ -163,7 +177,7 @@ impl Request for Order {
         &self.run
     }
 
-    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<()>, RunError>> {
+    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
         self.propose(tidelock).boxed()
     }
 }
