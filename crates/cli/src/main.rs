@@ -12,7 +12,6 @@ mod output;
 mod place;
 mod progress;
 mod selection;
-mod shell;
 mod transfer;
 
 use std::process::ExitCode;

@@ -5,7 +5,6 @@
 //! that nothing in it can play tricks on a terminal.
 
 mod json_line;
-mod moments;
 mod plain;
 mod table;
 
@@ -14,9 +13,9 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use serde::Serialize;
 
 pub(crate) use json_line::json_line;
-pub(crate) use moments::{ago, ahead, span};
-pub(crate) use plain::{cut, is_tricky, plain};
+pub(crate) use plain::{cut, plain};
 pub(crate) use table::{Listed, Table};
+pub(crate) use tidelock::doctor::words::{ago, ahead, quoted};
 
 /// Where a command tells what happens.
 pub(crate) struct Output {

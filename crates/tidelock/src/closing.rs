@@ -13,6 +13,7 @@ mod books;
 mod desk;
 mod error;
 mod keys;
+mod open_books;
 mod unread;
 
 use std::collections::BTreeSet;
@@ -29,6 +30,9 @@ use crate::events::{Aggregate, AggregateRef};
 use crate::reactions::Unfinished;
 use books::{Books, Plan};
 use desk::Desk;
+
+pub(crate) use keys::is_desk;
+pub(crate) use open_books::OpenBooks;
 
 pub use archive::{Archive, discard};
 pub use error::CloseError;
@@ -180,7 +184,8 @@ impl<A: Aggregate> Closing<A> {
         };
         // Whatever can be refused is refused before anything is shut.
         self.wait_for_reactions(desk, stream, through).await?;
-        let mut books = Books { plan, through, archived: None, done: false, revision: before };
+        let begun_at = Some(desk.since());
+        let mut books = Books { plan, through, archived: None, begun_at, done: false, revision: before };
         let mut commit = books.note(desk, stream)?;
         if plan.shuts() && matches!(page.state, StreamState::Open(_)) {
             commit = commit.with_append(Append::closing(stream, ExpectedVersion::Exact(version)));

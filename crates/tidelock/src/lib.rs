@@ -91,11 +91,15 @@ pub mod runs;
 
 mod closing;
 
+pub mod feed;
+
 pub mod claims;
 
 pub mod scopes;
 
 pub mod queues;
+
+pub mod doctor;
 
 mod staging;
 pub mod telemetry;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use tidelock::doctor::Bounds;
 use tidelock::{EventType, LaneName, Position, StreamName, Version};
 
 use super::values::{duration, field, pattern, position, version};
@@ -135,13 +136,22 @@ pub(crate) struct ScopesArgs {
 pub(crate) struct DoctorArgs {
     /// How long something may wait before it counts as not moving, such as 30s, 5m or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
-    pub(crate) patience: Duration,
+    patience: Duration,
     /// Show at most this many findings of each kind
-    #[arg(long, value_name = "COUNT", default_value_t = 10)]
-    pub(crate) show: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().show)]
+    show: usize,
     /// Look at so many work items at most
-    #[arg(long, value_name = "COUNT", default_value_t = 100_000)]
-    pub(crate) scan: usize,
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().scan)]
+    scan: usize,
+    /// Look at so many open runs at most, the newest
+    #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().runs)]
+    runs: usize,
+}
+
+impl DoctorArgs {
+    pub(crate) fn bounds(&self) -> Bounds {
+        Bounds { patience: self.patience, show: self.show, scan: self.scan, runs: self.runs }
+    }
 }
 
 impl ValueEnum for State {

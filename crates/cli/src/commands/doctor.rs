@@ -1,60 +1,76 @@
-//! `tidelock doctor`: why is this not moving?
-//!
-//! Each kind of finding is a file of its own in `doctor/`. What is looked at is bounded: work items are paged through up to a limit, and of each
-//! kind only the first findings are shown, with how many more there are. The doctor changes nothing.
+//! `tidelock doctor`: why is this not moving? What [`tidelock::doctor`] finds, printed.
 
-mod exam;
-mod finding;
-
-// What is said of the store itself.
-mod versions;
-
-// What is wrong with one work item.
-mod blocked;
-mod expired;
-mod expiring;
-mod expiry_loop;
-mod retrying;
-mod unrouted;
-
-// What is wrong with many, or with what is more than an item.
-mod ambiguous;
-mod held_up;
-mod routes;
-mod unserved;
+use serde::Serialize;
+use tidelock::doctor::{Diagnosis, Doctor, Finding, Kind, Severity};
 
 use crate::args::DoctorArgs;
 use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::output::{Look, Output};
 use crate::place::Place;
-use exam::Exam;
-use finding::Findings;
+
+/// Findings that are not shown, for machines.
+#[derive(Debug, Serialize)]
+struct More {
+    kind: Kind,
+    more: usize,
+}
 
 pub(crate) async fn run(args: DoctorArgs, place: &Place, out: &mut Output) -> Result<Ending, Failure> {
     let opened = place.open().await?;
-    let exam = Exam::begin(&opened.store, &args).await?;
-    let mut findings = Findings::new(args.show);
-    findings.add(versions::look(place, &opened).await?);
-    let routes = routes::look(&exam, &mut findings).await?;
-    exam.items(&routes, &mut findings).await?;
-    ambiguous::look(&exam, &mut findings).await?;
-    if let Some(postgres) = &opened.postgres {
-        held_up::look(postgres, &exam, &mut findings).await?;
-    }
-    tell(&findings, out)?;
-    Ok(if findings.sick() == 0 { Ending::Well } else { Ending::Badly })
+    let bounds = args.bounds();
+    let doctor = Doctor::over(opened.store).called(place.shown()).within(bounds);
+    let doctor = opened.postgres.into_iter().fold(doctor, Doctor::with_postgres);
+    let diagnosis = doctor.examine().await?;
+    tell(&diagnosis, out)?;
+    Ok(if diagnosis.is_healthy() { Ending::Well } else { Ending::Badly })
 }
 
-fn tell(findings: &Findings, out: &mut Output) -> Result<(), Failure> {
-    findings.tell(out)?;
+fn tell(diagnosis: &Diagnosis, out: &mut Output) -> Result<(), Failure> {
+    for (nth, finding) in diagnosis.findings.iter().enumerate() {
+        tell_finding(finding, out)?;
+        let is_last = diagnosis.findings.get(nth + 1).is_none_or(|next| next.kind != finding.kind);
+        if let Some(more) = diagnosis.more.get(&finding.kind).filter(|_| is_last) {
+            tell_more(&More { kind: finding.kind, more: *more }, out)?;
+        }
+    }
     if out.is_json() {
         return Ok(());
     }
-    match findings.sick() {
+    match diagnosis.sick {
         0 => out.line(Look::Proven, "nothing is wrong")?,
         1 => out.line(Look::Alarm, "1 thing is wrong")?,
         n => out.line(Look::Alarm, &format!("{n} things are wrong"))?,
+    }
+    Ok(())
+}
+
+fn tell_finding(finding: &Finding, out: &mut Output) -> Result<(), Failure> {
+    if out.is_json() {
+        return Ok(out.json(finding)?);
+    }
+    let look = match finding.severity {
+        Severity::Fact => Look::Faint,
+        Severity::Notice => Look::Plain,
+        Severity::Sick => Look::Alarm,
+    };
+    let since = finding.since.map_or_else(String::new, |since| format!(" (since {since})"));
+    out.line(look, &format!("{}: {}{since}", finding.thing, finding.what))?;
+    if let Some(advice) = &finding.cure.advice {
+        let colon = if finding.cure.actions.is_empty() { "" } else { ":" };
+        out.line(Look::Plain, &format!("  try: {advice}{colon}"))?;
+    }
+    // Each on a line of its own, to be copied.
+    for action in &finding.cure.actions {
+        out.line(Look::Plain, &format!("    {}", action.command()))?;
+    }
+    Ok(())
+}
+
+fn tell_more(more: &More, out: &mut Output) -> Result<(), Failure> {
+    match out.is_json() {
+        true => out.json(more)?,
+        false => out.line(Look::Faint, &format!("  and {} more like these", more.more))?,
     }
     Ok(())
 }

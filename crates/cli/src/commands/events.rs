@@ -2,7 +2,6 @@
 //!
 //! Following never skips an event: it reads on from where it stopped, and a signal only says that it may be worth to look.
 
-mod end;
 mod feed;
 mod row;
 mod stream;

@@ -5,10 +5,9 @@ use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, Timestamp, limits};
 
 use crate::args::LeasesArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Output, ahead, cut};
+use crate::output::{Listed, Output, ahead, cut, quoted};
 use crate::place::Place;
 use crate::selection::State;
-use crate::shell::quoted;
 
 /// Characters of an error that are shown unless all are asked for.
 const ERROR: usize = 60;

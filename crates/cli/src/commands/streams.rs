@@ -5,9 +5,8 @@ use tidelock::{Head, HeadQuery, StreamName, StreamState, Timestamp, Version, lim
 
 use crate::args::StreamsArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Output};
+use crate::output::{Listed, Output, quoted};
 use crate::place::Place;
-use crate::shell::quoted;
 
 #[derive(Debug, Serialize)]
 struct Row {

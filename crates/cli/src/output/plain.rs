@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use tidelock::doctor::words::is_tricky;
+
 /// The text with everything tricky in it spelled out.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_tricky) {
@@ -19,15 +21,6 @@ pub(crate) fn plain(text: &str) -> Cow<'_, str> {
         }
     }
     Cow::Owned(spelled)
-}
-
-/// Whether a character does something instead of being seen: controls of the terminal, of the direction of writing and of lines, and
-/// what has no width at all.
-pub(crate) fn is_tricky(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// As much of a text as fits into so many characters.

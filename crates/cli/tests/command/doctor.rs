@@ -1,13 +1,13 @@
-//! Every sickness, made and diagnosed; and a healthy store found healthy.
+//! Every sickness, made and diagnosed; and a healthy store found healthy. Here, what can be wrong with work items and reactions.
+
+mod closing;
+mod runs;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::prelude::*;
-use tidelock::reactions::AppBuilder;
-use tidelock::runs::{Ambiguous, Standing, Workflow};
-use tokio::sync::mpsc::UnboundedSender;
 
 use crate::ground::{PATIENCE, Shop, append, block, lease, lines, mail, mailing, wake};
 
@@ -19,8 +19,6 @@ on_files_and_postgres!(
     reactions_that_nobody_routes_or_that_stopped_are_found,
     retries_and_leases_about_to_end_are_only_notices,
     many_findings_are_counted_and_a_few_are_shown,
-    runs_that_nobody_drives_are_found,
-    a_step_that_nobody_knows_about_is_found_and_resolved,
 );
 
 /// What the doctor finds when it is not patient, facts aside.
@@ -39,7 +37,14 @@ fn only(shop: &Shop, kind: &str) -> (String, String) {
     let finding = of_kind.pop().unwrap_or_else(|| panic!("no {kind} among {findings:?}"));
     assert!(of_kind.is_empty(), "{findings:?}");
     let text = |field: &str| finding[field].as_str().unwrap_or_default().to_owned();
-    (format!("{}: {}", text("thing"), text("what")), text("mend"))
+    (format!("{}: {}", text("thing"), text("what")), mend(finding))
+}
+
+/// All that is said of what mends it.
+fn mend(finding: &Value) -> String {
+    let actions = finding["cure"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
+    let commands = actions.iter().map(|action| action["command"].as_str().unwrap());
+    finding["cure"]["advice"].as_str().into_iter().chain(commands).collect::<Vec<_>>().join("\n")
 }
 
 /// CMD-5.
@@ -120,14 +125,14 @@ fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
     let routes: Vec<_> = found.iter().filter(|finding| finding["kind"] == "route").collect();
     assert_eq!((code, routes.len()), (1, 2), "{found:?}");
     assert!(routes[0]["what"].as_str().unwrap().starts_with("nobody routes its events"), "{found:?}");
-    assert!(routes[0]["mend"].as_str().unwrap().contains("registers reaction \"mail\""), "{found:?}");
+    assert!(mend(routes[0]).contains("registers reaction \"mail\""), "{found:?}");
     shop.with(stop_the_route_of_mail);
     let (_, found) = findings(shop, &[]);
     let stopped = found
         .iter()
         .find(|finding| finding["what"].as_str().unwrap().contains("restored"))
         .expect("it stopped");
-    let mend = stopped["mend"].as_str().unwrap();
+    let mend = mend(stopped);
     assert!(mend.contains("tidelock reroute mail --from beginning"), "{mend}");
     assert!(mend.contains("tidelock unblock --queue '~route/mail'"), "{mend}");
 }
@@ -174,61 +179,6 @@ fn many_findings_are_counted_and_a_few_are_shown(shop: &Shop) {
     assert!(told.contains("and 5 more like these") && told.ends_with("7 things are wrong\n"), "{told}");
 }
 
-fn runs_that_nobody_drives_are_found(shop: &Shop) {
-    shop.with(|store| async move {
-        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
-    });
-    let (what, _) = only(shop, "unserved");
-    assert!(what.contains("checkout") && what.contains("nobody takes them"), "{what}");
-}
-
-/// A program with a step that must not be done twice, and that never ends.
-fn charging(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
-    let begun = begun.clone();
-    let workflow = Workflow::boxed("checkout", move |ctx, _: Value| {
-        let begun = begun.clone();
-        Box::pin(async move {
-            let charge = |_| {
-                begun.send(()).expect("the test waits for it");
-                std::future::pending::<Result<String, Failure>>()
-            };
-            ctx.step("charge", charge).at_most_once(Ambiguous::Ask).await
-        })
-    });
-    let app = tidelock.app().worker(tidelock_test_stage::brisk("teller"));
-    app.register(workflow.leased_for(Duration::from_millis(300)))
-}
-
-fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
-    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
-    let dying = tokio::runtime::Runtime::new().unwrap();
-    let (url, begun_there) = (shop.url.clone(), begun.clone());
-    dying.spawn(async move {
-        let tidelock = Tidelock::open(&url).await.unwrap();
-        charging(&tidelock, &begun_there).build().unwrap().run().await
-    });
-    shop.with(|store| async move {
-        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(null)).version(1).await.unwrap();
-        begins.recv().await.expect("the step begins");
-    });
-    dying.shutdown_background();
-    shop.with(|store| async move {
-        let tidelock = Tidelock::over(store);
-        let running = tidelock_test_stage::Running::start(charging(&tidelock, &begun));
-        let run = tidelock.runs().run("checkout-1");
-        tidelock_test_stage::until("somebody is asked", async || {
-            matches!(run.standing().await.unwrap(), Standing::Waiting { .. })
-        })
-        .await;
-        running.stop().await;
-    });
-    let (what, mend) = only(shop, "ambiguous");
-    assert!(what.contains("run \"checkout-1\": its worker died during step \"charge\""), "{what}");
-    assert!(mend.contains("tidelock resolve checkout-1 charge --done"), "{mend}");
-    shop.ok(&["resolve", "checkout-1", "charge", "--done", "\"paid\""]);
-    assert!(!findings(shop, &[]).1.iter().any(|finding| finding["kind"] == "ambiguous"), "it is resolved");
-}
-
 #[test]
 fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
     let shop = Shop::postgres();
@@ -251,7 +201,7 @@ fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
     let held =
         found.iter().find(|finding| finding["kind"] == "held_up").unwrap_or_else(|| panic!("{said:?}"));
     assert!(held["what"].as_str().unwrap().contains("\"visitor\""), "{held}");
-    assert!(held["mend"].as_str().unwrap().contains(&format!("pg_terminate_backend({session})")), "{held}");
+    assert!(mend(held).contains(&format!("pg_terminate_backend({session})")), "{held}");
     assert_eq!(said.code, 1);
 }
 

@@ -81,5 +81,11 @@ fn machines_get_it_whole(shop: &Shop) {
     assert_eq!((&blocked[0]["key"], &blocked[0]["error"]), (&json!(NAME), &json!(TEXT)));
     let findings = lines(&shop.run(&["doctor", "--json"]).out);
     let blocked: Vec<&Value> = findings.iter().filter(|finding| finding["kind"] == "blocked").collect();
-    assert!(blocked[0]["mend"].as_str().unwrap().contains("tidelock unblock --queue $'"), "{blocked:?}");
+    assert!(
+        blocked[0]["cure"]["actions"][0]["command"]
+            .as_str()
+            .unwrap()
+            .starts_with("tidelock unblock --queue $'"),
+        "{blocked:?}"
+    );
 }

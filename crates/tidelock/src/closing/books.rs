@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Version, Write,
+    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Timestamp, Version, Write,
 };
 
 use super::desk::Desk;
@@ -18,6 +18,9 @@ pub(super) struct Books {
     pub(super) through: Version,
     /// Events up to here are in the archive.
     pub(super) archived: Option<Version>,
+    /// When it was begun; not known of those that older programs began.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) begun_at: Option<Timestamp>,
     pub(super) done: bool,
     /// Of the record that it is in.
     #[serde(skip)]

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseRequest, LeaseToken, Mark, Renewal, Result,
-    Revision, Settlement, Store, StoreExt, StreamName, Wake, WorkerName,
+    Revision, Settlement, Store, StoreExt, StreamName, Timestamp, Wake, WorkerName,
 };
 use uuid::Uuid;
 
@@ -19,6 +19,7 @@ pub(super) struct Desk<'a> {
     store: &'a dyn Store,
     stream: StreamName,
     lease: Lease,
+    since: Timestamp,
 }
 
 impl<'a> Desk<'a> {
@@ -29,8 +30,9 @@ impl<'a> Desk<'a> {
         let _woken = store.commit(Commit::new().wake(Wake::to_mark(item.clone(), Mark::new(1)?))).await?;
         let worker = WorkerName::new(format!("closing-{}", Uuid::now_v7()))?;
         let leased = store.lease(LeaseRequest::new(&item.queue, &worker, LEASE, 1)).await?;
+        let since = leased.at;
         match leased.leases.into_iter().next() {
-            Some(lease) => Ok(Self { store, stream: stream.clone(), lease }),
+            Some(lease) => Ok(Self { store, stream: stream.clone(), lease, since }),
             None => {
                 let until =
                     store.item(&item).await?.and_then(|item| item.holder).map(|holder| holder.deadline);
@@ -41,6 +43,11 @@ impl<'a> Desk<'a> {
 
     pub(super) fn token(&self) -> LeaseToken {
         self.lease.token()
+    }
+
+    /// When this one sat down.
+    pub(super) fn since(&self) -> Timestamp {
+        self.since
     }
 
     /// Does something that may take long, and stays at the desk meanwhile.

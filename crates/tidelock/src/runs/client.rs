@@ -6,7 +6,7 @@
 pub(crate) mod destination;
 mod error;
 mod handle;
-mod listing;
+pub(crate) mod listing;
 mod look;
 pub(crate) mod proposal;
 mod resolve;

@@ -2,7 +2,7 @@
 
 use tidelock::{FeedFilter, FeedQuery, Position, Store, Topic, limits};
 
-use super::{end, wait};
+use super::wait;
 use crate::args::EventsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -35,7 +35,7 @@ async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Resul
     let mut signal = store.signal(Topic::Log);
     let mut after = match args.after {
         Some(position) => position,
-        None => end::of_feed(store).await?,
+        None => tidelock::feed::end_of(store).await?,
     };
     loop {
         let page = store.read_feed(query(args, after, limits::PAGE_SIZE)).await?;

@@ -40,7 +40,7 @@ impl RunCursor {
 }
 
 /// The page of runs that pass this filter.
-pub(super) async fn list(store: &dyn Store, filter: &RunFilter) -> Result<RunPage> {
+pub(crate) async fn list(store: &dyn Store, filter: &RunFilter) -> Result<RunPage> {
     let mut found = Vec::new();
     for range in Range::all(store, filter).await? {
         found.extend(range.scan(store, filter).await?);

@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
-use crate::output::is_tricky;
-
 /// The word, quoted if it must be.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let is_plain =
         |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | ',' | '=');
     match word {
@@ -14,6 +12,15 @@ pub(crate) fn quoted(word: &str) -> String {
         word if word.chars().any(is_tricky) => spelled(word),
         word => format!("'{}'", word.replace('\'', r"'\''")),
     }
+}
+
+/// Whether a character does something instead of being seen: controls of the terminal, of the direction of writing and of lines, and
+/// what has no width at all.
+pub fn is_tricky(c: char) -> bool {
+    c.is_control()
+        || matches!(c,
+            '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
+            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// With what cannot be shown spelled out, in the one kind of quotes in which shells read that.

@@ -4,36 +4,49 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::reactions::Followed;
-use tidelock::runs::run_of;
-use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, Store, Timestamp, limits};
+use tidelock_store::{Item, ItemFilter, ItemQuery, ItemRef, Result, Store, Timestamp, limits};
 
-use super::finding::{Finding, Findings, Kind, Severity};
+use super::cure::{Action, Cure};
+use super::diagnosis::Findings;
+use super::finding::{Finding, Kind, Severity};
+use super::thing::Thing;
 use super::unserved::Unserved;
-use super::{blocked, expired, expiring, expiry_loop, retrying, unrouted};
-use crate::args::DoctorArgs;
-use crate::failure::Failure;
-use crate::shell::quoted;
+use super::{Bounds, blocked, expired, expiring, expiry_loop, parked, retrying, unrouted};
 
 /// Looks at one item, and says what is the matter with it.
 type Look = fn(&Item, &Exam) -> Option<Finding>;
 
 /// What can be the matter with one item; the first that is counts.
-const LOOKS: [Look; 6] =
-    [unrouted::look, blocked::look, expiry_loop::look, expired::look, expiring::look, retrying::look];
+const LOOKS: [Look; 7] = [
+    unrouted::look,
+    parked::look,
+    blocked::look,
+    expiry_loop::look,
+    expired::look,
+    expiring::look,
+    retrying::look,
+];
 
 pub(super) struct Exam {
     pub(super) store: Arc<dyn Store>,
     pub(super) now: Timestamp,
     /// How long something may wait before it counts as not moving.
     pub(super) patience: Duration,
-    scan: usize,
+    pub(super) scan: usize,
+    /// How many open runs to look at.
+    pub(super) runs: usize,
 }
 
 impl Exam {
-    pub(super) async fn begin(store: &Arc<dyn Store>, args: &DoctorArgs) -> Result<Self, Failure> {
+    pub(super) async fn begin(store: &Arc<dyn Store>, bounds: &Bounds) -> Result<Self> {
         let now = store.now().await?;
-        Ok(Self { store: store.clone(), now, patience: args.patience, scan: args.scan })
+        Ok(Self {
+            store: store.clone(),
+            now,
+            patience: bounds.patience,
+            scan: bounds.scan,
+            runs: bounds.runs,
+        })
     }
 
     /// How long ago that was; nothing if not so long that patience is over.
@@ -41,12 +54,15 @@ impl Exam {
         then <= self.now && self.now.since(then) >= self.patience
     }
 
+    /// The moment that lies so far back.
+    #[cfg(feature = "postgres")]
+    pub(super) fn ago(&self, long: Duration) -> Option<Timestamp> {
+        let long = i64::try_from(long.as_micros()).ok()?;
+        Timestamp::from_micros(self.now.micros().checked_sub(long)?).ok()
+    }
+
     /// Looks at the work items: first at those that are blocked or held, which are few and found at once, then at the rest.
-    pub(super) async fn items(
-        &self,
-        routes: &BTreeSet<ItemRef>,
-        findings: &mut Findings,
-    ) -> Result<(), Failure> {
+    pub(super) async fn items(&self, routes: &BTreeSet<ItemRef>, findings: &mut Findings) -> Result<()> {
         let mut unserved = Unserved::default();
         let all = ItemFilter::default;
         for filter in [all().blocked(true), all().blocked(false).held(true), all().blocked(false).held(false)]
@@ -63,7 +79,7 @@ impl Exam {
         routes: &BTreeSet<ItemRef>,
         findings: &mut Findings,
         unserved: &mut Unserved,
-    ) -> Result<(), Failure> {
+    ) -> Result<()> {
         let (mut query, mut looked) = (ItemQuery::new(filter).limit(limits::PAGE_SIZE), 0);
         loop {
             let page = self.store.items(query.clone()).await?;
@@ -90,38 +106,9 @@ fn unfinished(looked: usize) -> Finding {
     Finding {
         kind: Kind::Unfinished,
         severity: Severity::Notice,
-        thing: "work items".to_owned(),
+        thing: Thing::WorkItems,
         since: None,
         what: format!("there are more than the {looked} that were looked at"),
-        mend: Some("tidelock doctor --scan COUNT, to look at more".to_owned()),
-    }
-}
-
-/// An item by the name that people know it under.
-pub(super) fn name(item: &Item) -> String {
-    match (Followed::of(item.clone()), run_of(&item.item)) {
-        (Some(target), _) => format!("reaction {:?}, target {:?}", target.reaction, target.target),
-        (None, Some(run)) => format!("run {:?}", run.as_str()),
-        (None, None) => item.item.to_string(),
-    }
-}
-
-/// The arguments that mean this item and no other.
-pub(super) fn meaning(item: &Item) -> String {
-    match Followed::of(item.clone()) {
-        Some(target) => {
-            format!("--reaction {} --target {}", quoted(&target.reaction), quoted(&target.target))
-        }
-        None => {
-            format!("--queue {} --key {}", quoted(item.item.queue.as_str()), quoted(item.item.key.as_str()))
-        }
-    }
-}
-
-/// The command that lets a blocked item go on.
-pub(super) fn unblocking(item: &Item) -> String {
-    match run_of(&item.item) {
-        Some(run) => format!("tidelock resume {}", quoted(run.as_str())),
-        None => format!("tidelock unblock {}", meaning(item)),
+        cure: Cure::advice("look at more").then(Action::LookFurther { scan: looked.saturating_mul(10) }),
     }
 }

@@ -1,10 +1,14 @@
 //! Items that fail and are tried again.
 
-use tidelock::Item;
+use std::time::Duration;
 
-use super::exam::{Exam, name};
+use tidelock_store::Item;
+
+use super::cure::{Action, Cure, Work};
+use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
-use crate::output::ahead;
+use super::thing::Thing;
+use super::words::ahead;
 
 pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
     let error = item.error.as_deref().filter(|_| item.failures > 0 && item.holder.is_none())?;
@@ -12,9 +16,10 @@ pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
     Some(Finding {
         kind: Kind::Retrying,
         severity: Severity::Notice,
-        thing: name(item),
+        thing: Thing::of(item),
         since: item.due,
         what: format!("failed {} times, is due again {again}: {error}", item.failures),
-        mend: None,
+        cure: Cure::advice("nothing, if what it says passes; once it has, it can be tried at once")
+            .then(Action::Defer { work: Work::of(item), wait: Duration::ZERO }),
     })
 }

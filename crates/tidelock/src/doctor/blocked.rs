@@ -1,9 +1,11 @@
 //! Items that are not tried until somebody has looked at them.
 
-use tidelock::Item;
+use tidelock_store::Item;
 
-use super::exam::{Exam, name, unblocking};
+use super::cure::{Action, Cure};
+use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
+use super::thing::Thing;
 
 pub(super) fn look(item: &Item, _: &Exam) -> Option<Finding> {
     if !item.blocked {
@@ -14,9 +16,9 @@ pub(super) fn look(item: &Item, _: &Exam) -> Option<Finding> {
     Some(Finding {
         kind: Kind::Blocked,
         severity: Severity::Sick,
-        thing: name(item),
+        thing: Thing::of(item),
         since: item.due,
         what: format!("blocked at {} with {waiting} to go: {error}", item.at),
-        mend: Some(format!("mend what it says, then {}", unblocking(item))),
+        cure: Cure::advice("mend what it says, then let it go on").then(Action::unblock(item)),
     })
 }

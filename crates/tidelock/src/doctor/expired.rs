@@ -1,10 +1,12 @@
 //! Leases whose time is over and which nobody has taken: their holders are silent, and nobody else serves the queue.
 
-use tidelock::Item;
+use tidelock_store::Item;
 
-use super::exam::{Exam, name};
+use super::cure::Cure;
+use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
-use crate::output::span;
+use super::thing::Thing;
+use super::words::span;
 
 pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
     let holder = item.holder.as_ref().filter(|holder| exam.is_long_ago(holder.deadline))?;
@@ -12,12 +14,12 @@ pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
     Some(Finding {
         kind: Kind::Expired,
         severity: Severity::Sick,
-        thing: name(item),
+        thing: Thing::of(item),
         since: Some(holder.deadline),
         what: format!(
             "the lease of worker {:?} ran out {over} ago, and nobody has taken the item since",
             holder.worker
         ),
-        mend: Some("start a worker that serves it; what the silent one still writes is refused".to_owned()),
+        cure: Cure::advice("start a worker that serves it; what the silent one still writes is refused"),
     })
 }

@@ -1,57 +1,50 @@
 //! Commits, or the feed, that wait for a database session's transaction.
 
-use tidelock::postgres::{HeldCommits, HeldFeed, Holder, PostgresStore};
+use tidelock_store::Result;
+use tidelock_store_postgres::{HeldCommits, HeldFeed, Holder, PostgresStore};
 
+use super::cure::{Action, Cure};
+use super::diagnosis::Findings;
 use super::exam::Exam;
-use super::finding::{Finding, Findings, Kind, Severity};
-use crate::failure::Failure;
-use crate::output::span;
+use super::finding::{Finding, Kind, Severity};
+use super::thing::Thing;
+use super::words::span;
 
-pub(super) async fn look(
-    postgres: &PostgresStore,
-    exam: &Exam,
-    findings: &mut Findings,
-) -> Result<(), Failure> {
+pub(super) async fn look(postgres: &PostgresStore, exam: &Exam, findings: &mut Findings) -> Result<()> {
     let held_up = postgres.held_up().await?;
     if let Some(commits) = held_up.commits.filter(|commits| commits.waiting_for >= exam.patience) {
-        findings.add(held_commits(&commits));
+        findings.add(held_commits(&commits, exam));
     }
     if let Some(feed) = held_up.feed.filter(|feed| feed.standing_for >= exam.patience) {
-        findings.add(held_feed(&feed));
+        findings.add(held_feed(&feed, exam));
     }
     Ok(())
 }
 
-fn held_commits(held: &HeldCommits) -> Finding {
+fn held_commits(held: &HeldCommits, exam: &Exam) -> Finding {
     let (sessions, waited) = (held.sessions_waiting, span(held.waiting_for));
     let what =
         format!("{sessions} sessions wait to commit, the first for {waited}, for {}", described(&held.by));
-    finding("commits", what, &held.by)
+    Finding { since: exam.ago(held.waiting_for), ..finding(Thing::Commits, what, &held.by) }
 }
 
-fn held_feed(held: &HeldFeed) -> Finding {
+fn held_feed(held: &HeldFeed, exam: &Exam) -> Finding {
     let (behind, stood) = (held.behind, span(held.standing_for));
     let what = format!(
         "it stands since {stood}, with {behind} positions that nobody may read yet, behind {}",
         described(&held.by)
     );
-    finding("the feed", what, &held.by)
+    Finding { since: exam.ago(held.standing_for), ..finding(Thing::Feed, what, &held.by) }
 }
 
-fn finding(thing: &str, what: String, by: &Holder) -> Finding {
-    let mend = match by.session {
-        0 => "COMMIT PREPARED or ROLLBACK PREPARED in the database; SELECT * FROM pg_prepared_xacts names it"
-            .to_owned(),
-        session => format!("end that transaction, or: psql -c 'SELECT pg_terminate_backend({session})'"),
+fn finding(thing: Thing, what: String, by: &Holder) -> Finding {
+    let cure = match by.session {
+        0 => Cure::advice(
+            "COMMIT PREPARED or ROLLBACK PREPARED in the database; SELECT * FROM pg_prepared_xacts names it",
+        ),
+        session => Cure::advice("end that transaction, or its session").then(Action::EndSession { session }),
     };
-    Finding {
-        kind: Kind::HeldUp,
-        severity: Severity::Sick,
-        thing: thing.to_owned(),
-        since: None,
-        what,
-        mend: Some(mend),
-    }
+    Finding { kind: Kind::HeldUp, severity: Severity::Sick, thing, since: None, what, cure }
 }
 
 fn described(by: &Holder) -> String {

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use tidelock::reactions::{Reactions, RouteState, is_reserved};
-use tidelock::{ErrorKind, FeedQuery, ItemRef, StoredEvent};
+use tidelock_store::{ErrorKind, Event as StoredEvent, FeedQuery, ItemRef, Result};
 
+use super::cure::{Action, Cure, Work};
+use super::diagnosis::Findings;
 use super::exam::Exam;
-use super::finding::{Finding, Findings, Kind, Severity};
-use crate::failure::Failure;
-use crate::output::span;
-use crate::shell::quoted;
+use super::finding::{Finding, Kind, Severity};
+use super::thing::Thing;
+use super::words::span;
+use crate::reactions::{Reactions, RouteState, is_reserved};
 
 /// Looks at every route; gives the items that stand for them, so that nobody looks twice.
-pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<BTreeSet<ItemRef>, Failure> {
+pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<BTreeSet<ItemRef>> {
     let routes = Reactions::new(exam.store.clone()).routes().await?;
     for route in &routes {
         if let Some(finding) = look_at(route, exam).await? {
@@ -22,7 +23,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<BTreeSe
     Ok(routes.into_iter().map(|route| route.item).collect())
 }
 
-async fn look_at(route: &RouteState, exam: &Exam) -> Result<Option<Finding>, Failure> {
+async fn look_at(route: &RouteState, exam: &Exam) -> Result<Option<Finding>> {
     if route.blocked {
         return Ok(Some(stopped(route, route.error.as_deref().unwrap_or("no error was kept"))));
     }
@@ -33,21 +34,20 @@ async fn look_at(route: &RouteState, exam: &Exam) -> Result<Option<Finding>, Fai
             Ok(next.and_then(|next| behind(route, next, exam)))
         }
         Err(error) if error.kind() == ErrorKind::Rewound => Ok(Some(stopped(route, error.context()))),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(error),
     }
 }
 
 fn stopped(route: &RouteState, error: &str) -> Finding {
-    let (reaction, queue) = (quoted(&route.reaction), quoted(route.item.queue.as_str()));
+    let anew = |from_beginning| Action::Reroute { reaction: route.reaction.clone(), from_beginning };
+    let cure = Cure::advice("let it go on if the cause is gone; after a restore, route its events anew");
     Finding {
         kind: Kind::Route,
         severity: Severity::Sick,
-        thing: thing(route),
+        thing: Thing::Reaction(route.reaction.clone()),
         since: None,
         what: format!("its events are routed no further than {}: {error}", route.position),
-        mend: Some(format!(
-            "tidelock unblock --queue {queue} if the cause is gone; after a restore, tidelock reroute {reaction} --from beginning (or now)"
-        )),
+        cure: cure.then(Action::Unblock(Work::all_of(&route.item.queue))).then(anew(true)).then(anew(false)),
     }
 }
 
@@ -74,13 +74,9 @@ fn behind(route: &RouteState, next: &StoredEvent, exam: &Exam) -> Option<Finding
     Some(Finding {
         kind: Kind::Route,
         severity: Severity::Sick,
-        thing: thing(route),
+        thing: Thing::Reaction(route.reaction.clone()),
         since: Some(next.recorded_at),
         what,
-        mend: Some(mend),
+        cure: Cure::advice(mend),
     })
-}
-
-fn thing(route: &RouteState) -> String {
-    format!("reaction {:?}", route.reaction)
 }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use tidelock::Item;
+use tidelock_store::Item;
 
-use super::exam::{Exam, name};
+use super::cure::Cure;
+use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
-use crate::output::span;
+use super::thing::Thing;
+use super::words::span;
 
 /// How little is left when it is worth a word.
 const SOON: Duration = Duration::from_secs(2);
@@ -17,13 +19,13 @@ pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
     (left <= SOON).then(|| Finding {
         kind: Kind::Expiring,
         severity: Severity::Notice,
-        thing: name(item),
+        thing: Thing::of(item),
         since: Some(holder.since),
         what: format!(
             "the lease of worker {:?} runs out in {} unless it is renewed",
             holder.worker,
             span(left)
         ),
-        mend: Some("tidelock doctor again in a moment; if it is gone then, all is well".to_owned()),
+        cure: Cure::advice("look again in a moment; if it is gone then, all is well"),
     })
 }

@@ -1,0 +1,33 @@
+//! Streams whose closing was left half done.
+
+use serde_json::json;
+use tidelock::CloseError;
+use tidelock::prelude::*;
+
+use super::{findings, only};
+use crate::ground::{Shop, append};
+
+on_files_and_postgres!(a_closing_that_nobody_finished_is_found_and_finished);
+
+/// CMD-5.
+fn a_closing_that_nobody_finished_is_found_and_finished(shop: &Shop) {
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await;
+        let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
+        let stream = StreamName::new("order-1").unwrap();
+        let failed = Tidelock::over(store).books(&stream, full).close().await.unwrap_err();
+        assert!(matches!(failed, CloseError::Archive { .. }), "{failed}");
+    });
+    let (what, mend) = only(shop, "half_closed");
+    assert_eq!(
+        what,
+        "stream \"order-1\": close() was begun and not finished: of its events up to 2, those up to 0 are in the archive; \
+         it has them all, and takes no more events"
+    );
+    assert!(mend.ends_with("tidelock close order-1 --archive FILE"), "{mend}");
+    let (_, found) = findings(shop, &[]);
+    assert!(found[0]["since"].is_string(), "{found:?}");
+    assert_eq!(shop.run(&["doctor", "--patience", "1h"]).code, 0, "whoever waits longer finds less");
+    shop.ok(&["close", "order-1", "--archive", &shop.path("order-1.jsonl"), "-y"]);
+    assert_eq!(findings(shop, &[]), (0, Vec::new()));
+}

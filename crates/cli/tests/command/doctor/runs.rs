@@ -1,0 +1,182 @@
+//! What keeps runs from moving.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tidelock::prelude::*;
+use tidelock::reactions::AppBuilder;
+use tidelock::runs::{Ambiguous, Schedule, Standing, Workflow};
+use tidelock_test_stage::{Running, brisk, until};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::{findings, mend, only};
+use crate::ground::Shop;
+
+on_files_and_postgres!(
+    runs_that_nobody_drives_are_found,
+    a_step_that_nobody_knows_about_is_found_and_resolved,
+    a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed,
+    a_child_whose_parent_has_ended_is_found,
+    what_every_driver_does_beside_is_missed_when_there_is_none,
+);
+
+fn runs_that_nobody_drives_are_found(shop: &Shop) {
+    shop.with(|store| async move {
+        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
+    });
+    let (what, mend) = only(shop, "unserved");
+    assert!(
+        what.starts_with("workflow \"checkout\", version 1: 1 runs are due and nobody takes them"),
+        "{what}"
+    );
+    assert!(mend.contains("registers that version"), "{mend}");
+}
+
+/// A program with a step that must not be done twice, and that never ends.
+fn charging(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
+    let begun = begun.clone();
+    let workflow = Workflow::boxed("checkout", move |ctx, _: Value| {
+        let begun = begun.clone();
+        Box::pin(async move {
+            let charge = |_| {
+                begun.send(()).expect("the test waits for it");
+                std::future::pending::<Result<String, Failure>>()
+            };
+            ctx.step("charge", charge).at_most_once(Ambiguous::Ask).await
+        })
+    });
+    tidelock.app().worker(brisk("teller")).register(workflow.leased_for(Duration::from_millis(300)))
+}
+
+fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
+    let (begun, mut begins) = tokio::sync::mpsc::unbounded_channel();
+    let dying = tokio::runtime::Runtime::new().unwrap();
+    let (url, begun_there) = (shop.url.clone(), begun.clone());
+    dying.spawn(async move {
+        let tidelock = Tidelock::open(&url).await.unwrap();
+        charging(&tidelock, &begun_there).build().unwrap().run().await
+    });
+    shop.with(|store| async move {
+        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(null)).version(1).await.unwrap();
+        begins.recv().await.expect("the step begins");
+    });
+    dying.shutdown_background();
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        let running = Running::start(charging(&tidelock, &begun));
+        let run = tidelock.runs().run("checkout-1");
+        until("somebody is asked", async || {
+            matches!(run.standing().await.unwrap(), Standing::Waiting { .. })
+        })
+        .await;
+        running.stop().await;
+    });
+    let (what, mend) = only(shop, "ambiguous");
+    assert!(what.contains("run \"checkout-1\": its worker died during step \"charge\""), "{what}");
+    assert!(mend.contains("tidelock resolve checkout-1 charge --done RESULT"), "{mend}");
+    shop.ok(&["resolve", "checkout-1", "charge", "--done", "\"paid\""]);
+    assert!(!findings(shop, &[]).1.iter().any(|finding| finding["kind"] == "ambiguous"), "it is resolved");
+}
+
+/// A program whose workflow panics until somebody has mended it.
+fn shipping(tidelock: &Tidelock, mended: bool) -> AppBuilder {
+    let ship = Workflow::boxed("ship", move |_, _: Value| {
+        Box::pin(async move {
+            assert!(mended, "no such port");
+            Ok::<_, StepError>("shipped".to_owned())
+        })
+    });
+    tidelock.app().worker(brisk("captain")).register(ship)
+}
+
+/// Lets the program try once.
+fn tries(shop: &Shop, mended: bool) {
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        let running = Running::start(shipping(&tidelock, mended));
+        let run = tidelock.runs().run("ship-1");
+        until("it was tried", async || {
+            matches!(run.standing().await.unwrap(), Standing::Parked { .. } | Standing::Ended(_))
+        })
+        .await;
+        running.stop().await;
+    });
+}
+
+/// CMD-5. CMD-7.
+fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(shop: &Shop) {
+    shop.with(|store| async move {
+        Tidelock::over(store).runs().start("ship", "ship-1", &json!(null)).version(1).await.unwrap();
+    });
+    tries(shop, false);
+    let (code, found) = findings(shop, &[]);
+    assert_eq!((code, found.len()), (0, 1), "{found:?}");
+    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("parked"), &json!("notice")));
+    for _ in 0..2 {
+        assert!(shop.ok(&["resume", "ship-1"]).contains("due for a worker"));
+        tries(shop, false);
+    }
+    let (what, cure) = only(shop, "parked");
+    assert!(what.starts_with("run \"ship-1\": parked after 3 tries, is tried again in"), "{what}");
+    assert!(what.ends_with("the workflow panicked: no such port"), "{what}");
+    assert!(cure.ends_with("tidelock resume ship-1"), "{cure}");
+    assert!(shop.ok(&["runs", "ship-1"]).contains("no such port"));
+    let resumed = shop.json(&["resume", "ship-1"]);
+    assert!(resumed[0]["standing"]["due"].is_object(), "{resumed:?}");
+    tries(shop, true);
+    assert_eq!(shop.json(&["runs", "--state", "completed"])[0]["run"], json!("ship-1"));
+    assert!(findings(shop, &[]).1.is_empty(), "it has moved on");
+    assert!(shop.ok(&["resume", "ship-1"]).contains("shipped"), "one that has ended says so");
+    assert_eq!(shop.run(&["resume", "ship-9"]).code, 4);
+}
+
+/// A program of which one workflow starts another, which waits for somebody.
+fn family(tidelock: &Tidelock) -> AppBuilder {
+    let parent = Workflow::boxed("parent", |ctx, _: Value| {
+        Box::pin(async move { ctx.child::<String>("help", "helper", &json!(null)).await })
+    });
+    let helper = Workflow::boxed("helper", |ctx, _: Value| {
+        Box::pin(async move { ctx.wait_for_signal::<String>("go").await })
+    });
+    tidelock.app().worker(brisk("family")).register(parent).register(helper)
+}
+
+/// CMD-5.
+fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        let running = Running::start(family(&tidelock));
+        tidelock.runs().start("parent", "p", &json!(null)).version(1).await.unwrap();
+        let child = tidelock.runs().run("p/help");
+        until("the child waits", async || matches!(child.standing().await, Ok(Standing::Waiting { .. })))
+            .await;
+        running.stop().await;
+    });
+    assert!(findings(shop, &[]).1.is_empty(), "its parent waits for it");
+    shop.ok(&["cancel", "p", "--terminate", "-y"]);
+    let (_, found) = findings(shop, &[]);
+    let orphan = found.iter().find(|finding| finding["kind"] == "orphaned").expect("it is found");
+    assert_eq!(orphan["severity"], json!("notice"), "it goes on, and hinders nobody");
+    assert_eq!(orphan["thing"], json!("run \"p/help\""));
+    assert!(orphan["what"].as_str().unwrap().contains("run \"p\", which started it as \"help\", has ended"));
+    assert!(orphan["since"].is_string(), "{orphan}");
+    assert!(mend(orphan).ends_with("tidelock cancel p/help"), "{orphan}");
+    shop.ok(&["cancel", "p/help"]);
+}
+
+/// CMD-5.
+fn what_every_driver_does_beside_is_missed_when_there_is_none(shop: &Shop) {
+    shop.with(|store| async move {
+        let removal = ItemRef::parse("~run-retention", "old-run").unwrap();
+        store.commit(Commit::new().wake(Wake::at(removal, When::NOW))).await.unwrap().committed().unwrap();
+        let schedules = Tidelock::over(store.clone()).runs().schedules();
+        let daily = schedules.put("daily", Schedule::cron("* * * * * *").starts("count", &())).await.unwrap();
+        let due = daily.next.expect("it goes on");
+        until("it is due", async || store.now().await.unwrap() > due).await;
+    });
+    let (what, mend) = only(shop, "unserved");
+    assert!(what.starts_with("schedules: 1 are due and nobody starts their runs"), "{what}");
+    assert!(mend.contains("registers a workflow"), "{mend}");
+    let (what, _) = only(shop, "orphaned");
+    assert!(what.starts_with("runs: 1 have ended and are kept longer than they were to be"), "{what}");
+}

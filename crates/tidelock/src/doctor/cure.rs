@@ -1,0 +1,161 @@
+//! What mends a finding: something that people have to do or know, and something that Tidelock can do for them.
+//!
+//! An [`Action`] is data, so that one reader can print it as a command and another can send it as a request.
+
+mod command;
+
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+use tidelock_store::{Item, QueueName, StreamName};
+
+use crate::reactions::Followed;
+use crate::runs::{RunId, StepName};
+
+/// What mends it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Cure {
+    /// What people have to do, or to know, before they act.
+    pub advice: Option<String>,
+    /// What can then be done; where there are several, one of them.
+    #[serde(serialize_with = "with_commands")]
+    pub actions: Vec<Action>,
+}
+
+/// Something that an operator can have done.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "action", rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Action {
+    /// Lets what is blocked go on where it stopped.
+    Unblock(Work),
+    /// Keeps work from being done for so long; with zero, lets it be tried at once.
+    Defer {
+        /// Which.
+        #[serde(flatten)]
+        work: Work,
+        /// For how long.
+        #[serde(rename = "wait_ms", serialize_with = "as_millis")]
+        wait: Duration,
+    },
+    /// Lets a parked run go on at once.
+    Resume {
+        /// The run.
+        run: RunId,
+    },
+    /// Asks a run to cancel.
+    Cancel {
+        /// The run.
+        run: RunId,
+    },
+    /// Says what became of a step of a run; what, has to be found out first.
+    Resolve {
+        /// The run.
+        run: RunId,
+        /// The step.
+        step: StepName,
+    },
+    /// Routes a reaction's events anew.
+    Reroute {
+        /// The reaction.
+        reaction: String,
+        /// From the first event there is; else from the next that comes.
+        from_beginning: bool,
+    },
+    /// Closes a stream for good, with its events in an archive.
+    Close {
+        /// The stream.
+        stream: StreamName,
+    },
+    /// Ends a session of the database, and with it the transaction that others wait for.
+    EndSession {
+        /// As `pg_terminate_backend` knows it.
+        session: i32,
+    },
+    /// Looks at the event at a position.
+    LookAtEvent {
+        /// The position.
+        position: u64,
+    },
+    /// Has the doctor look at more work items.
+    LookFurther {
+        /// At how many.
+        scan: usize,
+    },
+}
+
+/// Work that something can be done to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum Work {
+    /// A target of a reaction.
+    Target {
+        /// The reaction.
+        reaction: String,
+        /// The target.
+        target: String,
+    },
+    /// An item of a queue.
+    Item {
+        /// The queue.
+        queue: String,
+        /// The key.
+        key: String,
+    },
+    /// All items of a queue.
+    Queue {
+        /// The queue.
+        queue: String,
+    },
+}
+
+/// An action, and how to have it done in a shell.
+#[derive(Serialize)]
+struct Offered<'a> {
+    #[serde(flatten)]
+    action: &'a Action,
+    command: String,
+}
+
+impl Cure {
+    /// This is all there is to do.
+    pub(super) fn advice(advice: impl Into<String>) -> Self {
+        Self { advice: Some(advice.into()), actions: Vec::new() }
+    }
+
+    /// The same, with something that can be done.
+    pub(super) fn then(mut self, action: Action) -> Self {
+        self.actions.push(action);
+        self
+    }
+}
+
+impl Action {
+    /// Lets a blocked item go on.
+    pub(super) fn unblock(item: &Item) -> Self {
+        Self::Unblock(Work::of(item))
+    }
+}
+
+impl Work {
+    /// This item and no other.
+    pub(super) fn of(item: &Item) -> Self {
+        match Followed::of(item.clone()) {
+            Some(target) => Self::Target { reaction: target.reaction, target: target.target },
+            None => Self::Item { queue: item.item.queue.to_string(), key: item.item.key.to_string() },
+        }
+    }
+
+    /// All items of this queue.
+    pub(super) fn all_of(queue: &QueueName) -> Self {
+        Self::Queue { queue: queue.to_string() }
+    }
+}
+
+fn with_commands<S: Serializer>(actions: &[Action], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_seq(actions.iter().map(|action| Offered { action, command: action.command() }))
+}
+
+fn as_millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}

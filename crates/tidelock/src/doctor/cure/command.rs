@@ -1,0 +1,74 @@
+//! Actions as commands that can be copied into a shell.
+
+use super::{Action, Work};
+use crate::doctor::words::{length, quoted};
+
+impl Action {
+    /// The command that does this. A word in capitals stands for what whoever types it has to fill in.
+    pub fn command(&self) -> String {
+        let words: Vec<String> = self.words().iter().map(|word| quoted(word)).collect();
+        words.join(" ")
+    }
+
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Unblock(work) => tidelock("unblock", work.words()),
+            Self::Defer { work, wait } => tidelock("defer", [vec![length(*wait)], work.words()].concat()),
+            Self::Resume { run } => tidelock("resume", [run.as_str()]),
+            Self::Cancel { run } => tidelock("cancel", [run.as_str()]),
+            Self::Resolve { run, step } => {
+                tidelock("resolve", [run.as_str(), step.as_str(), "--done", "RESULT"])
+            }
+            Self::Reroute { reaction, from_beginning } => {
+                let from = if *from_beginning { "beginning" } else { "now" };
+                tidelock("reroute", [reaction, "--from", from])
+            }
+            Self::Close { stream } => tidelock("close", [stream.as_str(), "--archive", "FILE"]),
+            Self::EndSession { session } => {
+                words(["psql", "-c", &format!("SELECT pg_terminate_backend({session})")])
+            }
+            Self::LookAtEvent { position } => {
+                let after = position.saturating_sub(1).to_string();
+                tidelock("events", ["--after", &after, "--limit", "1"])
+            }
+            Self::LookFurther { scan } => tidelock("doctor", ["--scan", &scan.to_string()]),
+        }
+    }
+}
+
+impl Work {
+    fn words(&self) -> Vec<String> {
+        match self {
+            Self::Target { reaction, target } => words(["--reaction", reaction, "--target", target]),
+            Self::Item { queue, key } => words(["--queue", queue, "--key", key]),
+            Self::Queue { queue } => words(["--queue", queue]),
+        }
+    }
+}
+
+fn tidelock(verb: &str, more: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
+    words(["tidelock", verb]).into_iter().chain(more.into_iter().map(Into::into)).collect()
+}
+
+fn words<const N: usize>(words: [&str; N]) -> Vec<String> {
+    words.map(str::to_owned).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_command_names_what_it_is_done_to_and_can_be_copied() {
+        let item = Work::Item { queue: "mail".to_owned(), key: "$(reboot)".to_owned() };
+        assert_eq!(
+            Action::Unblock(item.clone()).command(),
+            "tidelock unblock --queue mail --key '$(reboot)'"
+        );
+        let defer = Action::Defer { work: item, wait: Duration::from_secs(3_600) };
+        assert_eq!(defer.command(), "tidelock defer 1h --queue mail --key '$(reboot)'");
+        assert_eq!(Action::EndSession { session: 7 }.command(), "psql -c 'SELECT pg_terminate_backend(7)'");
+    }
+}

@@ -1,0 +1,53 @@
+//! Which store this is, of which version, and with which tables.
+
+use tidelock_store::Result;
+
+use super::Doctor;
+use super::cure::Cure;
+use super::finding::{Finding, Kind, Severity};
+use super::thing::Thing;
+
+pub(super) async fn look(doctor: &Doctor) -> Result<Finding> {
+    let (kind, own) = (doctor.store.capabilities().name, env!("CARGO_PKG_VERSION"));
+    let server = server(doctor, kind).await?;
+    let tables = schema_of(kind).map_or_else(String::new, |schema| format!(", schema {schema}, up to date"));
+    Ok(Finding {
+        kind: Kind::Store,
+        severity: Severity::Fact,
+        thing: Thing::Store(doctor.name.clone().unwrap_or_else(|| format!("the {kind} store"))),
+        since: None,
+        what: format!("{server}{tables}; looked at by tidelock {own}"),
+        cure: Cure::default(),
+    })
+}
+
+/// The version of a store's tables. A store that is open has those that this program knows, because it opens with no others.
+fn schema_of(kind: &str) -> Option<usize> {
+    match kind {
+        #[cfg(feature = "postgres")]
+        "postgres" => Some(tidelock_store_postgres::SCHEMA_VERSION),
+        #[cfg(feature = "sqlite")]
+        "sqlite" => Some(tidelock_store_sqlite::SCHEMA_VERSION),
+        _ => None,
+    }
+}
+
+async fn server(doctor: &Doctor, kind: &str) -> Result<String> {
+    #[cfg(feature = "postgres")]
+    if let Some(postgres) = &doctor.postgres {
+        return version_of(postgres).await;
+    }
+    let _ = doctor;
+    Ok(match kind {
+        "sqlite" => "SQLite".to_owned(),
+        "postgres" => "PostgreSQL, whose sessions were not looked at".to_owned(),
+        other => other.to_owned(),
+    })
+}
+
+#[cfg(feature = "postgres")]
+async fn version_of(postgres: &tidelock_store_postgres::PostgresStore) -> Result<String> {
+    let asked = postgres.begin().await?.query("SELECT current_setting('server_version')", &[]).await;
+    let version = asked.ok().and_then(|rows| rows.first()?.try_get::<_, String>(0).ok());
+    Ok(format!("PostgreSQL {}", version.unwrap_or_else(|| "of an unknown version".to_owned())))
+}

@@ -1,0 +1,7 @@
+//! How findings are worded: lengths of time for people, and words for a shell. For whoever prints them beside other things, too.
+
+mod moments;
+mod shell;
+
+pub use moments::{ago, ahead, length, span};
+pub use shell::{is_tricky, quoted};
