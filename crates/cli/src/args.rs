@@ -4,6 +4,7 @@ mod changing;
 mod looking;
 mod moving;
 mod running;
+mod serving;
 mod values;
 
 use clap::{Parser, Subcommand};
@@ -14,6 +15,7 @@ pub(crate) use changing::{
 pub(crate) use looking::{DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs};
 pub(crate) use moving::{ExportArgs, ImportArgs, MigrateArgs, ReactionsThen};
 pub(crate) use running::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
+pub(crate) use serving::ServeArgs;
 
 /// Its own text, because a URL in documentation would become a link.
 const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE [default: TIDELOCK_STORE, else sqlite:tidelock.db]";
@@ -41,6 +43,11 @@ pub(crate) enum Command {
     /// A line per thing that happens. Each scene reads back from the store what it claims; if a claim is not so, the
     /// exit code is 1. Without --store it plays on a new SQLite file, which is removed afterwards.
     Demo,
+    /// Serve the HTTP API of the store
+    ///
+    /// Without tokens it is read-only, and only this machine can reach it. It ends when it is interrupted, once everybody has
+    /// their answer.
+    Serve(ServeArgs),
     /// List streams
     Streams(StreamsArgs),
     /// Show the events of a stream, or of all streams, and follow new ones

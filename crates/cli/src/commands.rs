@@ -25,6 +25,7 @@ mod resume;
 mod retry;
 mod runs;
 mod scopes;
+mod serve;
 mod signal;
 mod streams;
 mod unblock;
@@ -40,6 +41,7 @@ pub(crate) async fn run(args: Args, out: &mut Output) -> Result<Ending, Failure>
     let place = || Place::meant(args.store.clone());
     match args.command {
         Command::Demo => demo::run(DemoArgs { store: args.store }, out).await?,
+        Command::Serve(args) => serve::run(args, &place(), out).await?,
         Command::Streams(args) => streams::run(args, &place(), out).await?,
         Command::Events(args) => events::run(args, &place(), out).await?,
         Command::Leases(args) => leases::run(args, &place(), out).await?,

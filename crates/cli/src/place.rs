@@ -52,6 +52,11 @@ impl Place {
         self.open_at(&self.url).await
     }
 
+    /// The same, in memory too: for a command that lives as long as what it keeps there is needed.
+    pub(crate) async fn make_or_remember(&self) -> Result<Opened, Failure> {
+        self.open_at(&self.url).await
+    }
+
     /// The URL as it may be shown.
     pub(crate) fn shown(&self) -> String {
         shown(&self.url)

@@ -1,0 +1,90 @@
+//! `tidelock serve`: the HTTP API of a store, until somebody wants it to end.
+
+use std::net::SocketAddr;
+
+use tidelock::Tidelock;
+use tidelock_http::{Api, ServeError, Tls, Tokens};
+use tokio::net::TcpListener;
+
+use crate::args::ServeArgs;
+use crate::commands::interrupt::interrupted;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::place::Place;
+
+/// Where tokens can be given without a file.
+const VARIABLE: &str = "TIDELOCK_TOKENS";
+
+pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    let (tokens, tls) = (tokens(&args)?, tls(&args)?);
+    check_is_protected(&args.listen, tokens.as_ref())?;
+    let store = place.make_or_remember().await?.store;
+    let listener =
+        TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(&args.listen, &error))?;
+    announce(&listener, tls.is_some(), tokens.is_some(), place, out)?;
+    let mut api = Api::over(&Tidelock::over(store.clone())).hosts(args.host);
+    if let Some(tokens) = tokens {
+        api = api.tokens(tokens);
+    }
+    tidelock_http::serve(listener, api, tls, interrupted()).await.map_err(not_served)?;
+    Ok(store.close().await?)
+}
+
+fn tokens(args: &ServeArgs) -> Result<Option<Tokens>, Failure> {
+    let (text, place) = match &args.tokens {
+        Some(path) => {
+            let place = path.display().to_string();
+            (Some(std::fs::read_to_string(path).map_err(|e| Failure::file("read", &place, &e))?), place)
+        }
+        None => (std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()), VARIABLE.to_owned()),
+    };
+    let read = text.map(|text| Tokens::read(&text)).transpose();
+    read.map_err(|error| {
+        Failure::usage(format!("the tokens of {place} cannot be used: {error}"), "mend that line")
+    })
+}
+
+fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
+    let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
+    let tls = Tls::read(certificate, key);
+    tls.map(Some).map_err(|error| {
+        Failure::usage(error.to_string(), "--tls-cert and --tls-key with PEM files that belong together")
+    })
+}
+
+/// Before anything is opened: whoever mistypes an address should not have a store made first.
+fn check_is_protected(listen: &SocketAddr, tokens: Option<&Tokens>) -> Result<(), Failure> {
+    match tokens.is_none() && !listen.ip().is_loopback() {
+        true => Err(not_served(ServeError::Unprotected { address: *listen })),
+        false => Ok(()),
+    }
+}
+
+fn not_served(error: ServeError) -> Failure {
+    match error {
+        ServeError::Unprotected { .. } => {
+            Failure::usage(error.to_string(), format!("--tokens FILE, or the same lines in {VARIABLE}"))
+        }
+        error => Failure::failed(error.to_string(), "another --listen address"),
+    }
+}
+
+fn cannot_listen(address: &SocketAddr, error: &std::io::Error) -> Failure {
+    Failure::failed(
+        format!("cannot listen on {address}: {error}"),
+        "another --listen address; with port 0, a port that is free",
+    )
+}
+
+/// Says where it can be reached, for people and for whoever started it.
+fn announce(
+    listener: &TcpListener,
+    tls: bool,
+    protected: bool,
+    place: &Place,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let scheme = if tls { "https" } else { "http" };
+    let rights = if protected { "" } else { ", read-only (give it --tokens to write)" };
+    Ok(out.note(&format!("serving {} at {scheme}://{}{rights}", place.shown(), listener.local_addr()?))?)
+}

@@ -1,0 +1,62 @@
+//! The API as it is set up: over which store, for whom, within which bounds.
+
+use axum::Router;
+use tidelock::Tidelock;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::Tokens;
+use crate::limits::Limits;
+use crate::routes::{self, Route};
+use crate::served::{Served, Setup};
+
+/// The HTTP API of one store.
+#[derive(Debug, Clone)]
+#[must_use = "an API answers nobody until its router is served"]
+pub struct Api {
+    setup: Setup,
+}
+
+impl Api {
+    /// Over this store. Everybody who reaches it by a name of this machine may look, and nobody may change anything.
+    pub fn over(tidelock: &Tidelock) -> Self {
+        Self { setup: Setup::over(tidelock.clone()) }
+    }
+
+    /// Whoever asks needs one of these, and may do what its role allows.
+    pub fn tokens(mut self, tokens: Tokens) -> Self {
+        self.setup.tokens = Some(tokens);
+        self
+    }
+
+    /// Names, besides those of the loopback, under which clients know this server.
+    pub fn hosts<H: Into<String>>(mut self, hosts: impl IntoIterator<Item = H>) -> Self {
+        self.setup.hosts.extend(hosts.into_iter().map(|host| host.into().to_ascii_lowercase()));
+        self
+    }
+
+    /// Within these bounds.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.setup.limits = limits;
+        self
+    }
+
+    /// Event streams and waiting requests end once this is cancelled. [`serve`](crate::serve()) sees to it by itself.
+    pub fn until(mut self, closing: CancellationToken) -> Self {
+        self.setup.closing = closing;
+        self
+    }
+
+    /// A router with everything, to be mounted under any prefix.
+    pub fn router(&self) -> Router {
+        routes::router(&Served::new(self.setup.clone())).0
+    }
+
+    /// Every route there is, and what it needs.
+    pub fn routes(&self) -> Vec<Route> {
+        routes::router(&Served::new(self.setup.clone())).1
+    }
+
+    pub(crate) fn setup(&self) -> &Setup {
+        &self.setup
+    }
+}

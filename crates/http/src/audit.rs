@@ -1,0 +1,113 @@
+//! What operators did: a stream of events that says who did what to what, and what came of it.
+//!
+//! The layer is around every operator's route, so no route can forget it. That something was asked for is in the store before it is done,
+//! and what came of it before the operator is answered. If the server dies in between, the stream has the one without the other:
+//! whoever reads it knows that it may have been done.
+
+pub(crate) mod keys;
+
+use axum::body::Body;
+use axum::extract::{MatchedPath, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::StatusCode;
+use http::request::Parts;
+use http_body_util::{BodyExt, Limited};
+use serde::{Deserialize, Serialize};
+use tidelock::{EventId, ExpectedVersion, Json, Metadata, NewEvent, StoreExt};
+
+use crate::auth::Caller;
+use crate::extract;
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// Something is asked for.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// Whose token it was.
+    pub(crate) who: String,
+    /// Method and route.
+    pub(crate) what: String,
+    /// The path, which names the thing.
+    pub(crate) on: String,
+    /// The body, if it is JSON.
+    pub(crate) parameters: Option<Json>,
+}
+
+/// What came of it.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Answered {
+    /// The event that says what was asked for.
+    pub(crate) asked: EventId,
+    /// The status of the answer.
+    pub(crate) status: u16,
+}
+
+#[allow(dead_code)] // until the first operator's route
+/// Writes down what an operator does.
+pub(crate) async fn record(State(served): State<Served>, request: Request, next: Next) -> Response {
+    match recorded(&served, request, next).await {
+        Ok(response) => response,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+async fn recorded(served: &Served, request: Request, next: Next) -> Result<Response, Problem> {
+    let (parts, body) = request.into_parts();
+    let limited = Limited::new(body, served.limits().body_bytes);
+    let bytes = limited.collect().await.map_err(|_| extract::too_large())?.to_bytes();
+    let asked = append(served, keys::ASKED, &asked(&parts, &bytes)?, &parts).await?;
+    let response = next.run(Request::from_parts(copy(&parts), Body::from(bytes))).await;
+    let answered = Answered { asked, status: response.status().as_u16() };
+    // It is done and cannot be taken back, and the stream has that it was asked for: the operator is told what came of it.
+    if let Err(problem) = append(served, keys::ANSWERED, &answered, &parts).await {
+        tracing::warn!(%asked, status = answered.status, "what an operator did could not be written down: {}", problem.status());
+    }
+    Ok(response)
+}
+
+fn asked(parts: &Parts, body: &Bytes) -> Result<Asked, Problem> {
+    let route = parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
+    let text = std::str::from_utf8(body).ok().filter(|text| !text.is_empty());
+    Ok(Asked {
+        who: who(parts),
+        what: format!("{} {route}", parts.method),
+        on: parts.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        parameters: text.and_then(|text| Json::parse(text).ok()),
+    })
+}
+
+fn who(parts: &Parts) -> String {
+    parts.extensions.get::<Caller>().unwrap_or(&Caller::ANYBODY).shown().to_owned()
+}
+
+/// The head of a request, to be used twice.
+fn copy(parts: &Parts) -> Parts {
+    let mut copy = Request::new(()).into_parts().0;
+    copy.method = parts.method.clone();
+    copy.uri = parts.uri.clone();
+    copy.version = parts.version;
+    copy.headers = parts.headers.clone();
+    copy.extensions = parts.extensions.clone();
+    copy
+}
+
+async fn append(
+    served: &Served,
+    event: &str,
+    said: &impl Serialize,
+    parts: &Parts,
+) -> Result<EventId, Problem> {
+    let event = NewEvent::of(event, said)?.with_metadata(Metadata::new().by(who(parts)).to_json()?);
+    let id = event.id;
+    let outcome = served.store().append(&keys::stream(), ExpectedVersion::Any, vec![event]).await?;
+    match outcome.conflict() {
+        None => Ok(id),
+        Some(conflict) => Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "audit-refused",
+            format!("what operators do cannot be written down: {conflict}"),
+        )),
+    }
+}

@@ -1,0 +1,14 @@
+//! Who asks, and what they may do.
+//!
+//! A request is let through by one layer, which is around every route (`gate`). Who has no token may do nothing if there are tokens, and may only
+//! look if there are none.
+
+mod caller;
+mod gate;
+mod role;
+mod tokens;
+
+pub(crate) use caller::Caller;
+pub(crate) use gate::{Gate, admit};
+pub use role::Role;
+pub use tokens::{TokenError, Tokens};

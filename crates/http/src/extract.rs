@@ -1,0 +1,144 @@
+//! What a request brings, read in one way everywhere: a path, a query, a body of JSON; and a problem for what cannot be read.
+//!
+//! What serde says about a body quotes what it found there. A client is told where and what was expected instead: a payload ends up in
+//! no log and on no screen that it was not meant for.
+
+use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, StatusCode};
+use serde::de::DeserializeOwned;
+
+use crate::auth::Caller;
+use crate::problem::Problem;
+
+/// The names in a path, checked as they are read.
+#[derive(Debug)]
+pub(crate) struct InPath<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        match <Path<T> as FromRequestParts<S>>::from_request_parts(parts, state).await {
+            Ok(Path(names)) => Ok(Self(names)),
+            Err(refused) => Err(Problem::bad_request(
+                "path-invalid",
+                format!("the path cannot be used: {}", refused.body_text()),
+            )),
+        }
+    }
+}
+
+/// What follows the question mark.
+#[derive(Debug)]
+pub(crate) struct InQuery<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for InQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        match axum::extract::Query::try_from_uri(&parts.uri) {
+            Ok(axum::extract::Query(query)) => Ok(Self(query)),
+            Err(refused) => Err(Problem::bad_request(
+                "query-invalid",
+                format!("the query cannot be used: {}", refused.body_text()),
+            )),
+        }
+    }
+}
+
+/// A body of JSON.
+#[derive(Debug)]
+pub(crate) struct Body<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        check_is_json(request.headers(), &["application/json"])?;
+        let bytes = whole(request, state).await?;
+        parse(&bytes).map(Self)
+    }
+}
+
+/// Refuses a body that does not say that it is one of these.
+pub(crate) fn check_is_json(headers: &HeaderMap, types: &[&str]) -> Result<(), Problem> {
+    let said = headers.get(CONTENT_TYPE).and_then(|said| said.to_str().ok()).unwrap_or_default();
+    let said = said.split(';').next().unwrap_or_default().trim();
+    if types.iter().any(|one| one.eq_ignore_ascii_case(said)) {
+        return Ok(());
+    }
+    let detail = format!("the body has to be sent with the header Content-Type: {}", types.join(" or "));
+    Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", detail))
+}
+
+/// The whole body, within the limit.
+pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
+    Bytes::from_request(request, state).await.map_err(|refused| match refused.status() {
+        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
+        _ => Problem::bad_request(
+            "body-unreadable",
+            "the body of the request could not be read to its end; send it again",
+        ),
+    })
+}
+
+pub(crate) fn too_large() -> Problem {
+    let detail = "the body of the request is larger than this server takes; send less at once";
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", detail)
+}
+
+/// What this JSON says.
+pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
+    serde_json::from_slice(bytes).map_err(|e| {
+        Problem::bad_request("body-invalid", format!("the body cannot be used: {}", tidelock::unfit(&e)))
+    })
+}
+
+#[allow(dead_code)] // until the first route that takes one
+/// A body of JSON that may be left out.
+#[derive(Debug)]
+pub(crate) struct MaybeBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+        let length = request.headers().get(CONTENT_LENGTH).map(|length| length.as_bytes() != b"0");
+        match length.unwrap_or_else(|| request.headers().contains_key(TRANSFER_ENCODING)) {
+            true => Body::from_request(request, state).await.map(|Body(body)| Self(body)),
+            false => Ok(Self(T::default())),
+        }
+    }
+}
+
+/// The one value of a header, as text; a header that comes twice means nothing.
+pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+    let mut values = headers.get_all(name).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => value.to_str().map(Some).map_err(|_| unreadable(name)),
+        (Some(_), Some(_)) => Err(unreadable(name)),
+    }
+}
+
+fn unreadable(name: &HeaderName) -> Problem {
+    Problem::bad_request("header-invalid", format!("the header {name} has to be there once, in plain text"))
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Caller {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        let caller = parts.extensions.get::<Self>().cloned();
+        caller.ok_or_else(|| {
+            Problem::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "no-caller",
+                "nobody asked who is asking; this is a bug",
+            )
+        })
+    }
+}

@@ -1,0 +1,51 @@
+//! The HTTP API of a store: a router that any axum application can mount, and the server behind `tidelock serve`.
+//!
+//! ```no_run
+//! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
+//! use tidelock::Tidelock;
+//! use tidelock_http::{Api, Tokens};
+//!
+//! let tidelock = Tidelock::open("memory:").await?; // or sqlite:shop.db, or postgres://…
+//! let tokens = Tokens::read("operator alice 3f9c0a77d1e2b4c5\nreader grafana 9b1e5f20c7a84d36")?;
+//! let api = Api::over(&tidelock).tokens(tokens).hosts(["shop.example"]);
+//!
+//! let app: axum::Router = axum::Router::new().nest("/tidelock", api.router());
+//! # let _ = app;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Every route is a line of `routes.rs`, with the role that it needs; the OpenAPI document is made of the same lines. Without
+//! tokens everybody on this machine may look and nobody may change anything. What is deliberately not here: anything that the
+//! patterns of `tidelock` do not do already. A route finds out what is asked for, has it done, and says what came of it.
+
+mod api;
+mod limits;
+mod served;
+
+mod routes;
+
+mod auth;
+mod origin;
+
+mod audit;
+mod extract;
+mod idempotency;
+mod openapi;
+mod paging;
+mod problem;
+mod requests;
+mod sse;
+
+mod resources;
+
+mod serve;
+mod tls;
+
+pub use api::Api;
+pub use auth::{Role, TokenError, Tokens};
+pub use limits::Limits;
+pub use problem::Problem;
+pub use routes::{Needs, Route};
+pub use serve::{ServeError, serve};
+pub use tls::{Tls, TlsError};

@@ -1,0 +1,108 @@
+//! The OpenAPI document: what stands over the handlers, and what is the same for all of them.
+
+use bytes::Bytes;
+use http::Method;
+use utoipa::openapi::path::{Operation, PathItem, Paths};
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Content, InfoBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::problem::{Details, PROBLEM_JSON};
+use crate::routes::Needs;
+
+const BEARER: &str = "token";
+
+/// Adds to a route what every route has in common, and says which it is. One route at a time.
+pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
+    let (path, item) = paths.paths.iter_mut().next().expect("a route has a path");
+    let (method, operation) = operation(item).expect("a route has a method");
+    describe(operation, needs);
+    for (status, what) in in_common(needs, &method) {
+        let responses = &mut operation.responses.responses;
+        responses.entry((*status).to_owned()).or_insert_with(|| problem(what));
+    }
+    operation.responses.responses.values_mut().for_each(explain);
+    (method, path.clone())
+}
+
+/// An answer of which nothing is said is the one that was asked for.
+fn explain(response: &mut RefOr<Response>) {
+    if let RefOr::T(response) = response
+        && response.description.is_empty()
+    {
+        response.description = "What was asked for".into();
+    }
+}
+
+/// The document, as JSON.
+pub(crate) fn document(mut document: OpenApi) -> Bytes {
+    document.info = InfoBuilder::new()
+        .title("Tidelock")
+        .version(env!("CARGO_PKG_VERSION"))
+        .description(Some("Streams, scopes, claims, work items, runs and reactions of one store."))
+        .build();
+    let components = document.components.get_or_insert_with(Default::default);
+    components.schemas.insert(Details::name().into_owned(), Details::schema());
+    components
+        .security_schemes
+        .insert(BEARER.to_owned(), RefOr::T(SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer))));
+    serde_json::to_vec(&document).expect("a document is JSON").into()
+}
+
+fn operation(item: &mut PathItem) -> Option<(Method, &mut Operation)> {
+    let PathItem { get, put, post, delete, patch, .. } = item;
+    let all = [
+        (Method::GET, get),
+        (Method::PUT, put),
+        (Method::POST, post),
+        (Method::DELETE, delete),
+        (Method::PATCH, patch),
+    ];
+    all.into_iter().find_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+fn describe(operation: &mut Operation, needs: Needs) {
+    if let Needs::Role(role) = needs {
+        let description = operation.description.get_or_insert_default();
+        let gap = if description.is_empty() { "" } else { "\n\n" };
+        description.push_str(&format!("{gap}Needs the role {role}."));
+        operation.security = Some(vec![SecurityRequirement::new::<_, [String; 0], String>(BEARER, [])]);
+    }
+}
+
+/// The problems that every route can answer with.
+fn in_common(needs: Needs, method: &Method) -> &'static [(&'static str, &'static str)] {
+    const PUBLIC: &[(&str, &str)] =
+        &[("400", "What was asked for makes no sense"), ("403", "It came by a foreign name")];
+    const READ: &[(&str, &str)] = &[
+        ("400", "What was asked for makes no sense"),
+        ("401", "It needs a token that is known"),
+        ("403", "The role is too low, or it came by a foreign name"),
+        ("500", "It failed"),
+        ("503", "The store is away; try again later"),
+    ];
+    const WRITE: &[(&str, &str)] = &[
+        ("400", "What was asked for makes no sense"),
+        ("401", "It needs a token that is known"),
+        ("403", "The role is too low, or it came by a foreign name"),
+        ("409", "Somebody else was first, or a request with this Idempotency-Key is in progress"),
+        ("410", "It was done; the response to this Idempotency-Key is gone"),
+        ("413", "The body is too large"),
+        ("415", "The body is not sent as JSON"),
+        ("422", "The Idempotency-Key was used for another request"),
+        ("500", "It failed"),
+        ("503", "The store is away; try again later"),
+        ("507", "There is no room left where the store keeps its data"),
+    ];
+    match needs {
+        Needs::Nothing => PUBLIC,
+        Needs::Role(_) if method == Method::GET => READ,
+        Needs::Role(_) => WRITE,
+    }
+}
+
+fn problem(what: &str) -> RefOr<Response> {
+    let schema = RefOr::Ref(Ref::from_schema_name(Details::name()));
+    let content = Content::new(Some(schema));
+    RefOr::T(ResponseBuilder::new().description(what).content(PROBLEM_JSON, content).build())
+}

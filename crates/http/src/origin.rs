@@ -1,0 +1,79 @@
+//! By which name a request came, and from which page.
+//!
+//! A page of somebody else's that a browser shows can send requests to this machine, and can even have a name of its own point here.
+//! So the name has to be one that this server goes by, and a page has to be this server's own. Both are looked at before anything else.
+
+use std::net::IpAddr;
+
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use http::header::{CACHE_CONTROL, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::uri::Authority;
+use http::{HeaderValue, Uri};
+
+use crate::extract;
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// Lets a request through if it came by a name of this server, and from no foreign page.
+pub(crate) async fn check(State(served): State<Served>, request: Request, next: Next) -> Response {
+    let mut response = match check_names(&served, &request) {
+        Ok(()) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}
+
+fn check_names(served: &Served, request: &Request) -> Result<(), Problem> {
+    let host = named(request)?;
+    if !is_ours(served, &host) {
+        let detail = format!(
+            "this server does not go by the name {:?}: use localhost, or have it added (tidelock serve --host NAME)",
+            host.host()
+        );
+        return Err(Problem::forbidden("host-unknown", detail));
+    }
+    match extract::header(request.headers(), &ORIGIN)? {
+        Some(origin) if !is_same(origin, &host) => {
+            Err(Problem::forbidden("origin-foreign", "a page of another origin may not use this server"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The name by which the request came. What is in its first line counts before the header, as HTTP has it.
+fn named(request: &Request) -> Result<Authority, Problem> {
+    if let Some(authority) = request.uri().authority() {
+        return Ok(authority.clone());
+    }
+    let host = extract::header(request.headers(), &HOST)?.and_then(|host| host.parse().ok());
+    host.ok_or_else(|| {
+        Problem::forbidden(
+            "host-unknown",
+            "the request does not say by which name it came: send the header Host",
+        )
+    })
+}
+
+fn is_ours(served: &Served, host: &Authority) -> bool {
+    let name = host.host().to_ascii_lowercase();
+    name == "localhost"
+        || address(&name).is_some_and(|address| address.is_loopback())
+        || served.setup.hosts.contains(&name)
+}
+
+/// The address, if it is one: in brackets, if it is of version 6.
+fn address(name: &str) -> Option<IpAddr> {
+    let bare = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    bare.unwrap_or(name).parse().ok()
+}
+
+fn is_same(origin: &str, host: &Authority) -> bool {
+    let Ok(origin) = origin.parse::<Uri>() else { return false };
+    origin.authority().is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host.as_str()))
+}

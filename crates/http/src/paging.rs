@@ -1,0 +1,36 @@
+//! Lists that are read page by page.
+
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::limits::{Limits, PAGE};
+use crate::problem::Problem;
+
+/// A page of a list.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Page<T> {
+    /// What is on it.
+    pub(crate) items: Vec<T>,
+    /// Ask again with `after` set to this to read on; nothing if this was the last page.
+    pub(crate) next: Option<String>,
+}
+
+impl<T> Page<T> {
+    pub(crate) fn new(items: Vec<T>, next: Option<impl ToString>) -> Self {
+        Self { items, next: next.map(|next| next.to_string()) }
+    }
+}
+
+impl Limits {
+    /// How many entries a page has, when this many were asked for.
+    pub(crate) fn page(&self, asked: Option<usize>) -> Result<usize, Problem> {
+        match asked.unwrap_or(self.page) {
+            limit @ 1..=PAGE => Ok(limit),
+            limit => {
+                let detail =
+                    format!("limit {limit} is not between 1 and {PAGE}: read a long list page by page");
+                Err(Problem::bad_request("limit-invalid", detail))
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What operators did, newest first.
+
+use std::collections::HashMap;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::{EventId, Json, StoredEvent, StreamQuery, Timestamp, Version};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::audit::{Answered, Asked, keys};
+use crate::extract::InQuery;
+use crate::paging::Page;
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// Something that an operator did.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Action {
+    /// When it was asked for, by the store's clock.
+    #[schema(value_type = String, format = DateTime)]
+    at: Timestamp,
+    /// Whose token it was.
+    #[schema(example = "alice")]
+    who: String,
+    /// Method and route.
+    #[schema(example = "POST /v1/reactions/unblock")]
+    what: String,
+    /// The path, which names the thing.
+    on: String,
+    /// What was sent with it.
+    #[schema(value_type = Option<Value>)]
+    parameters: Option<Json>,
+    /// The status of the answer; nothing if it is not known whether it was done.
+    #[schema(example = 200)]
+    status: Option<u16>,
+}
+
+/// Which of them.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Listed {
+    /// Where to go on: `next` of the page before.
+    #[param(value_type = Option<u64>, minimum = 1)]
+    after: Option<Version>,
+    /// How many events of the audit to look at, at most: there are two for each thing that was done.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// What operators did, newest first.
+#[utoipa::path(get, path = "/v1/audit", tag = "server", params(Listed), responses((status = 200, body = Page<Action>)))]
+pub(crate) async fn list(
+    State(served): State<Served>,
+    InQuery(asked): InQuery<Listed>,
+) -> Result<Answer<Page<Action>>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    let query = StreamQuery { from: asked.after, ..StreamQuery::backward(&keys::stream()) };
+    let page = served.store().read_stream(query.limit(limit)).await?;
+    let mut statuses = statuses_after(&served, &page.events).await?;
+    let items = page.events.iter().filter_map(|event| shown(event, &mut statuses)).collect();
+    Ok(Answer(Page::new(items, page.next)))
+}
+
+/// An answer may be on the page before that of its question, or a little further on.
+async fn statuses_after(served: &Served, events: &[StoredEvent]) -> Result<HashMap<EventId, u16>, Problem> {
+    let mut statuses = HashMap::new();
+    if let Some(newest) = events.first() {
+        let later = StreamQuery::forward(&keys::stream()).from(newest.version.plus(1)).limit(LATER);
+        for event in served.store().read_stream(later).await?.events {
+            note_answer(&event, &mut statuses);
+        }
+    }
+    Ok(statuses)
+}
+
+/// How many newer events are looked through for the answer to an older question: as many as operators at work at once are likely to be.
+const LATER: usize = 200;
+
+fn note_answer(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) {
+    if event.event_type.as_str() == keys::ANSWERED
+        && let Ok(answered) = event.payload.to::<Answered>()
+    {
+        statuses.insert(answered.asked, answered.status);
+    }
+}
+
+fn shown(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) -> Option<Action> {
+    note_answer(event, statuses);
+    if event.event_type.as_str() != keys::ASKED {
+        return None;
+    }
+    let Asked { who, what, on, parameters } = event.payload.to().ok()?;
+    Some(Action { at: event.recorded_at, who, what, on, parameters, status: statuses.remove(&event.id) })
+}

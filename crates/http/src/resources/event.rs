@@ -1,0 +1,51 @@
+//! An event, as clients see it.
+
+use serde::Serialize;
+use tidelock::{EventId, EventType, Json, Position, StoredEvent, StreamName, Timestamp, Version};
+use utoipa::ToSchema;
+
+/// An event in the store.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Event)]
+pub(crate) struct EventShown {
+    /// Its place in the feed.
+    #[schema(value_type = u64, example = 4711)]
+    position: Position,
+    /// The stream it is in.
+    #[schema(value_type = String, example = "order-7")]
+    stream: StreamName,
+    /// Its place in the stream.
+    #[schema(value_type = u64, minimum = 1, example = 3)]
+    version: Version,
+    /// Its id, unique in the store.
+    #[schema(value_type = String, format = "uuid")]
+    id: EventId,
+    /// What kind of fact it is.
+    #[serde(rename = "type")]
+    #[schema(value_type = String, example = "placed")]
+    event_type: EventType,
+    /// The fact.
+    #[schema(value_type = Value)]
+    data: Json,
+    /// What is known about the fact.
+    #[schema(value_type = Object)]
+    metadata: Json,
+    /// When the store took it, by the store's clock.
+    #[schema(value_type = String, format = DateTime)]
+    recorded_at: Timestamp,
+}
+
+impl From<StoredEvent> for EventShown {
+    fn from(event: StoredEvent) -> Self {
+        Self {
+            position: event.position,
+            stream: event.stream,
+            version: event.version,
+            id: event.id,
+            event_type: event.event_type,
+            data: event.payload,
+            metadata: event.metadata,
+            recorded_at: event.recorded_at,
+        }
+    }
+}

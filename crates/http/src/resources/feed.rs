@@ -1,0 +1,70 @@
+//! The feed: the events of all streams, in the order in which they could first be seen.
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::{EventType, FeedQuery, Position};
+use utoipa::{IntoParams, ToSchema};
+
+use super::event::EventShown;
+use crate::extract::InQuery;
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// Which events of the feed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Asked {
+    /// Only events after this position; from the start, if there is none.
+    #[param(value_type = Option<u64>)]
+    after: Option<Position>,
+    /// Only events of these types, with commas in between.
+    types: Option<String>,
+    /// Only events of streams whose name begins with this.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    prefix: String,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// A page of the feed.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FeedShown {
+    /// The events. There may be none though more follow, when none of those looked at was asked for.
+    items: Vec<EventShown>,
+    /// Ask again with `after` set to this to read on; nothing if the feed ended here.
+    next: Option<String>,
+    /// Up to where was read. Nothing will ever appear at or before it that is not there now.
+    #[schema(value_type = u64)]
+    position: Position,
+}
+
+/// A page of the feed of all streams.
+#[utoipa::path(get, path = "/v1/events", tag = "streams", params(Asked), responses(
+    (status = 200, body = FeedShown),
+    (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
+))]
+pub(crate) async fn page(
+    State(served): State<Served>,
+    InQuery(asked): InQuery<Asked>,
+) -> Result<Json<FeedShown>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    let query =
+        FeedQuery::after(asked.after.unwrap_or(Position::START)).limit(limit).stream_prefix(asked.prefix);
+    let page = served.store().read_feed(query.types(types(asked.types.as_deref())?)).await?;
+    let next = (!page.at_end).then(|| page.next.to_string());
+    Ok(Json(FeedShown {
+        items: page.events.into_iter().map(EventShown::from).collect(),
+        next,
+        position: page.next,
+    }))
+}
+
+/// The types in a list with commas.
+pub(crate) fn types(list: Option<&str>) -> Result<Vec<EventType>, Problem> {
+    let names = list.unwrap_or_default().split(',').filter(|name| !name.is_empty());
+    names.map(|name| EventType::new(name).map_err(Problem::from)).collect()
+}

@@ -1,0 +1,140 @@
+//! Following the feed: events as they come, from a position on, none lost and none twice.
+//!
+//! It reads on from where it stopped; a signal only says that it may be worth to look. What is read in one go is sent in one go, and the next is read when
+//! the reader has taken it.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName};
+use serde::Deserialize;
+use tidelock::{FeedQuery, Position, Signal, Topic};
+use utoipa::IntoParams;
+
+use super::event::EventShown;
+use super::feed::types;
+use crate::extract::{InQuery, header};
+use crate::limits::{FOLLOW_PAGE, LOOK};
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+use crate::sse::{self, Piece, Source};
+
+/// Where a client that lost its connection goes on.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// Which events to follow.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Asked {
+    /// Only events after this position; from the start, if there is none.
+    #[param(value_type = Option<u64>)]
+    after: Option<Position>,
+    /// Only events of these types, with commas in between.
+    types: Option<String>,
+    /// Only events of streams whose name begins with this.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    prefix: String,
+    /// Only events of this stream.
+    #[param(max_length = 256)]
+    stream: Option<String>,
+}
+
+/// Follow the feed by server-sent events.
+///
+/// Each is called `event`, has the position as its `id`, and an event as its data. `Last-Event-ID` counts before `after`. When nothing happens for a while
+/// a comment is sent. If the store fails, an event `problem` says so and the stream ends; go on after the last position that you have seen.
+#[utoipa::path(get, path = "/v1/events/follow", tag = "streams",
+    params(Asked, ("Last-Event-ID" = Option<String>, Header, description = "The last position that was seen")),
+    responses(
+        (status = 200, description = "Events, for as long as the client stays", body = String, content_type = "text/event-stream"),
+        (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn follow(
+    State(served): State<Served>,
+    InQuery(asked): InQuery<Asked>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let follower = Follower::new(&served, asked, &headers)?;
+    // What can be refused is refused before the stream begins: afterwards there is no status to say it by.
+    served.store().read_feed(follower.query.clone().limit(1)).await?;
+    sse::answer(&served, follower)
+}
+
+struct Follower {
+    served: Served,
+    query: FeedQuery,
+    stream: Option<String>,
+    /// Taken before the first look, so that nothing is missed in between.
+    signal: Signal,
+    /// After a failure there is nothing more.
+    failed: bool,
+}
+
+impl Follower {
+    fn new(served: &Served, asked: Asked, headers: &HeaderMap) -> Result<Self, Problem> {
+        let after = match header(headers, &LAST_EVENT_ID)? {
+            Some(id) => position(id)?,
+            None => asked.after.unwrap_or(Position::START),
+        };
+        // What a stream's name begins with is looked up by an index; the rest of the name is compared here.
+        let prefix = asked.stream.clone().unwrap_or(asked.prefix);
+        let query = FeedQuery::after(after)
+            .limit(FOLLOW_PAGE)
+            .stream_prefix(prefix)
+            .types(types(asked.types.as_deref())?);
+        let signal = served.store().signal(Topic::Log);
+        Ok(Self { served: served.clone(), query, stream: asked.stream, signal, failed: false })
+    }
+
+    fn is_meant(&self, event: &tidelock::StoredEvent) -> bool {
+        self.stream.as_deref().is_none_or(|stream| event.stream.as_str() == stream)
+    }
+
+    /// What is there now, and whether there is more.
+    async fn look(&mut self) -> Result<(Piece, bool), tidelock::StoreError> {
+        let page = self.served.store().read_feed(self.query.clone()).await?;
+        let mut piece = Piece::default();
+        for event in page.events.into_iter().filter(|event| self.is_meant(event)) {
+            let position = event.position;
+            piece.push("event", Some(&position), &EventShown::from(event));
+        }
+        self.query.after = page.next;
+        Ok((piece, page.at_end))
+    }
+}
+
+impl Source for Follower {
+    async fn next(&mut self) -> Option<Piece> {
+        while !self.failed {
+            match self.look().await {
+                Ok((piece, _)) if piece.len() > 0 => return Some(piece),
+                Ok((_, false)) => {}
+                Ok((_, true)) => {
+                    let _in_time = tokio::time::timeout(LOOK, self.signal.wait()).await;
+                }
+                Err(error) => return Some(self.fail(error)),
+            }
+        }
+        None
+    }
+}
+
+impl Follower {
+    fn fail(&mut self, error: tidelock::StoreError) -> Piece {
+        self.failed = true;
+        let mut piece = Piece::default();
+        piece.push("problem", None, &Problem::from(error).logged());
+        piece
+    }
+}
+
+fn position(id: &str) -> Result<Position, Problem> {
+    let number = id.trim().parse().ok().and_then(|number| Position::new(number).ok());
+    number.ok_or_else(|| {
+        Problem::bad_request(
+            "position-invalid",
+            "the header Last-Event-ID has to be a position: the id of the last event that was seen",
+        )
+    })
+}

@@ -1,0 +1,51 @@
+//! Whether the process lives, and whether its store answers. For everybody: neither says anything about what is in the store.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::State;
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// How long a store may take to tell the time before it counts as away.
+const ANSWER: Duration = Duration::from_secs(5);
+
+/// How it is.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Health {
+    /// `ok`.
+    #[schema(example = "ok")]
+    status: &'static str,
+}
+
+const OK: Json<Health> = Json(Health { status: "ok" });
+
+/// Whether the process lives.
+#[utoipa::path(get, path = "/health", tag = "health", responses((status = 200, body = Health)))]
+pub(crate) async fn health() -> Json<Health> {
+    OK
+}
+
+/// Whether the store answers.
+#[utoipa::path(get, path = "/ready", tag = "health", responses(
+    (status = 200, body = Health),
+    (status = 503, description = "The store does not answer", body = Details, content_type = PROBLEM_JSON),
+))]
+pub(crate) async fn ready(State(served): State<Served>) -> Result<Json<Health>, Problem> {
+    match tokio::time::timeout(ANSWER, served.store().now()).await {
+        Ok(Ok(_)) => Ok(OK),
+        // Whoever asks here need not know where the store is: that is in the log.
+        Ok(Err(error)) => {
+            tracing::warn!(%error, "the store is not ready");
+            Err(away())
+        }
+        Err(_) => Err(away()),
+    }
+}
+
+fn away() -> Problem {
+    Problem::unavailable("store-unavailable", "the store does not answer; try again later")
+}

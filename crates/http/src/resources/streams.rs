@@ -1,0 +1,157 @@
+//! Streams: which there are, what is in one, and appending to one.
+
+mod append;
+mod expectation;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::ETAG;
+use serde::{Deserialize, Serialize};
+use tidelock::{EventType, Head, HeadQuery, StreamName, StreamQuery, StreamState, Timestamp, Version};
+use utoipa::{IntoParams, ToSchema};
+
+use super::event::EventShown;
+use crate::extract::{InPath, InQuery};
+use crate::paging::Page;
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+pub(crate) use append::*;
+
+/// What there is to know of a stream without reading it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Stream)]
+pub(crate) struct StreamShown {
+    /// Its name.
+    #[schema(value_type = String, example = "order-7")]
+    name: StreamName,
+    /// How many events were ever appended to it.
+    #[schema(value_type = u64, minimum = 1)]
+    version: Option<Version>,
+    /// It refuses every append.
+    closed: bool,
+    /// How many events are there to be read: fewer than the version says once some were trimmed.
+    events: u64,
+    /// The type of the newest event, if any is left.
+    #[schema(value_type = Option<String>)]
+    last_type: Option<EventType>,
+    /// When the newest event was appended.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    last_at: Option<Timestamp>,
+}
+
+impl From<Head> for StreamShown {
+    fn from(head: Head) -> Self {
+        let (last_type, last_at) = head.last.map(|event| (event.event_type, event.recorded_at)).unzip();
+        let closed = matches!(head.state, StreamState::Closed(_));
+        Self {
+            name: head.stream,
+            version: head.state.version(),
+            closed,
+            events: head.count,
+            last_type,
+            last_at,
+        }
+    }
+}
+
+/// Which streams.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Listed {
+    /// What their names begin with.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    prefix: String,
+    /// Where to go on: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<StreamName>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// List streams, by name.
+#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(Listed), responses((status = 200, body = Page<StreamShown>)))]
+pub(crate) async fn list(
+    State(served): State<Served>,
+    InQuery(asked): InQuery<Listed>,
+) -> Result<Json<Page<StreamShown>>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    let page =
+        served.store().heads(HeadQuery::Prefix { prefix: asked.prefix, after: asked.after, limit }).await?;
+    Ok(Json(Page::new(page.heads.into_iter().map(StreamShown::from).collect(), page.next)))
+}
+
+/// What there is to know of one stream. Its version is the `ETag`.
+#[utoipa::path(get, path = "/v1/streams/{stream}", tag = "streams",
+    params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256)),
+    responses(
+        (status = 200, body = StreamShown, headers(("ETag" = String, description = "The version, in quotes"))),
+        (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn show(
+    State(served): State<Served>,
+    InPath(stream): InPath<StreamName>,
+) -> Result<Response, Problem> {
+    let page = served.store().heads(HeadQuery::Named(vec![stream.clone()])).await?;
+    let head = page.heads.into_iter().next().ok_or_else(|| no_stream(&stream))?;
+    let tag = etag(head.state).ok_or_else(|| no_stream(&stream))?;
+    Ok(([(ETAG, tag)], Json(StreamShown::from(head))).into_response())
+}
+
+/// Which events of a stream.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Read {
+    /// The first version to return; without it the oldest, or, backward, the newest.
+    #[param(value_type = Option<u64>, minimum = 1)]
+    from: Option<Version>,
+    /// Where to go on: `next` of the page before. The same as `from`.
+    #[param(value_type = Option<u64>, minimum = 1)]
+    after: Option<Version>,
+    /// From newer to older.
+    #[serde(default)]
+    backward: bool,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// A page of a stream's events. The stream's version is the `ETag`.
+#[utoipa::path(get, path = "/v1/streams/{stream}/events", tag = "streams",
+    params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), Read),
+    responses(
+        (status = 200, body = Page<EventShown>, headers(("ETag" = String, description = "The version, in quotes"))),
+        (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn events(
+    State(served): State<Served>,
+    InPath(stream): InPath<StreamName>,
+    InQuery(asked): InQuery<Read>,
+) -> Result<Response, Problem> {
+    let query = match asked.backward {
+        true => StreamQuery::backward(&stream),
+        false => StreamQuery::forward(&stream),
+    };
+    let query =
+        StreamQuery { from: asked.after.or(asked.from), ..query }.limit(served.limits().page(asked.limit)?);
+    let page = served.store().read_stream(query).await?;
+    let tag = etag(page.state).ok_or_else(|| no_stream(&stream))?;
+    let events = page.events.into_iter().map(EventShown::from).collect();
+    Ok(([(ETAG, tag)], Json(Page::new(events, page.next))).into_response())
+}
+
+fn etag(state: StreamState) -> Option<String> {
+    state.version().map(|version| format!("\"{version}\""))
+}
+
+fn no_stream(stream: &StreamName) -> Problem {
+    Problem::not_found(
+        "no-stream",
+        format!("there is no stream {stream:?}: GET /v1/streams lists those that there are"),
+    )
+}

@@ -1,0 +1,140 @@
+//! What a client expects a stream to be like: by a header, in the body, or not at all.
+
+use http::header::{IF_MATCH, IF_NONE_MATCH};
+use http::{HeaderMap, StatusCode};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use tidelock::{ExpectedVersion, Version};
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
+
+use crate::extract::header;
+use crate::problem::Problem;
+
+/// What a stream is to be like, and where that was said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Expectation {
+    pub(super) expected: ExpectedVersion,
+    /// By a header: what does not hold is then a failed precondition.
+    by_header: bool,
+}
+
+/// As it stands in a body: `"any"`, `"none"`, `"exists"` or a version.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Expected(ExpectedVersion);
+
+impl<'de> Deserialize<'de> for Expected {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Either {
+            Version(Version),
+            Word(String),
+        }
+        match Either::deserialize(from)? {
+            Either::Version(version) => Ok(Self(ExpectedVersion::Exact(version))),
+            Either::Word(word) => match word.as_str() {
+                "any" => Ok(Self(ExpectedVersion::Any)),
+                "none" => Ok(Self(ExpectedVersion::NoStream)),
+                "exists" => Ok(Self(ExpectedVersion::Exists)),
+                _ => Err(D::Error::custom("no expectation")),
+            },
+        }
+    }
+}
+
+impl PartialSchema for Expected {
+    fn schema() -> RefOr<Schema> {
+        let words =
+            ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["any", "none", "exists"]));
+        let version =
+            ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
+        let either = OneOfBuilder::new().item(words).item(version);
+        RefOr::T(either.description(Some("What a stream must be like")).into())
+    }
+}
+
+impl ToSchema for Expected {}
+
+impl Expectation {
+    /// What both say; if they say different things, nobody knows what is meant.
+    pub(super) fn of(headers: &HeaderMap, body: Option<Expected>) -> Result<Self, Problem> {
+        let (by_header, in_body) = (in_headers(headers)?, body.map(|Expected(expected)| expected));
+        match (by_header, in_body) {
+            (Some(header), Some(body)) if header != body => {
+                let detail = "the header and the body expect different versions: send one of them";
+                Err(Problem::bad_request("expectation-ambiguous", detail))
+            }
+            (Some(expected), _) => Ok(Self { expected, by_header: true }),
+            (None, body) => Ok(Self { expected: body.unwrap_or(ExpectedVersion::Any), by_header: false }),
+        }
+    }
+
+    /// The status that says that it does not hold.
+    pub(super) fn unmet(self) -> StatusCode {
+        if self.by_header { StatusCode::PRECONDITION_FAILED } else { StatusCode::CONFLICT }
+    }
+}
+
+fn in_headers(headers: &HeaderMap) -> Result<Option<ExpectedVersion>, Problem> {
+    match (header(headers, &IF_MATCH)?, header(headers, &IF_NONE_MATCH)?) {
+        (None, None) => Ok(None),
+        (Some("*"), None) => Ok(Some(ExpectedVersion::Exists)),
+        (None, Some("*")) => Ok(Some(ExpectedVersion::NoStream)),
+        (Some(tag), None) => Ok(Some(ExpectedVersion::Exact(version(tag)?))),
+        _ => Err(unusable()),
+    }
+}
+
+/// The version in an entity tag. A weak one cannot be compared, and so is refused.
+fn version(tag: &str) -> Result<Version, Problem> {
+    let number =
+        tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).and_then(|number| number.parse().ok());
+    number.and_then(|number| Version::new(number).ok()).ok_or_else(unusable)
+}
+
+fn unusable() -> Problem {
+    let detail = "the expectation cannot be used: send If-Match: \"4\" (the version in quotes), If-Match: * (it exists) or If-None-Match: * (it does not)";
+    Problem::bad_request("expectation-invalid", detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn of(headers: &[(http::HeaderName, &'static str)], body: &str) -> Result<Expectation, Problem> {
+        let headers =
+            headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
+        Expectation::of(&headers, serde_json::from_str(body).unwrap())
+    }
+
+    fn four() -> ExpectedVersion {
+        ExpectedVersion::Exact(Version::new(4).unwrap())
+    }
+
+    #[test]
+    fn an_expectation_is_read_where_it_stands() {
+        assert_eq!(of(&[], "null").unwrap().expected, ExpectedVersion::Any);
+        assert_eq!(of(&[], "4").unwrap().expected, four());
+        assert_eq!(of(&[], "\"none\"").unwrap().unmet(), StatusCode::CONFLICT);
+        let by_header = of(&[(IF_MATCH, "\"4\"")], "4").unwrap();
+        assert_eq!((by_header.expected, by_header.unmet()), (four(), StatusCode::PRECONDITION_FAILED));
+        assert_eq!(of(&[(IF_MATCH, "*")], "null").unwrap().expected, ExpectedVersion::Exists);
+        assert_eq!(of(&[(IF_NONE_MATCH, "*")], "null").unwrap().expected, ExpectedVersion::NoStream);
+    }
+
+    #[test]
+    fn what_can_mean_two_things_is_refused() {
+        assert!(of(&[(IF_MATCH, "\"4\"")], "5").is_err());
+        assert!(of(&[(IF_MATCH, "\"4\""), (IF_NONE_MATCH, "*")], "null").is_err());
+        for tag in ["4", "W/\"4\"", "\"0\"", "\"4\", \"5\"", "\"\""] {
+            assert!(of(&[(IF_MATCH, tag)], "null").is_err(), "{tag}");
+        }
+        for body in ["0", "-1", "\"4\"", "true", "{}"] {
+            assert!(serde_json::from_str::<Expected>(body).is_err(), "{body}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The table: every route there is, and the role that it needs.
+//!
+//! A route's path, parameters and answers stand over its handler, and the OpenAPI document is made of them. What it needs stands here,
+//! in one place, to be read at a glance. A route cannot be added without saying who may use it, and with that it is behind the gate, is counted, and,
+//! if it writes, honours `Idempotency-Key`; what operators do is written down.
+
+use std::fmt;
+
+use axum::Router;
+use axum::extract::DefaultBodyLimit;
+use axum::middleware::from_fn_with_state;
+use axum::routing::MethodRouter;
+use http::StatusCode;
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+use utoipa_axum::routes;
+
+use crate::auth::{Gate, Role, admit};
+use crate::problem::Problem;
+use crate::requests::{Counted, count};
+use crate::resources::{audit as audited, feed, follow, health, openapi as document, streams, whoami};
+use crate::served::Served;
+use crate::{audit, idempotency, openapi, origin};
+
+/// What a route needs of whoever uses it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing: it gives nothing away.
+    Nothing,
+    /// This role, or one that may do more.
+    Role(Role),
+}
+
+/// A route.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Its method.
+    pub method: http::Method,
+    /// Its path, with names in braces: `/v1/streams/{stream}`.
+    pub path: String,
+    /// What it needs.
+    pub needs: Needs,
+}
+
+/// Everything that is served.
+fn table(served: &Served) -> Table {
+    Table::new(served)
+        .public(routes!(health::health))
+        .public(routes!(health::ready))
+        .reader(routes!(document::document))
+        .reader(routes!(whoami::whoami))
+        .reader(routes!(audited::list))
+        // Streams and the feed
+        .reader(routes!(streams::list))
+        .reader(routes!(streams::show))
+        .reader(routes!(streams::events))
+        .writer(routes!(streams::append))
+        .reader(routes!(feed::page))
+        .reader(routes!(follow::follow))
+}
+
+/// The router, and what is in it.
+pub(crate) fn router(served: &Served) -> (Router, Vec<Route>) {
+    let Table { router, routes, .. } = table(served);
+    let (router, document) = router.split_for_parts();
+    // The same routes always make the same document, so it does not matter who is first.
+    let _first = served.document.set(openapi::document(document));
+    let router = router
+        .fallback(nothing_there)
+        .method_not_allowed_fallback(not_like_this)
+        .layer(DefaultBodyLimit::max(served.limits().body_bytes))
+        .layer(from_fn_with_state(served.clone(), origin::check))
+        .with_state(served.clone());
+    (router, routes)
+}
+
+async fn nothing_there() -> Problem {
+    Problem::not_found(
+        "no-route",
+        "there is nothing under this path: GET /v1/openapi.json tells what there is",
+    )
+}
+
+async fn not_like_this() -> Problem {
+    let detail =
+        "this path takes other methods: the header Allow says which, and GET /v1/openapi.json what they do";
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
+}
+
+/// The routes as they are put together.
+struct Table {
+    served: Served,
+    router: OpenApiRouter<Served>,
+    routes: Vec<Route>,
+}
+
+type Routes = UtoipaMethodRouter<Served>;
+
+impl Table {
+    fn new(served: &Served) -> Self {
+        Self { served: served.clone(), router: OpenApiRouter::default(), routes: Vec::new() }
+    }
+
+    /// For everybody, with or without a token. It must not tell anything about what is in the store.
+    fn public(self, routes: Routes) -> Self {
+        self.add(Needs::Nothing, routes, |methods, _| methods)
+    }
+
+    /// For whoever may look. It must not change anything.
+    fn reader(self, routes: Routes) -> Self {
+        self.add(Needs::Role(Role::Reader), routes, |methods, _| methods)
+    }
+
+    /// For whoever may write.
+    fn writer(self, routes: Routes) -> Self {
+        self.add(Needs::Role(Role::Writer), routes, |methods, served| {
+            methods.route_layer(idempotency::layer(served))
+        })
+    }
+
+    #[allow(dead_code)] // until the first of their routes
+    /// For operators; what they do is written down.
+    fn operator(self, routes: Routes) -> Self {
+        self.add(Needs::Role(Role::Operator), routes, |methods, served| {
+            let audited = methods.route_layer(from_fn_with_state(served.clone(), audit::record));
+            audited.route_layer(idempotency::layer(served))
+        })
+    }
+
+    fn add(
+        mut self,
+        needs: Needs,
+        (schemas, mut paths, methods): Routes,
+        within: impl FnOnce(MethodRouter<Served>, &Served) -> MethodRouter<Served>,
+    ) -> Self {
+        let (method, path) = openapi::complete(&mut paths, needs);
+        let counted = Counted { method: method.as_str().into(), route: path.as_str().into() };
+        let gate = Gate { served: self.served.clone(), needs };
+        let methods = within(methods, &self.served)
+            .route_layer(from_fn_with_state(gate, admit))
+            .route_layer(from_fn_with_state(counted, count));
+        self.router = self.router.routes((schemas, paths, methods));
+        self.routes.push(Route { method, path, needs });
+        self
+    }
+}
+
+impl fmt::Display for Needs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nothing => f.write_str("nothing"),
+            Self::Role(role) => role.fmt(f),
+        }
+    }
+}

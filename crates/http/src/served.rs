@@ -1,0 +1,73 @@
+//! What every handler is given: the store, and what is shared among requests.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use bytes::Bytes;
+use tidelock::{Store, Tidelock};
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::Tokens;
+use crate::limits::Limits;
+
+/// How an API is set up.
+#[derive(Debug, Clone)]
+pub(crate) struct Setup {
+    pub(crate) tidelock: Tidelock,
+    /// Without them everybody is a reader.
+    pub(crate) tokens: Option<Tokens>,
+    /// In lower case.
+    pub(crate) hosts: BTreeSet<String>,
+    pub(crate) limits: Limits,
+    /// Cancelled when event streams and waiting requests should end.
+    pub(crate) closing: CancellationToken,
+}
+
+impl Setup {
+    pub(crate) fn over(tidelock: Tidelock) -> Self {
+        let (hosts, limits, closing) = (BTreeSet::new(), Limits::default(), CancellationToken::new());
+        Self { tidelock, tokens: None, hosts, limits, closing }
+    }
+}
+
+/// The state of the router. Clones are handles on the same.
+#[derive(Debug, Clone)]
+pub(crate) struct Served(Arc<Shared>);
+
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) setup: Setup,
+    /// A permit for each event stream that may be open.
+    pub(crate) streams: Arc<Semaphore>,
+    /// The OpenAPI document, once the routes are known.
+    pub(crate) document: OnceLock<Bytes>,
+}
+
+impl Deref for Served {
+    type Target = Shared;
+
+    fn deref(&self) -> &Shared {
+        &self.0
+    }
+}
+
+impl Served {
+    pub(crate) fn new(setup: Setup) -> Self {
+        let streams = Arc::new(Semaphore::new(setup.limits.streams));
+        Self(Arc::new(Shared { setup, streams, document: OnceLock::new() }))
+    }
+
+    pub(crate) fn tidelock(&self) -> &Tidelock {
+        &self.setup.tidelock
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &**self.setup.tidelock.store()
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.setup.limits
+    }
+}

@@ -1,0 +1,120 @@
+//! Server-sent events: an answer that goes on for as long as something happens.
+//!
+//! The next piece is made when the connection has room for it, and not before: what a slow reader has not taken is not kept for it, beyond the
+//! piece that it is at. So a reader can be as slow as it likes, and nobody who writes ever waits for one. A stream ends when its
+//! client goes away or the server does.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures_util::stream;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use serde::Serialize;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout_at};
+
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// Something that pieces of an event stream come from.
+pub(crate) trait Source: Send + 'static {
+    /// Waits for what is to be sent next; nothing, if there is no more. Dropped when it takes longer than until the next sign of life: then
+    /// it must go on where it was.
+    fn next(&mut self) -> impl Future<Output = Option<Piece>> + Send;
+}
+
+/// Whole server-sent events, one after the other.
+#[derive(Debug, Default)]
+pub(crate) struct Piece {
+    text: Vec<u8>,
+}
+
+impl Piece {
+    /// And an event of this name, with what it says as JSON, and with an id if clients can go on after it.
+    pub(crate) fn push(&mut self, name: &str, id: Option<&dyn std::fmt::Display>, data: &impl Serialize) {
+        let mut json = serde_json::to_vec(data).expect("what is shown can be written as JSON");
+        // Only between the parts of JSON can there be line breaks; here they would end the event.
+        json.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
+        if let Some(id) = id {
+            self.text.extend_from_slice(format!("id: {id}\n").as_bytes());
+        }
+        self.text.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
+        self.text.append(&mut json);
+        self.text.extend_from_slice(b"\n\n");
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.text.len()
+    }
+}
+
+/// An answer that sends what comes from this source.
+pub(crate) fn answer(served: &Served, source: impl Source) -> Result<Response, Problem> {
+    let open = Open { source, served: served.clone(), _permit: permit(served)?, greeted: false };
+    let pieces = stream::unfold(open, |mut open| async move {
+        let bytes = open.next().await?;
+        Some((Ok::<_, Infallible>(bytes), open))
+    });
+    let headers = [(CONTENT_TYPE, "text/event-stream"), (CACHE_CONTROL, "no-store")];
+    Ok((headers, Body::from_stream(pieces)).into_response())
+}
+
+fn permit(served: &Served) -> Result<OwnedSemaphorePermit, Problem> {
+    served.streams.clone().try_acquire_owned().map_err(|_| {
+        let detail = format!(
+            "{} event streams are open, and more are not served at once: try again later",
+            served.limits().streams
+        );
+        Problem::unavailable("too-many-streams", detail)
+    })
+}
+
+/// A stream that is open.
+struct Open<S> {
+    source: S,
+    served: Served,
+    /// Given back when the client goes away.
+    _permit: OwnedSemaphorePermit,
+    greeted: bool,
+}
+
+impl<S: Source> Open<S> {
+    async fn next(&mut self) -> Option<Bytes> {
+        // The head of the answer is sent with the first piece: who asks should know at once that it was heard.
+        if !self.greeted {
+            self.greeted = true;
+            return Some(Bytes::from_static(b": open\n\n"));
+        }
+        let alive = Instant::now() + self.keep_alive();
+        tokio::select! {
+            biased;
+            () = self.served.setup.closing.cancelled() => None,
+            piece = timeout_at(alive, self.source.next()) => match piece {
+                Ok(piece) => piece.map(|piece| piece.text.into()),
+                Err(_) => Some(Bytes::from_static(b": alive\n\n")),
+            },
+        }
+    }
+
+    fn keep_alive(&self) -> Duration {
+        self.served.limits().keep_alive
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidelock::Json;
+
+    use super::*;
+
+    #[test]
+    fn what_is_sent_stays_one_event_whatever_is_in_it() {
+        let mut piece = Piece::default();
+        piece.push("event", Some(&7), &Json::parse("{\n\"a\":\r\n\"x\\n\\ndata: y\"\n}").unwrap());
+        let text = String::from_utf8(piece.text).unwrap();
+        assert_eq!(text, "id: 7\nevent: event\ndata: { \"a\":  \"x\\n\\ndata: y\" }\n\n");
+    }
+}

@@ -1,0 +1,176 @@
+//! A server on a socket of its own, and a client that knows nothing of it but its address.
+
+use std::net::SocketAddr;
+
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{HeaderMap, Method, Request};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Bytes, Incoming};
+use hyper_util::rt::TokioIo;
+use serde_json::Value;
+use tidelock::Tidelock;
+use tidelock_http::{Api, Tokens};
+use tidelock_test_stage::{PATIENCE, Stage};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Tokens of each role.
+pub(crate) const READER: &str = "reader-token-0123456789";
+pub(crate) const WRITER: &str = "writer-token-0123456789";
+pub(crate) const OPERATOR: &str = "operator-token-0123456789";
+
+/// Makes three tests of each case. Sockets are real, so time is too, on every store.
+macro_rules! over_sockets {
+    ($($case:ident),* $(,)?) => {
+        mod memory {
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::memory(), super::$case); })*
+        }
+        mod sqlite {
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::sqlite(), super::$case); })*
+        }
+        mod postgres {
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::postgres(), super::$case); })*
+        }
+    };
+}
+
+/// A server that ends with this, or when it is told to.
+pub(crate) struct Server {
+    pub(crate) address: SocketAddr,
+    pub(crate) tidelock: Tidelock,
+    stop: Option<oneshot::Sender<()>>,
+    ended: Option<JoinHandle<()>>,
+}
+
+impl Server {
+    /// With a token of each role.
+    pub(crate) async fn start(stage: &Stage) -> Self {
+        Self::start_with(stage, |api| api.tokens(tokens())).await
+    }
+
+    pub(crate) async fn start_with(stage: &Stage, with: impl FnOnce(Api) -> Api) -> Self {
+        let tidelock = stage.tidelock().await;
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, api) = (listener.local_addr().unwrap(), with(Api::over(&tidelock)));
+        let (stop, stopped) = oneshot::channel();
+        let ended = tokio::spawn(async move {
+            let until = async { drop(stopped.await) };
+            tidelock_http::serve(listener, api, None, until).await.unwrap();
+        });
+        Self { address, tidelock, stop: Some(stop), ended: Some(ended) }
+    }
+
+    /// A client with this token.
+    pub(crate) fn client(&self, token: &str) -> Client {
+        Client { address: self.address, token: Some(token.to_owned()) }
+    }
+
+    /// A client without a token.
+    pub(crate) fn stranger(&self) -> Client {
+        Client { address: self.address, token: None }
+    }
+
+    /// Has it end, and waits for that.
+    pub(crate) async fn stop(mut self) {
+        drop(self.stop.take());
+        tokio::time::timeout(PATIENCE, self.ended.take().unwrap()).await.expect("the server ends").unwrap();
+    }
+}
+
+pub(crate) fn tokens() -> Tokens {
+    Tokens::read(&format!("reader rita {READER}\nwriter walt {WRITER}\noperator olga {OPERATOR}")).unwrap()
+}
+
+/// Somebody who sends requests, each over a connection of its own.
+#[derive(Debug, Clone)]
+pub(crate) struct Client {
+    address: SocketAddr,
+    token: Option<String>,
+}
+
+/// What came back.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Reply {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|e| panic!("{e}: {self:?}"))
+    }
+
+    /// Status and code of a problem.
+    pub(crate) fn problem(&self) -> (u16, String) {
+        assert_eq!(self.headers[CONTENT_TYPE], "application/problem+json", "{self:?}");
+        let details = self.json();
+        assert_eq!(details["status"], self.status, "{details}");
+        assert!(details["detail"].as_str().is_some_and(|detail| detail.len() > 20), "{details}");
+        (self.status, details["code"].as_str().unwrap().to_owned())
+    }
+
+    /// The JSON of an answer with this status.
+    #[track_caller]
+    pub(crate) fn ok(&self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", String::from_utf8_lossy(&self.body));
+        self.json()
+    }
+}
+
+impl Client {
+    /// A request, ready to be changed and sent.
+    pub(crate) fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Request<Full<Bytes>> {
+        let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
+        let mut request = Request::builder().method(method).uri(path).header(HOST, self.address.to_string());
+        if let Some(token) = &self.token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        if !body.is_empty() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        request.body(Full::new(body)).unwrap()
+    }
+
+    /// Sends it, and reads the head of the answer. The connection lives as long as the answer.
+    pub(crate) async fn open(&self, request: Request<Full<Bytes>>) -> http::Response<Incoming> {
+        let stream = TcpStream::connect(self.address).await.unwrap();
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+        tokio::spawn(connection);
+        tokio::time::timeout(PATIENCE, sender.send_request(request))
+            .await
+            .expect("there is an answer")
+            .unwrap()
+    }
+
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
+        let (parts, body) = self.open(request).await.into_parts();
+        let body = tokio::time::timeout(PATIENCE, body.collect()).await.expect("the answer ends").unwrap();
+        Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.send(self.request(Method::GET, path, None)).await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Reply {
+        self.send(self.request(Method::POST, path, Some(body))).await
+    }
+
+    /// A request with these headers too.
+    pub(crate) async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: Option<&Value>,
+    ) -> Reply {
+        let mut request = self.request(method, path, body);
+        for (name, value) in headers {
+            request.headers_mut().insert(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+        }
+        self.send(request).await
+    }
+}

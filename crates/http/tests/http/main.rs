@@ -1,0 +1,11 @@
+//! What the HTTP API promises, over real sockets and on every store: the numbers are those of `docs/guarantees.md`.
+
+// Clippy lets tests unwrap, but not what they have in common.
+#![allow(clippy::unwrap_used)]
+
+#[macro_use]
+mod ground;
+
+mod document;
+mod streams;
+mod walk;

@@ -1,0 +1,221 @@
+//! Appending to streams, and reading them.
+
+use http::Method;
+use serde_json::{Value, json};
+use tidelock_test_stage::Stage;
+
+use crate::ground::{Client, READER, Server, WRITER};
+
+const EVENTS: &str = "/v1/streams/order-7/events";
+
+fn placed(units: u64) -> Value {
+    json!({ "events": [{ "type": "placed", "data": { "units": units } }] })
+}
+
+async fn append_if(client: &Client, header: (&str, &str), body: &Value) -> crate::ground::Reply {
+    client.send_with(Method::POST, EVENTS, &[header], Some(body)).await
+}
+
+/// HTTP-7.
+async fn what_is_appended_is_read_back(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (writer, reader) = (server.client(WRITER), server.client(READER));
+    let id = "0198c5a0-0000-7000-8000-000000000001";
+    let events = json!({ "events": [
+        { "type": "placed", "data": { "units": 2 }, "id": id, "metadata": { "correlation": "c-1" } },
+        { "type": "paid", "data": null },
+    ]});
+    let appended = writer.post(EVENTS, &events).await;
+    assert_eq!(appended.headers["etag"], "\"2\"");
+    let appended = appended.ok(201);
+    assert_eq!(
+        (&appended["version"], &appended["events"][0]["id"], &appended["events"][1]["version"]),
+        (&json!(2), &json!(id), &json!(2))
+    );
+    let page = reader.get(EVENTS).await;
+    assert_eq!(page.headers["etag"], "\"2\"");
+    let page = page.ok(200);
+    let first = &page["items"][0];
+    assert_eq!(
+        (&first["type"], &first["data"], &first["metadata"]),
+        (&json!("placed"), &json!({ "units": 2 }), &json!({ "correlation": "c-1" }))
+    );
+    assert_eq!(
+        (&first["stream"], &first["version"], &first["id"]),
+        (&json!("order-7"), &json!(1), &json!(id))
+    );
+    assert_eq!(page["items"][1]["position"], appended["position"]);
+    let listed = reader.get("/v1/streams?prefix=order-").await.ok(200);
+    assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["version"]), (&json!("order-7"), &json!(2)));
+    assert_eq!(reader.get("/v1/streams/order-7").await.ok(200)["last_type"], "paid");
+    assert_eq!(reader.get("/v1/streams/order-8").await.problem(), (404, "no-stream".into()));
+    assert_eq!(reader.get("/v1/streams/order-8/events").await.problem(), (404, "no-stream".into()));
+}
+
+/// HTTP-8. By a header a 412, in the body a 409; both say what is there.
+async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    append_if(&writer, ("if-none-match", "*"), &placed(1)).await.ok(201);
+    let refused = append_if(&writer, ("if-none-match", "*"), &placed(1)).await;
+    assert_eq!(refused.problem(), (412, "version-conflict".into()));
+    append_if(&writer, ("if-match", "\"1\""), &placed(2)).await.ok(201);
+    let refused = append_if(&writer, ("if-match", "\"1\""), &placed(2)).await;
+    assert_eq!((refused.problem(), &refused.json()["found"]), ((412, "version-conflict".into()), &json!(2)));
+    let in_body = |expected: Value| {
+        let mut body = placed(3);
+        body["expected"] = expected;
+        body
+    };
+    for (expected, status) in
+        [(json!("any"), 201), (json!("none"), 409), (json!("exists"), 201), (json!(2), 409), (json!(4), 201)]
+    {
+        assert_eq!(writer.post(EVENTS, &in_body(expected.clone())).await.status, status, "{expected}");
+    }
+    assert_eq!(
+        append_if(&writer, ("if-match", "\"5\""), &in_body(json!(4))).await.problem(),
+        (400, "expectation-ambiguous".into())
+    );
+    append_if(&writer, ("if-match", "\"5\""), &in_body(json!(5))).await.ok(201);
+    assert_eq!(
+        append_if(&writer, ("if-match", "5"), &placed(1)).await.problem(),
+        (400, "expectation-invalid".into())
+    );
+}
+
+/// HTTP-9. By the events' ids, and by the request's key.
+async fn an_append_that_is_sent_twice_is_done_once(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let body = json!({ "events": [{ "type": "placed", "data": 1, "id": "0198c5a0-0000-7000-8000-000000000002" }], "expected": "none" });
+    let first = writer.post(EVENTS, &body).await.ok(201);
+    let again = writer.post(EVENTS, &body).await.ok(200);
+    assert_eq!(
+        (&again["version"], &again["position"], &again["replayed"]),
+        (&first["version"], &first["position"], &json!(true))
+    );
+    let mut other = body.clone();
+    other["events"][0]["data"] = json!(2);
+    assert_eq!(writer.post(EVENTS, &other).await.problem(), (409, "id-reused".into()));
+    let first = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201);
+    assert_eq!(append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201), first);
+    assert_eq!(
+        append_if(&writer, ("idempotency-key", "k-1"), &placed(2)).await.problem(),
+        (422, "key-reused".into())
+    );
+    let refused = writer
+        .send_with(
+            Method::POST,
+            EVENTS,
+            &[("idempotency-key", "k-2"), ("if-match", "\"7\"")],
+            Some(&placed(1)),
+        )
+        .await;
+    assert_eq!(refused.status, 412, "and what was refused is judged again:");
+    assert_eq!(server.client(READER).get("/v1/streams/order-7").await.ok(200)["version"], 2);
+}
+
+/// HTTP-10.
+async fn long_lists_are_read_page_by_page(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (writer, reader) = (server.client(WRITER), server.client(READER));
+    let events: Vec<_> = (1..=5).map(|n| json!({ "type": "noted", "data": n })).collect();
+    writer.post("/v1/streams/a%2Fb%20%C3%A9/events", &json!({ "events": events })).await.ok(201);
+    writer.post("/v1/streams/b/events", &placed(1)).await.ok(201);
+    for (path, key) in [
+        ("/v1/streams/a%2Fb%20%C3%A9/events?limit=2", "data"),
+        ("/v1/events?limit=4&types=noted", "data"),
+        ("/v1/streams?limit=1", "name"),
+    ] {
+        let (mut seen, mut after) = (Vec::new(), String::new());
+        loop {
+            let page = reader.get(&format!("{path}{after}")).await.ok(200);
+            seen.extend(page["items"].as_array().unwrap().iter().map(|item| item[key].clone()));
+            match page["next"].as_str() {
+                Some(next) => after = format!("&after={}", encoded(next)),
+                None => break,
+            }
+        }
+        let expected = if key == "name" {
+            vec![json!("a/b é"), json!("b")]
+        } else {
+            (1..=5).map(Value::from).collect()
+        };
+        assert_eq!(seen, expected, "{path}");
+    }
+    let newest = reader.get("/v1/streams/a%2Fb%20%C3%A9/events?backward=true&limit=1").await.ok(200);
+    assert_eq!(newest["items"][0]["data"], 5);
+    for limit in ["0", "1001", "-1", "x"] {
+        assert_eq!(reader.get(&format!("/v1/events?limit={limit}")).await.status, 400, "{limit}");
+    }
+}
+
+fn encoded(text: &str) -> String {
+    text.bytes().map(|byte| format!("%{byte:02X}")).collect()
+}
+
+/// HTTP-11. And says what is wrong, without a word of the payload.
+async fn what_makes_no_sense_is_refused(stage: Stage) {
+    let server = Server::start_with(&stage, |api| {
+        let mut limits = tidelock_http::Limits::default();
+        limits.body_bytes = 2_000;
+        api.tokens(crate::ground::tokens()).limits(limits)
+    })
+    .await;
+    let writer = server.client(WRITER);
+    for (body, code) in [
+        (json!({}), "body-invalid"),
+        (json!({ "events": [] }), "invalid"),
+        (json!({ "events": [{ "type": "", "data": "canary" }] }), "body-invalid"),
+        (json!({ "events": [{ "type": "t", "data": "canary", "canary": 1 }] }), "body-invalid"),
+        (json!({ "events": [{ "type": "t", "data": "canary", "metadata": [] }] }), "invalid"),
+        (json!({ "events": [{ "type": "t", "data": 1, "id": "canary" }] }), "body-invalid"),
+        (json!({ "events": [{ "type": "t", "data": 1 }], "expected": "canary" }), "body-invalid"),
+        (json!("canary"), "body-invalid"),
+    ] {
+        let refused = writer.post(EVENTS, &body).await;
+        assert_eq!(refused.problem(), (400, code.into()), "{body}: {refused:?}");
+        assert!(!String::from_utf8_lossy(&refused.body).contains("canary"), "{refused:?}");
+    }
+    let large = json!({ "events": [{ "type": "t", "data": "x".repeat(2_000) }] });
+    assert_eq!(writer.post(EVENTS, &large).await.problem(), (413, "body-too-large".into()));
+    assert_eq!(
+        append_if(&writer, ("idempotency-key", "k"), &large).await.problem(),
+        (413, "body-too-large".into())
+    );
+    assert_eq!(
+        append_if(&writer, ("content-type", "text/plain"), &placed(1)).await.problem(),
+        (415, "not-json".into())
+    );
+    assert_eq!(
+        writer.post("/v1/streams/a%00b/events", &placed(1)).await.problem(),
+        (400, "path-invalid".into())
+    );
+    assert_eq!(
+        writer.post("/v1/streams/%FF/events", &placed(1)).await.problem(),
+        (400, "path-invalid".into())
+    );
+    assert_eq!(
+        writer.post(&format!("/v1/streams/{}/events", "n".repeat(257)), &placed(1)).await.problem(),
+        (400, "path-invalid".into())
+    );
+    assert_eq!(
+        writer.post("/v1/streams/~audit/events", &placed(1)).await.problem(),
+        (403, "name-reserved".into())
+    );
+    assert_eq!(writer.get("/v1/streams?limt=1").await.problem(), (400, "query-invalid".into()));
+    assert_eq!(writer.get("/v1/nothing").await.problem(), (404, "no-route".into()));
+    let method = writer.post("/v1/streams", &placed(1)).await;
+    assert_eq!(method.problem(), (405, "method-not-allowed".into()));
+    assert_eq!(method.headers["allow"], "GET,HEAD");
+    assert_eq!(writer.get("/v1/events?after=999999").await.problem(), (410, "position-unknown".into()));
+    assert_eq!(server.client(READER).get("/v1/streams").await.ok(200)["items"], json!([]));
+}
+
+over_sockets!(
+    what_is_appended_is_read_back,
+    an_append_to_a_stream_that_is_not_as_expected_is_refused,
+    an_append_that_is_sent_twice_is_done_once,
+    long_lists_are_read_page_by_page,
+    what_makes_no_sense_is_refused,
+);

@@ -1,0 +1,116 @@
+//! Every route there is, asked by everybody.
+
+use http::Method;
+use serde_json::json;
+use tidelock_http::{Api, Needs, Role, Route};
+use tidelock_test_stage::Stage;
+
+use crate::ground::{OPERATOR, READER, Server, WRITER};
+
+/// A path of this route that names nothing in particular.
+fn path(route: &Route) -> String {
+    let mut path = String::new();
+    for segment in route.path.split_inclusive('/') {
+        match segment.starts_with('{') {
+            true => path.push_str(if segment.ends_with('/') { "x/" } else { "x" }),
+            false => path.push_str(segment),
+        }
+    }
+    path
+}
+
+fn body(route: &Route) -> Option<serde_json::Value> {
+    (route.method != Method::GET).then(|| json!({}))
+}
+
+/// HTTP-2. HTTP-3. Without a token, with a wrong one, and with one of each role: streaming routes too.
+async fn no_route_lets_anybody_in_who_may_not(stage: Stage) {
+    let server = Server::start(&stage).await;
+    for route in Api::over(&server.tidelock).routes() {
+        let (path, body) = (path(&route), body(&route));
+        let ask = async |token: Option<&str>| {
+            let client = token.map_or_else(|| server.stranger(), |token| server.client(token));
+            // Only the head: an event stream has no end.
+            let response = client.open(client.request(route.method.clone(), &path, body.as_ref())).await;
+            (response.status().as_u16(), response.headers().clone())
+        };
+        let Needs::Role(needed) = route.needs else {
+            assert!(!matches!(ask(None).await.0, 401 | 403), "{route:?}");
+            continue;
+        };
+        for wrong in [None, Some("not-a-token-of-anybody"), Some(""), Some("rita")] {
+            let (status, headers) = ask(wrong).await;
+            assert_eq!(
+                (status, headers.contains_key("www-authenticate")),
+                (401, true),
+                "{route:?} {wrong:?}"
+            );
+        }
+        for (role, token) in [(Role::Reader, READER), (Role::Writer, WRITER), (Role::Operator, OPERATOR)] {
+            let (status, _) = ask(Some(token)).await;
+            assert_ne!(status, 401, "{route:?} {role}");
+            assert_eq!(status == 403, role < needed, "{route:?} {role}: {status}");
+        }
+    }
+}
+
+/// HTTP-5. By a foreign name, from a foreign page: before anything else is looked at.
+async fn no_route_answers_to_a_foreign_name_or_page(stage: Stage) {
+    let server =
+        Server::start_with(&stage, |api| api.tokens(crate::ground::tokens()).hosts(["shop.example"])).await;
+    let own = server.address.to_string();
+    for route in Api::over(&server.tidelock).routes() {
+        let (path, body) = (path(&route), body(&route));
+        let ask = async |host: &str, origin: Option<&str>| {
+            let client = server.client(OPERATOR);
+            let mut request = client.request(route.method.clone(), &path, body.as_ref());
+            request.headers_mut().insert("host", host.parse().unwrap());
+            if let Some(origin) = origin {
+                request.headers_mut().insert("origin", origin.parse().unwrap());
+            }
+            client.open(request).await.status().as_u16()
+        };
+        for host in [
+            "evil.example",
+            "localhost.evil.example",
+            "192.0.2.1",
+            "shop.example.evil.example:80",
+            "127.0.0.1.nip.io",
+        ] {
+            assert_eq!(ask(host, None).await, 403, "{route:?} {host}");
+        }
+        for origin in ["http://evil.example", "null", "http://127.0.0.1:1", "file://", "http://shop.example"]
+        {
+            assert_eq!(ask(&own, Some(origin)).await, 403, "{route:?} {origin}");
+        }
+        for (host, origin) in [
+            (&*own, None),
+            ("localhost:80", None),
+            ("[::1]:9", None),
+            ("SHOP.example", Some("https://shop.example")),
+        ] {
+            assert_ne!(ask(host, origin).await, 403, "{route:?} {host}");
+        }
+    }
+}
+
+/// HTTP-6.
+async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage: Stage) {
+    let server = Server::start_with(&stage, |api| api).await;
+    for route in Api::over(&server.tidelock).routes() {
+        let client = server.stranger();
+        let response =
+            client.open(client.request(route.method.clone(), &path(&route), body(&route).as_ref())).await;
+        let may = !matches!(route.needs, Needs::Role(Role::Writer | Role::Operator));
+        assert_eq!(response.status().as_u16() != 403, may, "{route:?}");
+        assert_ne!(response.status().as_u16(), 401, "{route:?}");
+    }
+    let told = server.stranger().post("/v1/streams/x/events", &json!({})).await;
+    assert!(told.json()["detail"].as_str().unwrap().contains("--tokens FILE"), "{told:?}");
+}
+
+over_sockets!(
+    no_route_lets_anybody_in_who_may_not,
+    no_route_answers_to_a_foreign_name_or_page,
+    without_tokens_everybody_may_look_and_nobody_may_change_anything,
+);
