@@ -10,9 +10,11 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use changing::{
-    CloseArgs, DeferArgs, Origin, PrioritiseArgs, RerouteArgs, ResetArgs, UnblockArgs, Which,
+    CloseArgs, DeferArgs, Origin, PrioritiseArgs, ReleaseArgs, RerouteArgs, ResetArgs, UnblockArgs, Which,
 };
-pub(crate) use looking::{DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs};
+pub(crate) use looking::{
+    ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs,
+};
 pub(crate) use moving::{ExportArgs, ImportArgs, MigrateArgs, ReactionsThen};
 pub(crate) use running::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
 pub(crate) use serving::ServeArgs;
@@ -70,6 +72,13 @@ pub(crate) enum Command {
     Resolve(ResolveArgs),
     /// List scopes: state documents, by kind and id
     Scopes(ScopesArgs),
+    /// List claims and locks, and who is at them; or how much of each quota is taken
+    Claims(ClaimsArgs),
+    /// Free a claim whose claimant died
+    ///
+    /// Whoever asks for such a claim next takes it over, so this is for those of which nobody will ask again. A claim that somebody is
+    /// at, and one that was done, stay as they are.
+    Release(ReleaseArgs),
     /// Say why something is not moving, and which command mends it
     ///
     /// The exit code is 0 if nothing is wrong, and 1 if something is. Notices alone do not count.

@@ -6,6 +6,7 @@ mod interrupt;
 
 mod bench;
 mod cancel;
+mod claims;
 mod close;
 mod completions;
 mod defer;
@@ -18,6 +19,7 @@ mod leases;
 mod migrate;
 mod prioritise;
 mod reactions;
+mod release;
 mod reroute;
 mod reset;
 mod resolve;
@@ -53,6 +55,8 @@ pub(crate) async fn run(args: Args, out: &mut Output) -> Result<Ending, Failure>
         Command::Resume(args) => resume::run(args, &place(), out).await?,
         Command::Resolve(args) => resolve::run(args, &place(), out).await?,
         Command::Scopes(args) => scopes::run(args, &place(), out).await?,
+        Command::Claims(args) => claims::run(args, &place(), out).await?,
+        Command::Release(args) => release::run(args, &place(), out).await?,
         Command::Doctor(args) => return doctor::run(args, &place(), out).await,
         Command::Unblock(args) => unblock::run(args, &place(), out).await?,
         Command::Reset(args) => reset::run(args, &place(), out).await?,

@@ -22,6 +22,8 @@ pub(crate) struct Output {
     to: BufWriter<Box<dyn Write + Send>>,
     colour: bool,
     json: bool,
+    /// The headings that were shown last: a list that comes page by page has them once.
+    headed: &'static [&'static str],
 }
 
 /// What a line is, and so how it looks.
@@ -46,7 +48,7 @@ impl Output {
     pub(crate) fn stdout(json: bool) -> Self {
         let stdout = io::stdout();
         let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self { to: BufWriter::new(Box::new(stdout)), colour, json }
+        Self { to: BufWriter::new(Box::new(stdout)), colour, json, headed: &[] }
     }
 
     /// Whether machines read it.
@@ -75,7 +77,10 @@ impl Output {
             return Ok(());
         }
         let table = Table::of(things);
-        self.row(Look::Heading, &table.heading())?;
+        if self.headed != T::HEADINGS {
+            self.row(Look::Heading, &table.heading())?;
+            self.headed = T::HEADINGS;
+        }
         table.rows().try_for_each(|row| self.row(Look::Plain, &row))
     }
 

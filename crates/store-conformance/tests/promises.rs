@@ -19,7 +19,7 @@ fn owed_by_patterns() -> impl Iterator<Item = u32> {
 }
 
 /// The families of promises that are kept by patterns, and so are tested where the patterns are.
-const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "EVT", "HTTP", "QUEUE", "REACT", "RUN", "SCOPE"];
+const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "CMD", "EVT", "HTTP", "QUEUE", "REACT", "RUN", "SCOPE"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -59,6 +59,7 @@ fn pattern_lines() -> Vec<String> {
     let mut lines = doc_lines_below("crates/tidelock/tests");
     lines.extend(doc_lines_below("crates/tower/tests"));
     lines.extend(doc_lines_below("crates/http"));
+    lines.extend(doc_lines_below("crates/cli/tests"));
     lines
 }
 

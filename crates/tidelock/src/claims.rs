@@ -20,6 +20,7 @@ mod listing;
 mod lock;
 mod passed;
 mod quota;
+mod release;
 mod singleton;
 
 mod bid;
@@ -46,11 +47,13 @@ pub use idempotency::{Claim, Holder, Idempotency, Look, Mismatch, OnFailure, Res
 pub use jiff::tz::TimeZone;
 pub use last_write::LastWrite;
 pub use listing::{ClaimInfo, ClaimPage, ClaimState, Pending, PendingPage, QuotaInfo, QuotaPage};
+pub(crate) use lock::Crowd;
 pub use lock::{Busy, Lock, LockGuard, LockHolder, Locking};
 pub use passed::{Passed, Resumed};
 pub use patience::Patience;
 pub use period::Period;
 pub use quota::{Exceeded, Grant, Quota, Refund, Reservation, Taking, Usage, Voucher};
+pub use release::Released;
 pub use singleton::{Single, Singleton, Winner};
 
 impl Tidelock {

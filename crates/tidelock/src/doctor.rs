@@ -27,6 +27,7 @@ mod retrying;
 mod unrouted;
 
 // What is wrong with many, or with what is more than an item.
+mod abandoned;
 mod ambiguous;
 mod half_closed;
 #[cfg(feature = "postgres")]
@@ -119,6 +120,7 @@ impl Doctor {
         let routes = routes::look(&exam, &mut findings).await?;
         exam.items(&routes, &mut findings).await?;
         open_runs::look(&exam, &mut findings).await?;
+        abandoned::look(&exam, &mut findings).await?;
         half_closed::look(&exam, &mut findings).await?;
         hot::look(&exam, &mut findings).await?;
         #[cfg(feature = "postgres")]

@@ -99,9 +99,18 @@ pub(crate) struct RerouteArgs {
     /// Where to go on
     #[arg(long, value_enum)]
     pub(crate) from: Origin,
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
     /// Do it without asking
     #[arg(long, short)]
     pub(crate) yes: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReleaseArgs {
+    /// The claim, with its kind: lock/till, idempotency/pay:42
+    pub(crate) claim: String,
 }
 
 #[derive(Debug, clap::Args)]

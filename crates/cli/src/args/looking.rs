@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use tidelock::claims::ClaimState;
 use tidelock::doctor::Bounds;
 use tidelock::{EventType, LaneName, Position, StreamName, Version};
 
@@ -130,6 +131,50 @@ pub(crate) struct ScopesArgs {
     pub(crate) full: bool,
     #[command(flatten)]
     pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClaimsArgs {
+    /// Only claims whose names begin with this: lock/, idempotency/pay:
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// Only claims in this state; can be given several times
+    #[arg(long, value_enum)]
+    state: Vec<ClaimIn>,
+    /// Show quotas that somebody has taken from, and how much, instead of claims
+    #[arg(long, conflicts_with_all = ["state", "full"])]
+    pub(crate) quotas: bool,
+    /// Show errors whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+impl ClaimsArgs {
+    pub(crate) fn wants(&self, state: ClaimState) -> bool {
+        self.state.is_empty() || self.state.iter().any(|wanted| wanted.0 == state)
+    }
+}
+
+/// A claim's state, as it is typed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClaimIn(ClaimState);
+
+impl ValueEnum for ClaimIn {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [ClaimIn; 4] = [
+            ClaimIn(ClaimState::Pending),
+            ClaimIn(ClaimState::Stale),
+            ClaimIn(ClaimState::Done),
+            ClaimIn(ClaimState::Failed),
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.as_str()))
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -69,6 +69,9 @@ pub(crate) struct CancelArgs {
     /// End it at once, without clean-up; its children go on
     #[arg(long)]
     pub(crate) terminate: bool,
+    /// Say what would be ended, and do nothing
+    #[arg(long, requires = "terminate")]
+    pub(crate) dry_run: bool,
     /// Do it without asking
     #[arg(long, short)]
     pub(crate) yes: bool,

@@ -14,7 +14,12 @@ pub(crate) async fn run(args: CancelArgs, place: &Place, out: &mut Output) -> Re
         run.cancel(&args.reason).await?;
         return Ok(out.done("cancelling", &format!("run {:?} was asked to cancel", args.run))?);
     }
-    confirm(&format!("Run {:?} ends at once, without clean-up.", args.run), args.yes)?;
+    let what = format!("{:?} ends at once, without clean-up; its children go on", args.run);
+    if args.dry_run {
+        run.get().await?;
+        return Ok(out.note(&format!("dry run: run {what}; nothing was done"))?);
+    }
+    confirm(&format!("Run {what}."), args.yes)?;
     run.terminate(&args.reason).await?;
     Ok(out.done("terminated", &format!("run {:?} is terminated", args.run))?)
 }

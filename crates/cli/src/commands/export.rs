@@ -24,6 +24,9 @@ pub(crate) async fn run(args: ExportArgs, place: &Place, out: &mut Output) -> Re
     };
     drop(progress);
     let Totals { events, records, items } = totals;
+    if out.is_json() && args.file.as_os_str() != "-" {
+        out.json(&totals)?;
+    }
     out.note(&format!(
         "exported {events} events, {records} records and {items} work items of {}",
         place.shown()

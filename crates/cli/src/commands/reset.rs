@@ -1,5 +1,6 @@
 //! `tidelock reset`: items begin anew.
 
+use tidelock::Adjusted;
 use tidelock::reactions::Effects;
 
 use super::adjusted;
@@ -18,6 +19,9 @@ pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Res
         return adjusted::would("reset", &selection, out).await;
     }
     let count = selection.look(0).await?.count;
+    if count == 0 {
+        return adjusted::was("reset", selection.noun(), Adjusted::default(), out);
+    }
     let (noun, effects) = (selection.noun(), effects(args.repeat_effects));
     let again = if effects == Effects::Repeat { ", and repeats what it did outside the store" } else { "" };
     confirm(

@@ -38,7 +38,7 @@ pub(crate) async fn run(args: StreamsArgs, place: &Place, out: &mut Output) -> R
         }
     }
     if !any {
-        out.note(&format!("no stream in {} begins with {:?}", place.shown(), args.prefix))?;
+        out.note(&format!("no such stream in {}", place.shown()))?;
     }
     Ok(())
 }

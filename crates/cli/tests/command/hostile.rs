@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidelock::claims::OnFailure;
 use tidelock::prelude::*;
 
 use crate::ground::{Shop, append, block, lines, wake};
@@ -29,6 +30,9 @@ fn hostile_shop(shop: &Shop) {
             .committed()
             .unwrap();
         block(&*store, NAME, NAME, TEXT).await;
+        let claim = Tidelock::over(store.clone()).claims().idempotency(NAME).on_failure(OnFailure::Remember);
+        let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else { panic!("it is free") };
+        won.fail(TEXT).await.unwrap();
         wake(&*store, "looped", NAME, 1).await;
         for _ in 0..3 {
             crate::ground::lease(&*store, "looped", Duration::from_micros(1)).await;
@@ -43,13 +47,14 @@ fn deceives(c: char) -> bool {
     turns || (c.is_control() && c != '\n')
 }
 
-const LOOKS: [&[&str]; 8] = [
+const LOOKS: [&[&str]; 9] = [
     &["streams"],
     &["events", "--full"],
     &["events", NAME],
     &["leases", "--full"],
     &["doctor", "--patience", "0s"],
     &["streams", NAME],
+    &["claims"],
     &["unblock", "--queue", "*", "--dry-run"],
     &["export", "-"],
 ];

@@ -8,6 +8,7 @@ mod ground;
 
 mod everything;
 
+mod claims;
 mod closing;
 mod doctor;
 mod failing;

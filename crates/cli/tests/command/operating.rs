@@ -42,6 +42,8 @@ fn a_reset_asks_first_and_begins_anew(shop: &Shop) {
     assert_eq!(asked.code, 2, "{asked:?}");
     assert!(asked.err.contains("2 items") && asked.err.contains("--yes"), "{asked:?}");
     assert_eq!(item(shop, "a")["at"], json!(1), "nothing was done");
+    let nothing = shop.run(&["reset", "--queue", "post"]);
+    assert!(nothing.code == 0 && nothing.err.contains("nothing was meant"), "{nothing:?}");
     assert_eq!(shop.ok(&["reset", "--queue", "mail", "--key", "a", "--yes"]), "reset: 1 of 1 items\n");
     assert_eq!((&item(shop, "a")["state"], &item(shop, "a")["at"]), (&json!("due"), &json!(0)));
 }
@@ -89,4 +91,6 @@ fn a_migration_makes_a_store_and_says_whether_one_is_there() {
     assert!(shop.ok(&["migrate"]).contains("is up to date (schema 1)"));
     assert_eq!(shop.json(&["migrate", "--check"])[0]["up_to_date"], json!(true));
     assert_eq!(shop.ok(&["streams"]), "");
+    let none = shop.run(&["events"]);
+    assert!(none.code == 0 && none.err.contains("no such event"), "{none:?}");
 }

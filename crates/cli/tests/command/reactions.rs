@@ -54,6 +54,9 @@ fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
     assert_eq!(mailed, 2, "it was handled again");
     assert_eq!(shop.run(&["reroute", "nobody", "--from", "now", "-y"]).code, 4);
     assert_eq!(shop.run(&["reroute", "mail", "--from", "beginning"]).code, 2, "it asks first");
+    let dry = shop.run(&["reroute", "mail", "--from", "beginning", "--dry-run"]);
+    assert!(dry.code == 0 && dry.err.starts_with("dry run: events of reaction \"mail\""), "{dry:?}");
+    assert_ne!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0), "nothing was done");
     shop.ok(&["reroute", "mail", "--from", "beginning", "-y"]);
     assert_eq!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0));
 }

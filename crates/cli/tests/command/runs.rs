@@ -1,11 +1,19 @@
 //! Runs, looked after from outside.
 
-use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
 use tidelock::prelude::*;
+use tidelock::reactions::AppBuilder;
+use tidelock_test_stage::{Running, brisk, until};
 
 use crate::ground::Shop;
 
-on_files_and_postgres!(runs_are_listed_shown_signalled_and_ended);
+on_files_and_postgres!(
+    runs_are_listed_shown_signalled_and_ended,
+    a_failed_run_goes_on_from_the_step_that_failed,
+);
 
 fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
     shop.with(|store| async move {
@@ -25,6 +33,13 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
     );
     assert!(shop.ok(&["cancel", "checkout-1"]).contains("was asked to cancel"));
     assert_eq!(shop.run(&["cancel", "checkout-2", "--terminate"]).code, 2, "it asks first");
+    let dry = shop.run(&["cancel", "checkout-2", "--terminate", "--dry-run"]);
+    assert_eq!(
+        (dry.code, dry.err.contains("dry run: run \"checkout-2\" ends at once")),
+        (0, true),
+        "{dry:?}"
+    );
+    assert_eq!(shop.json(&["runs", "--state", "open"]).len(), 2, "nothing was done");
     shop.ok(&["cancel", "checkout-2", "--terminate", "-y", "--reason", "no stock"]);
     assert_eq!(shop.json(&["runs", "--state", "terminated"])[0]["run"], json!("checkout-2"));
     assert!(shop.ok(&["runs", "checkout-2"]).contains("no stock"));
@@ -38,4 +53,53 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
         assert_eq!(refused.code, 4, "{args:?}: {refused:?}");
     }
     assert_eq!(shop.run(&["signal", "checkout-1", "approve", "{not json"]).code, 2);
+}
+
+/// A program that reserves, which must not be done again, and charges, which fails until somebody has mended it.
+fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, mended: bool) -> AppBuilder {
+    let reserved = reserved.clone();
+    let workflow = Workflow::boxed("order", move |ctx, _: Value| {
+        let reserved = reserved.clone();
+        Box::pin(async move {
+            let reserve = |_| std::future::ready(Ok::<_, Failure>(reserved.fetch_add(1, Ordering::SeqCst)));
+            ctx.step("reserve", reserve).await?;
+            let charge = |_| async move {
+                if mended { Ok("charged".to_owned()) } else { Err(Failure::fatal("the card is blocked")) }
+            };
+            ctx.step("charge", charge).await
+        })
+    });
+    tidelock.app().worker(brisk("clerk")).register(workflow)
+}
+
+/// Lets the program drive the run to its end.
+fn ends(shop: &Shop, reserved: &Arc<AtomicUsize>, mended: bool) {
+    shop.with(|store| async move {
+        let tidelock = Tidelock::over(store);
+        let running = Running::start(ordering(&tidelock, reserved, mended));
+        let run = tidelock.runs().run("order-1");
+        until("it has ended", async || run.get().await.unwrap().state.is_ended()).await;
+        running.stop().await;
+    });
+}
+
+/// CMD-7.
+fn a_failed_run_goes_on_from_the_step_that_failed(shop: &Shop) {
+    let reserved = Arc::new(AtomicUsize::new(0));
+    shop.with(|store| async move {
+        Tidelock::over(store).runs().start("order", "order-1", &json!(null)).version(1).await.unwrap();
+    });
+    assert_eq!(shop.run(&["retry", "order-1"]).code, 4, "it has not failed");
+    ends(shop, &reserved, false);
+    assert!(shop.ok(&["runs", "order-1"]).contains("the card is blocked"));
+    let retried = shop.json(&["retry", "order-1", "--reason", "another card"]);
+    assert_eq!(retried[0]["done"], json!("retried"));
+    assert_eq!(shop.json(&["runs", "--state", "open"])[0]["run"], json!("order-1"));
+    let twice = shop.run(&["retry", "order-1"]);
+    assert_eq!(twice.code, 4, "{twice:?}");
+    assert!(twice.err.contains("order-1") && twice.err.contains("try: tidelock runs"), "{twice:?}");
+    ends(shop, &reserved, true);
+    assert!(shop.ok(&["runs", "order-1"]).contains("charged"));
+    assert_eq!(reserved.load(Ordering::SeqCst), 1, "what was done stays done");
+    assert_eq!(shop.run(&["retry", "order-9"]).code, 4);
 }

@@ -76,6 +76,14 @@ impl Entry {
         Json::new(self)
     }
 
+    /// When it was claimed, by the clock of the claimant: for people, and for nothing else.
+    pub(super) fn begun(&self) -> Option<Timestamp> {
+        let (seconds, nanos) = self.token.get_timestamp()?.to_unix();
+        let micros =
+            i64::try_from(seconds).ok()?.checked_mul(1_000_000)?.checked_add(i64::from(nanos / 1_000))?;
+        Timestamp::from_micros(micros).ok()
+    }
+
     pub(super) fn is_pending(&self) -> bool {
         self.state == State::Pending
     }

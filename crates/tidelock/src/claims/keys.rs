@@ -17,6 +17,9 @@ pub(super) const LAST_WRITE: &str = "last-write";
 /// What the keys of all claims that somebody can be at begin with.
 pub(super) const CLAIMS: &str = "~claim/";
 
+/// What the keys begin with that say that somebody waits for a lock.
+pub(super) const LINES: &str = "~claim-line/";
+
 /// What the keys of all windows of quotas begin with.
 const WINDOWS: &str = "~claim-window/";
 
@@ -43,6 +46,21 @@ pub(super) fn place(key: &ClaimKey, place: usize) -> Result<RecordKey> {
 /// What the places in the line for a lock begin with.
 pub(super) fn places(key: &ClaimKey) -> String {
     format!("~claim-place/{key}/")
+}
+
+/// The same, of the lock with this whole name.
+pub(super) fn places_of(lock: &str) -> String {
+    format!("~claim-place/{lock}/")
+}
+
+/// The lock that a line is for, by its whole name.
+pub(super) fn of_line(line: &RecordKey) -> &str {
+    line.as_str().strip_prefix(LINES).unwrap_or(line.as_str())
+}
+
+/// Where it says who has the claim with this whole name.
+pub(super) fn named(claim: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("{CLAIMS}{claim}")).map_err(|error| error.about(format_args!("claim {claim:?}")))
 }
 
 /// What the windows of quotas begin with whose keys begin like this.

@@ -70,6 +70,21 @@ pub enum ClaimState {
     Failed,
 }
 
+impl ClaimState {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Pending, Self::Stale, Self::Done, Self::Failed];
+
+    /// Its name, as it is serialised.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Stale => "stale",
+            Self::Done => "done",
+            Self::Failed => "failed",
+        }
+    }
+}
+
 /// A claim, as it stands. What came of it is not told here: it may be large, and is nobody's business but that of who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClaimInfo {
@@ -81,7 +96,7 @@ pub struct ClaimInfo {
     pub by: WorkerName,
     /// Grows with every claimant; the one that is at it holds it under this.
     pub fence: Fence,
-    /// Since when; not known once the lease of somebody who is not done has run out.
+    /// Since when; once the lease of somebody who is not done has run out, going by the clock that they had.
     pub since: Option<Timestamp>,
     /// Until when, unless they ask for longer; of a result, how long it is kept.
     pub until: Option<Timestamp>,
@@ -151,11 +166,16 @@ impl Claims {
 }
 
 impl ClaimInfo {
+    /// Whether it is a lock: of one that nobody holds, nothing is left to be done.
+    pub fn is_lock(&self) -> bool {
+        self.key.split('/').next() == Some(keys::LOCK)
+    }
+
     fn of(record: &Record, lease: &Slot) -> Result<Self> {
         let (entry, lease) = (Entry::read(record)?, lease.live());
         let (state, since, until) = match (entry.state, lease) {
             (State::Pending, Some(lease)) => (ClaimState::Pending, LeaseNote::since(lease), lease.expires_at),
-            (State::Pending, None) => (ClaimState::Stale, None, None),
+            (State::Pending, None) => (ClaimState::Stale, entry.begun(), None),
             (State::Done, _) => (ClaimState::Done, entry.at, record.expires_at),
             (State::Failed, _) => (ClaimState::Failed, entry.at, record.expires_at),
         };

@@ -3,6 +3,7 @@
 //! Whoever finds the lock free, and nobody waiting, takes it in one commit. Everybody else stands in a line that is kept in the
 //! store, so that it holds across processes. A lock whose holder died is taken over by compare when its lease has run out.
 
+mod crowd;
 mod guard;
 mod held;
 mod line;
@@ -22,6 +23,7 @@ use crate::telemetry;
 
 use line::{Line, NobodyWaits, Turn};
 
+pub(crate) use crowd::Crowd;
 pub use guard::LockGuard;
 pub use held::LockHolder;
 

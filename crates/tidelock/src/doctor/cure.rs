@@ -62,6 +62,11 @@ pub enum Action {
         /// From the first event there is; else from the next that comes.
         from_beginning: bool,
     },
+    /// Frees a claim whose claimant is gone.
+    Release {
+        /// The claim, by its whole name.
+        claim: String,
+    },
     /// Closes a stream for good, with its events in an archive.
     Close {
         /// The stream.

@@ -92,7 +92,7 @@ impl Exam {
             }
             match page.next {
                 Some(_) if looked >= self.scan => {
-                    findings.add(unfinished(looked));
+                    findings.add(unfinished(Thing::WorkItems, looked));
                     return Ok(());
                 }
                 Some(next) => query = query.after(next),
@@ -102,11 +102,12 @@ impl Exam {
     }
 }
 
-fn unfinished(looked: usize) -> Finding {
+/// That there is more than was looked at.
+pub(super) fn unfinished(of: Thing, looked: usize) -> Finding {
     Finding {
         kind: Kind::Unfinished,
         severity: Severity::Notice,
-        thing: Thing::WorkItems,
+        thing: of,
         since: None,
         what: format!("there are more than the {looked} that were looked at"),
         cure: Cure::advice("look at more").then(Action::LookFurther { scan: looked.saturating_mul(10) }),

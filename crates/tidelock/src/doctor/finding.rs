@@ -58,6 +58,8 @@ pub enum Kind {
     Ambiguous,
     /// A stream's closing was begun and not finished.
     HalfClosed,
+    /// A claimant is gone, and nothing came of the claim.
+    Abandoned,
     /// A lease has run out, and nobody has taken the item since.
     Expired,
     /// An item's leases run out again and again.
@@ -87,6 +89,7 @@ impl Kind {
         Self::Parked,
         Self::Ambiguous,
         Self::HalfClosed,
+        Self::Abandoned,
         Self::Expired,
         Self::ExpiryLoop,
         Self::Unserved,
@@ -108,6 +111,7 @@ impl Kind {
             Self::Parked => "parked",
             Self::Ambiguous => "ambiguous",
             Self::HalfClosed => "half_closed",
+            Self::Abandoned => "abandoned",
             Self::Expired => "expired",
             Self::ExpiryLoop => "expiry_loop",
             Self::Unserved => "unserved",

@@ -4,7 +4,7 @@ use tidelock_store::{Result, Version};
 
 use super::cure::{Action, Cure};
 use super::diagnosis::Findings;
-use super::exam::Exam;
+use super::exam::{Exam, unfinished};
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use crate::closing::OpenBooks;
@@ -17,7 +17,11 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
         page.books.iter().filter(|books| is_left(books, exam)).for_each(|books| findings.add(finding(books)));
         match page.next {
             Some(next) if looked < exam.scan => after = Some(next),
-            _ => return Ok(()),
+            Some(_) => {
+                findings.add(unfinished(Thing::Closings, looked));
+                return Ok(());
+            }
+            None => return Ok(()),
         }
     }
 }

@@ -15,6 +15,7 @@ use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::words::span;
+use crate::claims::Crowd;
 use crate::feed;
 use crate::reactions::is_reserved;
 
@@ -28,6 +29,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
     let lately = newest.iter().filter(|event| exam.now.since(event.recorded_at) <= LATELY);
     let written = Written::count(lately);
     written.hot().for_each(|finding| findings.add(finding));
+    Crowd::all(&*exam.store).await?.into_iter().map(in_line).for_each(|finding| findings.add(finding));
     Ok(())
 }
 
@@ -78,6 +80,25 @@ fn finding(stream: &StreamName, moments: &BTreeSet<Timestamp>, all: usize) -> Op
             "spread it over several streams, or say which of its events commute; see docs/guides/events.md",
         ),
     })
+}
+
+/// A lock that others wait for.
+fn in_line(crowd: Crowd) -> Finding {
+    let Crowd { key, waiting, holder } = crowd;
+    let (has, since) = match holder {
+        Some((by, since)) => (format!("{by:?} has it"), since),
+        None => ("nobody has it at the moment".to_owned(), None),
+    };
+    Finding {
+        kind: Kind::Hot,
+        severity: Severity::Notice,
+        thing: Thing::Claim(key),
+        since,
+        what: format!("{waiting} in line for it; {has}"),
+        cure: Cure::advice(
+            "hold it for less, or lock less with it: one lock for each thing that only one may be at",
+        ),
+    }
 }
 
 #[cfg(test)]

@@ -24,6 +24,12 @@ pub enum Thing {
     Runs,
     /// All schedules.
     Schedules,
+    /// All closings of streams.
+    Closings,
+    /// All claims.
+    Claims,
+    /// A claim, by its whole name.
+    Claim(String),
     /// A stream.
     Stream(StreamName),
     /// A queue.
@@ -72,6 +78,9 @@ impl fmt::Display for Thing {
             Self::WorkItems => f.write_str("work items"),
             Self::Runs => f.write_str("runs"),
             Self::Schedules => f.write_str("schedules"),
+            Self::Closings => f.write_str("closings"),
+            Self::Claims => f.write_str("claims"),
+            Self::Claim(claim) => write!(f, "claim {claim:?}"),
             Self::Stream(stream) => write!(f, "stream {stream:?}"),
             Self::Queue(queue) => write!(f, "queue {queue:?}"),
             Self::Item(item) => write!(f, "{item}"),

@@ -16,13 +16,17 @@ pub(super) async fn show(store: &dyn Store, args: &EventsArgs, out: &mut Output)
 
 async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
     let (mut after, mut left) = (args.after.unwrap_or(Position::START), args.paging.wanted());
+    let mut any = false;
     loop {
         let page = store.read_feed(query(args, after, left.min(limits::PAGE_SIZE))).await?;
         after = page.next;
         left -= page.events.len().min(left);
+        any |= !page.events.is_empty();
         super::show(page.events, args, out)?;
-        if page.at_end {
-            return Ok(());
+        match page.at_end {
+            true if any => return Ok(()),
+            true => return Ok(out.note("no such event in this store")?),
+            false => {}
         }
         if left == 0 {
             return Ok(out.note(&format!("there may be more: --after {after}, or --all"))?);

@@ -17,7 +17,7 @@ use super::super::bid::{Bid, Learned, found};
 use super::super::{ClaimKey, Claims, keys};
 
 /// How many can stand in line. Whoever finds no place looks again from time to time.
-const PLACES: usize = 256;
+pub(super) const PLACES: usize = 256;
 /// How long a place is kept for somebody who has died.
 const KEPT: Duration = Duration::from_secs(3);
 

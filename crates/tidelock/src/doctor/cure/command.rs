@@ -23,6 +23,7 @@ impl Action {
                 let from = if *from_beginning { "beginning" } else { "now" };
                 tidelock("reroute", [reaction, "--from", from])
             }
+            Self::Release { claim } => tidelock("release", [claim]),
             Self::Close { stream } => tidelock("close", [stream.as_str(), "--archive", "FILE"]),
             Self::EndSession { session } => {
                 words(["psql", "-c", &format!("SELECT pg_terminate_backend({session})")])

@@ -1,0 +1,60 @@
+//! Claims that nobody is at any more, and locks that everybody wants.
+
+use std::cell::RefCell;
+
+use serde_json::json;
+use tidelock::doctor::{Doctor, Kind};
+use tidelock::prelude::*;
+use tidelock_test_stage::until;
+
+use super::{findings, mend};
+use crate::claims::dies_at_claims;
+use crate::ground::{PATIENCE, Shop};
+
+on_files_and_postgres!(
+    a_claim_that_its_claimant_left_is_found_and_freed,
+    a_lock_that_others_wait_for_is_found_with_its_holder,
+);
+
+/// CMD-5.
+fn a_claim_that_its_claimant_left_is_found_and_freed(shop: &Shop) {
+    dies_at_claims(shop);
+    let (code, found) = findings(shop, &[]);
+    assert_eq!((code, found.len()), (1, 2), "{found:?}");
+    let (pay, till) = (&found[0], &found[1]);
+    assert_eq!((&pay["kind"], &pay["severity"]), (&json!("abandoned"), &json!("sick")));
+    assert_eq!(pay["thing"], json!("claim \"idempotency/pay:42\""));
+    assert!(pay["what"].as_str().unwrap().starts_with("\"alice\" was at it"), "{pay}");
+    assert!(pay["since"].is_string(), "{pay}");
+    assert!(mend(pay).ends_with("tidelock release idempotency/pay:42"), "{pay}");
+    assert_eq!(till["severity"], json!("notice"), "whoever wants the lock takes it");
+    assert_eq!(shop.run(&["doctor", "--patience", "1h"]).code, 0, "whoever waits longer finds less");
+    shop.ok(&["release", "idempotency/pay:42"]);
+    shop.ok(&["release", "lock/till"]);
+    assert_eq!(findings(shop, &[]), (0, Vec::new()));
+}
+
+/// CMD-5.
+fn a_lock_that_others_wait_for_is_found_with_its_holder(shop: &Shop) {
+    let hot = shop.with(|store| async move {
+        let lock = |who: &str| Tidelock::over(store.clone()).claims().by(who).unwrap().lock("till");
+        let held = lock("alice").acquire().await.unwrap().locked().unwrap();
+        let waiting = lock("bob").within(PATIENCE);
+        let bob = tokio::spawn(async move { waiting.acquire().await.unwrap().locked().map(drop) });
+        let hot = RefCell::new(Vec::new());
+        until("it is found", async || {
+            let diagnosis = Doctor::over(store.clone()).examine().await.unwrap();
+            assert!(diagnosis.is_healthy(), "to be slow is not to be ill: {diagnosis:?}");
+            let found = diagnosis.findings.into_iter().filter(|finding| finding.kind == Kind::Hot);
+            *hot.borrow_mut() = found.collect();
+            !hot.borrow().is_empty()
+        })
+        .await;
+        drop(held);
+        bob.await.unwrap().unwrap();
+        hot.into_inner()
+    });
+    assert_eq!(hot[0].thing.to_string(), "claim \"lock/till\"");
+    assert_eq!(hot[0].what, "1 in line for it; \"alice\" has it");
+    assert!(hot[0].since.is_some(), "{hot:?}");
+}

@@ -1,0 +1,44 @@
+//! Locks that others wait for, for whoever looks after a store. What it costs depends on how many those are, and not on how many locks there are.
+
+use tidelock_store::{Record, RecordQuery, Result, Slot, Store, Timestamp, WorkerName};
+
+use super::super::entry::{Entry, LeaseNote};
+use super::super::keys;
+use super::line::PLACES;
+
+/// A lock that others wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Crowd {
+    /// The whole name of the lock.
+    pub(crate) key: String,
+    /// How many stand in line.
+    pub(crate) waiting: usize,
+    /// Who has it, if anybody does, and since when.
+    pub(crate) holder: Option<(WorkerName, Option<Timestamp>)>,
+}
+
+impl Crowd {
+    /// The locks that others wait for; a page of them at most.
+    pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Self>> {
+        let lines = store.scan(RecordQuery::prefix(keys::LINES)).await?;
+        let mut crowds = Vec::new();
+        for line in &lines.records {
+            crowds.push(Self::at(store, line).await?);
+        }
+        // A line outlives the last who stood in it by a moment.
+        crowds.retain(|crowd| crowd.waiting > 0);
+        Ok(crowds)
+    }
+
+    async fn at(store: &dyn Store, line: &Record) -> Result<Self> {
+        let key = keys::of_line(&line.key);
+        let places = store.scan(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).await?;
+        let claim = keys::named(key)?;
+        let slots = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
+        let holder = match &slots[..] {
+            [Slot::Live(claim), Slot::Live(lease)] => Some((Entry::read(claim)?.by, LeaseNote::since(lease))),
+            _ => None,
+        };
+        Ok(Self { key: key.to_owned(), waiting: places.records.len(), holder })
+    }
+}
