@@ -15,7 +15,7 @@ use serde::Serialize;
 pub(crate) use json_line::json_line;
 pub(crate) use plain::{cut, plain};
 pub(crate) use table::{Listed, Table};
-pub(crate) use tidelock::doctor::words::{ago, ahead, quoted};
+pub(crate) use tidelock::doctor::words::{ago, ahead, many, quoted};
 
 /// Where a command tells what happens.
 pub(crate) struct Output {

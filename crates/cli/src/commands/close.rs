@@ -8,7 +8,7 @@ use tidelock::{Closed, Closing, StreamQuery, StreamState, Tidelock, Unread, disc
 use super::confirm::confirm;
 use crate::args::CloseArgs;
 use crate::failure::Failure;
-use crate::output::{Look, Output};
+use crate::output::{Look, Output, many};
 use crate::place::Place;
 use shelf::Shelf;
 
@@ -25,16 +25,17 @@ pub(crate) async fn run(args: CloseArgs, place: &Place, out: &mut Output) -> Res
     let tidelock = Tidelock::over(place.open().await?.store);
     let events = events(&tidelock, &args).await?;
     let where_to = match &args.archive {
-        Some(path) => format!("go to {:?}", path.display()),
-        None => "are lost".to_owned(),
+        Some(path) => format!("will be in {:?}", path.display()),
+        None => "will be lost".to_owned(),
     };
-    let what = format!("Stream {:?} takes no more events, and its {events} events {where_to}.", args.stream);
+    let events = many(events, "event");
+    let what = format!("Stream {:?} takes no more events. {events} of it {where_to}.", args.stream);
     if args.dry_run {
         return Ok(out.note(&format!("dry run: {what} Nothing was done."))?);
     }
     confirm(&what, args.yes)?;
     let closed = books(&tidelock, &args)?.close().await?;
-    tell(&closed, out)
+    tell(&closed, args.discard, out)
 }
 
 async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
@@ -61,14 +62,15 @@ fn books(tidelock: &Tidelock, args: &CloseArgs) -> Result<Closing<Unread>, Failu
     Ok(args.ignore.iter().fold(closing.patience(args.patience), Closing::ignoring))
 }
 
-fn tell(closed: &Closed, out: &mut Output) -> Result<(), Failure> {
+fn tell(closed: &Closed, discarded: bool, out: &mut Output) -> Result<(), Failure> {
     let Closed { stream, through, archived } = closed;
     if out.is_json() {
         let (stream, through) = (stream.to_string(), through.get());
         return Ok(out.json(&Done { done: "closed", stream, through, archived: *archived })?);
     }
+    let (events, whither) = (many(*archived, "event"), if discarded { "lost" } else { "archived" });
     Ok(out.line(
         Look::Plain,
-        &format!("stream {stream:?} is closed at version {through}; {archived} events went to the archive"),
+        &format!("stream {stream:?} is closed at version {through}; {events} {whither}"),
     )?)
 }

@@ -23,7 +23,7 @@ fn a_closed_stream_is_in_the_archive_and_takes_no_more(shop: &Shop) {
     let close = ["close", "year-2025", "--archive", &archive];
     assert_eq!(shop.run(&close).code, 2, "it asks first");
     let dry = shop.run(&[&close[..], &["--dry-run"]].concat());
-    assert!(dry.err.contains("its 3 events go to"), "{dry:?}");
+    assert!(dry.err.contains("3 events of it will be in"), "{dry:?}");
     assert_eq!(shop.json(&["streams"])[0]["state"], json!("open"), "nothing was done");
     let told = shop.json(&[&close[..], &["--yes"]].concat());
     assert_eq!(told, [json!({ "done": "closed", "stream": "year-2025", "through": 3, "archived": 3 })]);

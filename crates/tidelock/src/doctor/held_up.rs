@@ -8,7 +8,7 @@ use super::diagnosis::Findings;
 use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
-use super::words::span;
+use super::words::{many, span};
 
 pub(super) async fn look(postgres: &PostgresStore, exam: &Exam, findings: &mut Findings) -> Result<()> {
     let held_up = postgres.held_up().await?;
@@ -22,16 +22,15 @@ pub(super) async fn look(postgres: &PostgresStore, exam: &Exam, findings: &mut F
 }
 
 fn held_commits(held: &HeldCommits, exam: &Exam) -> Finding {
-    let (sessions, waited) = (held.sessions_waiting, span(held.waiting_for));
-    let what =
-        format!("{sessions} sessions wait to commit, the first for {waited}, for {}", described(&held.by));
+    let (sessions, waited) = (many(held.sessions_waiting, "session"), span(held.waiting_for));
+    let what = format!("{sessions} waiting to commit, the first for {waited}, for {}", described(&held.by));
     Finding { since: exam.ago(held.waiting_for), ..finding(Thing::Commits, what, &held.by) }
 }
 
 fn held_feed(held: &HeldFeed, exam: &Exam) -> Finding {
-    let (behind, stood) = (held.behind, span(held.standing_for));
+    let (behind, stood) = (many(held.behind, "position"), span(held.standing_for));
     let what = format!(
-        "it stands since {stood}, with {behind} positions that nobody may read yet, behind {}",
+        "it stands since {stood}, with {behind} that nobody may read yet, behind {}",
         described(&held.by)
     );
     Finding { since: exam.ago(held.standing_for), ..finding(Thing::Feed, what, &held.by) }

@@ -6,7 +6,7 @@ use super::cure::{Action, Cure};
 use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
-use super::words::ahead;
+use super::words::{ahead, many};
 use crate::runs::run_of;
 
 /// Whatever was wrong this often does not pass by itself.
@@ -29,7 +29,7 @@ pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
         severity: if lasts { Severity::Sick } else { Severity::Notice },
         thing: Thing::Run(run.clone()),
         since: item.due,
-        what: format!("parked after {} tries, {again}: {error}", item.failures.max(1)),
+        what: format!("parked {}, {again}: {error}", many(item.failures.max(1), "time")),
         cure: Cure::advice("deploy code that can go on with it, then let it go on")
             .then(Action::Resume { run }),
     })

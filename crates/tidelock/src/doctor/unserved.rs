@@ -9,10 +9,10 @@ use super::diagnosis::Findings;
 use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
-use super::words::span;
+use super::words::{many, span};
 use crate::closing::is_desk;
 use crate::reactions::keys::reaction_of;
-use crate::runs::keys;
+use crate::runs::{WorkflowVersion, keys};
 
 #[derive(Debug, Default)]
 pub(super) struct Unserved {
@@ -46,14 +46,14 @@ impl Unserved {
 
 impl Waiting {
     fn finding(self, queue: &QueueName, exam: &Exam) -> Finding {
-        let Served { kind, thing, waits, advice } = Served::by(queue);
+        let Served { kind, thing, waits, noun, advice } = Served::by(queue);
         let (items, oldest) = (self.items, span(exam.now.since(self.since)));
         Finding {
             kind,
             severity: Severity::Sick,
             thing,
             since: Some(self.since),
-            what: format!("{items} {waits}, the first for {oldest}"),
+            what: format!("{waits}: {}, the first for {oldest}", many(items, noun)),
             cure: Cure::advice(advice),
         }
     }
@@ -64,22 +64,19 @@ struct Served {
     kind: Kind,
     thing: Thing,
     waits: &'static str,
+    /// What waits.
+    noun: &'static str,
     advice: String,
 }
 
 impl Served {
     fn by(queue: &QueueName) -> Self {
-        match reaction_of(queue) {
-            Some(reaction) => Self::by_reaction(reaction),
-            None if *queue == keys::schedules() => {
-                Self::by_any_driver(Kind::Unserved, Thing::Schedules, "are due and nobody starts their runs")
-            }
-            None if *queue == keys::removals() => Self::by_any_driver(
-                Kind::Orphaned,
-                Thing::Runs,
-                "have ended and are kept longer than they were to be, because nobody removes them",
-            ),
-            None => Self::by_worker(queue),
+        match (reaction_of(queue), keys::workflow_of(queue)) {
+            (Some(reaction), _) => Self::by_reaction(reaction),
+            (None, Some((workflow, version))) => Self::by_driver(workflow, version),
+            (None, None) if *queue == keys::schedules() => Self::starting(),
+            (None, None) if *queue == keys::removals() => Self::removing(),
+            (None, None) => Self::by_worker(queue),
         }
     }
 
@@ -87,35 +84,54 @@ impl Served {
         Self {
             kind: Kind::Unserved,
             thing: Thing::Reaction(reaction.to_owned()),
-            waits: "targets are due and nobody takes them",
+            waits: "nobody takes what is due",
+            noun: "target",
             advice: format!(
                 "start, or add, a process that registers reaction {reaction:?} and serves its lanes"
             ),
         }
     }
 
-    fn by_any_driver(kind: Kind, thing: Thing, waits: &'static str) -> Self {
+    fn by_driver(workflow: &str, version: WorkflowVersion) -> Self {
         Self {
-            kind,
-            thing,
-            waits,
-            advice: "start a process that registers a workflow: each does this, too".to_owned(),
+            kind: Kind::Unserved,
+            thing: Thing::Workflow(workflow.to_owned(), version),
+            waits: "nobody takes what is due",
+            noun: "run",
+            advice: "start, or add, a process that registers that version of it".to_owned(),
+        }
+    }
+
+    fn starting() -> Self {
+        Self {
+            kind: Kind::Unserved,
+            thing: Thing::Schedules,
+            waits: "nobody starts the runs that are due",
+            noun: "schedule",
+            advice: BESIDE.to_owned(),
+        }
+    }
+
+    fn removing() -> Self {
+        Self {
+            kind: Kind::Orphaned,
+            thing: Thing::Runs,
+            waits: "nobody removes those that have ended and are kept longer than they were to be",
+            noun: "run",
+            advice: BESIDE.to_owned(),
         }
     }
 
     fn by_worker(queue: &QueueName) -> Self {
-        let (thing, waits, advice) = match keys::workflow_of(queue) {
-            Some((workflow, version)) => (
-                Thing::Workflow(workflow.to_owned(), version),
-                "runs are due and nobody takes them",
-                "start, or add, a process that registers that version of it",
-            ),
-            None => (
-                Thing::Queue(queue.clone()),
-                "items are due and nobody takes them",
-                "start, or add, a worker that serves it",
-            ),
-        };
-        Self { kind: Kind::Unserved, thing, waits, advice: advice.to_owned() }
+        Self {
+            kind: Kind::Unserved,
+            thing: Thing::Queue(queue.clone()),
+            waits: "nobody takes what is due",
+            noun: "item",
+            advice: "start, or add, a worker that serves it".to_owned(),
+        }
     }
 }
+
+/// What every process does that drives runs at all.
+const BESIDE: &str = "start a process that registers a workflow: each does this, too";

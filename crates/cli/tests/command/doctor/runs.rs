@@ -26,7 +26,7 @@ fn runs_that_nobody_drives_are_found(shop: &Shop) {
     });
     let (what, mend) = only(shop, "unserved");
     assert!(
-        what.starts_with("workflow \"checkout\", version 1: 1 runs are due and nobody takes them"),
+        what.starts_with("workflow \"checkout\", version 1: nobody takes what is due: 1 run, the first for"),
         "{what}"
     );
     assert!(mend.contains("registers that version"), "{mend}");
@@ -117,7 +117,7 @@ fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(
         tries(shop, false);
     }
     let (what, cure) = only(shop, "parked");
-    assert!(what.starts_with("run \"ship-1\": parked after 3 tries, is tried again in"), "{what}");
+    assert!(what.starts_with("run \"ship-1\": parked 3 times, is tried again in"), "{what}");
     assert!(what.ends_with("the workflow panicked: no such port"), "{what}");
     assert!(cure.ends_with("tidelock resume ship-1"), "{cure}");
     assert!(shop.ok(&["runs", "ship-1"]).contains("no such port"));
@@ -175,8 +175,16 @@ fn what_every_driver_does_beside_is_missed_when_there_is_none(shop: &Shop) {
         until("it is due", async || store.now().await.unwrap() > due).await;
     });
     let (what, mend) = only(shop, "unserved");
-    assert!(what.starts_with("schedules: 1 are due and nobody starts their runs"), "{what}");
+    assert!(
+        what.starts_with("schedules: nobody starts the runs that are due: 1 schedule, the first for"),
+        "{what}"
+    );
     assert!(mend.contains("registers a workflow"), "{mend}");
     let (what, _) = only(shop, "orphaned");
-    assert!(what.starts_with("runs: 1 have ended and are kept longer than they were to be"), "{what}");
+    assert!(
+        what.starts_with(
+            "runs: nobody removes those that have ended and are kept longer than they were to be: 1 run"
+        ),
+        "{what}"
+    );
 }
