@@ -50,6 +50,11 @@ pub(crate) enum Command {
     /// Requests a second to a handler behind the layer for keys, the first time and as replays, by one client and by 32; the time of one (p50
     /// and p99); and the same for the same handler without the layer.
     Http(HttpArgs),
+    /// Measure the HTTP API
+    ///
+    /// Appends a second over HTTP by many connections, beside the same appends in this process, on the same store; with followers that read
+    /// nothing, beside without; and, with --minutes, what the process needs of memory while it works.
+    Serve(ServeArgs),
     /// Measure runs
     ///
     /// Runs of five trivial steps, beside the commits that they need, made bare, in the same run, and the calls that a run takes; the time
@@ -118,6 +123,24 @@ pub(crate) struct HttpArgs {
     /// Seconds to measure each workload for, and the handler without the layer for as long again
     #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
     pub(crate) seconds: Duration,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServeArgs {
+    /// As for `store`
+    pub(crate) url: String,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Connections at once, and callers in this process
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub(crate) connections: usize,
+    /// Seconds to measure each side for
+    #[arg(long, value_name = "N", default_value = "5", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+    /// Minutes to watch memory for, under load
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) minutes: u32,
 }
 
 /// What is committed and drained.

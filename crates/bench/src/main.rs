@@ -25,6 +25,7 @@ mod http;
 mod positions;
 mod reactions;
 mod runs;
+mod serve;
 
 mod check;
 mod progress;
@@ -70,6 +71,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::TeamMember(args) => workloads::serve(args).await,
             Command::Positions(args) => positions::measure_all(args).await,
             Command::Http(args) => http::measure_all(args).await,
+            Command::Serve(args) => serve::measure_all(args).await,
             Command::Reactions(args) => reactions::measure_all(args).await,
             Command::Runs(args) => runs::measure_all(args).await,
             Command::PositionWriter(args) => positions::write(args).await,

@@ -1,11 +1,14 @@
 //! The API as it is set up: over which store, for whom, within which bounds.
 
 use axum::Router;
-use tidelock::Tidelock;
+use serde::Serialize;
+use tidelock::doctor::Doctor;
+use tidelock::{Aggregate, Tidelock};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Tokens;
 use crate::limits::Limits;
+use crate::metrics::Metrics;
 use crate::routes::{self, Route};
 use crate::served::{Served, Setup};
 
@@ -34,6 +37,24 @@ impl Api {
         self
     }
 
+    /// The state of aggregates of this kind can be shown, as it is and as it was.
+    pub fn aggregate<A: Aggregate + Serialize>(mut self) -> Self {
+        self.setup.kinds.add::<A>();
+        self
+    }
+
+    /// What the process counts is told under `/metrics`.
+    pub fn metrics(mut self, metrics: Metrics) -> Self {
+        self.setup.metrics = Some(metrics);
+        self
+    }
+
+    /// Has this doctor look after the store: one that knows more of it than every store can tell.
+    pub fn doctor(mut self, doctor: Doctor) -> Self {
+        self.setup.doctor = Some(doctor);
+        self
+    }
+
     /// Within these bounds.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.setup.limits = limits;
@@ -48,7 +69,14 @@ impl Api {
 
     /// A router with everything, to be mounted under any prefix.
     pub fn router(&self) -> Router {
-        routes::router(&Served::new(self.setup.clone())).0
+        self.served().1
+    }
+
+    /// The same, with what its handlers share.
+    pub(crate) fn served(&self) -> (Served, Router) {
+        let served = Served::new(self.setup.clone());
+        let router = routes::router(&served).0;
+        (served, router)
     }
 
     /// Every route there is, and what it needs.

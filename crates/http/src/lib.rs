@@ -20,6 +20,7 @@
 //! patterns of `tidelock` do not do already. A route finds out what is asked for, has it done, and says what came of it.
 
 mod api;
+mod kinds;
 mod limits;
 mod served;
 
@@ -31,10 +32,12 @@ mod origin;
 mod audit;
 mod extract;
 mod idempotency;
+mod metrics;
 mod openapi;
 mod paging;
 mod problem;
 mod requests;
+mod samples;
 mod sse;
 
 mod resources;
@@ -45,6 +48,7 @@ mod tls;
 pub use api::Api;
 pub use auth::{Role, TokenError, Tokens};
 pub use limits::Limits;
+pub use metrics::{Metrics, MetricsTaken};
 pub use problem::Problem;
 pub use routes::{Needs, Route};
 pub use serve::{ServeError, serve};

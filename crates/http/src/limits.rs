@@ -57,5 +57,7 @@ pub(crate) const RETRY_AFTER: Duration = Duration::from_secs(1);
 pub(crate) const LOOK: Duration = Duration::from_secs(1);
 /// Events that a follower reads in one go, and so the most that is kept for one who is slow.
 pub(crate) const FOLLOW_PAGE: usize = 100;
+/// How often a sample is sent to those who look.
+pub(crate) const BEAT: Duration = Duration::from_secs(2);
 /// How long a client may take for its part of the beginning of a TLS connection.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -1,11 +1,14 @@
 //! Counts and times requests, by route. A path is never a label: it has names in it, and there is no end to them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
+
+use crate::served::Served;
 
 /// Requests answered, by `method`, `route` and `status`.
 pub(crate) const REQUESTS: &str = "tidelock_http_requests_total";
@@ -15,6 +18,7 @@ pub(crate) const SECONDS: &str = "tidelock_http_request_seconds";
 /// The route that is counted.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
+    pub(crate) served: Served,
     pub(crate) method: Arc<str>,
     pub(crate) route: Arc<str>,
 }
@@ -22,7 +26,8 @@ pub(crate) struct Counted {
 pub(crate) async fn count(State(counted): State<Counted>, request: Request, next: Next) -> Response {
     let begun = Instant::now();
     let response = next.run(request).await;
-    let Counted { method, route } = counted;
+    let Counted { served, method, route } = counted;
+    served.samples.requests.fetch_add(1, Ordering::Relaxed);
     let status = response.status().as_u16().to_string();
     metrics::counter!(REQUESTS, "method" => method.clone(), "route" => route.clone(), "status" => status)
         .increment(1);

@@ -20,9 +20,14 @@
 pub(crate) mod event;
 
 pub(crate) mod audit;
+pub(crate) mod correlation;
+pub(crate) mod doctor;
 pub(crate) mod feed;
 pub(crate) mod follow;
 pub(crate) mod health;
+pub(crate) mod metrics;
 pub(crate) mod openapi;
+pub(crate) mod overview;
+pub(crate) mod states;
 pub(crate) mod streams;
 pub(crate) mod whoami;

@@ -17,7 +17,10 @@ use utoipa_axum::routes;
 use crate::auth::{Gate, Role, admit};
 use crate::problem::Problem;
 use crate::requests::{Counted, count};
-use crate::resources::{audit as audited, feed, follow, health, openapi as document, streams, whoami};
+use crate::resources::{
+    audit as audited, correlation, doctor, feed, follow, health, metrics, openapi as document, overview,
+    states, streams, whoami,
+};
 use crate::served::Served;
 use crate::{audit, idempotency, openapi, origin};
 
@@ -49,6 +52,10 @@ fn table(served: &Served) -> Table {
         .reader(routes!(document::document))
         .reader(routes!(whoami::whoami))
         .reader(routes!(audited::list))
+        .reader(routes!(overview::overview))
+        .reader(routes!(overview::live))
+        .reader(routes!(doctor::examine))
+        .reader(routes!(metrics::metrics))
         // Streams and the feed
         .reader(routes!(streams::list))
         .reader(routes!(streams::show))
@@ -56,6 +63,8 @@ fn table(served: &Served) -> Table {
         .writer(routes!(streams::append))
         .reader(routes!(feed::page))
         .reader(routes!(follow::follow))
+        .reader(routes!(correlation::show))
+        .reader(routes!(states::show))
 }
 
 /// The router, and what is in it.
@@ -133,7 +142,11 @@ impl Table {
         within: impl FnOnce(MethodRouter<Served>, &Served) -> MethodRouter<Served>,
     ) -> Self {
         let (method, path) = openapi::complete(&mut paths, needs);
-        let counted = Counted { method: method.as_str().into(), route: path.as_str().into() };
+        let counted = Counted {
+            served: self.served.clone(),
+            method: method.as_str().into(),
+            route: path.as_str().into(),
+        };
         let gate = Gate { served: self.served.clone(), needs };
         let methods = within(methods, &self.served)
             .route_layer(from_fn_with_state(gate, admit))

@@ -21,6 +21,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::api::Api;
 use crate::limits::{HANDSHAKE, Limits};
+use crate::samples;
 use crate::tls::Tls;
 
 /// Why a server does not serve.
@@ -80,7 +81,9 @@ impl Server {
         let limits = api.setup().limits;
         let room = Arc::new(Semaphore::new(limits.connections));
         let closing = api.setup().closing.clone();
-        Self { router: api.router(), tls, limits, room, connections: TaskTracker::new(), closing }
+        let (served, router) = api.served();
+        samples::keep(&served);
+        Self { router, tls, limits, room, connections: TaskTracker::new(), closing }
     }
 
     async fn accept_all(&self, listener: &TcpListener) {

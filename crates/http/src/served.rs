@@ -5,12 +5,16 @@ use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
+use tidelock::doctor::Doctor;
 use tidelock::{Store, Tidelock};
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Tokens;
+use crate::kinds::Kinds;
 use crate::limits::Limits;
+use crate::metrics::Metrics;
+use crate::samples::Samples;
 
 /// How an API is set up.
 #[derive(Debug, Clone)]
@@ -21,6 +25,10 @@ pub(crate) struct Setup {
     /// In lower case.
     pub(crate) hosts: BTreeSet<String>,
     pub(crate) limits: Limits,
+    pub(crate) kinds: Kinds,
+    pub(crate) metrics: Option<Metrics>,
+    /// Who looks after the store; one who knows no more than the contract, if there is none.
+    pub(crate) doctor: Option<Doctor>,
     /// Cancelled when event streams and waiting requests should end.
     pub(crate) closing: CancellationToken,
 }
@@ -28,7 +36,16 @@ pub(crate) struct Setup {
 impl Setup {
     pub(crate) fn over(tidelock: Tidelock) -> Self {
         let (hosts, limits, closing) = (BTreeSet::new(), Limits::default(), CancellationToken::new());
-        Self { tidelock, tokens: None, hosts, limits, closing }
+        Self {
+            tidelock,
+            tokens: None,
+            hosts,
+            limits,
+            kinds: Kinds::default(),
+            metrics: None,
+            doctor: None,
+            closing,
+        }
     }
 }
 
@@ -41,6 +58,9 @@ pub(crate) struct Shared {
     pub(crate) setup: Setup,
     /// A permit for each event stream that may be open.
     pub(crate) streams: Arc<Semaphore>,
+    pub(crate) samples: Samples,
+    /// Whose turn it is to have the store examined.
+    pub(crate) exam: Mutex<()>,
     /// The OpenAPI document, once the routes are known.
     pub(crate) document: OnceLock<Bytes>,
 }
@@ -56,7 +76,13 @@ impl Deref for Served {
 impl Served {
     pub(crate) fn new(setup: Setup) -> Self {
         let streams = Arc::new(Semaphore::new(setup.limits.streams));
-        Self(Arc::new(Shared { setup, streams, document: OnceLock::new() }))
+        Self(Arc::new(Shared {
+            setup,
+            streams,
+            samples: Samples::default(),
+            exam: Mutex::default(),
+            document: OnceLock::new(),
+        }))
     }
 
     pub(crate) fn tidelock(&self) -> &Tidelock {

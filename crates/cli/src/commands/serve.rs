@@ -3,14 +3,15 @@
 use std::net::SocketAddr;
 
 use tidelock::Tidelock;
-use tidelock_http::{Api, ServeError, Tls, Tokens};
+use tidelock::doctor::Doctor;
+use tidelock_http::{Api, Metrics, ServeError, Tls, Tokens};
 use tokio::net::TcpListener;
 
 use crate::args::ServeArgs;
 use crate::commands::interrupt::interrupted;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::{Opened, Place};
 
 /// Where tokens can be given without a file.
 const VARIABLE: &str = "TIDELOCK_TOKENS";
@@ -18,16 +19,24 @@ const VARIABLE: &str = "TIDELOCK_TOKENS";
 pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;
-    let store = place.make_or_remember().await?.store;
+    let Opened { store, postgres } = place.make_or_remember().await?;
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(&args.listen, &error))?;
     announce(&listener, tls.is_some(), tokens.is_some(), place, out)?;
-    let mut api = Api::over(&Tidelock::over(store.clone())).hosts(args.host);
+    let doctor = Doctor::over(store.clone()).called(place.shown());
+    let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
+    let mut api =
+        Api::over(&Tidelock::over(store.clone())).hosts(args.host).doctor(doctor).metrics(metrics()?);
     if let Some(tokens) = tokens {
         api = api.tokens(tokens);
     }
     tidelock_http::serve(listener, api, tls, interrupted()).await.map_err(not_served)?;
     Ok(store.close().await?)
+}
+
+fn metrics() -> Result<Metrics, Failure> {
+    Metrics::install()
+        .map_err(|error| Failure::failed(error.to_string(), "the same command again: this is a bug"))
 }
 
 fn tokens(args: &ServeArgs) -> Result<Option<Tokens>, Failure> {

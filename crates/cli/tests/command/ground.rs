@@ -125,7 +125,12 @@ fn another_schema() -> String {
 /// The command, with nothing of the tests' own surroundings.
 pub(crate) fn bare(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidelock"));
-    command.args(args).env_remove("NO_COLOR").env_remove("TIDELOCK_STORE").stdin(Stdio::null());
+    command
+        .args(args)
+        .env_remove("NO_COLOR")
+        .env_remove("TIDELOCK_STORE")
+        .env_remove("TIDELOCK_TOKENS")
+        .stdin(Stdio::null());
     command
 }
 

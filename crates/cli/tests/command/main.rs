@@ -18,3 +18,4 @@ mod moving;
 mod operating;
 mod reactions;
 mod runs;
+mod serving;

@@ -61,6 +61,11 @@ impl Server {
         Self { address, tidelock, stop: Some(stop), ended: Some(ended) }
     }
 
+    /// Has it end by itself, while others go on.
+    pub(crate) fn tell(&mut self) {
+        drop(self.stop.take());
+    }
+
     /// A client with this token.
     pub(crate) fn client(&self, token: &str) -> Client {
         Client { address: self.address, token: Some(token.to_owned()) }
@@ -73,7 +78,7 @@ impl Server {
 
     /// Has it end, and waits for that.
     pub(crate) async fn stop(mut self) {
-        drop(self.stop.take());
+        self.tell();
         tokio::time::timeout(PATIENCE, self.ended.take().unwrap()).await.expect("the server ends").unwrap();
     }
 }
@@ -131,6 +136,23 @@ impl Client {
             request = request.header(CONTENT_TYPE, "application/json");
         }
         request.body(Full::new(body)).unwrap()
+    }
+
+    pub(crate) fn at(address: SocketAddr, token: &str) -> Self {
+        Self { address, token: Some(token.to_owned()) }
+    }
+
+    /// Sends it; nothing if the connection breaks off.
+    pub(crate) async fn try_send(&self, request: Request<Full<Bytes>>) -> Option<Reply> {
+        let stream = TcpStream::connect(self.address).await.ok()?;
+        let (mut sender, connection) =
+            hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+        tokio::spawn(connection);
+        let answer =
+            tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("there is an end");
+        let (parts, body) = answer.ok()?.into_parts();
+        let body = body.collect().await.ok()?.to_bytes();
+        Some(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
     /// Sends it, and reads the head of the answer. The connection lives as long as the answer.

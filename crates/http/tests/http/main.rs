@@ -6,6 +6,12 @@
 #[macro_use]
 mod ground;
 
+mod canary;
+mod correlation;
 mod document;
+mod follow;
+mod server;
+mod states;
 mod streams;
+mod tls;
 mod walk;

@@ -1,0 +1,123 @@
+//! `tidelock serve`, as a process: it starts, answers, and ends when it is told to.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::process::Child;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+use tidelock::prelude::*;
+
+use crate::ground::{PATIENCE, Shop, bare, said};
+
+const TOKEN: &str = "writer-token-0123456789";
+
+/// A server that is ended with this.
+struct Serving {
+    process: Child,
+    address: SocketAddr,
+    /// What it said when it began.
+    said: String,
+}
+
+impl Serving {
+    fn start(shop: &Shop, args: &[&str]) -> Self {
+        let mut process = shop.spawn(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
+        let mut said = String::new();
+        BufReader::new(process.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
+        let address = said.split("://").nth(1).expect("it says where it is");
+        let address = address.split([',', '\n']).next().unwrap().parse().unwrap();
+        Self { process, address, said }
+    }
+
+    /// Status and body of the answer to a request.
+    fn ask(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, Value) {
+        let mut stream = TcpStream::connect(self.address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        let token = token.map_or_else(String::new, |token| format!("authorization: Bearer {token}\r\n"));
+        let (host, length) = (self.address, body.len());
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: {host}\r\n{token}content-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
+        );
+        stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, serde_json::from_str(body).unwrap_or(Value::Null))
+    }
+
+    /// Ends it like this, and gives its exit code.
+    fn end(mut self, signal: Signal) -> i32 {
+        kill(Pid::from_raw(self.process.id().try_into().unwrap()), signal).unwrap();
+        self.process.wait().unwrap().code().unwrap_or(-1)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// HTTP-7. HTTP-15.
+fn what_is_appended_over_http_is_in_the_store_after_the_server_has_ended(shop: &Shop) {
+    let tokens = shop.path("tokens");
+    std::fs::write(&tokens, format!("# ours\nwriter walt {TOKEN}\n")).unwrap();
+    let serving = Serving::start(shop, &["--tokens", &tokens]);
+    let body = r#"{"events":[{"type":"placed","data":{"units":2}}]}"#;
+    let (status, appended) = serving.ask("POST", "/v1/streams/order-7/events", Some(TOKEN), body);
+    assert_eq!((status, &appended["version"]), (201, &1.into()), "{appended}");
+    assert_eq!(serving.ask("GET", "/v1/streams", None, "").0, 401);
+    let (status, exam) = serving.ask("GET", "/v1/doctor", Some(TOKEN), "");
+    assert_eq!((status, &exam["healthy"]), (200, &true.into()), "{exam}");
+    assert_eq!(serving.ask("GET", "/metrics", Some(TOKEN), "").0, 200);
+    assert_eq!(serving.end(Signal::SIGTERM), 0);
+    let events = shop.with(|store| async move {
+        store.read_whole_stream(&StreamName::new("order-7").unwrap()).await.unwrap()
+    });
+    assert_eq!(events.len(), 1);
+}
+
+/// HTTP-6.
+fn without_tokens_it_is_read_only_and_says_so(shop: &Shop) {
+    let serving = Serving::start(shop, &[]);
+    assert!(serving.said.contains("read-only"), "{}", serving.said);
+    assert_eq!(serving.ask("GET", "/v1/streams", None, "").0, 200);
+    let (status, problem) = serving.ask("POST", "/v1/streams/a/events", None, "{}");
+    assert_eq!((status, &problem["code"]), (403, &"role-too-low".into()));
+    assert_eq!(serving.end(Signal::SIGINT), 0);
+}
+
+/// HTTP-4. HTTP-6. Before anything is opened, and without a word of a token.
+#[test]
+fn what_cannot_be_served_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let (store, short) = (
+        folder.path().join("s.db").display().to_string(),
+        folder.path().join("tokens").display().to_string(),
+    );
+    std::fs::write(&short, "reader rita canary").unwrap();
+    let store_url = format!("sqlite:{store}");
+    for (args, says) in [
+        (vec!["--listen", "0.0.0.0:0"], "there are no tokens"),
+        (vec!["--tokens", &short], "has 6 characters"),
+        (vec!["--tokens", "/nowhere"], "cannot read"),
+        (vec!["--tls-cert", &short, "--tls-key", &short], "cannot read a certificate"),
+        (vec!["--tls-cert", &short], "--tls-key"),
+    ] {
+        let command = bare(&[&["serve", "--store", &store_url][..], &args].concat());
+        let said = said(command);
+        assert!(matches!(said.code, 1 | 2) && said.err.contains(says), "{args:?}: {said:?}");
+        assert!(!said.err.contains("canary"), "{said:?}");
+    }
+    assert!(!std::path::Path::new(&store).exists(), "nothing was made");
+}
+
+on_files_and_postgres!(
+    what_is_appended_over_http_is_in_the_store_after_the_server_has_ended,
+    without_tokens_it_is_read_only_and_says_so,
+);

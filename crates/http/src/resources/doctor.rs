@@ -1,0 +1,127 @@
+//! The doctor's findings, each with the requests that mend it.
+
+mod request;
+
+use axum::Json;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::Timestamp;
+use tidelock::doctor::{Action, Bounds, Doctor, Finding};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::extract::InQuery;
+use crate::problem::Problem;
+use crate::served::Served;
+use request::{Request, request};
+
+/// What the doctor found.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Exam {
+    /// Nothing is wrong. Notices, which may pass by themselves, do not count.
+    healthy: bool,
+    /// How many things are wrong, shown or not.
+    sick: usize,
+    /// The first of each kind.
+    findings: Vec<Found>,
+    /// How many more of a kind there are.
+    #[schema(value_type = Object)]
+    more: serde_json::Value,
+}
+
+/// One thing that is worth saying.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Finding)]
+struct Found {
+    /// What kind of thing is the matter.
+    #[schema(value_type = String, example = "blocked")]
+    kind: tidelock::doctor::Kind,
+    /// `fact`, `notice` or `sick`.
+    #[schema(value_type = String, example = "sick")]
+    severity: tidelock::doctor::Severity,
+    /// What it is the matter with.
+    thing: String,
+    /// Since when, if that is known.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    since: Option<Timestamp>,
+    /// What is the matter, as a sentence about the thing.
+    what: String,
+    /// What mends it.
+    cure: Cure,
+}
+
+/// What mends it.
+#[derive(Debug, Serialize, ToSchema)]
+struct Cure {
+    /// What people have to do, or to know, before they act.
+    advice: Option<String>,
+    /// What can then be done; where there are several, one of them.
+    actions: Vec<Offered>,
+}
+
+/// Something that can be done.
+#[derive(Debug, Serialize, ToSchema)]
+struct Offered {
+    /// The command that does it.
+    command: String,
+    /// The request that does it, if there is one.
+    request: Option<Request>,
+    #[serde(flatten)]
+    #[schema(value_type = Object)]
+    action: Action,
+}
+
+/// How far to look.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Far {
+    /// How many work items to look at, at most.
+    #[param(minimum = 1, maximum = 1000000)]
+    scan: Option<usize>,
+}
+
+/// Work items that may be looked at in one request.
+const SCAN: usize = 1_000_000;
+
+/// Why something is not moving, and what mends it.
+#[utoipa::path(get, path = "/v1/doctor", tag = "server", params(Far), responses((status = 200, body = Exam)))]
+pub(crate) async fn examine(
+    State(served): State<Served>,
+    InQuery(far): InQuery<Far>,
+) -> Result<Json<Exam>, Problem> {
+    let mut doctor =
+        served.setup.doctor.clone().unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
+    if let Some(scan) = far.scan {
+        doctor = doctor.within(Bounds { scan: scan.clamp(1, SCAN), ..Bounds::default() });
+    }
+    // One after the other: an exam reads much, and more of them at once would not be done sooner.
+    let _turn = served.exam.lock().await;
+    let diagnosis = doctor.examine().await?;
+    let more = serde_json::to_value(&diagnosis.more).unwrap_or_default();
+    Ok(Json(Exam {
+        healthy: diagnosis.is_healthy(),
+        sick: diagnosis.sick,
+        findings: diagnosis.findings.into_iter().map(Found::from).collect(),
+        more,
+    }))
+}
+
+impl From<Finding> for Found {
+    fn from(finding: Finding) -> Self {
+        let actions = finding.cure.actions.into_iter().map(Offered::from).collect();
+        Self {
+            kind: finding.kind,
+            severity: finding.severity,
+            thing: finding.thing.to_string(),
+            since: finding.since,
+            what: finding.what,
+            cure: Cure { advice: finding.cure.advice, actions },
+        }
+    }
+}
+
+impl From<Action> for Offered {
+    fn from(action: Action) -> Self {
+        Self { command: action.command(), request: request(&action), action }
+    }
+}

@@ -1,0 +1,90 @@
+//! The state of an aggregate, as it is or as it was: of kinds that the program which serves this has registered.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tidelock::{Json, LoadError, Version};
+use utoipa::{IntoParams, ToSchema};
+
+use crate::extract::{InPath, InQuery};
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// A state.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = State)]
+pub(crate) struct StateShown {
+    /// The kind of the aggregate.
+    #[schema(example = "stock")]
+    kind: String,
+    /// Its id.
+    #[schema(example = "sku-7")]
+    id: String,
+    /// The version of its stream that this is the state at.
+    #[schema(value_type = u64, minimum = 1)]
+    version: Version,
+    /// The state.
+    #[schema(value_type = Value)]
+    state: Json,
+}
+
+/// At which version.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct At {
+    /// As it was at this version; as it is, if there is none.
+    #[param(value_type = Option<u64>, minimum = 1)]
+    version: Option<Version>,
+}
+
+/// The state of an aggregate, as it is or as it was.
+#[utoipa::path(get, path = "/v1/states/{kind}/{id}", tag = "streams",
+    params(
+        ("kind" = String, Path, description = "The kind of the aggregate"),
+        ("id" = String, Path, description = "Its id"),
+        At,
+    ),
+    responses(
+        (status = 200, body = StateShown),
+        (status = 404, description = "The kind is not known here, there is no such aggregate, or it never was at that version", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "Its events were cleared away", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn show(
+    State(served): State<Served>,
+    InPath((kind, id)): InPath<(String, String)>,
+    InQuery(at): InQuery<At>,
+) -> Result<Answer<StateShown>, Problem> {
+    let read = served.setup.kinds.get(&kind).ok_or_else(|| unknown(&served, &kind))?;
+    let read = read(served.tidelock(), &id, at.version).await.map_err(not_loaded)?;
+    let none = || Problem::not_found("no-aggregate", format!("there is no {kind} with the id {id:?}"));
+    let version = read.version.ok_or_else(none)?;
+    Ok(Answer(StateShown { version, state: read.state, kind, id }))
+}
+
+fn unknown(served: &Served, kind: &str) -> Problem {
+    let known = served.setup.kinds.names();
+    let detail = match known.is_empty() {
+        true => format!(
+            "the state of a {kind:?} cannot be shown: this server knows no kinds; one that is part of the program can register them (Api::aggregate)"
+        ),
+        false => format!(
+            "the state of a {kind:?} cannot be shown: this server knows the kinds {}",
+            known.join(", ")
+        ),
+    };
+    Problem::not_found("kind-unknown", detail).with("kinds", known)
+}
+
+fn not_loaded(error: LoadError) -> Problem {
+    let detail = error.to_string();
+    match error {
+        LoadError::Store(error) => error.into(),
+        LoadError::NotReached { .. } => Problem::not_found("not-reached", detail),
+        LoadError::Trimmed { .. } | LoadError::Closed { .. } => {
+            Problem::new(StatusCode::GONE, "events-gone", detail)
+        }
+        _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "unreadable", detail),
+    }
+}

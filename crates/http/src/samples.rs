@@ -1,0 +1,167 @@
+//! What happened lately: a figure every few seconds for an hour, in a ring that does not grow.
+//!
+//! A sample costs a few dozen small reads, however much there is in the store. What would have to be counted item by item is only looked at while
+//! somebody looks, and only up to a bound. Many who look at once share one sample.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::Serialize;
+use tidelock::{ItemFilter, ItemQuery, Position, Result, Store, Tidelock, Timestamp};
+use tokio::time::Instant;
+use utoipa::ToSchema;
+
+use crate::served::Served;
+
+/// How often a sample is kept.
+const EVERY: Duration = Duration::from_secs(10);
+/// How many are kept.
+const KEPT: usize = 360;
+/// How old a sample may be that somebody who looks is shown.
+const FRESH: Duration = Duration::from_secs(2);
+/// For how long after somebody looked it counts as if they still did.
+const LOOKING: Duration = Duration::from_secs(60);
+/// Items that are counted, at most.
+const COUNTED: usize = 1000;
+
+/// How it was at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
+pub(crate) struct Sample {
+    /// When, by the store's clock.
+    #[schema(value_type = String, format = DateTime)]
+    pub(crate) at: Timestamp,
+    /// Where the feed ended.
+    #[schema(value_type = u64)]
+    pub(crate) head_position: Position,
+    /// Events a second since the sample before; nothing for the first.
+    pub(crate) events_per_second: Option<f64>,
+    /// Requests a second that this server answered since the sample before.
+    pub(crate) requests_per_second: Option<f64>,
+    /// How many events the reaction that is furthest behind has yet to route; nothing if there are no reactions.
+    pub(crate) lag: Option<u64>,
+    /// Items that somebody has leased, up to a thousand; nothing if nobody looked.
+    pub(crate) leased: Option<usize>,
+    /// Items that are blocked, up to a thousand; nothing if nobody looked.
+    pub(crate) blocked: Option<usize>,
+}
+
+/// What was seen lately.
+#[derive(Debug, Default)]
+pub(crate) struct Samples {
+    /// Requests that were answered.
+    pub(crate) requests: AtomicU64,
+    ring: Mutex<VecDeque<Sample>>,
+    /// Held while a sample is taken, so that many who look take one.
+    latest: tokio::sync::Mutex<Option<Latest>>,
+    looked: Mutex<Option<Instant>>,
+    running: AtomicBool,
+}
+
+#[derive(Debug)]
+struct Latest {
+    taken: Instant,
+    requests: u64,
+    sample: Sample,
+}
+
+impl Samples {
+    /// Those that were kept, the oldest first.
+    pub(crate) fn kept(&self) -> Vec<Sample> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).iter().cloned().collect()
+    }
+
+    /// How it is now, or was a moment ago, for somebody who looks.
+    pub(crate) async fn look(&self, tidelock: &Tidelock) -> Result<Sample> {
+        *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.sample(tidelock, FRESH).await
+    }
+
+    async fn sample(&self, tidelock: &Tidelock, fresh: Duration) -> Result<Sample> {
+        let mut latest = self.latest.lock().await;
+        // Who looks wants to know what is not counted while nobody does.
+        let suffices = |latest: &&Latest| latest.sample.leased.is_some() || !self.is_looked_at();
+        if let Some(latest) = latest.as_ref().filter(|latest| latest.taken.elapsed() < fresh).filter(suffices)
+        {
+            return Ok(latest.sample.clone());
+        }
+        let requests = self.requests.load(Ordering::Relaxed);
+        let sample = self.take(tidelock, latest.as_ref(), requests).await?;
+        *latest = Some(Latest { taken: Instant::now(), requests, sample: sample.clone() });
+        Ok(sample)
+    }
+
+    async fn take(&self, tidelock: &Tidelock, before: Option<&Latest>, requests: u64) -> Result<Sample> {
+        let store = &**tidelock.store();
+        let at = store.now().await?;
+        let head_position = tidelock::feed::end_of(store).await?;
+        let per_second = |count: u64, before: u64, since: Timestamp| {
+            let seconds = at.since(since).as_secs_f64();
+            (seconds > 0.0).then(|| count.saturating_sub(before) as f64 / seconds)
+        };
+        let routes = tidelock.reactions().routes().await?;
+        let lag = routes.iter().map(|route| head_position.get().saturating_sub(route.position.get())).max();
+        let (leased, blocked) = match self.is_looked_at() {
+            true => (
+                Some(counted(store, ItemFilter::default().held(true)).await?),
+                Some(counted(store, ItemFilter::default().blocked(true)).await?),
+            ),
+            false => (None, None),
+        };
+        Ok(Sample {
+            at,
+            head_position,
+            events_per_second: before
+                .and_then(|b| per_second(head_position.get(), b.sample.head_position.get(), b.sample.at)),
+            requests_per_second: before.and_then(|b| per_second(requests, b.requests, b.sample.at)),
+            lag,
+            leased,
+            blocked,
+        })
+    }
+
+    fn is_looked_at(&self) -> bool {
+        let looked = *self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        looked.is_some_and(|looked| looked.elapsed() < LOOKING)
+    }
+
+    fn keep(&self, sample: Sample) {
+        let mut ring = self.ring.lock().unwrap_or_else(PoisonError::into_inner);
+        if ring.len() == KEPT {
+            ring.pop_front();
+        }
+        ring.push_back(sample);
+    }
+}
+
+async fn counted(store: &dyn Store, filter: ItemFilter) -> Result<usize> {
+    Ok(store.items(ItemQuery::new(filter).limit(COUNTED)).await?.items.len())
+}
+
+/// Keeps samples from now on, until the server ends. Does nothing if that is done already.
+pub(crate) fn keep(served: &Served) {
+    if served.samples.running.swap(true, Ordering::SeqCst) {
+        return;
+    }
+    let served = served.clone();
+    tokio::spawn(async move {
+        let closing = served.setup.closing.clone();
+        closing.run_until_cancelled(keep_on(&served)).await;
+    });
+}
+
+async fn keep_on(served: &Served) {
+    let mut ticks = tokio::time::interval(EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        if let Some(metrics) = &served.setup.metrics {
+            metrics.sum_up();
+        }
+        match served.samples.sample(served.tidelock(), FRESH).await {
+            Ok(sample) => served.samples.keep(sample),
+            Err(error) => tracing::debug!(%error, "no sample was taken"),
+        }
+    }
+}

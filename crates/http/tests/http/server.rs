@@ -1,0 +1,125 @@
+//! The server itself: how it is, who asks, what it counts, and how it ends.
+
+use http::Method;
+use serde_json::json;
+use tidelock_http::{Api, ServeError, serve};
+use tidelock_test_stage::Stage;
+use tokio::net::TcpListener;
+
+use crate::ground::{OPERATOR, READER, Server, WRITER};
+
+/// HTTP-16.
+async fn health_and_readiness_say_nothing_but_that(stage: Stage) {
+    let server = Server::start(&stage).await;
+    assert_eq!(server.stranger().get("/health").await.ok(200), json!({ "status": "ok" }));
+    assert_eq!(server.stranger().get("/ready").await.ok(200), json!({ "status": "ok" }));
+    server.tidelock.store().close().await.unwrap();
+    assert_eq!(server.stranger().get("/health").await.ok(200), json!({ "status": "ok" }));
+    let away = server.stranger().get("/ready").await;
+    if server.tidelock.store().capabilities().name != "memory" {
+        assert_eq!((away.problem().0, away.headers.contains_key("retry-after")), (503, true));
+    }
+}
+
+/// HTTP-3.
+async fn whoever_asks_is_told_who_they_are(stage: Stage) {
+    let server = Server::start(&stage).await;
+    for (token, name, role) in
+        [(READER, "rita", "reader"), (WRITER, "walt", "writer"), (OPERATOR, "olga", "operator")]
+    {
+        let told = server.client(token).get("/v1/whoami").await.ok(200);
+        assert_eq!(told, json!({ "name": name, "role": role, "read_only": false }));
+    }
+    let open = Server::start_with(&stage, |api| api).await;
+    let told = open.stranger().get("/v1/whoami").await.ok(200);
+    assert_eq!(told, json!({ "name": null, "role": "reader", "read_only": true }));
+}
+
+/// HTTP-17.
+async fn the_overview_says_how_it_is_and_was(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let body = json!({ "events": [{ "type": "noted", "data": 1 }, { "type": "noted", "data": 2 }] });
+    let appended = server.client(WRITER).post("/v1/streams/a/events", &body).await.ok(201);
+    let reader = server.client(READER);
+    // A sample that was taken a moment before the append is as good as one that is taken now.
+    tidelock_test_stage::until("the events are in the overview", async || {
+        reader.get("/v1/overview").await.ok(200)["head_position"] == appended["position"]
+    })
+    .await;
+    let overview = reader.get("/v1/overview").await.ok(200);
+    assert_eq!(overview["store"], server.tidelock.store().capabilities().name);
+    assert_eq!(
+        (&overview["healthy"], &overview["now"]["blocked"], &overview["now"]["leased"]),
+        (&json!(true), &json!(0), &json!(0))
+    );
+    assert!(overview["samples"].as_array().is_some_and(|samples| samples.len() <= 360));
+    let metrics = reader.get("/metrics").await;
+    assert_eq!(metrics.status, 200);
+    assert!(String::from_utf8_lossy(&metrics.body).contains("tidelock_http_event_streams 0"), "{metrics:?}");
+    let exam = reader.get("/v1/doctor").await.ok(200);
+    assert_eq!((&exam["healthy"], &exam["findings"][0]["kind"]), (&json!(true), &json!("store")));
+}
+
+/// HTTP-18. Everything answered by a router that an application has mounted under a prefix of its own.
+async fn the_router_can_be_mounted_anywhere(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let app =
+        axum::Router::new().nest("/tidelock", Api::over(&tidelock).tokens(crate::ground::tokens()).router());
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let serving = tokio::spawn(async move { axum::serve(listener, app).await });
+    let client = crate::ground::Client::at(address, WRITER);
+    let body = json!({ "events": [{ "type": "noted", "data": 1 }] });
+    client.post("/tidelock/v1/streams/a/events", &body).await.ok(201);
+    assert_eq!(client.get("/tidelock/v1/streams/a/events").await.ok(200)["items"][0]["data"], 1);
+    assert_eq!(client.get("/tidelock/nothing").await.problem(), (404, "no-route".into()));
+    serving.abort();
+}
+
+/// HTTP-6.
+async fn without_tokens_no_other_machine_is_listened_to(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
+    let refused = serve(listener, Api::over(&tidelock), None, async {}).await.unwrap_err();
+    assert!(matches!(refused, ServeError::Unprotected { .. }), "{refused}");
+}
+
+/// HTTP-15. A request that has begun gets its answer; one that has not begun is not let wait for.
+async fn a_server_that_ends_answers_whoever_has_asked(stage: Stage) {
+    let mut server = Server::start(&stage).await;
+    let client = server.client(WRITER);
+    let body = json!({ "events": [{ "type": "noted", "data": 1 }] });
+    let asked: Vec<_> = (0..20)
+        .map(|_| {
+            let (client, body) = (client.clone(), body.clone());
+            tokio::spawn(async move {
+                client.try_send(client.request(Method::POST, "/v1/streams/a/events", Some(&body))).await
+            })
+        })
+        .collect();
+    server.tell();
+    let mut answered = 0;
+    for asked in asked {
+        if let Some(reply) = asked.await.unwrap() {
+            reply.ok(201);
+            answered += 1;
+        }
+    }
+    server.stop().await;
+    let stored = tidelock::StoreExt::read_whole_stream(
+        &*stage.store().await,
+        &tidelock::StreamName::new("a").unwrap(),
+    )
+    .await
+    .unwrap();
+    assert!(stored.len() >= answered, "{} stored, {answered} acknowledged", stored.len());
+}
+
+over_sockets!(
+    health_and_readiness_say_nothing_but_that,
+    whoever_asks_is_told_who_they_are,
+    the_overview_says_how_it_is_and_was,
+    the_router_can_be_mounted_anywhere,
+    without_tokens_no_other_machine_is_listened_to,
+    a_server_that_ends_answers_whoever_has_asked,
+);
