@@ -49,7 +49,7 @@ pub(crate) async fn measure_all(args: &ServeArgs) -> Result<(), Failure> {
     if args.minutes > 0 {
         memory::watch(args, clients(server, args.connections).await?, &progress).await?;
     }
-    Ok(site.clear().await?)
+    site.clear().await
 }
 
 async fn beside_the_store(
