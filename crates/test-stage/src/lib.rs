@@ -3,6 +3,7 @@
 //! A case is a function of a [`Stage`] and becomes three tests by [`on_every_store!`]: in memory (where time is simulated, so
 //! that waiting costs nothing), on an SQLite file and on PostgreSQL (each handle with connections of its own, as other
 //! processes have them). For what goes wrong there are stores that fail ([`Between`]) and processes that die ([`Meeting`]).
+//! The documentation is tried as its readers try it ([`Page`]).
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -10,6 +11,7 @@
 mod between;
 mod mortal;
 mod note;
+mod page;
 mod processes;
 mod running;
 mod seen;
@@ -20,6 +22,7 @@ mod until;
 pub use between::{Between, Wrapped};
 pub use mortal::Mortal;
 pub use note::{append, note, text};
+pub use page::{Block, Page, comparable};
 pub use processes::{Meeting, Process, Role};
 pub use running::{Running, brisk};
 pub use seen::Seen;

@@ -1,0 +1,57 @@
+//! Deliveries: what happens between an order and the tea at its customer's door.
+
+use std::time::Duration;
+
+use axum::extract::{Path, State};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use tidelock::prelude::*;
+use tidelock::runs::Standing;
+
+use crate::answer::Answer;
+use crate::orders::Placed;
+
+const TWO_DAYS: Duration = Duration::from_secs(2 * 24 * 3_600);
+
+/// A reaction: every order that was placed begins a run, which has the name of the order's stream.
+pub async fn begin(placed: Recorded<Placed>, ctx: Context) -> Result<(), Failure> {
+    ctx.start("delivery", placed.stream.as_str(), &placed.event).await?;
+    Ok(())
+}
+
+/// The run: somebody packs it, a label is bought, and the carrier takes it.
+pub async fn deliver(ctx: &mut Ctx, order: Placed) -> Result<String, StepError> {
+    let Some(packer) = ctx.wait_for_signal::<String>("packed").timeout(TWO_DAYS).await? else {
+        return Ok("nobody has packed it".to_owned());
+    };
+    let label = ctx.step("label", buy_label).await?;
+    ctx.step("hand-over", |_key| hand_over(&order, &packer, &label)).await
+}
+
+/// A carrier that is told the key, and that sells one label for each.
+async fn buy_label(key: StepKey) -> Result<String, Failure> {
+    println!("the carrier is asked for a label, as {key}");
+    Ok(format!("label {key}"))
+}
+
+async fn hand_over(order: &Placed, packer: &str, label: &str) -> Result<String, Failure> {
+    Ok(format!("{} of {}, packed by {packer}, with {label}", order.units, order.tea))
+}
+
+pub fn routes() -> Router<Tidelock> {
+    Router::new().route("/deliveries/{order}", get(look)).route("/deliveries/{order}/packed", post(packed))
+}
+
+async fn look(State(tidelock): State<Tidelock>, Path(order): Path<String>) -> Answer<Json<Standing>> {
+    Ok(Json(tidelock.runs().run(&order).standing().await?))
+}
+
+/// However often the button is pressed, it is one signal.
+async fn packed(
+    State(tidelock): State<Tidelock>,
+    Path(order): Path<String>,
+    Json(packer): Json<String>,
+) -> Answer<&'static str> {
+    tidelock.runs().run(&order).signal("packed", &packer).id("packed").await?;
+    Ok("noted")
+}

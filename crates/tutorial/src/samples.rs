@@ -1,0 +1,30 @@
+//! A free sample: one for each customer.
+
+use axum::Router;
+use axum::extract::{Path, State};
+use axum::routing::post;
+use serde_json::json;
+use tidelock::claims::Single;
+use tidelock::prelude::*;
+
+use crate::answer::{Answer, Sorry};
+
+pub fn routes() -> Router<Tidelock> {
+    Router::new().route("/samples/{customer}/{tea}", post(give))
+}
+
+async fn give(
+    State(tidelock): State<Tidelock>,
+    Path((customer, tea)): Path<(String, String)>,
+) -> Answer<String> {
+    let given = NewEvent::of("sample.given", &json!({ "customer": customer, "tea": tea }))?;
+    let commit = Commit::new().append(&StreamName::new("samples")?, ExpectedVersion::Any, [given]);
+    let sample = tidelock.claims().singleton("sample").of(&customer);
+    match sample.take(&tea, commit).await? {
+        Single::Won(()) => Ok(format!("a sample of {tea} for {customer}")),
+        Single::Taken(first) => {
+            let had = first.details::<String>()?.unwrap_or_default();
+            Err(Sorry::no(format!("{customer} had a sample of {had}")))
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! How much of each tea was sold.
+
+use axum::extract::{Path, State};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::{Deserialize, Serialize};
+use tidelock::prelude::*;
+use tidelock::reactions::Source;
+
+use crate::answer::Answer;
+use crate::orders::Placed;
+
+#[derive(Default, Serialize, Deserialize)]
+pub struct Sold {
+    orders: u64,
+    units: i64,
+}
+
+/// Orders, by their tea: each tea has a row of its own.
+pub fn source() -> Source<Recorded<Placed>> {
+    on::<Placed>().to(|placed| placed.event.tea.clone())
+}
+
+pub fn count(sold: &mut Sold, placed: Recorded<Placed>) {
+    sold.orders += 1;
+    sold.units += placed.event.units;
+}
+
+pub fn routes() -> Router<Tidelock> {
+    Router::new().route("/sold/{tea}", get(look))
+}
+
+async fn look(State(tidelock): State<Tidelock>, Path(tea): Path<String>) -> Answer<Json<Sold>> {
+    let sold = tidelock.reactions().row("sold", &tea).await?;
+    Ok(Json(sold.unwrap_or_default()))
+}

@@ -1,0 +1,62 @@
+//! What a reader sees who tries everything that is on the page, against the shop as it is in the end.
+
+use std::time::Instant;
+
+use tidelock_test_stage::{Block, PATIENCE, Page, Stage, comparable};
+
+use crate::shop::Shop;
+
+/// Where the page has the shop.
+const ADDRESS: &str = "localhost:3000";
+/// By which the page opens it on a server.
+const ON_POSTGRES: &str = "SHOP_STORE=postgres://";
+/// What is shown only after the shop has had the time to react.
+const LATER: &str = "# a moment later";
+
+#[test]
+fn everything_that_the_tutorial_shows_is_seen() {
+    play(&Stage::sqlite());
+}
+
+#[test]
+fn everything_that_the_tutorial_shows_is_seen_on_postgresql_too() {
+    play(&Stage::postgres());
+}
+
+fn play(stage: &Stage) {
+    let page = Page::read("docs/tutorial.md");
+    let (mut shop, mut tried) = (None::<Shop>, 0);
+    for (block, answer) in page.commands() {
+        match block.text.lines().next().unwrap_or_default() {
+            "cargo run" => {
+                shop.take().into_iter().for_each(Shop::close);
+                shop = Some(Shop::open(&stage.url().unwrap()));
+            }
+            line if line.starts_with(ON_POSTGRES) => {
+                shop = Some(Shop::open(&Stage::postgres().url().unwrap()))
+            }
+            "pkill -9 -x shop" => drop(shop.take()),
+            line if line.starts_with("cargo ") || line.starts_with("tidelock ") => {}
+            _ => {
+                let shop = shop.as_ref().unwrap_or_else(|| panic!("line {}: the shop is closed", block.line));
+                let answer = answer.filter(|answer| answer.kind == "text");
+                see(block, answer.unwrap_or_else(|| panic!("line {}: no answer", block.line)), shop);
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 10, "only {tried} commands were tried");
+}
+
+/// Has a command done until it answers what the page shows; at once, unless the page says that it takes a moment.
+fn see(command: &Block, answer: &Block, shop: &Shop) {
+    let (begun, wanted) = (Instant::now(), comparable(&answer.text));
+    loop {
+        let seen = comparable(&command.run(&[(ADDRESS, &shop.address)]));
+        let is_late = begun.elapsed() > PATIENCE || !command.text.contains(LATER);
+        if seen == wanted || is_late {
+            assert_eq!(seen, wanted, "line {}: {}", command.line, command.text);
+            return;
+        }
+    }
+}
