@@ -12,6 +12,7 @@ mod claims;
 mod closing;
 mod doctor;
 mod failing;
+mod guide;
 mod hostile;
 mod looking;
 mod moving;

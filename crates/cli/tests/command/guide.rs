@@ -1,0 +1,44 @@
+//! What the guide to operating tells of is what there is.
+
+use std::fs;
+use std::path::Path;
+
+use tidelock::doctor::Kind;
+
+use crate::ground::{bare, said};
+
+fn guide() -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/operating.md");
+    fs::read_to_string(path).unwrap()
+}
+
+/// The commands, as the help lists them.
+fn commands() -> Vec<String> {
+    let help = said(bare(&["--help"])).out;
+    let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let listed = listed.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    listed.filter(|command| *command != "help").map(str::to_owned).collect()
+}
+
+/// CMD-5.
+#[test]
+fn it_says_of_every_kind_of_finding_what_it_means() {
+    let guide = guide();
+    let told: Vec<_> =
+        guide.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
+    assert_eq!(told, Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>());
+}
+
+#[test]
+fn it_tells_of_every_command() {
+    let (guide, commands) = (guide(), commands());
+    assert!(commands.len() > 20, "{commands:?}");
+    let named = |command: &String| {
+        ["`", "`tidelock "]
+            .iter()
+            .any(|before| [" ", "`"].iter().any(|after| guide.contains(&format!("{before}{command}{after}"))))
+            || guide.contains(&format!("\ntidelock {command} "))
+    };
+    let untold: Vec<_> = commands.iter().filter(|command| !named(command)).collect();
+    assert_eq!(untold, Vec::<&String>::new());
+}
