@@ -3,13 +3,14 @@
 mod shelf;
 
 use serde::Serialize;
-use tidelock::{Closed, Closing, StreamQuery, StreamState, Tidelock, Unread, discard};
+use tidelock::{Closed, Closing, StoredEvent, StreamQuery, StreamState, Tidelock, Unread, discard};
 
 use super::confirm::confirm;
 use crate::args::CloseArgs;
 use crate::failure::Failure;
 use crate::output::{Look, Output, many};
 use crate::place::Place;
+use crate::progress::Progress;
 use shelf::Shelf;
 
 /// What was done, for machines.
@@ -28,13 +29,13 @@ pub(crate) async fn run(args: CloseArgs, place: &Place, out: &mut Output) -> Res
         Some(path) => format!("will be in {:?}", path.display()),
         None => "will be lost".to_owned(),
     };
-    let events = many(events, "event");
-    let what = format!("Stream {:?} takes no more events. {events} of it {where_to}.", args.stream);
+    let counted = many(events, "event");
+    let what = format!("Stream {:?} takes no more events. {counted} of it {where_to}.", args.stream);
     if args.dry_run {
         return Ok(out.note(&format!("dry run: {what} Nothing was done."))?);
     }
     confirm(&what, args.yes)?;
-    let closed = books(&tidelock, &args)?.close().await?;
+    let closed = books(&tidelock, &args, Progress::of(events, "events"))?.close().await?;
     tell(&closed, args.discard, out)
 }
 
@@ -50,14 +51,17 @@ async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
     Ok(last.zip(first).map_or(0, |(last, first)| last.get() + 1 - first.get()))
 }
 
-fn books(tidelock: &Tidelock, args: &CloseArgs) -> Result<Closing<Unread>, Failure> {
+fn books(tidelock: &Tidelock, args: &CloseArgs, progress: Progress) -> Result<Closing<Unread>, Failure> {
     let closing = match &args.archive {
         Some(path) => {
             let shelf = Shelf::open(path, &args.stream)
                 .map_err(|e| Failure::file("write", &path.to_string_lossy(), &e))?;
-            tidelock.books(&args.stream, shelf.archive())
+            tidelock.books(&args.stream, shelf.archive(progress))
         }
-        None => tidelock.books(&args.stream, discard),
+        None => tidelock.books(&args.stream, move |events: Vec<StoredEvent>| {
+            progress.moved(events.len() as u64);
+            discard(events)
+        }),
     };
     Ok(args.ignore.iter().fold(closing.patience(args.patience), Closing::ignoring))
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidelock::{StoredEvent, StreamName, Version};
 
 use crate::output::json_line;
+use crate::progress::Progress;
 
 /// How every line begins.
 const BEGINNING: &[u8] = b"{\"id\":\"";
@@ -40,10 +41,13 @@ impl Shelf {
     /// The archive that puts events here, and answers when they are safe.
     pub(super) fn archive(
         self,
+        progress: Progress,
     ) -> impl Fn(Vec<StoredEvent>) -> std::future::Ready<io::Result<()>> + Send + Sync + 'static {
         move |events| {
             let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            std::future::ready(kept.take(&events))
+            let taken = kept.take(&events);
+            progress.moved(events.len() as u64);
+            std::future::ready(taken)
         }
     }
 }
