@@ -4,11 +4,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Item;
 use crate::clock::{Timestamp, When};
-use crate::error::{Result, StoreError};
+use crate::error::Result;
 use crate::limits;
 use crate::log::check_names;
 use crate::marks::{Mark, Priority};
-use crate::names::LaneName;
+use crate::names::{LaneName, check_prefix};
 
 /// Which names are meant. No pattern can run away: matching is linear in the name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,12 +57,12 @@ impl NamePattern {
     fn check(&self, what: &str, limit: usize) -> Result<()> {
         match self {
             Self::Any => Ok(()),
-            Self::OneOf(names) => check_names(names.len()),
-            Self::Like(pattern) if pattern.len() > limit => Err(StoreError::limit(format!(
-                "{what} pattern has {} bytes; the limit is {limit}",
-                pattern.len()
-            ))),
-            Self::Like(_) => Ok(()),
+            // Whatever no name can have in it is refused: some stores could not even be asked for it.
+            Self::OneOf(names) => {
+                check_names(names.len())?;
+                names.iter().try_for_each(|name| check_prefix(name, what, limit))
+            }
+            Self::Like(pattern) => check_prefix(pattern, &format!("{what} pattern"), limit),
         }
     }
 }
@@ -261,6 +261,7 @@ pub struct Adjusted {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn a_pattern_matches_what_it_says() {
@@ -294,6 +295,17 @@ mod tests {
         assert_eq!(prefix(&["aé", "aè"]), "a");
         assert_eq!(prefix(&["a", "b"]), "");
         assert_eq!(prefix(&[]), "");
+    }
+
+    #[test]
+    fn what_no_name_can_have_in_it_is_not_looked_for() {
+        let check = |key: NamePattern| ItemFilter::default().key(key).check().map_err(|e| e.kind());
+        for odd in ["a\0", "*\n"] {
+            assert_eq!(check(NamePattern::like(odd)), Err(ErrorKind::Invalid));
+            assert_eq!(check(NamePattern::is(odd)), Err(ErrorKind::Invalid));
+        }
+        assert_eq!(check(NamePattern::like("x".repeat(257))), Err(ErrorKind::LimitExceeded));
+        assert_eq!((check(NamePattern::like("")), check(NamePattern::is(""))), (Ok(()), Ok(())));
     }
 
     #[test]
