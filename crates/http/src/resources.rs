@@ -17,17 +17,33 @@
 //!    thing and says what to do, and has nothing of a payload in it.
 //! 6. A test over a socket in `tests/http/`, on every store; the walk over all routes (`tests/http/walk.rs`) finds the route by itself.
 
+mod adjusting;
+mod cursor;
 pub(crate) mod event;
+mod item;
+mod named;
+mod period;
+mod span;
+mod waiting;
 
 pub(crate) mod audit;
+pub(crate) mod claims;
 pub(crate) mod correlation;
 pub(crate) mod doctor;
 pub(crate) mod feed;
 pub(crate) mod follow;
 pub(crate) mod health;
+pub(crate) mod leases;
+pub(crate) mod locks;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod overview;
+pub(crate) mod queues;
+pub(crate) mod quotas;
+pub(crate) mod reactions;
+pub(crate) mod runs;
+pub(crate) mod scopes;
+pub(crate) mod singletons;
 pub(crate) mod states;
 pub(crate) mod streams;
 pub(crate) mod whoami;

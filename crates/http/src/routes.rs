@@ -18,8 +18,9 @@ use crate::auth::{Gate, Role, admit};
 use crate::problem::Problem;
 use crate::requests::{Counted, count};
 use crate::resources::{
-    audit as audited, correlation, doctor, feed, follow, health, metrics, openapi as document, overview,
-    states, streams, whoami,
+    audit as audited, claims, correlation, doctor, feed, follow, health, leases, locks, metrics,
+    openapi as document, overview, queues, quotas, reactions, runs, scopes, singletons, states, streams,
+    whoami,
 };
 use crate::served::Served;
 use crate::{audit, idempotency, openapi, origin};
@@ -65,6 +66,69 @@ fn table(served: &Served) -> Table {
         .reader(routes!(follow::follow))
         .reader(routes!(correlation::show))
         .reader(routes!(states::show))
+        // Scopes
+        .reader(routes!(scopes::list))
+        .reader(routes!(scopes::show))
+        .reader(routes!(scopes::watch))
+        .writer(routes!(scopes::replace))
+        .writer(routes!(scopes::patch))
+        .writer(routes!(scopes::delete))
+        .writer(routes!(scopes::increment))
+        .writer(routes!(scopes::push))
+        .writer(routes!(scopes::set_entry))
+        .writer(routes!(scopes::remove_entry))
+        // Claims, locks, singletons and quotas
+        .reader(routes!(claims::list))
+        .reader(routes!(claims::look))
+        .writer(routes!(claims::claim))
+        .writer(routes!(claims::renew))
+        .writer(routes!(claims::complete))
+        .writer(routes!(claims::fail))
+        .writer(routes!(claims::release))
+        .reader(routes!(locks::list))
+        .reader(routes!(locks::show))
+        .writer(routes!(locks::acquire))
+        .writer(routes!(locks::renew))
+        .writer(routes!(locks::release))
+        .writer(routes!(singletons::take))
+        .reader(routes!(quotas::list))
+        .reader(routes!(quotas::show))
+        .writer(routes!(quotas::take))
+        .writer(routes!(quotas::reserve))
+        .writer(routes!(quotas::confirm))
+        .writer(routes!(quotas::refund))
+        // Work items
+        .reader(routes!(queues::items))
+        .writer(routes!(queues::put))
+        .writer(routes!(queues::lease))
+        .writer(routes!(queues::renew))
+        .writer(routes!(queues::settle))
+        .reader(routes!(leases::list))
+        .operator(routes!(leases::unblock))
+        .operator(routes!(leases::reset))
+        .operator(routes!(leases::defer))
+        .operator(routes!(leases::prioritise))
+        // Runs
+        .reader(routes!(runs::list))
+        .reader(routes!(runs::show))
+        .reader(routes!(runs::history))
+        .reader(routes!(runs::published))
+        .reader(routes!(runs::result))
+        .writer(routes!(runs::start))
+        .writer(routes!(runs::signal))
+        .operator(routes!(runs::cancel))
+        .operator(routes!(runs::terminate))
+        .operator(routes!(runs::retry))
+        .operator(routes!(runs::resume))
+        .operator(routes!(runs::resolve))
+        // Reactions
+        .reader(routes!(reactions::list))
+        .reader(routes!(reactions::targets))
+        .operator(routes!(reactions::unblock))
+        .operator(routes!(reactions::reset))
+        .operator(routes!(reactions::defer))
+        .operator(routes!(reactions::prioritise))
+        .operator(routes!(reactions::reroute))
 }
 
 /// The router, and what is in it.

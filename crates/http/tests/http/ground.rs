@@ -125,6 +125,11 @@ impl Reply {
 }
 
 impl Client {
+    /// Of the server at this address, with this token.
+    pub(crate) fn to(address: SocketAddr, token: &str) -> Self {
+        Self { address, token: Some(token.to_owned()) }
+    }
+
     /// A request, ready to be changed and sent.
     pub(crate) fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Request<Full<Bytes>> {
         let body = body.map_or_else(Bytes::new, |body| body.to_string().into());

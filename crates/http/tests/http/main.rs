@@ -7,9 +7,19 @@
 mod ground;
 
 mod canary;
+mod claims;
 mod correlation;
 mod document;
 mod follow;
+mod hands;
+mod leases;
+mod locks;
+mod names;
+mod queues;
+mod quotas;
+mod reactions;
+mod runs;
+mod scopes;
 mod server;
 mod states;
 mod streams;

@@ -1,0 +1,46 @@
+//! Where to go on in a list whose places are no plain names: text that clients hand back as they were given it.
+
+use std::fmt;
+
+use base64::Engine;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use serde::de::{DeserializeOwned, Error};
+use serde::{Deserialize, Deserializer, Serialize};
+
+/// A place in a list.
+#[derive(Debug, Clone)]
+pub(super) struct Cursor<T>(pub(super) T);
+
+impl<T: Serialize> fmt::Display for Cursor<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let place = serde_json::to_vec(&self.0).map_err(|_| fmt::Error)?;
+        f.write_str(&BASE64_URL_SAFE_NO_PAD.encode(place))
+    }
+}
+
+impl<'de, T: DeserializeOwned> Deserialize<'de> for Cursor<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let place = BASE64_URL_SAFE_NO_PAD.decode(text).ok();
+        let place = place.and_then(|place| serde_json::from_slice(&place).ok());
+        place.map(Self).ok_or_else(|| D::Error::custom("`after` is not the `next` of a page"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidelock::ItemRef;
+
+    #[test]
+    fn a_place_survives_its_way_to_the_client_and_back() {
+        let place = ItemRef::parse("mail/~", "a b&c=\u{e9}").unwrap();
+        let text = Cursor(place.clone()).to_string();
+        assert!(text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)), "{text}");
+        let back: Cursor<ItemRef> = serde_json::from_value(text.into()).unwrap();
+        assert_eq!(back.0, place);
+        for odd in ["", "%", "e30", "AA"] {
+            assert!(serde_json::from_value::<Cursor<ItemRef>>(odd.into()).is_err(), "{odd}");
+        }
+    }
+}

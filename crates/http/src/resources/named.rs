@@ -1,0 +1,50 @@
+//! The names of locks, singletons and quotas in a path: parts with slashes in between, as they are shown in lists.
+//!
+//! `door/7` is the lock `door` of `7`, however it was taken. A slash that is part of a name is written `%2F` once more, as lists show it; so what a list
+//! shows can be asked for.
+
+use tidelock::WorkerName;
+
+use crate::problem::Problem;
+
+/// The parts of a name: the first, and those that it is further told apart by.
+pub(super) fn parts(name: &str) -> Result<(String, Vec<String>), Problem> {
+    let mut parts = name.split('/').map(unescaped);
+    let first = parts.next().unwrap_or_default();
+    let rest: Vec<String> = parts.collect();
+    if first.is_empty() || rest.iter().any(String::is_empty) {
+        let detail = format!("the name {name:?} has an empty part in it, which names nothing");
+        return Err(Problem::bad_request("name-invalid", detail));
+    }
+    Ok((first, rest))
+}
+
+/// As it was before it was shown; anything else is what it is.
+pub(super) fn unescaped(part: &str) -> String {
+    part.replace("%2F", "/").replace("%25", "%")
+}
+
+/// Whoever asks, by a name that others can be told.
+pub(super) fn who(name: &str) -> Result<WorkerName, Problem> {
+    WorkerName::new(name).map_err(|error| {
+        let detail = format!("whoever asks cannot be called so: {}", error.context());
+        Problem::bad_request("name-invalid", detail)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_told_apart_as_lists_show_it() {
+        let of = |name: &str| parts(name).map(|(first, rest)| (first, rest.join("|"))).unwrap();
+        assert_eq!(of("door"), ("door".into(), String::new()));
+        assert_eq!(of("door/7/left"), ("door".into(), "7|left".into()));
+        assert_eq!(of("a%2Fb/100%25"), ("a/b".into(), "100%".into()));
+        assert_eq!(of("100%"), ("100%".into(), String::new()));
+        for empty in ["", "/", "a//b", "a/"] {
+            assert!(parts(empty).is_err(), "{empty}");
+        }
+    }
+}

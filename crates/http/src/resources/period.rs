@@ -1,0 +1,57 @@
+//! For how long something counts, as requests say it.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use tidelock::claims::{Period, TimeZone};
+use utoipa::ToSchema;
+
+use crate::problem::Problem;
+
+/// Periods that are shorter than this are over before anybody is told about them.
+const LEAST: u64 = 1_000;
+
+/// A stretch of the calendar.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Per {
+    /// Once and for all.
+    Ever,
+    Hour,
+    Day,
+    Week,
+    Month,
+    Year,
+}
+
+/// The period that is meant: one of the calendar, or so long from when it is first used.
+pub(super) fn period(per: Option<Per>, every_ms: Option<u64>) -> Result<Period, Problem> {
+    match (per, every_ms) {
+        (None | Some(Per::Ever), None) => Ok(Period::Ever),
+        (Some(Per::Hour), None) => Ok(Period::Hour),
+        (Some(Per::Day), None) => Ok(Period::Day),
+        (Some(Per::Week), None) => Ok(Period::Week),
+        (Some(Per::Month), None) => Ok(Period::Month),
+        (Some(Per::Year), None) => Ok(Period::Year),
+        (None, Some(millis)) if millis >= LEAST => Ok(Period::Every(Duration::from_millis(millis))),
+        (None, Some(millis)) => Err(Problem::bad_request(
+            "period-invalid",
+            format!("every_ms {millis} is too short: say {LEAST} or more"),
+        )),
+        (Some(_), Some(_)) => Err(Problem::bad_request(
+            "period-invalid",
+            "per and every_ms say different things: send one of them",
+        )),
+    }
+}
+
+/// The zone that days and hours are those of.
+pub(super) fn zone(name: Option<&str>) -> Result<TimeZone, Problem> {
+    let Some(name) = name else { return Ok(TimeZone::UTC) };
+    TimeZone::get(name).map_err(|_| {
+        Problem::bad_request(
+            "zone-invalid",
+            format!("there is no time zone {name:?}: send a name like Europe/Berlin"),
+        )
+    })
+}

@@ -1,0 +1,330 @@
+//! Queues: work items that anybody puts in, and that workers in any language lease, renew and settle.
+
+mod settling;
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tidelock::queues::{Queue, Taken};
+use tidelock::{
+    Fence, ItemFilter, ItemKey, ItemRef, Json, LaneName, LeaseToken, Mark, Priority, Renewal, StoreError,
+    Timestamp,
+};
+use utoipa::{IntoParams, ToSchema};
+
+use super::cursor::Cursor;
+use super::item::{ItemShown, Listing, StateShown, when};
+use super::waiting::unless_closing;
+use super::{named, span};
+use crate::auth::Caller;
+use crate::extract::{Body, InPath, InQuery};
+use crate::paging::Page;
+use crate::problem::Problem;
+use crate::served::Served;
+
+pub(crate) use settling::*;
+
+/// A queue that may be written to: not one of Tidelock's own.
+fn queue(served: &Served, name: &str) -> Result<Queue, Problem> {
+    let queue = served.tidelock().queue(name);
+    match queue.name() {
+        Err(error) if name.starts_with('~') => Err(Problem::forbidden("name-reserved", error.context())),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(queue),
+    }
+}
+
+/// What is put in.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Putting {
+    /// Its key: put in again under it, it is the same item.
+    #[schema(value_type = String, min_length = 1, max_length = 256, example = "order-7")]
+    key: ItemKey,
+    /// Due at this moment.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    due_at: Option<Timestamp>,
+    /// Due so long from now; at once, if neither is said.
+    in_ms: Option<u64>,
+    /// There is work up to here. A mark that is already done wakes nobody.
+    #[schema(value_type = Option<u64>, maximum = 9223372036854775807_i64)]
+    mark: Option<Mark>,
+    /// If it is new, it is put in this lane.
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
+    lane: Option<LaneName>,
+    /// If it is new, it gets this priority.
+    #[schema(minimum = -100, maximum = 100)]
+    priority: Option<i16>,
+    /// For whoever leases it: replaces what was there.
+    #[schema(value_type = Option<Value>)]
+    data: Option<Json>,
+}
+
+/// It is in.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = ItemPut)]
+pub(crate) struct PutShown {
+    /// Its key.
+    #[schema(value_type = String)]
+    key: ItemKey,
+    /// When it was put in, by the store's clock.
+    #[schema(value_type = String, format = DateTime)]
+    put_at: Timestamp,
+}
+
+/// Put an item in. One that is there is woken; one that somebody is at is due again once they are done.
+#[utoipa::path(post, path = "/v1/queues/{queue}/items", tag = "queues",
+    params(
+        ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+    ),
+    request_body = Putting,
+    responses((status = 201, description = "It is in", body = PutShown)))]
+pub(crate) async fn put(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    Body(asked): Body<Putting>,
+) -> Result<Response, Problem> {
+    let mut put = queue(&served, &name)?.put(asked.key.as_str());
+    if let Some(mark) = asked.mark {
+        put = put.to_mark(mark);
+    }
+    if let Some(due) = when(asked.due_at, asked.in_ms, "due_at and in_ms")? {
+        put = put.due(due);
+    }
+    if let Some(lane) = asked.lane {
+        put = put.lane(lane);
+    }
+    if let Some(priority) = asked.priority {
+        put = put.priority(Priority::new(priority)?);
+    }
+    if let Some(data) = &asked.data {
+        put = put.data(data);
+    }
+    let put_at = put.await?;
+    Ok((StatusCode::CREATED, Answer(PutShown { key: asked.key, put_at })).into_response())
+}
+
+/// Who leases, for how long, and how many.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Leasing {
+    /// Who works, for those who ask who holds what; the name of the token, if this is left out.
+    #[schema(min_length = 1, max_length = 128)]
+    worker: Option<String>,
+    /// How long others are kept out of an item if nobody renews it.
+    #[schema(minimum = 1, maximum = 604800000, example = 30000)]
+    lease_ms: u64,
+    /// How many at most; one, if this is left out.
+    #[schema(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+    /// Wait so long for something to be due; not at all, if this is left out, and no longer than the server lets anybody wait.
+    wait_ms: Option<u64>,
+    /// From this lane only.
+    #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
+    lane: Option<LaneName>,
+}
+
+/// Items that are yours for a while.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LeasedShown {
+    /// In the order in which they were chosen; none, if nothing was due in time.
+    items: Vec<LeaseShown>,
+}
+
+/// An item that is yours for a while.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Lease)]
+pub(crate) struct LeaseShown {
+    /// Its key.
+    #[schema(value_type = String)]
+    key: ItemKey,
+    /// What it is renewed and settled with.
+    #[schema(value_type = u64, minimum = 1)]
+    fence: Fence,
+    /// After this, others may take it.
+    #[schema(value_type = String, format = DateTime)]
+    until: Timestamp,
+    /// Done up to here.
+    #[schema(value_type = u64)]
+    at: Mark,
+    /// Work up to here.
+    #[schema(value_type = u64)]
+    mark: Mark,
+    /// Leases since the last progress, this one included.
+    attempts: u32,
+    /// Retries since the last progress.
+    failures: u32,
+    /// Leases that ran out since the last progress.
+    expiries: u32,
+    /// Its lane.
+    #[schema(value_type = String)]
+    lane: LaneName,
+    /// Its priority.
+    #[schema(value_type = i16, minimum = -100, maximum = 100)]
+    priority: Priority,
+    /// What whoever put it in wrote beside it.
+    #[schema(value_type = Option<Value>)]
+    data: Option<Json>,
+}
+
+impl From<Taken> for LeaseShown {
+    fn from(Taken { lease, data }: Taken) -> Self {
+        Self {
+            key: lease.item.key,
+            fence: lease.fence,
+            until: lease.deadline,
+            at: lease.at,
+            mark: lease.mark,
+            attempts: lease.attempts,
+            failures: lease.failures,
+            expiries: lease.expiries,
+            lane: lease.lane,
+            priority: lease.priority,
+            data,
+        }
+    }
+}
+
+/// Lease what is due, or wait for it. If you are gone before you are answered, nothing stays leased.
+#[utoipa::path(post, path = "/v1/queues/{queue}/lease", tag = "queues",
+    params(
+        ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+    ),
+    request_body = Leasing,
+    responses((status = 200, body = LeasedShown)))]
+pub(crate) async fn lease(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    caller: Caller,
+    Body(asked): Body<Leasing>,
+) -> Result<Answer<LeasedShown>, Problem> {
+    let mut take = queue(&served, &name)?
+        .take(named::who(asked.worker.as_deref().unwrap_or(caller.shown()))?.as_str())
+        .lease(span::lease(asked.lease_ms)?)
+        .limit(asked.limit.unwrap_or(1))
+        .within(span::wait(&served, asked.wait_ms));
+    if let Some(lane) = asked.lane {
+        take = take.lane(lane);
+    }
+    let taken = unless_closing(&served, take.into_future()).await??;
+    Ok(Answer(LeasedShown { items: taken.into_iter().map(LeaseShown::from).collect() }))
+}
+
+/// An item that was leased.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldItem {
+    /// Its key.
+    #[schema(min_length = 1, max_length = 256)]
+    key: String,
+    /// What it was leased with.
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    fence: Fence,
+}
+
+/// What is renewed, and for how long.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RenewingItems {
+    /// Which items.
+    #[schema(max_items = 1000)]
+    items: Vec<HeldItem>,
+    /// How long others are kept out from now on.
+    #[schema(minimum = 1, maximum = 604800000, example = 30000)]
+    lease_ms: u64,
+}
+
+/// What came of renewing, for each in order.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RenewedItems {
+    items: Vec<RenewedItem>,
+}
+
+/// What came of renewing one lease.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RenewedItem {
+    /// Its key.
+    key: String,
+    /// What it was leased with.
+    #[schema(value_type = u64, minimum = 1)]
+    fence: Fence,
+    /// `renewed`, or `lost`: drop this work.
+    #[schema(inline)]
+    outcome: RenewalShown,
+    /// After this, others may take it.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    until: Option<Timestamp>,
+}
+
+/// What came of renewing.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RenewalShown {
+    Renewed,
+    Lost,
+}
+
+impl RenewedItem {
+    fn of(item: HeldItem, renewal: &Renewal) -> Self {
+        let (outcome, until) = match renewal {
+            Renewal::Renewed(until) => (RenewalShown::Renewed, Some(*until)),
+            Renewal::Lost(_) => (RenewalShown::Lost, None),
+        };
+        Self { key: item.key, fence: item.fence, outcome, until }
+    }
+}
+
+/// Keep others out of items for longer.
+#[utoipa::path(post, path = "/v1/queues/{queue}/renew", tag = "queues",
+    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128)),
+    request_body = RenewingItems,
+    responses((status = 200, body = RenewedItems)))]
+pub(crate) async fn renew(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    Body(asked): Body<RenewingItems>,
+) -> Result<Answer<RenewedItems>, Problem> {
+    let (queue, lease) = (queue(&served, &name)?, span::lease(asked.lease_ms)?);
+    let tokens = asked.items.iter().map(|item| queue.token(&item.key, item.fence));
+    let tokens = tokens.collect::<Result<Vec<LeaseToken>, StoreError>>()?;
+    let renewed = queue.renew(&tokens, lease).await?;
+    let items = asked.items.into_iter().zip(&renewed).map(|(item, renewal)| RenewedItem::of(item, renewal));
+    Ok(Answer(RenewedItems { items: items.collect() }))
+}
+
+/// Which items of a queue.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Listed {
+    /// In this state.
+    #[param(inline)]
+    state: Option<StateShown>,
+    /// Where to go on: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<Cursor<ItemRef>>,
+    /// How many at most: fewer may be in the state that is asked for.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// List the items of a queue, by key.
+#[utoipa::path(get, path = "/v1/queues/{queue}/items", tag = "queues",
+    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128), Listed),
+    responses((status = 200, body = Page<ItemShown>)))]
+pub(crate) async fn items(
+    State(served): State<Served>,
+    InPath(name): InPath<tidelock::QueueName>,
+    InQuery(asked): InQuery<Listed>,
+) -> Result<Answer<Page<ItemShown>>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    let filter = ItemFilter::queue(name.as_str());
+    let listing = Listing { filter, state: asked.state, holder: None, after: asked.after, limit };
+    Ok(Answer(listing.page(&served).await?))
+}

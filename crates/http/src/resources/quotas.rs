@@ -1,0 +1,379 @@
+//! Quotas: so much in a period and no more. Taken at once, or reserved and confirmed later by whoever has the voucher.
+
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tidelock::claims::{Exceeded, Grant, Quota, QuotaInfo, Refund, Taking, Voucher};
+use tidelock::{RecordKey, Timestamp};
+use utoipa::{IntoParams, ToSchema};
+
+use super::claims::{refused, until};
+use super::named;
+use super::period::{Per, period, zone};
+use crate::extract::{Body, InPath, InQuery};
+use crate::paging::Page;
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// A quota, as requests name it.
+struct Named<'a> {
+    name: &'a str,
+    limit: i64,
+    per: Option<Per>,
+    every_ms: Option<u64>,
+    zone: Option<&'a str>,
+}
+
+impl Named<'_> {
+    fn quota(&self, served: &Served) -> Result<Quota, Problem> {
+        if self.limit < 0 {
+            let detail = format!("limit {}: there cannot be less than nothing", self.limit);
+            return Err(Problem::bad_request("limit-invalid", detail));
+        }
+        let (first, rest) = named::parts(self.name)?;
+        let quota = served.tidelock().claims().quota(first, self.limit);
+        let quota = rest.iter().fold(quota, Quota::of);
+        Ok(quota.per(period(self.per, self.every_ms)?).zone(zone(self.zone)?))
+    }
+}
+
+/// Which quotas.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Listed {
+    /// What their names begin with.
+    #[serde(default)]
+    #[param(max_length = 400)]
+    prefix: String,
+    /// Where to go on: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<RecordKey>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// A quota that somebody has taken from.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Quota)]
+pub(crate) struct QuotaShown {
+    /// Its whole name.
+    #[schema(example = "quota/seats/boat-3/per day")]
+    key: String,
+    /// How much is taken, reservations included.
+    used: i64,
+    /// When there is as much again, if ever.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    resets_at: Option<Timestamp>,
+}
+
+impl From<QuotaInfo> for QuotaShown {
+    fn from(QuotaInfo { key, used, resets_at }: QuotaInfo) -> Self {
+        Self { key, used, resets_at }
+    }
+}
+
+/// List quotas that somebody has taken from in the period that is open, by name. How much there is of them, only those who take know.
+#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(Listed), responses((status = 200, body = Page<QuotaShown>)))]
+pub(crate) async fn list(
+    State(served): State<Served>,
+    InQuery(asked): InQuery<Listed>,
+) -> Result<Answer<Page<QuotaShown>>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    let prefix = format!("quota/{}", asked.prefix);
+    let page = served.tidelock().claims().quotas(&prefix, asked.after, limit).await?;
+    Ok(Answer(Page::new(page.quotas.into_iter().map(QuotaShown::from).collect(), page.next)))
+}
+
+/// Which quota.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Looking {
+    /// How much there is.
+    #[param(minimum = 0)]
+    limit: i64,
+    /// In each of these; once and for all, if this is left out.
+    #[param(inline)]
+    per: Option<Per>,
+    /// In each stretch of this length.
+    #[param(minimum = 1000)]
+    every_ms: Option<u64>,
+}
+
+/// How much is left.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Used {
+    /// How much is taken, reservations included.
+    used: i64,
+    /// How much there is.
+    limit: i64,
+    /// How much is left.
+    left: i64,
+    /// When there is as much again; nothing was taken yet if there is none, or it never is.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    resets_at: Option<Timestamp>,
+}
+
+/// How much of a quota is taken.
+#[utoipa::path(get, path = "/v1/quotas/{key}", tag = "quotas",
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400), Looking),
+    responses((status = 200, body = Used)))]
+pub(crate) async fn show(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    InQuery(asked): InQuery<Looking>,
+) -> Result<Answer<Used>, Problem> {
+    let Looking { limit, per, every_ms } = asked;
+    let quota = Named { name: &name, limit, per, every_ms, zone: None }.quota(&served)?;
+    let usage = quota.usage().await.map_err(refused)?;
+    let left = limit.saturating_sub(usage.used).max(0);
+    Ok(Answer(Used { used: usage.used, limit, left, resets_at: usage.resets_at }))
+}
+
+/// How much is taken of how much.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct TakeAsked {
+    /// How much there is.
+    #[schema(minimum = 0, example = 100)]
+    limit: i64,
+    /// How much of it.
+    #[schema(minimum = 1, example = 1)]
+    units: u32,
+    /// In each of these; once and for all, if this is left out.
+    #[schema(inline)]
+    per: Option<Per>,
+    /// In each stretch of this length.
+    #[schema(minimum = 1000)]
+    every_ms: Option<u64>,
+    /// Days and hours are those of this zone; UTC, if this is left out.
+    #[schema(example = "Europe/Berlin", max_length = 64)]
+    zone: Option<String>,
+}
+
+/// How much is taken of how much, and for how long unless it is confirmed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReserveAsked {
+    /// How much there is.
+    #[schema(minimum = 0, example = 100)]
+    limit: i64,
+    /// How much of it.
+    #[schema(minimum = 1, example = 1)]
+    units: u32,
+    /// It goes back by itself after this.
+    #[schema(minimum = 1, maximum = 604800000, example = 60000)]
+    life_ms: u64,
+    /// In each of these; once and for all, if this is left out.
+    #[schema(inline)]
+    per: Option<Per>,
+    /// In each stretch of this length.
+    #[schema(minimum = 1000)]
+    every_ms: Option<u64>,
+    /// Days and hours are those of this zone; UTC, if this is left out.
+    #[schema(example = "Europe/Berlin", max_length = 64)]
+    zone: Option<String>,
+}
+
+/// What was granted: keep it, if it may have to be given back.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Granted {
+    /// To be sent as it is.
+    #[schema(value_type = Object)]
+    grant: Grant,
+}
+
+/// What was reserved: confirm it, or let it go back.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Reserved {
+    /// To be sent as it is.
+    #[schema(value_type = Object)]
+    voucher: Voucher,
+    /// When it goes back by itself.
+    #[schema(value_type = String, format = DateTime)]
+    until: Timestamp,
+}
+
+/// Take from a quota, if there is so much left.
+#[utoipa::path(post, path = "/v1/quotas/{key}/take", tag = "quotas",
+    params(
+        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+    ),
+    request_body = TakeAsked,
+    responses(
+        (status = 201, description = "It is yours", body = Granted),
+        (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn take(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    Body(asked): Body<TakeAsked>,
+) -> Result<Response, Problem> {
+    let TakeAsked { limit, units, per, every_ms, zone } = asked;
+    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&served)?;
+    match quota.take(some(units)?).await.map_err(refused)? {
+        Taking::Granted(grant) => Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response()),
+        Taking::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
+    }
+}
+
+/// Take from a quota for a while.
+#[utoipa::path(post, path = "/v1/quotas/{key}/reserve", tag = "quotas",
+    params(
+        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+    ),
+    request_body = ReserveAsked,
+    responses(
+        (status = 201, description = "It is yours for a while", body = Reserved),
+        (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn reserve(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    Body(asked): Body<ReserveAsked>,
+) -> Result<Response, Problem> {
+    let ReserveAsked { limit, units, life_ms, per, every_ms, zone } = asked;
+    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&served)?;
+    match quota.reserve(some(units)?, life(life_ms)?).await.map_err(refused)? {
+        Taking::Granted(reservation) => {
+            let reserved = Reserved { until: reservation.until(), voucher: reservation.voucher() };
+            Ok((StatusCode::CREATED, Answer(reserved)).into_response())
+        }
+        Taking::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
+    }
+}
+
+fn some(units: u32) -> Result<u32, Problem> {
+    match units {
+        0 => Err(Problem::bad_request("units-invalid", "units 0: nothing was asked for; say 1 or more")),
+        units => Ok(units),
+    }
+}
+
+fn life(millis: u64) -> Result<Duration, Problem> {
+    super::span::lease(millis).map_err(|_| {
+        Problem::bad_request("life-invalid", format!("life_ms {millis} is not between 1 and 604800000"))
+    })
+}
+
+async fn too_much(served: &Served, exceeded: &Exceeded) -> Result<Problem, Problem> {
+    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota-exceeded", exceeded.to_string())
+        .with("used", exceeded.used)
+        .with("limit", exceeded.limit)
+        .with("requested", exceeded.requested)
+        .with("resets_at", exceeded.resets_at);
+    until(served, problem, exceeded.resets_at).await
+}
+
+/// What is confirmed.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Confirming {
+    /// What reserving gave.
+    #[schema(value_type = Object)]
+    voucher: Voucher,
+    /// As it was reserved.
+    #[schema(inline)]
+    per: Option<Per>,
+    /// As it was reserved.
+    #[schema(minimum = 1000)]
+    every_ms: Option<u64>,
+}
+
+/// Take a reservation for good.
+#[utoipa::path(post, path = "/v1/quotas/{key}/confirm", tag = "quotas",
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
+    request_body = Confirming,
+    responses(
+        (status = 200, body = Granted),
+        (status = 409, description = "It was confirmed or given back, or has gone back by itself", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn confirm(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    Body(asked): Body<Confirming>,
+) -> Result<Answer<Granted>, Problem> {
+    let Confirming { voucher, per, every_ms } = asked;
+    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&served)?;
+    let grant = quota.resume(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
+    Ok(Answer(Granted { grant }))
+}
+
+/// What is given back: a grant, or a reservation.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Refunding {
+    /// What taking or confirming gave.
+    #[schema(value_type = Option<Object>)]
+    grant: Option<Grant>,
+    /// What reserving gave.
+    #[schema(value_type = Option<Object>)]
+    voucher: Option<Voucher>,
+    /// As it was taken.
+    #[schema(inline)]
+    per: Option<Per>,
+    /// As it was taken.
+    #[schema(minimum = 1000)]
+    every_ms: Option<u64>,
+}
+
+/// What came of giving back.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Refunded {
+    /// `refunded`, or `already`, or `over`: the period that it was taken from is over, and there is nothing to give it back to.
+    #[schema(inline)]
+    outcome: RefundShown,
+}
+
+/// What came of giving back.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RefundShown {
+    Refunded,
+    Already,
+    Over,
+}
+
+impl From<Refund> for RefundShown {
+    fn from(refund: Refund) -> Self {
+        match refund {
+            Refund::Refunded => Self::Refunded,
+            Refund::Already => Self::Already,
+            Refund::Over => Self::Over,
+        }
+    }
+}
+
+/// Give back, once, what was taken or reserved.
+#[utoipa::path(post, path = "/v1/quotas/{key}/refund", tag = "quotas",
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
+    request_body = Refunding,
+    responses((status = 200, body = Refunded)))]
+pub(crate) async fn refund(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    Body(asked): Body<Refunding>,
+) -> Result<Answer<Refunded>, Problem> {
+    let Refunding { grant, voucher, per, every_ms } = asked;
+    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&served)?;
+    let refund = match (grant, voucher) {
+        (Some(grant), None) => quota.refund(&grant).await,
+        (None, Some(voucher)) => match quota.resume(&voucher) {
+            Ok(reservation) => reservation.refund().await,
+            Err(error) => Err(error),
+        },
+        _ => {
+            let detail = "either a grant or a voucher has to be sent, and not both";
+            return Err(Problem::bad_request("refund-ambiguous", detail));
+        }
+    };
+    Ok(Answer(Refunded { outcome: refund.map_err(refused)?.into() }))
+}

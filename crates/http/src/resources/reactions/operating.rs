@@ -1,0 +1,209 @@
+//! What operators do to the targets of reactions.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use http::StatusCode;
+use serde::Deserialize;
+use tidelock::reactions::{Effects, ReactionFilter, Start};
+use tidelock::{LaneName, Priority, Timestamp};
+use utoipa::ToSchema;
+
+use super::super::adjusting::AdjustedShown;
+use super::super::item::{count, pattern, when};
+use super::super::leases::no_time;
+use super::reactions;
+use crate::extract::Body;
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// What an operator asks for is which targets are meant, and what is done to them; both stand side by side in the body.
+macro_rules! of_targets {
+    ($(#[$doc:meta])* $name:ident as $schema:ident { $($(#[$about:meta])* $field:ident: $of:ty),* $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Debug, Deserialize, ToSchema)]
+        #[serde(deny_unknown_fields)]
+        #[schema(as = $schema)]
+        pub(crate) struct $name {
+            /// Of this reaction; of all, if this is left out.
+            #[schema(min_length = 1, max_length = 64)]
+            reaction: Option<String>,
+            /// This target.
+            #[schema(min_length = 1, max_length = 256)]
+            target: Option<String>,
+            /// Targets whose names are like this, where `*` stands for any characters and `?` for one.
+            #[schema(max_length = 256)]
+            pattern: Option<String>,
+            /// Fed by streams whose names begin with this.
+            #[schema(max_length = 256)]
+            source: Option<String>,
+            /// In this lane.
+            #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
+            lane: Option<LaneName>,
+            /// Only those that are blocked, or only those that are not.
+            blocked: Option<bool>,
+            /// Only say how many are meant.
+            #[serde(default)]
+            dry_run: bool,
+            $($(#[$about])* $field: $of,)*
+        }
+
+        impl $name {
+            fn meant(&self) -> Result<ReactionFilter, Problem> {
+                if self.reaction.is_none() && self.target.is_none() && self.pattern.is_none() {
+                    return Err(too_wide());
+                }
+                let mut filter = ReactionFilter::all()
+                    .reactions(pattern(self.reaction.clone(), None, "reaction")?)
+                    .targets(pattern(self.target.clone(), self.pattern.clone(), "target")?);
+                if let Some(source) = &self.source {
+                    filter = filter.sources(source);
+                }
+                if let Some(lane) = &self.lane {
+                    filter = filter.lane(lane.clone());
+                }
+                if let Some(blocked) = self.blocked {
+                    filter = filter.blocked(blocked);
+                }
+                Ok(filter)
+            }
+        }
+    };
+}
+
+fn too_wide() -> Problem {
+    let detail =
+        "say which targets are meant, with reaction, target or pattern; pattern \"*\" means all of them";
+    Problem::bad_request("targets-missing", detail)
+}
+
+/// How many are meant.
+async fn would(served: &Served, meant: &ReactionFilter) -> Result<Answer<AdjustedShown>, Problem> {
+    let filters = reactions(served).item_filters(meant).await?;
+    Ok(Answer(AdjustedShown::would(count(served, filters).await?)))
+}
+
+of_targets! {
+    /// Which blocked targets go on.
+    Unblocking as UnblockingTargets {}
+}
+
+/// Blocked targets that are meant go on where they stopped, at once.
+#[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = Unblocking, responses((status = 200, body = AdjustedShown)))]
+pub(crate) async fn unblock(
+    State(served): State<Served>,
+    Body(asked): Body<Unblocking>,
+) -> Result<Answer<AdjustedShown>, Problem> {
+    let meant = asked.meant()?.blocked(true);
+    match asked.dry_run {
+        true => would(&served, &meant).await,
+        false => Ok(Answer(reactions(&served).unblock(&meant).await?.into())),
+    }
+}
+
+of_targets! {
+    /// Which targets begin anew.
+    Resetting as ResettingTargets {
+        /// Whether what they did outside the store is done again.
+        #[serde(default)]
+        repeat_effects: bool,
+    }
+}
+
+/// Targets that are meant begin anew: every event is handled again. Whoever is at one of them loses the lease.
+#[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting, responses((status = 200, body = AdjustedShown)))]
+pub(crate) async fn reset(
+    State(served): State<Served>,
+    Body(asked): Body<Resetting>,
+) -> Result<Answer<AdjustedShown>, Problem> {
+    let meant = asked.meant()?;
+    let effects = if asked.repeat_effects { Effects::Repeat } else { Effects::Keep };
+    match asked.dry_run {
+        true => would(&served, &meant).await,
+        false => Ok(Answer(reactions(&served).reset(&meant, effects).await?.into())),
+    }
+}
+
+of_targets! {
+    /// Which targets are deferred, and until when.
+    Deferring as DeferringTargets {
+        /// Not before this moment.
+        #[schema(value_type = Option<String>, format = DateTime)]
+        until: Option<Timestamp>,
+        /// Not before so long from now.
+        in_ms: Option<u64>,
+    }
+}
+
+/// Targets that are meant are not handled before then.
+#[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = Deferring, responses((status = 200, body = AdjustedShown)))]
+pub(crate) async fn defer(
+    State(served): State<Served>,
+    Body(asked): Body<Deferring>,
+) -> Result<Answer<AdjustedShown>, Problem> {
+    let meant = asked.meant()?;
+    let until = when(asked.until, asked.in_ms, "until and in_ms")?.ok_or_else(no_time)?;
+    match asked.dry_run {
+        true => would(&served, &meant).await,
+        false => Ok(Answer(reactions(&served).defer(&meant, until).await?.into())),
+    }
+}
+
+of_targets! {
+    /// Which targets get another priority.
+    Prioritising as PrioritisingTargets {
+        /// Which priority.
+        #[schema(minimum = -100, maximum = 100)]
+        priority: i16,
+    }
+}
+
+/// Targets that are meant get this priority.
+#[utoipa::path(post, path = "/v1/reactions/prioritise", tag = "reactions", request_body = Prioritising, responses((status = 200, body = AdjustedShown)))]
+pub(crate) async fn prioritise(
+    State(served): State<Served>,
+    Body(asked): Body<Prioritising>,
+) -> Result<Answer<AdjustedShown>, Problem> {
+    let meant = asked.meant()?;
+    Priority::new(asked.priority)?;
+    match asked.dry_run {
+        true => would(&served, &meant).await,
+        false => Ok(Answer(reactions(&served).prioritise(&meant, asked.priority).await?.into())),
+    }
+}
+
+/// From where events are routed anew.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Whence {
+    /// From the first event there is.
+    Beginning,
+    /// From the next event that comes.
+    Now,
+}
+
+/// What is routed anew.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Rerouting {
+    /// Which reaction.
+    #[schema(min_length = 1, max_length = 64)]
+    reaction: String,
+    /// From where.
+    #[schema(inline)]
+    from: Whence,
+}
+
+/// Route a reaction's events anew: for one whose routing has stopped because the log is not the one it knew.
+#[utoipa::path(post, path = "/v1/reactions/reroute", tag = "reactions", request_body = Rerouting,
+    responses((status = 204, description = "It is routed anew")))]
+pub(crate) async fn reroute(
+    State(served): State<Served>,
+    Body(asked): Body<Rerouting>,
+) -> Result<StatusCode, Problem> {
+    let from = match asked.from {
+        Whence::Beginning => Start::Beginning,
+        Whence::Now => Start::Now,
+    };
+    reactions(&served).reroute(&asked.reaction, from).await?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,168 @@
+//! What operators do to runs: cancel, terminate, retry, resume, and say what became of an ambiguous step.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tidelock::Json;
+use tidelock::runs::{Standing, Verdict};
+use utoipa::ToSchema;
+
+use super::{refused, run};
+use crate::extract::{Body, InPath, MaybeBody};
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// Why.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Why {
+    /// For whoever asks later.
+    #[serde(default)]
+    #[schema(max_length = 2000)]
+    reason: String,
+}
+
+/// Ask a run to cancel: its sleeps and waits end, and its clean-up runs. It may also complete, if it was quicker.
+#[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs",
+    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    request_body = Option<Why>,
+    responses(
+        (status = 202, description = "It is asked to"),
+        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "It has ended", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn cancel(
+    State(served): State<Served>,
+    InPath(id): InPath<String>,
+    MaybeBody(why): MaybeBody<Why>,
+) -> Result<StatusCode, Problem> {
+    run(&served, &id).cancel(&why.reason).await.map_err(refused)?;
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// End a run from outside, at once and without clean-up.
+#[utoipa::path(post, path = "/v1/runs/{id}/terminate", tag = "runs",
+    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    request_body = Option<Why>,
+    responses(
+        (status = 204, description = "It has ended"),
+        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "It has ended before", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn terminate(
+    State(served): State<Served>,
+    InPath(id): InPath<String>,
+    MaybeBody(why): MaybeBody<Why>,
+) -> Result<StatusCode, Problem> {
+    run(&served, &id).terminate(&why.reason).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Let a failed run go on from the step that failed.
+#[utoipa::path(post, path = "/v1/runs/{id}/retry", tag = "runs",
+    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    request_body = Option<Why>,
+    responses(
+        (status = 204, description = "It goes on"),
+        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "It has not failed, or cannot go on", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn retry(
+    State(served): State<Served>,
+    InPath(id): InPath<String>,
+    MaybeBody(why): MaybeBody<Why>,
+) -> Result<StatusCode, Problem> {
+    run(&served, &id).retry(&why.reason).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Where a run stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Stands {
+    /// Who drives it, what it waits for, why it is parked, how it ended.
+    #[schema(value_type = Object)]
+    standing: Standing,
+}
+
+/// Let a parked run go on at once. One that somebody drives, that sleeps or waits, or that has ended is left as it is.
+#[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "runs",
+    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    responses(
+        (status = 200, body = Stands),
+        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn resume(
+    State(served): State<Served>,
+    InPath(id): InPath<String>,
+) -> Result<Answer<Stands>, Problem> {
+    Ok(Answer(Stands { standing: run(&served, &id).resume().await.map_err(refused)? }))
+}
+
+/// What became of a step.
+#[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Said {
+    /// It was not done: do it.
+    Rerun,
+    /// It was done, with this result.
+    Done,
+    /// It counts as failed.
+    Fail,
+}
+
+/// What became of a step of which nobody knows whether it was done.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Resolving {
+    /// Which step.
+    #[schema(min_length = 1, max_length = 100)]
+    step: String,
+    /// What became of it.
+    #[schema(inline)]
+    verdict: Said,
+    /// With which result, if it was done.
+    #[schema(value_type = Option<Value>)]
+    result: Option<Json>,
+    /// Why it counts as failed.
+    #[schema(max_length = 2000)]
+    error: Option<String>,
+}
+
+impl Resolving {
+    fn verdict(self) -> Result<Verdict, Problem> {
+        match (self.verdict, self.result, self.error) {
+            (Said::Rerun, None, None) => Ok(Verdict::Rerun),
+            (Said::Done, result, None) => Ok(Verdict::Done(result.map_or_else(|| Json::new(&()), Ok)?)),
+            (Said::Fail, None, Some(error)) => Ok(Verdict::Fail(error)),
+            _ => {
+                let detail = "a result goes with the verdict done, an error with the verdict fail, and neither with rerun";
+                Err(Problem::bad_request("verdict-invalid", detail))
+            }
+        }
+    }
+}
+
+/// Say what became of a step that must not be done twice, and of which nobody knows whether it was done.
+#[utoipa::path(post, path = "/v1/runs/{id}/resolve", tag = "runs",
+    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    request_body = Resolving,
+    responses(
+        (status = 204, description = "It is said"),
+        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "The step does not wait for a verdict, or the run has ended", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn resolve(
+    State(served): State<Served>,
+    InPath(id): InPath<String>,
+    Body(asked): Body<Resolving>,
+) -> Result<StatusCode, Problem> {
+    let step = asked.step.clone();
+    run(&served, &id).resolve(&step, asked.verdict()?).await.map_err(refused)?;
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,142 @@
+//! Scopes: state documents that many clients change at once, each by saying what is to change.
+
+mod changing;
+mod precondition;
+mod refused;
+mod watching;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::header::ETAG;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tidelock::scopes::{Document, ScopeInfo};
+use tidelock::{Json, RecordKey, Revision, Scope, ScopeKind, Timestamp};
+use utoipa::{IntoParams, ToSchema};
+
+use super::span;
+use crate::extract::{InPath, InQuery};
+use crate::paging::Page;
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+pub(crate) use changing::*;
+use refused::refused;
+pub(crate) use watching::*;
+
+/// The kind of this name: one of those that have a life of their own, or one of the client's.
+fn kind(name: &str, lives_ms: Option<u64>) -> Result<ScopeKind, Problem> {
+    let standard = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::USER, ScopeKind::ORG];
+    let kind = standard.into_iter().find(|kind| kind.name() == name);
+    let kind = kind.unwrap_or_else(|| ScopeKind::own(name.to_owned()));
+    match lives_ms {
+        Some(millis) => Ok(kind.living(span::some(millis, "lives_ms")?)),
+        None => Ok(kind),
+    }
+}
+
+fn scope(
+    served: &Served,
+    (name, id): &(String, String),
+    lives_ms: Option<u64>,
+) -> Result<Scope<Value>, Problem> {
+    Ok(served.tidelock().scope(kind(name, lives_ms)?, id))
+}
+
+/// A scope, as it stands.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Scope)]
+pub(crate) struct ScopeShown {
+    /// Its kind.
+    #[schema(example = "user")]
+    kind: String,
+    /// Its id among those of its kind.
+    #[schema(example = "ada")]
+    id: String,
+    /// How often it was written.
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    revision: Option<Revision>,
+    /// When it goes away, unless it is changed before.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    expires_at: Option<Timestamp>,
+    /// Its document; `null` if it is not there.
+    #[schema(value_type = Value)]
+    state: Json,
+}
+
+impl From<ScopeInfo> for ScopeShown {
+    fn from(scope: ScopeInfo) -> Self {
+        let ScopeInfo { kind, id, revision, expires_at, state } = scope;
+        Self { kind, id, revision: Some(revision), expires_at, state }
+    }
+}
+
+impl ScopeShown {
+    fn of((kind, id): &(String, String), document: &Document<Value>) -> Result<Self, Problem> {
+        let state = Json::new(&document.state)?;
+        let (revision, expires_at) = (document.revision, document.expires_at);
+        Ok(Self { kind: kind.clone(), id: id.clone(), revision, expires_at, state })
+    }
+}
+
+/// Which scopes.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Listed {
+    /// Of this kind; of every kind, if this is left out.
+    #[param(max_length = 200)]
+    kind: Option<String>,
+    /// What their ids begin with; only with a kind.
+    #[serde(default)]
+    #[param(max_length = 256)]
+    prefix: String,
+    /// Where to go on: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<RecordKey>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// List scopes, by kind and id.
+#[utoipa::path(get, path = "/v1/scopes", tag = "scopes", params(Listed), responses((status = 200, body = Page<ScopeShown>)))]
+pub(crate) async fn list(
+    State(served): State<Served>,
+    InQuery(asked): InQuery<Listed>,
+) -> Result<Answer<Page<ScopeShown>>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    if asked.kind.is_none() && !asked.prefix.is_empty() {
+        let detail = "a prefix is looked for among the ids of one kind: say which, with kind";
+        return Err(Problem::bad_request("kind-missing", detail));
+    }
+    let page = served.tidelock().scopes(asked.kind.as_deref(), &asked.prefix, asked.after, limit).await?;
+    Ok(Answer(Page::new(page.scopes.into_iter().map(ScopeShown::from).collect(), page.next)))
+}
+
+/// A scope's document. Its revision is the `ETag`.
+#[utoipa::path(get, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+    ),
+    responses(
+        (status = 200, body = ScopeShown, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "There never was such a scope", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn show(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+) -> Result<Response, Problem> {
+    let document = scope(&served, &name, None)?.load().await.map_err(refused)?;
+    match (&document.state, document.revision) {
+        (Some(_), Some(revision)) => {
+            let tag = format!("\"{revision}\"");
+            Ok(([(ETAG, tag)], Answer(ScopeShown::of(&name, &document)?)).into_response())
+        }
+        (None, Some(revision)) => Err(refused::gone(&name, revision)),
+        _ => Err(refused::never(&name)),
+    }
+}

@@ -1,0 +1,324 @@
+//! Changing a scope: replace, patch, delete, count, add to a list, set and remove entries.
+
+use axum::Json as Answer;
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use http::header::ETAG;
+use http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tidelock::Revision;
+use tidelock::scopes::{Mutated, Mutation};
+use utoipa::{IntoParams, ToSchema};
+
+use super::precondition::Precondition;
+use super::{refused, scope};
+use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// How long the scope lives.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Living {
+    /// It goes away so long after its last change. Kinds of your own stay, if this is left out; `request` and `session` have a life of their own.
+    #[param(minimum = 1)]
+    lives_ms: Option<u64>,
+}
+
+/// What became of a change.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Changed {
+    /// The scope's revision then; none if there is no scope.
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    revision: Option<Revision>,
+    /// `applied`, or `unchanged`: it was like that already, and nothing was written.
+    #[schema(inline)]
+    outcome: Did,
+    /// What it came to: the sum of a counter, the length of a list, whether an entry was there.
+    #[schema(value_type = Option<Value>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<Value>,
+}
+
+/// Whether anything was written.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Did {
+    Applied,
+    Unchanged,
+}
+
+impl Changed {
+    fn answer<R>(status: StatusCode, mutated: &Mutated<R>, value: Option<Value>) -> Response {
+        let (revision, applied) = (mutated.revision(), mutated.is_applied());
+        let outcome = if applied { Did::Applied } else { Did::Unchanged };
+        let changed = Answer(Self { revision, outcome, value });
+        match revision {
+            Some(revision) => (status, [(ETAG, format!("\"{revision}\""))], changed).into_response(),
+            None => (status, changed).into_response(),
+        }
+    }
+
+    fn ok<R>(mutated: &Mutated<R>) -> Response {
+        Self::answer(StatusCode::OK, mutated, None)
+    }
+
+    fn with<R: Clone + Into<Value>>(mutated: &Mutated<R>) -> Response {
+        Self::answer(StatusCode::OK, mutated, Some(mutated.value.clone().into()))
+    }
+}
+
+/// A mutation of this scope, on the condition that the headers say.
+fn mutation(
+    served: &Served,
+    name: &(String, String),
+    living: &Living,
+    headers: &HeaderMap,
+) -> Result<Mutation<Value>, Problem> {
+    Precondition::of(headers)?.mutation(&scope(served, name, living.lives_ms)?)
+}
+
+/// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for the first time or anew after it is gone.
+#[utoipa::path(put, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("If-None-Match" = Option<String>, Header, description = "Only *: it must not be there"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+        Living,
+    ),
+    request_body = Value,
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 201, description = "It is created", body = Changed),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision, or is there", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn replace(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(living): InQuery<Living>,
+    headers: HeaderMap,
+    Body(state): Body<Value>,
+) -> Result<Response, Problem> {
+    let precondition = Precondition::of(&headers)?;
+    let scope = scope(&served, &name, living.lives_ms)?;
+    if precondition == Precondition::Absent {
+        let created = scope.create(state).await.map_err(refused)?;
+        return Ok(Changed::answer(StatusCode::CREATED, &created, None));
+    }
+    let replaced = precondition.mutation(&scope)?.set(&state).await.map_err(refused)?;
+    Ok(Changed::ok(&replaced))
+}
+
+/// Merge into a scope's document: objects entry by entry, `null` takes an entry away, and all else replaces what was there (RFC 7396).
+#[utoipa::path(patch, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+        Living,
+    ),
+    request_body(content((Value = "application/merge-patch+json"), (Value = "application/json"))),
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn patch(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(living): InQuery<Living>,
+    request: Request,
+) -> Result<Response, Problem> {
+    check_is_json(request.headers(), &["application/merge-patch+json", "application/json"])?;
+    let mutation = mutation(&served, &name, &living, request.headers())?;
+    let patch: Value = parse(&whole(request, &served).await?)?;
+    Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
+}
+
+/// Take a scope away. It stays gone until somebody creates it again.
+#[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+    ),
+    responses((status = 200, description = "It is gone", body = Changed)))]
+pub(crate) async fn delete(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+) -> Result<Response, Problem> {
+    Ok(Changed::ok(&scope(&served, &name, None)?.delete().await.map_err(refused)?))
+}
+
+/// What is counted, and by how much.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Incrementing {
+    /// Where: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    #[serde(default)]
+    #[schema(example = "/visits", max_length = 1000)]
+    at: String,
+    /// By how much.
+    #[schema(example = 1)]
+    by: i64,
+}
+
+/// Add to an integer, which is zero if it is not there; `value` is the sum.
+#[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/increment", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+        Living,
+    ),
+    request_body = Incrementing,
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no integer there, or the sum is too large", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn increment(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(living): InQuery<Living>,
+    headers: HeaderMap,
+    Body(asked): Body<Incrementing>,
+) -> Result<Response, Problem> {
+    let mutation = mutation(&served, &name, &living, &headers)?;
+    Ok(Changed::with(&mutation.increment(asked.at, asked.by).await.map_err(refused)?))
+}
+
+/// What is added, and to which list.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Pushing {
+    /// Where: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    #[serde(default)]
+    #[schema(example = "/items", max_length = 1000)]
+    at: String,
+    /// What.
+    value: Value,
+}
+
+/// Add to the end of a list, which is empty if it is not there; `value` is its length.
+#[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/push", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+        Living,
+    ),
+    request_body = Pushing,
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no list there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn push(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(living): InQuery<Living>,
+    headers: HeaderMap,
+    Body(asked): Body<Pushing>,
+) -> Result<Response, Problem> {
+    let mutation = mutation(&served, &name, &living, &headers)?;
+    Ok(Changed::with(&mutation.push(asked.at, asked.value).await.map_err(refused)?))
+}
+
+/// Which entry is set, and to what.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingEntry {
+    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    #[serde(default)]
+    #[schema(example = "/prices", max_length = 1000)]
+    at: String,
+    /// Which entry.
+    #[schema(max_length = 1000)]
+    key: String,
+    /// To what.
+    value: Value,
+}
+
+/// Set an entry of an object, which is empty if it is not there.
+#[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+        Living,
+    ),
+    request_body = SettingEntry,
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn set_entry(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(living): InQuery<Living>,
+    headers: HeaderMap,
+    Body(asked): Body<SettingEntry>,
+) -> Result<Response, Problem> {
+    let mutation = mutation(&served, &name, &living, &headers)?;
+    Ok(Changed::ok(&mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(refused)?))
+}
+
+/// Which entry is removed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RemovingEntry {
+    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    #[serde(default)]
+    #[param(max_length = 1000)]
+    at: String,
+    /// Which entry.
+    #[param(max_length = 1000)]
+    key: String,
+    /// As for every change.
+    #[param(minimum = 1)]
+    lives_ms: Option<u64>,
+}
+
+/// Take an entry of an object away; `value` says whether it was there.
+#[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        RemovingEntry,
+    ),
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn remove_entry(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(asked): InQuery<RemovingEntry>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let mutation = mutation(&served, &name, &Living { lives_ms: asked.lives_ms }, &headers)?;
+    Ok(Changed::with(&mutation.remove_entry(asked.at, asked.key).await.map_err(refused)?))
+}

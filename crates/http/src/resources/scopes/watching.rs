@@ -1,0 +1,50 @@
+//! Watching a scope: its states, one after the other, beginning with the one that it has.
+
+use axum::extract::State;
+use axum::response::Response;
+use serde_json::Value;
+use tidelock::scopes::Watch;
+
+use super::{ScopeShown, refused, scope};
+use crate::extract::InPath;
+use crate::problem::Problem;
+use crate::served::Served;
+use crate::sse::{self, Piece, Source};
+
+/// Watch a scope by server-sent events.
+///
+/// Each is called `scope`, has the revision as its `id`, and the scope as its data: the newest, always, and not necessarily every one before it. That it
+/// is gone is told by a `state` of `null`.
+#[utoipa::path(get, path = "/v1/scopes/{kind}/{id}/watch", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+    ),
+    responses((status = 200, description = "States, for as long as the client stays", body = String, content_type = "text/event-stream")))]
+pub(crate) async fn watch(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+) -> Result<Response, Problem> {
+    let scope = scope(&served, &name, None)?;
+    // What can be refused is refused before the stream begins.
+    scope.load().await.map_err(refused)?;
+    let watch = scope.watch().map_err(refused)?;
+    sse::answer(&served, Watched { name, watch })
+}
+
+struct Watched {
+    name: (String, String),
+    watch: Watch<Value>,
+}
+
+impl Source for Watched {
+    async fn next(&mut self) -> Option<Piece> {
+        // A store that fails ends the stream; whoever asks again begins with the newest state.
+        let document = self.watch.next().await.ok()?;
+        let shown = ScopeShown::of(&self.name, &document).ok()?;
+        let mut piece = Piece::default();
+        let id = document.revision.map(|revision| revision.to_string());
+        piece.push("scope", id.as_ref().map(|id| id as &dyn std::fmt::Display), &shown);
+        Some(piece)
+    }
+}

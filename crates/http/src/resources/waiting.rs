@@ -1,0 +1,99 @@
+//! Requests that wait for something, or win something: what becomes of it when the server is to end, or the client has gone.
+
+use std::future::Future;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use http::StatusCode;
+use tokio::sync::oneshot;
+
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// Waits for this, but no longer than until the server is to end.
+pub(super) async fn unless_closing<T>(served: &Served, work: impl Future<Output = T>) -> Result<T, Problem> {
+    tokio::select! {
+        biased;
+        done = work => Ok(done),
+        () = served.setup.closing.cancelled() => Err(Problem::unavailable(
+            "closing",
+            "the server is about to end, and waits for nothing any more: ask again later",
+        )),
+    }
+}
+
+/// Has this done to its end, whether the client stays or not. What comes of it and is not taken by the client is taken back.
+pub(super) async fn unless_gone<T, F>(
+    work: impl Future<Output = T> + Send + 'static,
+    take_back: impl FnOnce(T) -> F + Send + 'static,
+) -> Result<T, Problem>
+where
+    T: Send + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (give, have) = oneshot::channel();
+    let take_back = move |value| take_back(value).boxed();
+    tokio::spawn(async move {
+        let won = Won { value: Some(work.await), take_back: Some(Box::new(take_back)) };
+        // If nobody is there to have it, it is taken back by going away.
+        let _had_or_taken_back = give.send(won);
+    });
+    let won: Won<T> = have.await.map_err(|_| died())?;
+    won.keep().ok_or_else(died)
+}
+
+fn died() -> Problem {
+    let detail = "whoever was to do this has died; look what became of it, and ask again";
+    Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "died", detail)
+}
+
+/// Something that is taken back unless it is kept.
+struct Won<T> {
+    value: Option<T>,
+    take_back: Option<TakeBack<T>>,
+}
+
+type TakeBack<T> = Box<dyn FnOnce(T) -> BoxFuture<'static, ()> + Send>;
+
+impl<T> Won<T> {
+    fn keep(mut self) -> Option<T> {
+        self.value.take()
+    }
+}
+
+impl<T> Drop for Won<T> {
+    fn drop(&mut self) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        if let (Some(value), Some(take_back)) = (self.value.take(), self.take_back.take()) {
+            runtime.spawn(take_back(value));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio::sync::Semaphore;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_nobody_takes_is_taken_back() {
+        let (go, back) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+        let (going, returned) = (go.clone(), back.clone());
+        let work = async move { going.acquire().await.unwrap().forget() };
+        let asking = tokio::spawn(unless_gone(work, move |()| async move { returned.add_permits(1) }));
+        tokio::task::yield_now().await;
+        asking.abort();
+        assert!(asking.await.unwrap_err().is_cancelled());
+        go.add_permits(1);
+        back.acquire().await.unwrap().forget();
+    }
+
+    #[tokio::test]
+    async fn what_is_taken_is_kept() {
+        let kept = unless_gone(async { 7 }, |_| async { panic!("it was kept") }).await;
+        assert_eq!(kept.unwrap(), 7);
+    }
+}

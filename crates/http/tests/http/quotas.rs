@@ -1,0 +1,110 @@
+//! Quotas and singletons over HTTP.
+
+use serde_json::{Value, json};
+use tidelock_test_stage::Stage;
+
+use crate::ground::{Client, READER, Reply, Server, WRITER};
+
+const QUOTA: &str = "/v1/quotas/seats%2Fboat-3";
+
+async fn ask(client: &Client, verb: &str, body: Value) -> Reply {
+    client.post(&format!("{QUOTA}/{verb}"), &body).await
+}
+
+async fn used(client: &Client) -> Value {
+    client.get(&format!("{QUOTA}?limit=5&per=day")).await.ok(200)["used"].clone()
+}
+
+/// HTTP-31. HTTP-33.
+async fn no_more_is_taken_than_there_is(stage: Stage) {
+    let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
+    let (first, second) = (here.client(WRITER), there.client(WRITER));
+    let some = |units: u32| json!({ "limit": 5, "units": units, "per": "day", "zone": "Europe/Berlin" });
+    let granted = ask(&first, "take", some(2)).await.ok(201);
+    let mut reserving = some(3);
+    reserving["life_ms"] = json!(60_000);
+    let reserved = ask(&second, "reserve", reserving.clone()).await.ok(201);
+    let exceeded = ask(&first, "take", some(1)).await;
+    assert_eq!(exceeded.problem(), (429, "quota-exceeded".into()));
+    let told = exceeded.json();
+    assert_eq!((&told["used"], &told["limit"], &told["requested"]), (&json!(5), &json!(5), &json!(1)));
+    assert!(told["resets_at"].is_string() && exceeded.headers.contains_key("retry-after"));
+    assert_eq!(ask(&second, "reserve", reserving.clone()).await.status, 429);
+    let usage = here.client(READER).get(&format!("{QUOTA}?limit=5&per=day")).await.ok(200);
+    assert_eq!((&usage["left"], &usage["used"]), (&json!(0), &json!(5)));
+    let back = json!({ "voucher": reserved["voucher"], "per": "day" });
+    assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
+    assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "already");
+    assert_eq!(ask(&first, "confirm", back).await.problem(), (409, "claim-free".into()));
+    let reserved = ask(&first, "reserve", reserving).await.ok(201);
+    let voucher = json!({ "voucher": reserved["voucher"], "per": "day" });
+    let confirmed = ask(&second, "confirm", voucher).await.ok(200);
+    assert_eq!(used(&first).await, 5);
+    for grant in [&granted, &confirmed] {
+        let back = json!({ "grant": grant["grant"], "per": "day" });
+        assert_eq!(ask(&second, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
+        assert_eq!(ask(&first, "refund", back).await.ok(200)["outcome"], "already");
+    }
+    assert_eq!(used(&second).await, 0);
+    let listed = second.get("/v1/quotas?prefix=seats").await.ok(200);
+    assert_eq!(listed["items"][0]["key"], "quota/seats/boat-3/per day");
+    let elsewhere = json!({ "grant": granted["grant"], "per": "hour" });
+    assert_eq!(ask(&first, "refund", elsewhere).await.problem(), (400, "invalid".into()));
+}
+
+/// HTTP-33.
+async fn a_quota_that_makes_no_sense_is_refused(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let client = server.client(WRITER);
+    for body in [
+        json!({}),
+        json!({ "limit": 5, "units": 0 }),
+        json!({ "limit": 5, "units": -1 }),
+        json!({ "limit": 5, "units": 1, "per": "fortnight" }),
+        json!({ "limit": 5, "units": 1, "per": "day", "every_ms": 1000 }),
+        json!({ "limit": 5, "units": 1, "every_ms": 1 }),
+        json!({ "limit": 5, "units": 1, "per": "day", "zone": "Middle/Earth" }),
+    ] {
+        assert_eq!(ask(&client, "take", body.clone()).await.problem().0, 400, "{body}");
+    }
+    for body in [json!({}), json!({ "voucher": {}, "grant": {} }), json!({ "grant": { "units": 1 } })] {
+        assert_eq!(ask(&client, "refund", body.clone()).await.problem().0, 400, "{body}");
+    }
+    let forever = json!({ "limit": 5, "units": 1, "life_ms": 0 });
+    assert_eq!(ask(&client, "reserve", forever).await.problem(), (400, "life-invalid".into()));
+    assert_eq!(client.get(&format!("{QUOTA}?limit=x")).await.problem().0, 400);
+    assert_eq!(ask(&client, "take", json!({ "limit": 0, "units": 1 })).await.problem().0, 429);
+    assert_eq!(
+        ask(&client, "take", json!({ "limit": 1, "units": 1, "every_ms": 3_600_000 })).await.status,
+        201
+    );
+}
+
+/// HTTP-33. Whoever comes too late learns who was first, and what they left.
+async fn a_singleton_is_taken_once(stage: Stage) {
+    let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
+    let (first, second) = (here.client(WRITER), there.client(WRITER));
+    let path = "/v1/singletons/prayer%2Fchild-7";
+    let taken = first.post(path, &json!({ "details": { "text": "amen" }, "per": "day", "by": "ada" })).await;
+    assert_eq!(taken.ok(201)["outcome"], "won");
+    let late = second.post(path, &json!({ "per": "day" })).await;
+    assert_eq!(late.problem(), (409, "taken".into()));
+    assert_eq!((&late.json()["by"], &late.json()["details"]), (&json!("ada"), &json!({ "text": "amen" })));
+    assert!(late.json()["at"].is_string());
+    assert_eq!(
+        second.post(path, &json!({ "per": "year", "ttl_ms": 60_000 })).await.status,
+        201,
+        "that is another one"
+    );
+    for body in [json!({ "per": "never" }), json!({ "zone": "x", "per": "day" }), json!({ "by": "" })] {
+        assert_eq!(first.post(path, &body).await.problem().0, 400, "{body}");
+    }
+    let listed = first.get("/v1/claims?prefix=singleton/").await.ok(200);
+    assert_eq!(listed["items"].as_array().unwrap().len(), 2);
+}
+
+over_sockets!(
+    no_more_is_taken_than_there_is,
+    a_quota_that_makes_no_sense_is_refused,
+    a_singleton_is_taken_once,
+);

@@ -1,0 +1,96 @@
+//! Reactions over HTTP: how far they are, and what operators do to their targets.
+
+use serde_json::{Value, json};
+use tidelock::StoredEvent;
+use tidelock::prelude::*;
+use tidelock_test_stage::{Running, Seen, Stage, brisk, note, until};
+
+use crate::ground::{Client, OPERATOR, READER, Server};
+
+async fn targets(client: &Client, query: &str) -> Vec<Value> {
+    let page = client.get(&format!("/v1/reactions/mail/targets?{query}")).await.ok(200);
+    page["items"].as_array().unwrap().clone()
+}
+
+async fn adjust(client: &Client, verb: &str, body: Value) -> (Value, Value) {
+    let told = client.post(&format!("/v1/reactions/{verb}"), &body).await.ok(200);
+    (told["matched"].clone(), told["changed"].clone())
+}
+
+/// HTTP-35.
+async fn operators_do_to_targets_what_they_say(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (operator, reader) = (server.client(OPERATOR), server.client(READER));
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    for stream in ["good", "bad-1", "bad-2"] {
+        note(&tidelock, stream, "x").await;
+    }
+    let saw = seen.clone();
+    let app = tidelock.app().worker(brisk("w")).reaction("mail", on_any(), move |event: StoredEvent, _| {
+        let seen = saw.clone();
+        async move {
+            seen.note(event.stream.as_str());
+            let failures = seen.lines().iter().filter(|line| line.starts_with("bad")).count();
+            if event.stream.as_str().starts_with("bad") && failures <= 2 {
+                Err(Failure::fatal("no ink"))
+            } else {
+                Ok(())
+            }
+        }
+    });
+    let running = Running::start(app);
+    until("both are blocked", async || targets(&reader, "blocked=true").await.len() == 2).await;
+    let listed = reader.get("/v1/reactions").await.ok(200)["items"].clone();
+    assert_eq!((&listed[0]["reaction"], &listed[0]["blocked_targets"]), (&json!("mail"), &json!(2)));
+    let bad = targets(&reader, "target=bad*").await;
+    assert_eq!(
+        (&bad[0]["target"], &bad[0]["error"], &bad[0]["lag"]),
+        (&json!("bad-1"), &json!("no ink"), &json!(1))
+    );
+    let family = |dry_run: bool| json!({ "reaction": "mail", "pattern": "bad-*", "dry_run": dry_run });
+    assert_eq!(adjust(&operator, "unblock", family(true)).await, (json!(2), json!(0)));
+    assert_eq!(targets(&reader, "blocked=true").await.len(), 2);
+    assert_eq!(adjust(&operator, "unblock", family(false)).await, (json!(2), json!(2)));
+    until("all is handled", async || targets(&reader, "").await.iter().all(|target| target["lag"] == 0))
+        .await;
+    running.stop().await;
+    let one = |more: (&str, Value)| {
+        let mut body = json!({ "reaction": "mail", "target": "good" });
+        body[more.0] = more.1;
+        body
+    };
+    assert_eq!(adjust(&operator, "prioritise", one(("priority", json!(9)))).await.1, 1);
+    assert_eq!(adjust(&operator, "reset", one(("repeat_effects", json!(false)))).await.1, 1);
+    assert_eq!(adjust(&operator, "defer", one(("in_ms", json!(60_000)))).await.1, 1);
+    let good = &targets(&reader, "target=good").await[0];
+    assert_eq!((&good["lag"], &good["priority"]), (&json!(1), &json!(9)));
+    assert!(good["hold_until"].is_string());
+    let reroute = json!({ "reaction": "mail", "from": "now" });
+    assert_eq!(operator.post("/v1/reactions/reroute", &reroute).await.status, 204);
+    let audited = reader.get("/v1/audit").await.ok(200).to_string();
+    assert!(audited.contains("/v1/reactions/reroute") && audited.contains("bad-*"), "{audited}");
+}
+
+/// HTTP-33.
+async fn what_operators_cannot_mean_is_refused(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let operator = server.client(OPERATOR);
+    for (verb, body) in [
+        ("unblock", json!({})),
+        ("reset", json!({ "dry_run": true })),
+        ("unblock", json!({ "reaction": "mail", "target": "a", "pattern": "a*" })),
+        ("unblock", json!({ "reaction": "mail", "priority": 1 })),
+        ("defer", json!({ "reaction": "mail" })),
+        ("prioritise", json!({ "reaction": "mail", "priority": -101 })),
+        ("reroute", json!({ "reaction": "mail" })),
+        ("reroute", json!({ "reaction": "~mail", "from": "now" })),
+        ("reroute", json!({ "reaction": "mail", "from": "then" })),
+    ] {
+        let refused = operator.post(&format!("/v1/reactions/{verb}"), &body).await;
+        assert_eq!(refused.problem().0, 400, "{verb} {body}");
+    }
+    assert_eq!(targets(&operator, "").await.len(), 0);
+    assert_eq!(operator.get("/v1/reactions/mail/targets?blocked=maybe").await.problem().0, 400);
+}
+
+over_sockets!(operators_do_to_targets_what_they_say, what_operators_cannot_mean_is_refused);

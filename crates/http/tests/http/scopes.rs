@@ -1,0 +1,146 @@
+//! Scopes over HTTP: documents that many change at once.
+
+use http::Method;
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tidelock_test_stage::{PATIENCE, Stage, until};
+
+use crate::ground::{Client, READER, Reply, Server, WRITER};
+
+const SCOPE: &str = "/v1/scopes/cart/ada%2F7";
+
+async fn put(client: &Client, headers: &[(&str, &str)], state: &Value) -> Reply {
+    client.send_with(Method::PUT, SCOPE, headers, Some(state)).await
+}
+
+async fn patch(client: &Client, headers: &[(&str, &str)], patch: &Value) -> Reply {
+    client.send_with(Method::PATCH, SCOPE, headers, Some(patch)).await
+}
+
+async fn ask(client: &Client, verb: &str, body: Value) -> Reply {
+    client.post(&format!("{SCOPE}/{verb}"), &body).await
+}
+
+/// HTTP-33.
+async fn a_document_is_created_changed_and_read(stage: Stage) {
+    let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
+    let (writer, reader) = (here.client(WRITER), there.client(READER));
+    assert_eq!(reader.get(SCOPE).await.problem(), (404, "no-scope".into()));
+    let created = put(&writer, &[("if-none-match", "*")], &json!({ "items": [] })).await;
+    assert_eq!((created.status, &created.headers["etag"]), (201, &"\"1\"".parse().unwrap()));
+    assert_eq!(
+        put(&writer, &[("if-none-match", "*")], &json!(1)).await.problem(),
+        (412, "scope-taken".into())
+    );
+    let shown = reader.get(SCOPE).await;
+    assert_eq!(shown.headers["etag"], "\"1\"");
+    assert_eq!((&shown.json()["id"], &shown.json()["state"]), (&json!("ada/7"), &json!({ "items": [] })));
+    let pushed = ask(&writer, "push", json!({ "at": "items", "value": { "sku": 7 } })).await.ok(200);
+    assert_eq!(
+        (&pushed["value"], &pushed["revision"], &pushed["outcome"]),
+        (&json!(1), &json!(2), &json!("applied"))
+    );
+    assert_eq!(ask(&writer, "increment", json!({ "at": "/count/all", "by": 3 })).await.ok(200)["value"], 3);
+    ask(&writer, "entries", json!({ "at": "prices", "key": "a/b", "value": 1.5 })).await.ok(200);
+    let merge = ("content-type", "application/merge-patch+json");
+    let patched =
+        patch(&writer, &[merge, ("if-match", "\"4\"")], &json!({ "items": null, "note": "x" })).await;
+    assert_eq!(patched.ok(200)["revision"], 5);
+    let moved = patch(&writer, &[merge, ("if-match", "\"4\"")], &json!({ "note": "y" })).await;
+    assert_eq!(moved.problem(), (412, "revision-conflict".into()));
+    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(4), &json!(5)));
+    let entry = format!("{SCOPE}/entries?at=prices&key=a%2Fb");
+    assert_eq!(writer.send_with(Method::DELETE, &entry, &[], None).await.ok(200)["value"], true);
+    assert_eq!(writer.send_with(Method::DELETE, &entry, &[], None).await.ok(200)["value"], false);
+    let state = reader.get(SCOPE).await.ok(200)["state"].clone();
+    assert_eq!(state, json!({ "count": { "all": 3 }, "note": "x", "prices": {} }));
+    assert_eq!(put(&writer, &[("if-match", "*")], &state).await.ok(200)["outcome"], "unchanged");
+    let listed = reader.get("/v1/scopes?kind=cart&prefix=ada").await.ok(200);
+    assert_eq!((listed["items"].as_array().unwrap().len(), &listed["items"][0]["id"]), (1, &json!("ada/7")));
+    assert_eq!(writer.send_with(Method::DELETE, SCOPE, &[], None).await.ok(200)["outcome"], "applied");
+    assert_eq!(writer.send_with(Method::DELETE, SCOPE, &[], None).await.ok(200)["outcome"], "unchanged");
+    assert_eq!(reader.get(SCOPE).await.problem(), (410, "scope-gone".into()));
+    for gone in
+        [put(&writer, &[], &json!(1)).await, ask(&writer, "increment", json!({ "at": "n", "by": 1 })).await]
+    {
+        assert_eq!(gone.problem(), (410, "scope-gone".into()), "nothing brings it back by accident");
+    }
+    assert_eq!(put(&writer, &[("if-none-match", "*")], &json!({})).await.status, 201);
+}
+
+/// HTTP-33: side by side, through two servers.
+async fn what_is_counted_at_once_is_all_counted(stage: Stage) {
+    let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
+    let counting = (0..20).map(|nth| {
+        let client = if nth % 2 == 0 { here.client(WRITER) } else { there.client(WRITER) };
+        tokio::spawn(async move { ask(&client, "increment", json!({ "at": "n", "by": 1 })).await.ok(200) })
+    });
+    for counted in counting.collect::<Vec<_>>() {
+        counted.await.unwrap();
+    }
+    assert_eq!(here.client(READER).get(SCOPE).await.ok(200)["state"]["n"], 20);
+}
+
+/// HTTP-33.
+async fn a_change_that_makes_no_sense_is_refused(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    put(&writer, &[], &json!({ "text": "x", "list": [] })).await.ok(200);
+    for (verb, body) in [
+        ("increment", json!({ "at": "text", "by": 1 })),
+        ("push", json!({ "at": "text", "value": 1 })),
+        ("entries", json!({ "at": "list", "key": "a", "value": 1 })),
+    ] {
+        assert_eq!(ask(&writer, verb, body).await.problem(), (409, "scope-unfit".into()), "{verb}");
+    }
+    for (verb, body) in [
+        ("increment", json!({ "by": 0.5 })),
+        ("push", json!({})),
+        ("entries", json!({ "key": 1, "value": 1 })),
+    ] {
+        assert_eq!(ask(&writer, verb, body).await.problem().0, 400, "{verb}");
+    }
+    for tag in ["1", "W/\"1\"", "\"x\"", "\"0\"", "\"1\", \"2\""] {
+        assert_eq!(put(&writer, &[("if-match", tag)], &json!(1)).await.problem().0, 400, "{tag}");
+    }
+    assert_eq!(patch(&writer, &[("if-none-match", "*")], &json!({})).await.problem().0, 400);
+    assert_eq!(patch(&writer, &[("content-type", "text/plain")], &json!({})).await.problem().0, 415);
+    let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
+    assert_eq!(put(&writer, &[], &deep).await.problem().0, 400);
+    for path in ["/v1/scopes/~x/a", "/v1/scopes/a%2Fb/c", "/v1/scopes/a/%0A", "/v1/scopes/%20/"] {
+        let refused = writer.send_with(Method::PUT, path, &[], Some(&json!(1))).await;
+        assert!(matches!(refused.status, 400 | 404), "{path}: {refused:?}");
+    }
+    assert_eq!(writer.get("/v1/scopes?prefix=a").await.problem(), (400, "kind-missing".into()));
+    assert_eq!(writer.get(SCOPE).await.ok(200)["revision"], 1, "nothing was changed");
+}
+
+/// HTTP-33. A session goes away by itself, and whoever watches sees it come, change and go.
+async fn whoever_watches_sees_the_newest_state(stage: Stage) {
+    let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
+    let (writer, reader) = (here.client(WRITER), there.client(READER));
+    let path = "/v1/scopes/session/s-1";
+    let mut stream =
+        reader.open(reader.request(Method::GET, &format!("{path}/watch"), None)).await.into_body();
+    writer.send_with(Method::PUT, path, &[], Some(&json!({ "step": 1 }))).await.ok(200);
+    assert!(reader.get(path).await.ok(200)["expires_at"].is_string(), "a session has a life of its own");
+    writer.send_with(Method::DELETE, path, &[], None).await.ok(200);
+    let (mut text, mut gone) = (String::new(), false);
+    while !gone {
+        let frame =
+            tokio::time::timeout(PATIENCE, stream.frame()).await.expect("it is told").unwrap().unwrap();
+        text.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
+        gone = text.contains("id: 2\nevent: scope") && text.ends_with("\n\n");
+    }
+    assert!(text.contains("\"state\":null"), "{text}");
+    let short = "/v1/scopes/mine/a?lives_ms=5";
+    writer.send_with(Method::PUT, short, &[], Some(&json!(1))).await.ok(200);
+    until("it has expired", async || reader.get("/v1/scopes/mine/a").await.status == 410).await;
+}
+
+over_sockets!(
+    a_document_is_created_changed_and_read,
+    what_is_counted_at_once_is_all_counted,
+    a_change_that_makes_no_sense_is_refused,
+    whoever_watches_sees_the_newest_state,
+);
