@@ -44,7 +44,6 @@ pub(crate) struct Answered {
     pub(crate) status: u16,
 }
 
-#[allow(dead_code)] // until the first operator's route
 /// Writes down what an operator does.
 pub(crate) async fn record(State(served): State<Served>, request: Request, next: Next) -> Response {
     match recorded(&served, request, next).await {

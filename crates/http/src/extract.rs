@@ -97,7 +97,6 @@ pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     })
 }
 
-#[allow(dead_code)] // until the first route that takes one
 /// A body of JSON that may be left out.
 #[derive(Debug)]
 pub(crate) struct MaybeBody<T>(pub(crate) T);

@@ -2,15 +2,17 @@
 
 use bytes::Bytes;
 use http::Method;
-use utoipa::openapi::path::{Operation, PathItem, Paths};
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem, Paths};
+use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, InfoBuilder, OpenApi, Ref, RefOr, Response, ResponseBuilder};
+use utoipa::openapi::{Content, InfoBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::problem::{Details, PROBLEM_JSON};
 use crate::routes::Needs;
 
 const BEARER: &str = "token";
+const KEY: &str = "Idempotency-Key";
 
 /// Adds to a route what every route has in common, and says which it is. One route at a time.
 pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
@@ -22,7 +24,22 @@ pub(crate) fn complete(paths: &mut Paths, needs: Needs) -> (Method, String) {
         responses.entry((*status).to_owned()).or_insert_with(|| problem(what));
     }
     operation.responses.responses.values_mut().for_each(explain);
+    if needs != Needs::Nothing && method != Method::GET {
+        take_a_key(operation);
+    }
     (method, path.clone())
+}
+
+/// What writes can be sent again under a key, whether its own line says so or not.
+fn take_a_key(operation: &mut Operation) {
+    let parameters = operation.parameters.get_or_insert_default();
+    if parameters.iter().any(|one| matches!(one, RefOr::T(parameter) if parameter.name == KEY)) {
+        return;
+    }
+    let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
+    let key = ParameterBuilder::new().name(KEY).parameter_in(ParameterIn::Header).required(Required::False);
+    let what = "Sent again under it, it is done once, and has the first one's answer";
+    parameters.push(RefOr::T(key.description(Some(what)).schema(Some(text)).build()));
 }
 
 /// An answer of which nothing is said is the one that was asked for.

@@ -62,9 +62,10 @@ fn named(request: &Request) -> Result<Authority, Problem> {
 
 fn is_ours(served: &Served, host: &Authority) -> bool {
     let name = host.host().to_ascii_lowercase();
-    name == "localhost"
-        || address(&name).is_some_and(|address| address.is_loopback())
-        || served.setup.hosts.contains(&name)
+    match address(&name) {
+        Some(address) => address.is_loopback() || served.setup.hosts.contains(&address.to_string()),
+        None => name == "localhost" || served.setup.hosts.contains(&name),
+    }
 }
 
 /// The address, if it is one: in brackets, if it is of version 6.

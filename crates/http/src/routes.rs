@@ -190,7 +190,6 @@ impl Table {
         })
     }
 
-    #[allow(dead_code)] // until the first of their routes
     /// For operators; what they do is written down.
     fn operator(self, routes: Routes) -> Self {
         self.add(Needs::Role(Role::Operator), routes, |methods, served| {
@@ -229,3 +228,6 @@ impl fmt::Display for Needs {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

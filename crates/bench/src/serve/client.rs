@@ -12,6 +12,9 @@ use tokio::net::TcpStream;
 use crate::failure::Failure;
 use crate::measure::{Caller, Callers, Lap, Side};
 
+/// How long it takes, and a little longer, until a follower who reads nothing is sent nothing.
+const FILLED: Duration = Duration::from_millis(500);
+
 pub(super) const TOKEN: &str = "bench-token-0123456789";
 
 /// What is ordered; of the size of a small order.
@@ -92,6 +95,8 @@ impl Side for Deaf {
         for _ in 0..self.followers {
             followers.push(self.follow().await?);
         }
+        // What fits between the server and a follower is sent first; what is asked is whether one who then takes nothing costs anything.
+        tokio::time::sleep(FILLED).await;
         self.clients.lap(slice).await
     }
 }

@@ -26,7 +26,7 @@ impl Serving {
         let mut process = shop.spawn(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
         let mut said = String::new();
         BufReader::new(process.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();
-        let address = said.split("://").nth(1).expect("it says where it is");
+        let address = said.rsplit("://").next().expect("it says where it is");
         let address = address.split([',', '\n']).next().unwrap().parse().unwrap();
         Self { process, address, said }
     }

@@ -92,7 +92,7 @@ pub(crate) async fn examine(
     let mut doctor =
         served.setup.doctor.clone().unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
     if let Some(scan) = far.scan {
-        doctor = doctor.within(Bounds { scan: scan.clamp(1, SCAN), ..Bounds::default() });
+        doctor = doctor.within(Bounds { scan: checked(scan)?, ..Bounds::default() });
     }
     // One after the other: an exam reads much, and more of them at once would not be done sooner.
     let _turn = served.exam.lock().await;
@@ -104,6 +104,13 @@ pub(crate) async fn examine(
         findings: diagnosis.findings.into_iter().map(Found::from).collect(),
         more,
     }))
+}
+
+fn checked(scan: usize) -> Result<usize, Problem> {
+    match scan {
+        1..=SCAN => Ok(scan),
+        _ => Err(Problem::bad_request("scan-invalid", format!("scan {scan} is not between 1 and {SCAN}"))),
+    }
 }
 
 impl From<Finding> for Found {

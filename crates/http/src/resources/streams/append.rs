@@ -97,7 +97,6 @@ struct EventAppended {
         ("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256),
         ("If-Match" = Option<String>, Header, description = "The version that it must have, in quotes; or *"),
         ("If-None-Match" = Option<String>, Header, description = "Only *: there must be no such stream"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = Append,
     responses(

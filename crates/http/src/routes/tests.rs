@@ -1,0 +1,90 @@
+//! What the table does for a route by itself: an operator's is written down.
+
+use axum::body::Body;
+use axum::extract::State;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
+use http::{Request, Response};
+use http_body_util::BodyExt;
+use serde_json::{Value, json};
+use tidelock::{StoreExt, StoredEvent, Tidelock};
+use tower_service::Service;
+
+use super::*;
+use crate::auth::Tokens;
+use crate::resources::audit as audited;
+use crate::served::Setup;
+
+const OLGA: &str = "operator-token-0123456789";
+const WALT: &str = "writer-token-0123456789";
+
+/// Tells what is in the audit when it is called; done twice, it would tell more.
+#[utoipa::path(post, path = "/v1/mend/{thing}", responses((status = 200)))]
+async fn mend(State(served): State<Served>) -> Result<axum::Json<usize>, Problem> {
+    Ok(axum::Json(written(&served).await.len()))
+}
+
+async fn written(served: &Served) -> Vec<StoredEvent> {
+    served.store().read_whole_stream(&audit::keys::stream()).await.unwrap_or_default()
+}
+
+async fn served() -> (Served, Router) {
+    let mut setup = Setup::over(Tidelock::open("memory:").await.unwrap());
+    setup.tokens = Some(Tokens::read(&format!("operator olga {OLGA}\nwriter walt {WALT}")).unwrap());
+    let served = Served::new(setup);
+    let table = Table::new(&served).operator(routes!(mend)).reader(routes!(audited::list));
+    let router = Router::from(table.router).with_state(served.clone());
+    (served, router)
+}
+
+fn request(token: &str, body: &str) -> Request<Body> {
+    let request =
+        Request::post("/v1/mend/boat-3").header(HOST, "localhost").header(CONTENT_TYPE, "application/json");
+    let request = request.header(AUTHORIZATION, format!("Bearer {token}")).header("idempotency-key", "k");
+    request.body(Body::from(body.to_owned())).unwrap()
+}
+
+async fn read(response: Response<Body>) -> (u16, Value) {
+    let status = response.status().as_u16();
+    (status, serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap())
+}
+
+/// HTTP-22. Before it is done; and sent again under its key, it is one action.
+#[tokio::test]
+async fn what_an_operator_does_is_written_down_before_it_is_done() {
+    let (served, mut router) = served().await;
+    let body = r#"{"why":"it leaks"}"#;
+    assert_eq!(read(router.call(request(WALT, body)).await.unwrap()).await.0, 403);
+    assert!(written(&served).await.is_empty(), "who may not has done nothing");
+    for _ in 0..2 {
+        assert_eq!(read(router.call(request(OLGA, body)).await.unwrap()).await, (200, json!(1)));
+    }
+    let types: Vec<_> = written(&served).await.iter().map(|event| event.event_type.to_string()).collect();
+    assert_eq!(types, ["asked", "answered"]);
+    let list =
+        Request::get("/v1/audit").header(HOST, "localhost").header(AUTHORIZATION, format!("Bearer {WALT}"));
+    let (_, page) = read(router.call(list.body(Body::empty()).unwrap()).await.unwrap()).await;
+    let action = &page["items"][0];
+    assert_eq!((&action["who"], &action["what"]), (&json!("olga"), &json!("POST /v1/mend/{thing}")));
+    assert_eq!(
+        (&action["on"], &action["parameters"]),
+        (&json!("/v1/mend/boat-3"), &json!({ "why": "it leaks" }))
+    );
+    assert_eq!((&action["status"], page["items"].as_array().map(Vec::len)), (&json!(200), Some(1)));
+}
+
+/// HTTP-22. If the audit takes nothing, nothing is done.
+#[tokio::test]
+async fn what_cannot_be_written_down_is_not_done() {
+    let (served, mut router) = served().await;
+    let closing = tidelock::Append::closing(&audit::keys::stream(), tidelock::ExpectedVersion::Any);
+    let mut first = tidelock::Commit::new();
+    first.appends.push(tidelock::Append::new(
+        &audit::keys::stream(),
+        tidelock::ExpectedVersion::Any,
+        [tidelock::NewEvent::of("noted", &1).unwrap()],
+    ));
+    served.store().commit(first).await.unwrap().committed().unwrap();
+    served.store().commit(tidelock::Commit::new().with_append(closing)).await.unwrap().committed().unwrap();
+    let (status, problem) = read(router.call(request(OLGA, "{}")).await.unwrap()).await;
+    assert_eq!((status, &problem["code"]), (500, &json!("audit-refused")));
+}
