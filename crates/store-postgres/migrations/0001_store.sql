@@ -213,16 +213,21 @@ END $$;
 -- The same for many streams, each named once and sorted by name, with any number of events. Rows that are there are changed
 -- in that order; then those that are not are created in that order. So no two batches ever wait for each other.
 --
+-- The leases that are named, sorted by item, must stand. They are locked where the long way locks them: after the streams that are
+-- there. If one is lost, nothing of the batch is made this way.
+--
 -- The events are listed in the order of the streams; `owners` says which each belongs to, and `ordinals` which of that
 -- stream's it is, both counted from 1. Gives the moment, the version that each stream had, which is -1 for one that was not
 -- as expected, and a position for each event. The positions of events that are not written are left out of the feed.
 CREATE FUNCTION tidelock.append_many(
         names text[], expectations bigint[], counts bigint[],
-        owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[])
+        owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[],
+        queues text[], items text[], fences bigint[])
     RETURNS bigint[]
     LANGUAGE plpgsql VOLATILE
     AS $$
 DECLARE
+    stand  bigint;
     before bigint[] := array_fill(-1::bigint, ARRAY[cardinality(names)]);
     nth    bigint;
     had    bigint;
@@ -239,6 +244,16 @@ BEGIN
     LOOP
         before[nth] := had;
     END LOOP;
+    IF cardinality(queues) > 0 THEN
+        PERFORM FROM unnest(queues, items, fences) AS n (queue, key, fence)
+            JOIN tidelock.items i ON i.queue = n.queue AND i.key = n.key
+            WHERE i.fence = n.fence AND i.worker IS NOT NULL
+            ORDER BY i.queue, i.key FOR NO KEY UPDATE OF i;
+        GET DIAGNOSTICS stand = ROW_COUNT;
+        IF stand < cardinality(queues) THEN
+            RAISE serialization_failure USING MESSAGE = 'a lease was lost';
+        END IF;
+    END IF;
     IF 0 = ANY (expectations) OR -1 = ANY (expectations) THEN
         FOR made IN
             INSERT INTO tidelock.streams (name, version)
@@ -265,6 +280,80 @@ BEGIN
             AS n (position, owner, ordinal, stream, id, type, payload, metadata)
         WHERE before[n.owner] >= 0;
     RETURN moment || before || placed;
+END $$;
+
+-- Writes records for many commits, each key named once and sorted. `owners` says which commit each belongs to. An expectation is
+-- -1: anything, -2: a record, -3: a key that was never written, 0: no record, or else the revision of the record that must be there.
+-- A value that is null takes the record away, for which one must be there. A record goes away by itself at `ends`, or after `lives`.
+-- `makers` are those of the commits that have an id; their results are remembered.
+--
+-- First it looks, without a lock: whoever is refused by what is there has held up nobody, and has nothing to wait for. What is
+-- left is written where it is still as it looked; if any of it is not, the server undoes it all, as for any other race. The
+-- moment is later than the look, and a record that ran out since then is no longer what was judged.
+--
+-- Gives the moment, the revision that each key had (0: none), and which keys were not as expected, counted from 1, with the value
+-- and the expiry that were seen there. Of a commit that has one of those nothing is written.
+CREATE FUNCTION tidelock.write_many(
+        keys text[], owners integer[], expectations bigint[], new_values text[], ends bigint[], lives bigint[],
+        makers integer[], ids uuid[], fingerprints uuid[], results text[],
+        OUT moment bigint, OUT before bigint[], OUT clashes bigint[], OUT seen text[], OUT expiries bigint[])
+    LANGUAGE plpgsql VOLATILE
+    AS $$
+DECLARE
+    refused   integer[];
+    changes   bigint;
+    creations bigint;
+    written   bigint;
+    runs_out  bigint;
+BEGIN
+    SELECT max(l.moment), array_agg(l.revision),
+           array_agg(l.nth) FILTER (WHERE NOT l.holds), array_agg(l.owner) FILTER (WHERE NOT l.holds),
+           array_agg(l.value) FILTER (WHERE NOT l.holds), array_agg(l.expires_at) FILTER (WHERE NOT l.holds),
+           min(l.expires_at) FILTER (WHERE l.expires_at > l.moment),
+           count(*) FILTER (WHERE l.revision > 0), count(*) FILTER (WHERE l.revision = 0)
+        INTO moment, before, clashes, refused, seen, expiries, runs_out, changes, creations
+        FROM (
+            SELECT m.moment, n.nth, n.owner, coalesce(r.revision, 0) AS revision, r.value, r.expires_at,
+                   CASE n.expected
+                       WHEN -1 THEN true
+                       WHEN -2 THEN r.value IS NOT NULL AND (r.expires_at IS NULL OR r.expires_at > m.moment)
+                       WHEN -3 THEN r.key IS NULL
+                       WHEN 0 THEN r.value IS NULL OR r.expires_at <= m.moment
+                       ELSE r.revision = n.expected AND r.value IS NOT NULL
+                           AND (r.expires_at IS NULL OR r.expires_at > m.moment)
+                   END IS TRUE AS holds
+            FROM (SELECT greatest(tidelock.calendar() + shift, clock) AS moment FROM tidelock.meta WHERE one OFFSET 0) m
+            CROSS JOIN unnest(keys, owners, expectations) WITH ORDINALITY AS n (key, owner, expected, nth)
+            LEFT JOIN tidelock.records r ON r.key = n.key
+            ORDER BY n.nth) l;
+    IF refused IS NULL THEN
+        refused := '{}';
+    ELSE
+        SELECT count(*) FILTER (WHERE n.revision > 0), count(*) FILTER (WHERE n.revision = 0) INTO changes, creations
+            FROM unnest(owners, before) AS n (owner, revision) WHERE n.owner <> ALL (refused);
+    END IF;
+    IF changes > 0 THEN
+        UPDATE tidelock.records r
+            SET revision = r.revision + 1, value = n.value, expires_at = coalesce(n.ends, write_many.moment + n.lives)
+            FROM unnest(keys, owners, before, new_values, ends, lives) AS n (key, owner, revision, value, ends, lives)
+            WHERE r.key = n.key AND r.revision = n.revision AND n.owner <> ALL (refused);
+        GET DIAGNOSTICS written = ROW_COUNT;
+        IF written < changes OR runs_out <= (SELECT greatest(tidelock.calendar() + shift, clock) FROM tidelock.meta) THEN
+            RAISE serialization_failure USING MESSAGE = 'a record has changed since it was looked at';
+        END IF;
+    END IF;
+    IF creations > 0 THEN
+        INSERT INTO tidelock.records (key, revision, value, expires_at)
+            SELECT n.key, 1, n.value, coalesce(n.ends, write_many.moment + n.lives)
+            FROM unnest(keys, owners, before, new_values, ends, lives) AS n (key, owner, revision, value, ends, lives)
+            WHERE n.revision = 0 AND n.owner <> ALL (refused);
+    END IF;
+    IF cardinality(ids) > 0 THEN
+        INSERT INTO tidelock.commits (id, fingerprint, committed, positions, committed_at)
+            SELECT n.id, n.fingerprint, n.result, '{}', write_many.moment
+            FROM unnest(makers, ids, fingerprints, results) AS n (maker, id, fingerprint, result)
+            WHERE n.maker <> ALL (refused);
+    END IF;
 END $$;
 
 -- The only way in which events go away. It runs with its owner's rights: the application's role may not delete events.

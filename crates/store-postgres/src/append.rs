@@ -1,15 +1,15 @@
-//! The short way for the most common commit: one append, and nothing else.
+//! The short way for the most common commit: one append, under the fences of leases or none, and nothing else.
 //!
 //! Such a commit is judged and written by the server in one statement, alone or together with others of its kind: one
-//! trip. The statement knows no more than whether the stream is as expected and open. If it is, the events are there; if
+//! trip. The statement knows no more than whether the stream is as expected and open, and the leases stand. If so, the events are there; if
 //! not, or if an event's id was used before, nothing is, and the commit goes [the long way](crate::commit), which finds
 //! out what to answer. So the meaning of a commit is in one place all the same.
 
 use std::collections::HashSet;
 
 use tidelock_store::{
-    AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, Position, Result,
-    StoreError, StreamName, Timestamp, Topic, Version,
+    AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, LeaseToken, Position,
+    Result, StoreError, StreamName, Timestamp, Topic, Version,
 };
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -24,7 +24,7 @@ static APPEND_ONE: Statement = Statement::new(
     &[Type::TEXT, Type::INT8, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT],
 );
 static APPEND_MANY: Statement = Statement::new(
-    "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     &[
         Type::TEXT_ARRAY,
         Type::INT8_ARRAY,
@@ -36,29 +36,42 @@ static APPEND_MANY: Statement = Statement::new(
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
         Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::INT8_ARRAY,
     ],
 );
 
-/// The append that is all there is to a commit, if that is so.
-pub(crate) fn only_append(commit: &Commit) -> Option<&Append> {
+/// An append, and the leases that must stand for it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plain<'a> {
+    append: &'a Append,
+    fences: &'a [LeaseToken],
+}
+
+/// The append that is all that a commit writes, if that is so.
+pub(crate) fn only_append(commit: &Commit) -> Option<Plain<'_>> {
     let append = commit.appends.first()?;
-    let plain = commit.parts() == 1 && commit.id.is_none();
-    (plain && append.then == AfterAppend::StayOpen && !append.events.is_empty()).then_some(append)
+    let plain = commit.parts() == 1 + commit.fences.len() && commit.id.is_none();
+    let plain = plain && append.then == AfterAppend::StayOpen && !append.events.is_empty();
+    plain.then_some(Plain { append, fences: &commit.fences })
 }
 
 /// Those of the commits that can go together this way: plain appends, each to another stream and with other events.
 pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
     let (mut streams, mut events): (HashSet<&StreamName>, HashSet<_>) = Default::default();
-    let mut fits = |append: &'a Append| {
-        streams.insert(&append.stream) && append.events.iter().all(|event| events.insert(event.id))
+    let mut fits = |plain: Plain<'a>| {
+        streams.insert(&plain.append.stream)
+            && plain.append.events.iter().all(|event| events.insert(event.id))
     };
     commits.iter().map(|commit| only_append(commit).is_some_and(&mut fits)).collect()
 }
 
 /// Makes one plain append; nothing if it must go the long way.
-pub(crate) async fn append(session: &Session, append: &Append) -> Result<Option<Judged>> {
-    let [event] = &append.events[..] else {
-        return Ok(append_together(session, &[append]).await?.pop().flatten());
+pub(crate) async fn append(session: &Session, plain: Plain<'_>) -> Result<Option<Judged>> {
+    let append = plain.append;
+    let ([event], []) = (&append.events[..], plain.fences) else {
+        return Ok(append_together(session, &[plain]).await?.pop().flatten());
     };
     let (name, expected) = (append.stream.as_str(), code(append.expected));
     let id = Uuid::from_bytes(*event.id.as_bytes());
@@ -71,10 +84,10 @@ pub(crate) async fn append(session: &Session, append: &Append) -> Result<Option<
 }
 
 /// Makes plain appends to different streams; for each in turn, nothing if it must go the long way.
-pub(crate) async fn append_together(session: &Session, appends: &[&Append]) -> Result<Vec<Option<Judged>>> {
+pub(crate) async fn append_together(session: &Session, appends: &[Plain<'_>]) -> Result<Vec<Option<Judged>>> {
     let mut order: Vec<usize> = (0..appends.len()).collect();
-    order.sort_by_key(|at| &appends[*at].stream);
-    let sorted: Vec<&Append> = order.iter().map(|at| appends[*at]).collect();
+    order.sort_by_key(|at| &appends[*at].append.stream);
+    let sorted: Vec<Plain<'_>> = order.iter().map(|at| appends[*at]).collect();
     let batch = Batch::of(&sorted);
     let mut answers: Vec<Option<Judged>> = appends.iter().map(|_| None).collect();
     let Some(numbers) = send(session, &APPEND_MANY, &batch.parameters()).await? else {
@@ -82,7 +95,7 @@ pub(crate) async fn append_together(session: &Session, appends: &[&Append]) -> R
     };
     let mut placed = Placed::read(&numbers, appends.len())?;
     for (nth, at) in order.into_iter().enumerate() {
-        answers[at] = placed.judge(nth, appends[at])?;
+        answers[at] = placed.judge(nth, appends[at].append)?;
     }
     Ok(answers)
 }
@@ -149,12 +162,33 @@ struct Batch<'a> {
     ordinals: Vec<i64>,
     streams: Vec<&'a str>,
     events: Events<'a>,
+    leases: Leases<'a>,
+}
+
+/// Leases that must stand, as columns, sorted by item.
+#[derive(Default)]
+struct Leases<'a> {
+    queues: Vec<&'a str>,
+    items: Vec<&'a str>,
+    fences: Vec<i64>,
+}
+
+impl<'a> Leases<'a> {
+    fn of(mut tokens: Vec<&'a LeaseToken>) -> Self {
+        tokens.sort_by_key(|token| &token.item);
+        Self {
+            queues: tokens.iter().map(|token| token.item.queue.as_str()).collect(),
+            items: tokens.iter().map(|token| token.item.key.as_str()).collect(),
+            fences: tokens.iter().map(|token| token.fence.get() as i64).collect(),
+        }
+    }
 }
 
 impl<'a> Batch<'a> {
-    fn of(appends: &[&'a Append]) -> Self {
-        let mut batch = Self::default();
-        for (owner, append) in (1..).zip(appends) {
+    fn of(appends: &[Plain<'a>]) -> Self {
+        let leases = Leases::of(appends.iter().flat_map(|plain| plain.fences).collect());
+        let mut batch = Self { leases, ..Self::default() };
+        for (owner, append) in (1..).zip(appends.iter().map(|plain| plain.append)) {
             let count = append.events.len() as i64;
             batch.names.push(append.stream.as_str());
             batch.expected.push(code(append.expected));
@@ -173,6 +207,11 @@ impl<'a> Batch<'a> {
         let mut all: Vec<&(dyn ToSql + Sync)> =
             vec![&self.names, &self.expected, &self.counts, &self.owners, &self.ordinals, &self.streams];
         all.extend(self.events.parameters());
+        all.extend::<[&(dyn ToSql + Sync); 3]>([
+            &self.leases.queues,
+            &self.leases.items,
+            &self.leases.fences,
+        ]);
         all
     }
 }

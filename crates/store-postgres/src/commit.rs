@@ -257,7 +257,8 @@ pub(crate) fn replace_provisional(
 
 /// A commit that was remembered, with real positions; dated as it was the first time.
 pub(crate) fn recall(mut committed: Committed, placed: &Placed) -> Result<Committed> {
-    date(&mut committed, placed)?;
+    replace_provisional(&mut committed, |nth| real(placed, nth))?;
+    committed.at = placed.at;
     Ok(committed)
 }
 

@@ -11,7 +11,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock_store::{Advice, Append, Commit, CommitOutcome, Operation, Result, StoreError};
+use futures_util::future::join;
+use tidelock_store::{Advice, Commit, CommitOutcome, Operation, Result, StoreError};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
@@ -21,6 +22,7 @@ use crate::error::closed;
 use crate::link::Link;
 use crate::session::Session;
 use crate::wake::Wakes;
+use crate::write;
 
 /// How many commits travel together at most.
 const BATCH: usize = 256;
@@ -33,6 +35,9 @@ const SECOND_LOAD: usize = 48;
 
 /// How many bytes of JSON travel together, unless a single commit has more.
 const BATCH_BYTES: usize = 4 << 20;
+
+/// Those who could go the short way go with the rest if there are fewer of them than one in so many.
+const FEW: usize = 8;
 
 /// How often other tasks have their turn before the next batch is taken, so that the last one's callers can join it.
 const TURNS: usize = 10;
@@ -71,6 +76,18 @@ impl Way {
     fn new(link: Link, least: usize) -> Self {
         Self { link, work: Notify::new(), desk: tokio::sync::Mutex::default(), least }
     }
+
+    /// Makes one commit; nothing if it must go the long way.
+    async fn make(&self, short: Short<'_>, commit: &Commit) -> Result<Option<Judged>> {
+        let session = self.link.session().await?;
+        let made = match short {
+            Short::Append(append) => append::append(&session, append).await,
+            Short::Writes => {
+                write::write_together(&session, &[commit]).await.map(|mut one| one.pop().flatten())
+            }
+        };
+        made.map_err(|e| self.link.place().at(e))
+    }
 }
 
 #[derive(Debug, Default)]
@@ -84,16 +101,30 @@ struct Queue {
 #[derive(Debug)]
 struct Job {
     commit: Commit,
+    /// It was refused on the short way.
+    refused: bool,
     bytes: usize,
     load: usize,
     reply: oneshot::Sender<Result<CommitOutcome>>,
 }
 
 impl Job {
-    fn new(commit: Commit, reply: oneshot::Sender<Result<CommitOutcome>>) -> Self {
+    fn new(commit: Commit, refused: bool, reply: oneshot::Sender<Result<CommitOutcome>>) -> Self {
         let events: usize = commit.appends.iter().map(|append| append.events.len()).sum();
-        Self { bytes: commit.bytes(), load: events.max(commit.parts()), commit, reply }
+        // To write a record takes the server a third to a half of the time that an event does.
+        let others = commit.parts() - commit.writes.len() / 2;
+        Self { bytes: commit.bytes(), load: events.max(others), commit, refused, reply }
     }
+}
+
+/// What became of a commit whose caller may be alone.
+enum Alone {
+    /// It has its answer.
+    Done(Result<CommitOutcome>),
+    /// It must go the long way.
+    Refused,
+    /// It has to queue.
+    Not,
 }
 
 impl Committer {
@@ -114,11 +145,13 @@ impl Committer {
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         let _waiting = Waiting::new(&self.shared.waiting);
-        if let Some(outcome) = self.shared.commit_alone(&commit).await {
-            return outcome;
-        }
+        let refused = match self.shared.commit_alone(&commit).await {
+            Alone::Done(outcome) => return outcome,
+            Alone::Refused => true,
+            Alone::Not => false,
+        };
         let (reply, answer) = oneshot::channel();
-        self.shared.push(Job::new(commit, reply))?;
+        self.shared.push(Job::new(commit, refused, reply))?;
         answer.await.map_err(|_| closed(Operation::Commit))?
     }
 
@@ -185,23 +218,18 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes a plain append for a caller who is alone, in its own task: every hop to another costs a good part of the
-    /// time that the commit takes. Nothing if the caller has to queue. It is one statement, so a caller that is dropped in
-    /// the middle leaves nothing open.
-    async fn commit_alone(&self, commit: &Commit) -> Option<Result<CommitOutcome>> {
-        let append = append::only_append(commit)?;
-        let link = &self.first.link;
-        let _desk = self.first.desk.try_lock().ok()?;
+    /// Makes a commit that can go the short way for a caller who is alone, in its own task: every hop to another costs a good
+    /// part of the time that the commit takes. It is one statement, so a caller that is dropped in the middle leaves nothing open.
+    async fn commit_alone(&self, commit: &Commit) -> Alone {
+        let Some(short) = Short::of(commit) else { return Alone::Not };
+        let Ok(_desk) = self.first.desk.try_lock() else { return Alone::Not };
         if self.closed.load(Ordering::SeqCst) || !self.queue().jobs.is_empty() {
-            return None;
+            return Alone::Not;
         }
-        let appended = match link.session().await {
-            Ok(session) => append::append(&session, append).await.map_err(|e| link.place().at(e)),
-            Err(error) => Err(error),
-        };
-        match appended {
-            Ok(judged) => judged.map(|judged| self.tell(judged)),
-            Err(error) => Some(Err(error)),
+        match self.first.make(short, commit).await {
+            Ok(Some(judged)) => Alone::Done(self.tell(judged)),
+            Ok(None) => Alone::Refused,
+            Err(error) => Alone::Done(Err(error)),
         }
     }
 
@@ -216,23 +244,19 @@ impl Shared {
         }
     }
 
-    /// Takes what is queued to the server: plain appends the short way, then what is left the long way.
+    /// Takes what is queued to the server: what can go the short way in one trip, then what is left.
     async fn write(&self, link: &Link, batch: Vec<Job>) {
         let session = match link.session().await {
             Ok(session) => session,
             Err(error) => return fail(batch, &error),
         };
-        let (short, mut long) = sort(batch);
-        match append_all(&session, &short).await {
-            Ok(judged) => {
-                for (job, judged) in short.into_iter().zip(judged) {
-                    match judged {
-                        Some(judged) => self.answer(job, judged),
-                        None => long.push(job),
-                    }
-                }
+        let Sorted { appends, writes, mut long } = Sorted::of(batch);
+        let (appended, written) = join(append_all(&session, &appends), write_all(&session, &writes)).await;
+        for (short, judged) in [(appends, appended), (writes, written)] {
+            match judged {
+                Ok(judged) => self.answer_short(short, judged, &mut long),
+                Err(error) => fail(short, &link.place().at(error)),
             }
-            Err(error) => fail(short, &link.place().at(error)),
         }
         if long.is_empty() {
             return;
@@ -241,6 +265,16 @@ impl Shared {
         match commit::commit(&session, &commits).await {
             Ok(judged) => long.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged)),
             Err(error) => fail(long, &link.place().at(error)),
+        }
+    }
+
+    /// Answers what was judged on the short way, and leaves the rest to the long one.
+    fn answer_short(&self, short: Vec<Job>, judged: Vec<Option<Judged>>, long: &mut Vec<Job>) {
+        for (job, judged) in short.into_iter().zip(judged) {
+            match judged {
+                Some(judged) => self.answer(job, judged),
+                None => long.push(job),
+            }
         }
     }
 
@@ -300,15 +334,64 @@ impl Queue {
     }
 }
 
-/// Parts those that can go the short way, together, from the rest.
-fn sort(batch: Vec<Job>) -> (Vec<Job>, Vec<Job>) {
-    let commits: Vec<&Commit> = batch.iter().map(|job| &job.commit).collect();
-    let mut fits = append::can_go_together(&commits).into_iter();
-    batch.into_iter().partition(|_| fits.next().unwrap_or(false))
+/// How a commit can go the short way.
+enum Short<'a> {
+    Append(append::Plain<'a>),
+    Writes,
+}
+
+impl<'a> Short<'a> {
+    fn of(commit: &'a Commit) -> Option<Self> {
+        match append::only_append(commit) {
+            Some(append) => Some(Self::Append(append)),
+            None => write::only_writes(commit).then_some(Self::Writes),
+        }
+    }
+}
+
+/// A batch, by the ways that its commits can go. Those that go together name different rows.
+#[derive(Default)]
+struct Sorted {
+    appends: Vec<Job>,
+    writes: Vec<Job>,
+    long: Vec<Job>,
+}
+
+impl Sorted {
+    fn of(batch: Vec<Job>) -> Self {
+        let commits: Vec<&Commit> = batch.iter().map(|job| &job.commit).collect();
+        let fits: Vec<(bool, bool)> =
+            append::can_go_together(&commits).into_iter().zip(write::can_go_together(&commits)).collect();
+        let mut sorted = Self::default();
+        for (job, (appends, writes)) in batch.into_iter().zip(fits) {
+            let way = match (job.refused, appends, writes) {
+                (false, true, _) => &mut sorted.appends,
+                (false, _, true) => &mut sorted.writes,
+                _ => &mut sorted.long,
+            };
+            way.push(job);
+        }
+        sorted.stay_together();
+        sorted
+    }
+
+    /// Where nearly all have to go the long way, a trip of their own for the few that need not is the longer one for everybody.
+    fn stay_together(&mut self) {
+        if (self.appends.len() + self.writes.len()) * FEW < self.long.len() {
+            self.long.append(&mut self.appends);
+            self.long.append(&mut self.writes);
+        }
+    }
+}
+
+async fn write_all(session: &Session, jobs: &[Job]) -> Result<Vec<Option<Judged>>> {
+    let commits: Vec<&Commit> = jobs.iter().map(|job| &job.commit).collect();
+    if commits.is_empty() { Ok(Vec::new()) } else { write::write_together(session, &commits).await }
 }
 
 async fn append_all(session: &Session, jobs: &[Job]) -> Result<Vec<Option<Judged>>> {
-    let appends: Vec<&Append> = jobs.iter().filter_map(|job| append::only_append(&job.commit)).collect();
+    let appends: Vec<append::Plain<'_>> =
+        jobs.iter().filter_map(|job| append::only_append(&job.commit)).collect();
     match appends[..] {
         [] => Ok(Vec::new()),
         [one] => Ok(vec![append::append(session, one).await?]),

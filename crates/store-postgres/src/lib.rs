@@ -30,6 +30,7 @@ mod statement;
 mod sweep;
 mod tls;
 mod wake;
+mod write;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -12,6 +12,7 @@ mod failed;
 mod impatient;
 mod killed;
 mod replies;
+mod together;
 
 #[path = "../../../store-sqlite/tests/dice/mod.rs"]
 mod dice;
