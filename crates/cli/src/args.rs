@@ -43,9 +43,10 @@ pub(crate) enum Command {
     /// Tell a short story that shows what the store promises
     ///
     /// A line per thing that happens. Each scene reads back from the store what it claims; if a claim is not so, the
-    /// exit code is 1. Without --store it plays on a new SQLite file, which is removed afterwards.
-    Demo,
-    /// Serve the HTTP API of the store
+    /// exit code is 1. Without --store it plays on a new SQLite file, which is removed afterwards. Then the inspector is
+    /// served over that store, with a shop that goes on in it, until somebody interrupts it.
+    Demo(DemoArgs),
+    /// Serve the HTTP API of the store, and the inspector
     ///
     /// Without tokens it is read-only, and only this machine can reach it. It ends when it is interrupted, once everybody has
     /// their answer.
@@ -125,8 +126,12 @@ pub(crate) struct Passed {
     pub(crate) arguments: Vec<std::ffi::OsString>,
 }
 
-/// What the demo plays on.
-#[derive(Debug)]
+#[derive(Debug, clap::Args)]
 pub(crate) struct DemoArgs {
-    pub(crate) store: Option<String>,
+    /// End when the story is told, without the inspector
+    #[arg(long)]
+    pub(crate) once: bool,
+    /// Where to serve the inspector; another port if this one is taken
+    #[arg(long, default_value = "127.0.0.1:7171", value_name = "ADDRESS")]
+    pub(crate) listen: std::net::SocketAddr,
 }

@@ -32,7 +32,7 @@ mod signal;
 mod streams;
 mod unblock;
 
-use crate::args::{Args, Command, DemoArgs};
+use crate::args::{Args, Command};
 use crate::ending::Ending;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -42,7 +42,7 @@ use crate::place::Place;
 pub(crate) async fn run(args: Args, out: &mut Output) -> Result<Ending, Failure> {
     let place = || Place::meant(args.store.clone());
     match args.command {
-        Command::Demo => demo::run(DemoArgs { store: args.store }, out).await?,
+        Command::Demo(demo) => demo::run(demo, args.store, out).await?,
         Command::Serve(args) => serve::run(args, &place(), out).await?,
         Command::Streams(args) => streams::run(args, &place(), out).await?,
         Command::Events(args) => events::run(args, &place(), out).await?,

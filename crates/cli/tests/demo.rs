@@ -49,7 +49,7 @@ fn assert_tells_the_story(output: &Output) {
 
 #[test]
 fn the_demo_tells_its_story_on_a_file_and_removes_it() {
-    let output = run(&["demo"]);
+    let output = run(&["demo", "--once"]);
     assert_tells_the_story(&output);
     let told = stdout(&output);
     let path = told.lines().next().and_then(|line| line.strip_prefix("the store is sqlite:"));
@@ -65,7 +65,7 @@ fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there() {
     let path = folder.path().join("shop.db");
     let url = format!("sqlite:{}", path.display());
     for _ in 0..2 {
-        let output = run(&["demo", "--store", &url]);
+        let output = run(&["demo", "--once", "--store", &url]);
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         assert!(stdout(&output).contains("what was written stays, under names with demo-"));
     }
@@ -74,14 +74,14 @@ fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there() {
 
 #[test]
 fn the_demo_plays_on_memory() {
-    let output = run(&["demo", "--store", "memory:"]);
+    let output = run(&["demo", "--once", "--store", "memory:"]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert!(stdout(&output).contains("all 9 promises were kept"));
 }
 
 #[test]
 fn a_url_that_means_no_store_is_refused_with_what_to_give_instead() {
-    let output = run(&["demo", "--store", "mongodb:shop"]);
+    let output = run(&["demo", "--once", "--store", "mongodb:shop"]);
     assert_eq!(output.status.code(), Some(2));
     assert_eq!(stdout(&output), "");
     let said = stderr(&output);
@@ -94,7 +94,7 @@ fn a_store_that_cannot_be_opened_is_named_and_is_a_failure() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("notes.txt");
     std::fs::write(&path, "not the tables you are looking for\n".repeat(100)).expect("a file");
-    let output = run(&["demo", "--store", &format!("sqlite:{}", path.display())]);
+    let output = run(&["demo", "--once", "--store", &format!("sqlite:{}", path.display())]);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
     assert!(said.contains("error: cannot open store \"sqlite:") && said.contains("notes.txt"), "{said}");
@@ -112,7 +112,7 @@ fn an_unknown_command_is_refused_with_the_usage() {
 
 #[test]
 fn a_reader_that_has_seen_enough_ends_the_demo_quietly() {
-    let mut demo = tidelock(&["demo"])
+    let mut demo = tidelock(&["demo", "--once"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()

@@ -42,6 +42,8 @@ mod sse;
 
 mod resources;
 
+mod ui;
+
 mod serve;
 mod tls;
 

@@ -23,7 +23,7 @@ use crate::resources::{
     whoami,
 };
 use crate::served::Served;
-use crate::{audit, idempotency, openapi, origin};
+use crate::{audit, idempotency, openapi, origin, ui};
 
 /// What a route needs of whoever uses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +138,7 @@ pub(crate) fn router(served: &Served) -> (Router, Vec<Route>) {
     // The same routes always make the same document, so it does not matter who is first.
     let _first = served.document.set(openapi::document(document));
     let router = router
+        .merge(ui::router())
         .fallback(nothing_there)
         .method_not_allowed_fallback(not_like_this)
         .layer(DefaultBodyLimit::max(served.limits().body_bytes))

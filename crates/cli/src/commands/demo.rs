@@ -1,7 +1,8 @@
 //! `tidelock demo`: a short story on a real store, a line per thing that happens.
 //!
 //! Each scene shows one promise under the circumstances that usually break it, and then reads back from the store
-//! that it was kept. Nothing is staged: the races are races, the lease really runs out.
+//! that it was kept. Nothing is staged: the races are races, the lease really runs out. When the story is told, the store can be
+//! looked at in the inspector, and a shop goes on in it.
 
 mod stage;
 
@@ -15,15 +16,21 @@ mod race;
 mod resume;
 mod whole;
 
+mod inspector;
+mod shop;
+
 use crate::args::DemoArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use stage::Stage;
 
-/// Plays all scenes.
-pub(crate) async fn run(args: DemoArgs, out: &mut Output) -> Result<(), Failure> {
-    let mut stage = Stage::set(args.store, out).await?;
-    let played = play(&mut stage).await;
+/// Plays all scenes, and opens the doors unless they are all that is wanted.
+pub(crate) async fn run(args: DemoArgs, store: Option<String>, out: &mut Output) -> Result<(), Failure> {
+    let mut stage = Stage::set(store, out).await?;
+    let mut played = play(&mut stage).await;
+    if played.is_ok() && !args.once {
+        played = inspector::serve(&mut stage, args.listen).await;
+    }
     // A scene that failed must not leave its file behind.
     let cleared = stage.clear(played.is_ok()).await;
     played.and(cleared)

@@ -76,6 +76,12 @@ impl<'a> Stage<'a> {
         Ok(self.out.line(Look::Plain, &format!("   {what}"))?)
     }
 
+    /// Says something at once, though the story is not over.
+    pub(super) fn announce(&mut self, what: &str) -> Result<(), Failure> {
+        self.out.line(Look::Heading, what)?;
+        Ok(self.out.flush()?)
+    }
+
     /// Something was read back from the store, and either is as it must be or ends the story.
     pub(super) fn prove(&mut self, claim: &str, holds: bool, found: &str) -> Result<(), Failure> {
         if !holds {

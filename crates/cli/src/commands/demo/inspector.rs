@@ -1,0 +1,48 @@
+//! The inspector over the demo's store, until somebody interrupts it.
+
+use std::net::SocketAddr;
+
+use tidelock::Tidelock;
+use tidelock_http::{Api, Tokens};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use super::shop::{self, Stock};
+use super::stage::Stage;
+use crate::commands::interrupt::interrupted;
+use crate::failure::Failure;
+
+/// Serves it, with a shop that goes on meanwhile.
+pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(), Failure> {
+    let tidelock = Tidelock::over(stage.store.clone());
+    let (listener, token) = (listener(listen).await?, token());
+    let tokens = Tokens::read(&format!("operator you {token}"));
+    let tokens = tokens.map_err(|e| Failure::Broken(format!("the demo's own token is refused: {e}")))?;
+    let api = Api::over(&tidelock).tokens(tokens).aggregate::<Stock>();
+    stage.announce("")?;
+    stage.announce(&format!("The inspector is at http://{}/", listener.local_addr()?))?;
+    stage.announce(&format!("Sign in with the token {token}; an interrupt (Ctrl-C) ends it"))?;
+
+    let (stop, stopped) = watch::channel(());
+    let going_on = tokio::spawn(shop::go_on(tidelock, stage.name(""), stopped));
+    let served = tidelock_http::serve(listener, api, None, interrupted()).await;
+    drop(stop);
+    super::stage::joined(going_on).await??;
+    served.map_err(|e| {
+        Failure::refused(format!("the inspector cannot be served: {e}"), "another --listen ADDRESS")
+    })
+}
+
+/// On this address, or on another port of it if somebody else is there already.
+async fn listener(listen: SocketAddr) -> Result<TcpListener, Failure> {
+    match TcpListener::bind(listen).await {
+        Ok(listener) => Ok(listener),
+        Err(_) => Ok(TcpListener::bind((listen.ip(), 0)).await?),
+    }
+}
+
+/// Nobody can guess it, and it is gone with the process.
+fn token() -> String {
+    let part = || uuid::Uuid::now_v7().simple().to_string();
+    part() + &part()
+}

@@ -1,0 +1,62 @@
+//! The inspector: a page that shows a store, live, to people.
+//!
+//! It is plain files without a build step, in `ui/`, compiled into the binary. They hold no data and need no token; what the page shows
+//! it asks the API for, as whoever looks at it. Nothing in it is loaded from elsewhere, and its policy keeps it so: should hostile
+//! text ever get into the page as markup, the browser would still not run it.
+
+mod files;
+
+use axum::Router;
+use axum::extract::{OriginalUri, Path};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
+use http::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, StatusCode};
+
+use crate::problem::Problem;
+use files::File;
+
+/// What the page may do: run its own scripts, wear its own styles, ask its own server.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// The files, and a way to them from the root.
+pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
+    Router::new()
+        .route("/", get(to_the_page))
+        .route("/ui/", get(async |headers: HeaderMap| file(&headers, "index.html")))
+        .route("/ui/{*path}", get(async |Path(path): Path<String>, headers: HeaderMap| file(&headers, &path)))
+}
+
+/// Sends whoever comes to the root to the page. The page's own links are relative to its folder, so that it works under every prefix.
+async fn to_the_page(OriginalUri(uri): OriginalUri) -> Response {
+    // Under a prefix the root may have been asked for without a slash at its end.
+    let last = uri.path().rsplit('/').next().unwrap_or_default();
+    let folder = if last.is_empty() { "ui/".to_owned() } else { format!("{last}/ui/") };
+    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, folder)]).into_response()
+}
+
+fn file(headers: &HeaderMap, path: &str) -> Response {
+    match File::named(path) {
+        Some(file) if headers.get(IF_NONE_MATCH).is_some_and(|tag| *tag == *file.tag()) => {
+            (StatusCode::NOT_MODIFIED, always(file)).into_response()
+        }
+        Some(file) => (always(file), file.text).into_response(),
+        None => {
+            Problem::not_found("no-file", "the inspector has no such file: it begins at ui/").into_response()
+        }
+    }
+}
+
+fn always(file: &File) -> [(http::HeaderName, String); 6] {
+    [
+        (CONTENT_TYPE, file.media_type().to_owned()),
+        (CONTENT_SECURITY_POLICY, POLICY.to_owned()),
+        (X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
+        (REFERRER_POLICY, "no-referrer".to_owned()),
+        // Another binary may serve another page at the next start: what is kept is asked about.
+        (CACHE_CONTROL, "no-cache".to_owned()),
+        (ETAG, file.tag()),
+    ]
+}

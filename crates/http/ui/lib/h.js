@@ -1,0 +1,55 @@
+// Elements, built by hand. The only way in which anything gets into the page.
+//
+// There is no markup in strings here: what comes from a store becomes a text node or the value of a harmless attribute, so that a
+// name, a payload or an error can be shown but never run. What could run something is refused, whoever asks for it.
+
+const SVG = 'http://www.w3.org/2000/svg';
+const REFUSED = /^(on|style$|srcdoc$|src$|action$|formaction$)/i;
+
+/** An element of HTML: `h('a', { href: '#/', class: 'x', on: { click } }, 'text', child)`. */
+export function h(tag, props, ...children) {
+  return filled(document.createElement(tag), props, children);
+}
+
+/** The same, of SVG. */
+export function s(tag, props, ...children) {
+  return filled(document.createElementNS(SVG, tag), props, children);
+}
+
+/** Puts these children in place of those that are there. */
+export function fill(element, ...children) {
+  element.replaceChildren(...nodes(children));
+  return element;
+}
+
+function filled(element, props, children) {
+  for (const [name, value] of Object.entries(props ?? {})) set(element, name, value);
+  element.append(...nodes(children));
+  return element;
+}
+
+function set(element, name, value) {
+  if (value === undefined || value === null || value === false) return;
+  if (name === 'on') return listen(element, value);
+  if (name === 'value') return void (element.value = value);
+  if (REFUSED.test(name)) throw new Error(`attribute ${name}: this page does not use it`);
+  if (name === 'href' && !String(value).startsWith('#')) throw new Error('links stay inside this page');
+  element.setAttribute(name, value === true ? '' : String(value));
+}
+
+function listen(element, listeners) {
+  for (const [event, listener] of Object.entries(listeners)) element.addEventListener(event, listener);
+}
+
+function nodes(children) {
+  return children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false)
+    .map((child) => (child instanceof Node ? child : document.createTextNode(visible(String(child)))));
+}
+
+// Characters that turn the direction of a line, or that nobody sees, can make one name look like another.
+const INVISIBLE = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]/g;
+
+/** A text with what cannot be seen made visible. */
+export function visible(text) {
+  return text.replace(INVISIBLE, (it) => `\\u${it.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}

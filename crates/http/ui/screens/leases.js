@@ -1,0 +1,57 @@
+// Work items of every queue: what is due, who is at it and for how long still, what is stuck and why.
+
+import { h } from '../lib/h.js';
+import { get } from '../lib/api.js';
+import { action } from '../lib/act.js';
+import { since, until } from '../lib/clock.js';
+import { choice } from '../lib/dialog.js';
+import { badge, count, errorText, plural } from '../lib/format.js';
+import { filters, head, like, list, searchField } from '../lib/screen.js';
+
+const STATES = ['blocked', 'held', 'expired', 'due', 'waiting', 'scheduled', 'idle'];
+
+export function show({ place, query, signal }) {
+  let asked = { state: '', queue: '', holder: '', ...query };
+  const table = list({
+    label: 'Work items', noun: 'item', signal, key: (row) => `${row.queue}\n${row.key}`, columns: columns(() => table.refresh()),
+    load: (after) => get('leases', { ...asked, queue: asked.queue && like(asked.queue), after, limit: 50 }, { signal }),
+    empty: { title: 'No such work item', hint: 'Items are there from the first wake on: targets of reactions, runs, and queues of your own.' },
+  });
+  const inputs = [
+    searchField('queue', 'Queues that begin with…', asked.queue),
+    choice([['', 'Every state'], ...STATES.map((state) => [state, state])], asked.state, { name: 'state', 'aria-label': 'State' }),
+    h('input', { class: 'input', name: 'holder', placeholder: 'Holder', 'aria-label': 'Holder', value: asked.holder }),
+  ];
+  place.append(...head('Leases', { lead: 'Every work item, whoever’s it is: held with a countdown, due, waiting, or blocked.' }).filter(Boolean),
+    filters(inputs, (values) => { asked = values; table.restart(); }), table.element);
+}
+
+function columns(then) {
+  return [
+    { title: 'Item', kind: 'wrap main-cell', cell: (row) => [h('span', { class: 'name' }, row.key), h('span', { class: 'under' }, 'in ', h('span', { class: 'name' }, row.queue)), errorText(row.error)] },
+    { title: 'State', kind: 'tight', cell: (row) => badge(row.state) },
+    { title: 'When', kind: 'time', cell: moment },
+    { title: 'Holder', kind: 'who', cell: (row) => row.holder?.worker ?? '–' },
+    { title: 'Fence', kind: 'num', cell: (row) => count(row.fence) },
+    { title: 'Done', kind: 'num', cell: (row) => `${count(row.at)} / ${count(row.mark)}` },
+    { title: 'Failures', kind: 'num', cell: (row) => count(row.failures) },
+    { title: 'Expiries', kind: 'num', cell: (row) => count(row.expiries) },
+    { title: '', kind: 'tight', cell: (row) => h('div', { class: 'row-actions' }, actions(row, then)) },
+  ];
+}
+
+function moment(row) {
+  if (row.state === 'held' || row.state === 'expired') return until(row.holder?.until);
+  if (row.state === 'waiting') return until(row.hold_until);
+  return row.state === 'scheduled' ? until(row.due_at) : since(row.due_at);
+}
+
+function actions(row, then) {
+  const item = `“${row.key}” in the queue “${row.queue}”`;
+  const adjust = (label, verb, what) => action({
+    label, kind: 'small', what, then,
+    request: () => ({ method: 'POST', path: `leases/${verb}`, body: { queue: row.queue, key: row.key } }),
+    done: (answer) => `Done: ${plural(answer.changed, 'item')} changed (${verb}).`,
+  });
+  return row.state === 'blocked' && adjust('Unblock', 'unblock', `The item ${item} is tried again, from where it stopped.`);
+}

@@ -1,0 +1,31 @@
+// Reactions: how far each is routed, by whom, and how many of its targets wait for somebody.
+
+import { h } from '../lib/h.js';
+import { get } from '../lib/api.js';
+import { until } from '../lib/clock.js';
+import { badge, count, errorText, link } from '../lib/format.js';
+import { head, list } from '../lib/screen.js';
+
+export function show({ place, signal }) {
+  const table = list({
+    label: 'Reactions', noun: 'reaction', signal, key: (row) => row.reaction, columns: COLUMNS,
+    load: () => get('reactions', {}, { signal }),
+    empty: { title: 'No reaction was ever registered', hint: 'A reaction is listed once an application that has it has run on this store.' },
+  });
+  place.append(...head('Reactions', { lead: 'Handlers that follow events, in order for each of their targets.' }).filter(Boolean), table.element);
+}
+
+export function state(route) {
+  if (route.blocked) return 'blocked';
+  return route.holder ? 'routing' : 'nobody routes';
+}
+
+const COLUMNS = [
+  { title: 'Reaction', kind: 'wrap main-cell', cell: (row) => [link(['reactions', row.reaction], row.reaction), errorText(row.error)] },
+  { title: 'State', kind: 'tight', cell: (row) => badge(state(row)) },
+  { title: 'Blocked targets', kind: 'num', cell: (row) => (Number(row.blocked_targets) > 0 ? h('span', { class: 'bad-number' }, count(row.blocked_targets)) : '0') },
+  { title: 'Follows', cell: (row) => h('span', { class: 'name' }, row.streams === '' ? 'every stream' : row.streams) },
+  { title: 'Routed to', kind: 'num', cell: (row) => count(row.position) },
+  { title: 'Routed by', kind: 'who', cell: (row) => row.holder?.worker ?? '–' },
+  { title: 'Lease', kind: 'time', cell: (row) => (row.holder ? until(row.holder.until) : '–') },
+];
