@@ -1,0 +1,38 @@
+//! What happens is shown as it happens.
+
+use serde_json::{Value, json};
+use tidelock::prelude::*;
+
+use crate::shop::{Shop, place};
+use crate::site::{OPERATOR, for_real, visit};
+
+/// UI-4.
+#[test]
+fn events_states_and_lists_change_on_the_page_when_they_change_in_the_store() {
+    for_real(async {
+        let shop = Shop::open("memory:").await;
+        visit(&shop.tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            page.go("#/streams/order-1").await;
+            page.sees(".button[aria-pressed=true]", "Following").await;
+            place(&shop.tidelock, "order-1", &json!({ "address": "Dock 77" })).await;
+            page.sees(".event.arrived", "Dock 77").await;
+
+            page.go("#/feed").await;
+            page.sees(".event", "Dock 77").await;
+            place(&shop.tidelock, "order-3", &json!({ "address": "Dock 88" })).await;
+            page.sees(".event.arrived", "Dock 88").await;
+
+            page.go("#/scopes/session/s-4711").await;
+            page.sees(".json-line", "cents: 450").await;
+            shop.tidelock.scope::<Value>(ScopeKind::SESSION, "s-4711").increment("cents", 50).await.unwrap();
+            page.sees(".json-line.changed", "cents: 500").await;
+
+            page.go("#/runs").await;
+            page.sees("td", "checkout-1").await;
+            shop.tidelock.runs().start("checkout", "checkout-2", "jam").version(1).await.unwrap();
+            page.sees("td", "checkout-2").await;
+        })
+        .await;
+    });
+}
