@@ -1,8 +1,7 @@
 //! Queues: work items that anybody puts in, and that workers in any language lease, renew and settle.
 
+mod renewing;
 mod settling;
-
-use std::time::Duration;
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -10,10 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::queues::{Queue, Taken};
-use tidelock::{
-    Fence, ItemFilter, ItemKey, ItemRef, Json, LaneName, LeaseToken, Mark, Priority, Renewal, StoreError,
-    Timestamp,
-};
+use tidelock::{Fence, ItemFilter, ItemKey, ItemRef, Json, LaneName, Mark, Priority, QueueName, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
@@ -26,6 +22,7 @@ use crate::paging::Page;
 use crate::problem::Problem;
 use crate::served::Served;
 
+pub(crate) use renewing::*;
 pub(crate) use settling::*;
 
 /// A queue that may be written to: not one of Tidelock's own.
@@ -216,88 +213,6 @@ pub(crate) async fn lease(
     Ok(Answer(LeasedShown { items: taken.into_iter().map(LeaseShown::from).collect() }))
 }
 
-/// An item that was leased.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct HeldItem {
-    /// Its key.
-    #[schema(min_length = 1, max_length = 256)]
-    key: String,
-    /// What it was leased with.
-    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
-    fence: Fence,
-}
-
-/// What is renewed, and for how long.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct RenewingItems {
-    /// Which items.
-    #[schema(max_items = 1000)]
-    items: Vec<HeldItem>,
-    /// How long others are kept out from now on.
-    #[schema(minimum = 1, maximum = 604800000, example = 30000)]
-    lease_ms: u64,
-}
-
-/// What came of renewing, for each in order.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RenewedItems {
-    items: Vec<RenewedItem>,
-}
-
-/// What came of renewing one lease.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct RenewedItem {
-    /// Its key.
-    key: String,
-    /// What it was leased with.
-    #[schema(value_type = u64, minimum = 1)]
-    fence: Fence,
-    /// `renewed`, or `lost`: drop this work.
-    #[schema(inline)]
-    outcome: RenewalShown,
-    /// After this, others may take it.
-    #[schema(value_type = Option<String>, format = DateTime)]
-    until: Option<Timestamp>,
-}
-
-/// What came of renewing.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RenewalShown {
-    Renewed,
-    Lost,
-}
-
-impl RenewedItem {
-    fn of(item: HeldItem, renewal: &Renewal) -> Self {
-        let (outcome, until) = match renewal {
-            Renewal::Renewed(until) => (RenewalShown::Renewed, Some(*until)),
-            Renewal::Lost(_) => (RenewalShown::Lost, None),
-        };
-        Self { key: item.key, fence: item.fence, outcome, until }
-    }
-}
-
-/// Keep others out of items for longer.
-#[utoipa::path(post, path = "/v1/queues/{queue}/renew", tag = "queues",
-    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128)),
-    request_body = RenewingItems,
-    responses((status = 200, body = RenewedItems)))]
-pub(crate) async fn renew(
-    State(served): State<Served>,
-    InPath(name): InPath<String>,
-    Body(asked): Body<RenewingItems>,
-) -> Result<Answer<RenewedItems>, Problem> {
-    let (queue, lease) = (queue(&served, &name)?, span::lease(asked.lease_ms)?);
-    let tokens = asked.items.iter().map(|item| queue.token(&item.key, item.fence));
-    let tokens = tokens.collect::<Result<Vec<LeaseToken>, StoreError>>()?;
-    let renewed = queue.renew(&tokens, lease).await?;
-    let items = asked.items.into_iter().zip(&renewed).map(|(item, renewal)| RenewedItem::of(item, renewal));
-    Ok(Answer(RenewedItems { items: items.collect() }))
-}
-
 /// Which items of a queue.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -320,7 +235,7 @@ pub(crate) struct Listed {
     responses((status = 200, body = Page<ItemShown>)))]
 pub(crate) async fn items(
     State(served): State<Served>,
-    InPath(name): InPath<tidelock::QueueName>,
+    InPath(name): InPath<QueueName>,
     InQuery(asked): InQuery<Listed>,
 ) -> Result<Answer<Page<ItemShown>>, Problem> {
     let limit = served.limits().page(asked.limit)?;

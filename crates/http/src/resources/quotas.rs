@@ -1,13 +1,13 @@
 //! Quotas: so much in a period and no more. Taken at once, or reserved and confirmed later by whoever has the voucher.
 
-use std::time::Duration;
+mod reserving;
 
 use axum::Json as Answer;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Exceeded, Grant, Quota, QuotaInfo, Refund, Taking, Voucher};
+use tidelock::claims::{Exceeded, Grant, Quota, QuotaInfo, Taking};
 use tidelock::{RecordKey, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
@@ -18,6 +18,8 @@ use crate::extract::{Body, InPath, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
+
+pub(crate) use reserving::*;
 
 /// A quota, as requests name it.
 struct Named<'a> {
@@ -157,47 +159,12 @@ pub(crate) struct TakeAsked {
     zone: Option<String>,
 }
 
-/// How much is taken of how much, and for how long unless it is confirmed.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ReserveAsked {
-    /// How much there is.
-    #[schema(minimum = 0, example = 100)]
-    limit: i64,
-    /// How much of it.
-    #[schema(minimum = 1, example = 1)]
-    units: u32,
-    /// It goes back by itself after this.
-    #[schema(minimum = 1, maximum = 604800000, example = 60000)]
-    life_ms: u64,
-    /// In each of these; once and for all, if this is left out.
-    #[schema(inline)]
-    per: Option<Per>,
-    /// In each stretch of this length.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
-    /// Days and hours are those of this zone; UTC, if this is left out.
-    #[schema(example = "Europe/Berlin", max_length = 64)]
-    zone: Option<String>,
-}
-
 /// What was granted: keep it, if it may have to be given back.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Granted {
     /// To be sent as it is.
     #[schema(value_type = Object)]
     grant: Grant,
-}
-
-/// What was reserved: confirm it, or let it go back.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Reserved {
-    /// To be sent as it is.
-    #[schema(value_type = Object)]
-    voucher: Voucher,
-    /// When it goes back by itself.
-    #[schema(value_type = String, format = DateTime)]
-    until: Timestamp,
 }
 
 /// Take from a quota, if there is so much left.
@@ -224,44 +191,11 @@ pub(crate) async fn take(
     }
 }
 
-/// Take from a quota for a while.
-#[utoipa::path(post, path = "/v1/quotas/{key}/reserve", tag = "quotas",
-    params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
-    ),
-    request_body = ReserveAsked,
-    responses(
-        (status = 201, description = "It is yours for a while", body = Reserved),
-        (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
-    ))]
-pub(crate) async fn reserve(
-    State(served): State<Served>,
-    InPath(name): InPath<String>,
-    Body(asked): Body<ReserveAsked>,
-) -> Result<Response, Problem> {
-    let ReserveAsked { limit, units, life_ms, per, every_ms, zone } = asked;
-    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&served)?;
-    match quota.reserve(some(units)?, life(life_ms)?).await.map_err(refused)? {
-        Taking::Granted(reservation) => {
-            let reserved = Reserved { until: reservation.until(), voucher: reservation.voucher() };
-            Ok((StatusCode::CREATED, Answer(reserved)).into_response())
-        }
-        Taking::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
-    }
-}
-
 fn some(units: u32) -> Result<u32, Problem> {
     match units {
         0 => Err(Problem::bad_request("units-invalid", "units 0: nothing was asked for; say 1 or more")),
         units => Ok(units),
     }
-}
-
-fn life(millis: u64) -> Result<Duration, Problem> {
-    super::span::lease(millis).map_err(|_| {
-        Problem::bad_request("life-invalid", format!("life_ms {millis} is not between 1 and 604800000"))
-    })
 }
 
 async fn too_much(served: &Served, exceeded: &Exceeded) -> Result<Problem, Problem> {
@@ -271,109 +205,4 @@ async fn too_much(served: &Served, exceeded: &Exceeded) -> Result<Problem, Probl
         .with("requested", exceeded.requested)
         .with("resets_at", exceeded.resets_at);
     until(served, problem, exceeded.resets_at).await
-}
-
-/// What is confirmed.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Confirming {
-    /// What reserving gave.
-    #[schema(value_type = Object)]
-    voucher: Voucher,
-    /// As it was reserved.
-    #[schema(inline)]
-    per: Option<Per>,
-    /// As it was reserved.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
-}
-
-/// Take a reservation for good.
-#[utoipa::path(post, path = "/v1/quotas/{key}/confirm", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
-    request_body = Confirming,
-    responses(
-        (status = 200, body = Granted),
-        (status = 409, description = "It was confirmed or given back, or has gone back by itself", body = Details, content_type = PROBLEM_JSON),
-    ))]
-pub(crate) async fn confirm(
-    State(served): State<Served>,
-    InPath(name): InPath<String>,
-    Body(asked): Body<Confirming>,
-) -> Result<Answer<Granted>, Problem> {
-    let Confirming { voucher, per, every_ms } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&served)?;
-    let grant = quota.resume(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
-    Ok(Answer(Granted { grant }))
-}
-
-/// What is given back: a grant, or a reservation.
-#[derive(Debug, Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Refunding {
-    /// What taking or confirming gave.
-    #[schema(value_type = Option<Object>)]
-    grant: Option<Grant>,
-    /// What reserving gave.
-    #[schema(value_type = Option<Object>)]
-    voucher: Option<Voucher>,
-    /// As it was taken.
-    #[schema(inline)]
-    per: Option<Per>,
-    /// As it was taken.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
-}
-
-/// What came of giving back.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Refunded {
-    /// `refunded`, or `already`, or `over`: the period that it was taken from is over, and there is nothing to give it back to.
-    #[schema(inline)]
-    outcome: RefundShown,
-}
-
-/// What came of giving back.
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum RefundShown {
-    Refunded,
-    Already,
-    Over,
-}
-
-impl From<Refund> for RefundShown {
-    fn from(refund: Refund) -> Self {
-        match refund {
-            Refund::Refunded => Self::Refunded,
-            Refund::Already => Self::Already,
-            Refund::Over => Self::Over,
-        }
-    }
-}
-
-/// Give back, once, what was taken or reserved.
-#[utoipa::path(post, path = "/v1/quotas/{key}/refund", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
-    request_body = Refunding,
-    responses((status = 200, body = Refunded)))]
-pub(crate) async fn refund(
-    State(served): State<Served>,
-    InPath(name): InPath<String>,
-    Body(asked): Body<Refunding>,
-) -> Result<Answer<Refunded>, Problem> {
-    let Refunding { grant, voucher, per, every_ms } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&served)?;
-    let refund = match (grant, voucher) {
-        (Some(grant), None) => quota.refund(&grant).await,
-        (None, Some(voucher)) => match quota.resume(&voucher) {
-            Ok(reservation) => reservation.refund().await,
-            Err(error) => Err(error),
-        },
-        _ => {
-            let detail = "either a grant or a voucher has to be sent, and not both";
-            return Err(Problem::bad_request("refund-ambiguous", detail));
-        }
-    };
-    Ok(Answer(Refunded { outcome: refund.map_err(refused)?.into() }))
 }

@@ -1,5 +1,7 @@
 //! Runs: start, signal, ask, wait; and what operators do to them. Nothing here drives a run: a worker with its workflow does.
 
+mod ending;
+mod history;
 mod operating;
 mod refused;
 mod starting;
@@ -8,21 +10,19 @@ use std::collections::BTreeMap;
 
 use axum::Json as Answer;
 use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tidelock::runs::{Happened, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunState, Standing};
-use tidelock::{Json, Timestamp, Version};
+use tidelock::runs::{RunCursor, RunFilter, RunHandle, RunInfo, RunState, Standing};
+use tidelock::{Json, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
-use super::span;
-use super::waiting::unless_closing;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
+pub(crate) use ending::*;
+pub(crate) use history::*;
 pub(crate) use operating::*;
 use refused::refused;
 pub(crate) use starting::*;
@@ -201,64 +201,6 @@ pub(crate) async fn show(
     Ok(Answer(RunShown { standing: Some(standing), ..info.into() }))
 }
 
-/// Which part of a history.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Reading {
-    /// Where to go on: `next` of the page before.
-    #[param(value_type = Option<u64>, minimum = 1)]
-    after: Option<Version>,
-    /// How many at most.
-    #[param(minimum = 1, maximum = 1000)]
-    limit: Option<usize>,
-}
-
-/// One thing that happened in a run.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = Happened)]
-pub(crate) struct HappenedShown {
-    /// Its place in the run's history.
-    #[schema(value_type = u64, minimum = 1)]
-    version: Version,
-    /// When it was recorded.
-    #[schema(value_type = String, format = DateTime)]
-    recorded_at: Timestamp,
-    /// What it was: `started`, `step`, `timer`, `waiting`, `signalled`, `completed`…
-    #[schema(example = "step")]
-    kind: String,
-    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it does.
-    name: Option<String>,
-    /// All that was recorded.
-    #[schema(value_type = Object)]
-    data: Json,
-}
-
-impl From<Happened> for HappenedShown {
-    fn from(entry: Happened) -> Self {
-        let Happened { version, recorded_at, kind, name, data, .. } = entry;
-        Self { version, recorded_at, kind, name, data }
-    }
-}
-
-/// What happened in a run, in order: steps, waits, attempts, signals, its end.
-#[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200), Reading),
-    responses(
-        (status = 200, body = Page<HappenedShown>),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
-    ))]
-pub(crate) async fn history(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-    InQuery(asked): InQuery<Reading>,
-) -> Result<Answer<Page<HappenedShown>>, Problem> {
-    let limit = served.limits().page(asked.limit)?;
-    let page = run(&served, &id).timeline(asked.after, limit).await.map_err(refused)?;
-    Ok(Answer(Page::new(page.entries.into_iter().map(HappenedShown::from).collect(), page.next)))
-}
-
 /// What a run says about itself.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Published {
@@ -281,73 +223,4 @@ pub(crate) async fn published(
 ) -> Result<Answer<Published>, Problem> {
     let published = run(&served, &id).published().await.map_err(refused)?;
     Ok(Answer(Published { published }))
-}
-
-/// How long to wait for a result.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Waiting {
-    /// Wait so long for it to end; not at all, if this is left out, and no longer than the server lets anybody wait.
-    wait_ms: Option<u64>,
-}
-
-/// How a run ended, if it has.
-#[derive(Debug, Serialize, ToSchema)]
-#[schema(as = RunResult)]
-pub(crate) struct ResultShown {
-    /// Whether it is open, or how it ended.
-    #[schema(inline)]
-    state: StateShown,
-    /// What it came to, if it completed.
-    #[schema(value_type = Option<Value>)]
-    #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Json>,
-    /// Why it failed, or was cancelled or terminated.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    error: Option<String>,
-}
-
-impl ResultShown {
-    fn ended(state: StateShown, error: String) -> Self {
-        Self { state, result: None, error: Some(error) }
-    }
-}
-
-/// Wait for a run's end, and get its result.
-#[utoipa::path(get, path = "/v1/runs/{id}/result", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200), Waiting),
-    responses(
-        (status = 200, description = "It has ended", body = ResultShown),
-        (status = 202, description = "It is still open: ask again", body = ResultShown),
-        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
-        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
-    ))]
-pub(crate) async fn result(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-    InQuery(asked): InQuery<Waiting>,
-) -> Result<Response, Problem> {
-    let run = run(&served, &id);
-    let wait = span::wait(&served, asked.wait_ms);
-    let open = !run.get().await.map_err(refused)?.state.is_ended();
-    if open && wait.is_zero() {
-        return Ok(still_open());
-    }
-    // One that has ended is looked at once, however long that takes.
-    let wait = if open { wait } else { served.limits().wait };
-    let ended = match unless_closing(&served, run.result::<Json>().within(wait).into_future()).await? {
-        Ok(result) => ResultShown { state: StateShown::Completed, result: Some(result), error: None },
-        Err(RunError::Failed { failure, .. }) => ResultShown::ended(StateShown::Failed, failure.error),
-        Err(RunError::Cancelled { reason, .. }) => ResultShown::ended(StateShown::Cancelled, reason),
-        Err(RunError::Terminated { reason, .. }) => ResultShown::ended(StateShown::Terminated, reason),
-        Err(RunError::StillOpen { .. }) => return Ok(still_open()),
-        Err(error) => return Err(refused(error)),
-    };
-    Ok(Answer(ended).into_response())
-}
-
-fn still_open() -> Response {
-    let open = ResultShown { state: StateShown::Open, result: None, error: None };
-    (StatusCode::ACCEPTED, Answer(open)).into_response()
 }

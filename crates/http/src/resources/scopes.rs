@@ -1,6 +1,7 @@
 //! Scopes: state documents that many clients change at once, each by saying what is to change.
 
 mod changing;
+mod entries;
 mod precondition;
 mod refused;
 mod watching;
@@ -22,6 +23,7 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
 pub(crate) use changing::*;
+pub(crate) use entries::*;
 use refused::refused;
 pub(crate) use watching::*;
 

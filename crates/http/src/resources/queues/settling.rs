@@ -1,8 +1,18 @@
 //! How the work on items ended: well, to be tried again, not to be tried again, or not at all.
 
-use super::*;
-use tidelock::queues::Settled;
-use tidelock::{Exit, Settlement, When};
+use std::time::Duration;
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::queues::{Queue, Settled};
+use tidelock::{Exit, Fence, Mark, Settlement, When};
+use utoipa::ToSchema;
+
+use super::queue;
+use crate::extract::{Body, InPath};
+use crate::problem::Problem;
+use crate::served::Served;
 
 /// How work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]

@@ -1,0 +1,119 @@
+//! Claims of every kind, page by page.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::claims::{ClaimInfo, ClaimState};
+use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::named;
+use crate::extract::InQuery;
+use crate::paging::Page;
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// A claim, as it stands; its result is not told in lists.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Claim)]
+pub(crate) struct ClaimShown {
+    /// The whole name of the claim.
+    #[schema(example = "idempotency/pay:42")]
+    key: String,
+    /// `idempotency`, `lock`, `singleton` or `quota`.
+    #[schema(example = "idempotency")]
+    kind: String,
+    /// The name, as the routes of its kind take it.
+    #[schema(example = "pay:42")]
+    name: String,
+    /// How it stands; `stale` if whoever was at it let the lease run out.
+    #[schema(inline)]
+    state: StateShown,
+    /// Who is at it, or was.
+    #[schema(value_type = String)]
+    by: WorkerName,
+    /// Grows with every claimant.
+    #[schema(value_type = u64, minimum = 1)]
+    fence: Fence,
+    /// Since when, if it is known.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    since: Option<Timestamp>,
+    /// Until when it is held, or kept.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    until: Option<Timestamp>,
+    /// Why it failed.
+    error: Option<String>,
+}
+
+/// How a claim stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum StateShown {
+    Pending,
+    Stale,
+    Done,
+    Failed,
+}
+
+impl From<ClaimState> for StateShown {
+    fn from(state: ClaimState) -> Self {
+        match state {
+            ClaimState::Pending => Self::Pending,
+            ClaimState::Stale => Self::Stale,
+            ClaimState::Done => Self::Done,
+            ClaimState::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<ClaimInfo> for ClaimShown {
+    fn from(claim: ClaimInfo) -> Self {
+        let (kind, name) = claim.key.split_once('/').unwrap_or((claim.key.as_str(), ""));
+        // The key of a request is one name, whatever is in it; others have parts.
+        let name = if kind == "idempotency" { named::unescaped(name) } else { name.to_owned() };
+        Self {
+            kind: kind.to_owned(),
+            name,
+            state: claim.state.into(),
+            by: claim.by,
+            fence: claim.fence,
+            since: claim.since,
+            until: claim.until,
+            error: claim.error,
+            key: claim.key,
+        }
+    }
+}
+
+/// Which claims.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Listed {
+    /// What their whole names begin with: `idempotency/`, `lock/door`.
+    #[serde(default)]
+    #[param(max_length = 400)]
+    prefix: String,
+    /// Only those in this state.
+    #[param(inline)]
+    state: Option<StateShown>,
+    /// Where to go on: `next` of the page before.
+    #[param(value_type = Option<String>)]
+    after: Option<RecordKey>,
+    /// How many to look at, at most: fewer may be in the state that is asked for.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// List claims of every kind, by name.
+#[utoipa::path(get, path = "/v1/claims", tag = "claims", params(Listed), responses((status = 200, body = Page<ClaimShown>)))]
+pub(crate) async fn list(
+    State(served): State<Served>,
+    InQuery(asked): InQuery<Listed>,
+) -> Result<Answer<Page<ClaimShown>>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    let page = served.tidelock().claims().list(&asked.prefix, asked.after, limit).await?;
+    let shown = page.claims.into_iter().map(ClaimShown::from);
+    let meant = shown.filter(|claim| asked.state.is_none_or(|state| state == claim.state));
+    Ok(Answer(Page::new(meant.collect(), page.next)))
+}

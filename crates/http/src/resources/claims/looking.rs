@@ -1,0 +1,105 @@
+//! Looking at a key without claiming it, and waiting for what comes of it.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::claims::{ClaimError, Holder, Look};
+use tidelock::{Fence, Json, Timestamp, WorkerName};
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::span;
+use super::super::waiting::unless_closing;
+use super::{StateShown, key_of, refused};
+use crate::extract::{InPath, InQuery};
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// How long to wait for a result.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Looking {
+    /// Wait so long for somebody who is at it; not at all, if this is left out, and no longer than the server lets anybody wait.
+    wait_ms: Option<u64>,
+}
+
+/// A key, as it stands.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Seen {
+    /// How it stands.
+    #[schema(inline)]
+    state: StateShown,
+    /// Who is at it.
+    #[schema(value_type = Option<String>)]
+    by: Option<WorkerName>,
+    /// Under which fence.
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    fence: Option<Fence>,
+    /// Since when.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    since: Option<Timestamp>,
+    /// Until when, unless they ask for longer.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    until: Option<Timestamp>,
+    /// What came of it, once it is done.
+    #[schema(value_type = Option<Value>)]
+    result: Option<Json>,
+    /// Why it failed.
+    error: Option<String>,
+}
+
+impl Seen {
+    fn in_state(state: StateShown) -> Self {
+        Self { state, by: None, fence: None, since: None, until: None, result: None, error: None }
+    }
+
+    fn pending(holder: &Holder<Json>, fence: Fence) -> Self {
+        let (by, since, until) = (Some(holder.by().clone()), holder.since(), holder.until());
+        Self { by, fence: Some(fence), since, until, ..Self::in_state(StateShown::Pending) }
+    }
+
+    fn done(result: Json) -> Self {
+        Self { result: Some(result), ..Self::in_state(StateShown::Done) }
+    }
+
+    fn failed(error: String) -> Self {
+        Self { error: Some(error), ..Self::in_state(StateShown::Failed) }
+    }
+}
+
+/// Look at a key without claiming it, and wait for its result if somebody is at it.
+#[utoipa::path(get, path = "/v1/claims/{key}", tag = "claims",
+    params(("key" = String, Path, description = "The key", min_length = 1, max_length = 400), Looking),
+    responses(
+        (status = 200, description = "Somebody is at it, or this came of it", body = Seen),
+        (status = 404, description = "It is free: claim it", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn look(
+    State(served): State<Served>,
+    InPath(key): InPath<String>,
+    InQuery(asked): InQuery<Looking>,
+) -> Result<Answer<Seen>, Problem> {
+    let claim = key_of(&served.tidelock().claims(), &key);
+    let wait = span::wait(&served, asked.wait_ms);
+    let (holder, fence) = match claim.look::<Json>().await.map_err(refused)? {
+        Look::Held(holder, fence) => (holder, fence),
+        Look::Done(result) => return Ok(Answer(Seen::done(result))),
+        Look::Failed(error) => return Ok(Answer(Seen::failed(error))),
+        Look::Free => return Err(free(&key)),
+    };
+    if wait.is_zero() {
+        return Ok(Answer(Seen::pending(&holder, fence)));
+    }
+    match unless_closing(&served, holder.wait(wait)).await? {
+        Ok(result) => Ok(Answer(Seen::done(result))),
+        Err(ClaimError::Failed { error, .. }) => Ok(Answer(Seen::failed(error))),
+        Err(ClaimError::StillHeld { .. }) => Ok(Answer(Seen::pending(&holder, fence))),
+        Err(ClaimError::Free { .. }) => Err(free(&key)),
+        Err(error) => Err(refused(error)),
+    }
+}
+
+fn free(key: &str) -> Problem {
+    let detail = format!("nobody has claimed {key:?}, or whoever did has given up: claim it with POST");
+    Problem::not_found("claim-free", detail)
+}

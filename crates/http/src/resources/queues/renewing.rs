@@ -1,0 +1,95 @@
+//! Keeping others out of items for longer.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::{Fence, LeaseToken, Renewal, StoreError, Timestamp};
+use utoipa::ToSchema;
+
+use super::super::span;
+use super::queue;
+use crate::extract::{Body, InPath};
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// An item that was leased.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldItem {
+    /// Its key.
+    #[schema(min_length = 1, max_length = 256)]
+    key: String,
+    /// What it was leased with.
+    #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
+    fence: Fence,
+}
+
+/// What is renewed, and for how long.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RenewingItems {
+    /// Which items.
+    #[schema(max_items = 1000)]
+    items: Vec<HeldItem>,
+    /// How long others are kept out from now on.
+    #[schema(minimum = 1, maximum = 604800000, example = 30000)]
+    lease_ms: u64,
+}
+
+/// What came of renewing, for each in order.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RenewedItems {
+    items: Vec<RenewedItem>,
+}
+
+/// What came of renewing one lease.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct RenewedItem {
+    /// Its key.
+    key: String,
+    /// What it was leased with.
+    #[schema(value_type = u64, minimum = 1)]
+    fence: Fence,
+    /// `renewed`, or `lost`: drop this work.
+    #[schema(inline)]
+    outcome: RenewalShown,
+    /// After this, others may take it.
+    #[schema(value_type = Option<String>, format = DateTime)]
+    until: Option<Timestamp>,
+}
+
+/// What came of renewing.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum RenewalShown {
+    Renewed,
+    Lost,
+}
+
+impl RenewedItem {
+    fn of(item: HeldItem, renewal: &Renewal) -> Self {
+        let (outcome, until) = match renewal {
+            Renewal::Renewed(until) => (RenewalShown::Renewed, Some(*until)),
+            Renewal::Lost(_) => (RenewalShown::Lost, None),
+        };
+        Self { key: item.key, fence: item.fence, outcome, until }
+    }
+}
+
+/// Keep others out of items for longer.
+#[utoipa::path(post, path = "/v1/queues/{queue}/renew", tag = "queues",
+    params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128)),
+    request_body = RenewingItems,
+    responses((status = 200, body = RenewedItems)))]
+pub(crate) async fn renew(
+    State(served): State<Served>,
+    InPath(name): InPath<String>,
+    Body(asked): Body<RenewingItems>,
+) -> Result<Answer<RenewedItems>, Problem> {
+    let (queue, lease) = (queue(&served, &name)?, span::lease(asked.lease_ms)?);
+    let tokens = asked.items.iter().map(|item| queue.token(&item.key, item.fence));
+    let tokens = tokens.collect::<Result<Vec<LeaseToken>, StoreError>>()?;
+    let renewed = queue.renew(&tokens, lease).await?;
+    let items = asked.items.into_iter().zip(&renewed).map(|(item, renewal)| RenewedItem::of(item, renewal));
+    Ok(Answer(RenewedItems { items: items.collect() }))
+}

@@ -1,0 +1,86 @@
+//! Waiting for the end of a run.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use http::StatusCode;
+use serde::{Deserialize, Serialize};
+use tidelock::Json;
+use tidelock::runs::RunError;
+use utoipa::{IntoParams, ToSchema};
+
+use super::super::span;
+use super::super::waiting::unless_closing;
+use super::{StateShown, refused, run};
+use crate::extract::{InPath, InQuery};
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// How long to wait for a result.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Waiting {
+    /// Wait so long for it to end; not at all, if this is left out, and no longer than the server lets anybody wait.
+    wait_ms: Option<u64>,
+}
+
+/// How a run ended, if it has.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = RunResult)]
+pub(crate) struct ResultShown {
+    /// Whether it is open, or how it ended.
+    #[schema(inline)]
+    state: StateShown,
+    /// What it came to, if it completed.
+    #[schema(value_type = Option<Value>)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    result: Option<Json>,
+    /// Why it failed, or was cancelled or terminated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+impl ResultShown {
+    fn ended(state: StateShown, error: String) -> Self {
+        Self { state, result: None, error: Some(error) }
+    }
+}
+
+/// Wait for a run's end, and get its result.
+#[utoipa::path(get, path = "/v1/runs/{id}/result", tag = "runs",
+    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200), Waiting),
+    responses(
+        (status = 200, description = "It has ended", body = ResultShown),
+        (status = 202, description = "It is still open: ask again", body = ResultShown),
+        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn result(
+    State(served): State<Served>,
+    InPath(id): InPath<String>,
+    InQuery(asked): InQuery<Waiting>,
+) -> Result<Response, Problem> {
+    let run = run(&served, &id);
+    let wait = span::wait(&served, asked.wait_ms);
+    let open = !run.get().await.map_err(refused)?.state.is_ended();
+    if open && wait.is_zero() {
+        return Ok(still_open());
+    }
+    // One that has ended is looked at once, however long that takes.
+    let wait = if open { wait } else { served.limits().wait };
+    let ended = match unless_closing(&served, run.result::<Json>().within(wait).into_future()).await? {
+        Ok(result) => ResultShown { state: StateShown::Completed, result: Some(result), error: None },
+        Err(RunError::Failed { failure, .. }) => ResultShown::ended(StateShown::Failed, failure.error),
+        Err(RunError::Cancelled { reason, .. }) => ResultShown::ended(StateShown::Cancelled, reason),
+        Err(RunError::Terminated { reason, .. }) => ResultShown::ended(StateShown::Terminated, reason),
+        Err(RunError::StillOpen { .. }) => return Ok(still_open()),
+        Err(error) => return Err(refused(error)),
+    };
+    Ok(Answer(ended).into_response())
+}
+
+fn still_open() -> Response {
+    let open = ResultShown { state: StateShown::Open, result: None, error: None };
+    (StatusCode::ACCEPTED, Answer(open)).into_response()
+}

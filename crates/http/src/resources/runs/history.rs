@@ -1,0 +1,72 @@
+//! What happened in a run, page by page.
+
+use axum::Json as Answer;
+use axum::extract::State;
+use serde::{Deserialize, Serialize};
+use tidelock::runs::Happened;
+use tidelock::{Json, Timestamp, Version};
+use utoipa::{IntoParams, ToSchema};
+
+use super::{refused, run};
+use crate::extract::{InPath, InQuery};
+use crate::paging::Page;
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// Which part of a history.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct Reading {
+    /// Where to go on: `next` of the page before.
+    #[param(value_type = Option<u64>, minimum = 1)]
+    after: Option<Version>,
+    /// How many at most.
+    #[param(minimum = 1, maximum = 1000)]
+    limit: Option<usize>,
+}
+
+/// One thing that happened in a run.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = Happened)]
+pub(crate) struct HappenedShown {
+    /// Its place in the run's history.
+    #[schema(value_type = u64, minimum = 1)]
+    version: Version,
+    /// When it was recorded.
+    #[schema(value_type = String, format = DateTime)]
+    recorded_at: Timestamp,
+    /// What it was: `started`, `step`, `timer`, `waiting`, `signalled`, `completed`…
+    #[schema(example = "step")]
+    kind: String,
+    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it does.
+    name: Option<String>,
+    /// All that was recorded.
+    #[schema(value_type = Object)]
+    data: Json,
+}
+
+impl From<Happened> for HappenedShown {
+    fn from(entry: Happened) -> Self {
+        let Happened { version, recorded_at, kind, name, data, .. } = entry;
+        Self { version, recorded_at, kind, name, data }
+    }
+}
+
+/// What happened in a run, in order: steps, waits, attempts, signals, its end.
+#[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
+    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200), Reading),
+    responses(
+        (status = 200, body = Page<HappenedShown>),
+        (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn history(
+    State(served): State<Served>,
+    InPath(id): InPath<String>,
+    InQuery(asked): InQuery<Reading>,
+) -> Result<Answer<Page<HappenedShown>>, Problem> {
+    let limit = served.limits().page(asked.limit)?;
+    let page = run(&served, &id).timeline(asked.after, limit).await.map_err(refused)?;
+    Ok(Answer(Page::new(page.entries.into_iter().map(HappenedShown::from).collect(), page.next)))
+}

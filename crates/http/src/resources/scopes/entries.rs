@@ -1,0 +1,99 @@
+//! Setting and removing entries of the objects in a scope.
+
+use axum::extract::State;
+use axum::response::Response;
+use http::HeaderMap;
+use serde::Deserialize;
+use serde_json::Value;
+use utoipa::{IntoParams, ToSchema};
+
+use super::changing::{Changed, Living, mutation};
+use super::refused;
+use crate::extract::{Body, InPath, InQuery};
+use crate::problem::{Details, PROBLEM_JSON, Problem};
+use crate::served::Served;
+
+/// Which entry is set, and to what.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SettingEntry {
+    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    #[serde(default)]
+    #[schema(example = "/prices", max_length = 1000)]
+    at: String,
+    /// Which entry.
+    #[schema(max_length = 1000)]
+    key: String,
+    /// To what.
+    value: Value,
+}
+
+/// Set an entry of an object, which is empty if it is not there.
+#[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
+        Living,
+    ),
+    request_body = SettingEntry,
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn set_entry(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(living): InQuery<Living>,
+    headers: HeaderMap,
+    Body(asked): Body<SettingEntry>,
+) -> Result<Response, Problem> {
+    let mutation = mutation(&served, &name, &living, &headers)?;
+    Ok(Changed::ok(&mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(refused)?))
+}
+
+/// Which entry is removed.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct RemovingEntry {
+    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    #[serde(default)]
+    #[param(max_length = 1000)]
+    at: String,
+    /// Which entry.
+    #[param(max_length = 1000)]
+    key: String,
+    /// As for every change.
+    #[param(minimum = 1)]
+    lives_ms: Option<u64>,
+}
+
+/// Take an entry of an object away; `value` says whether it was there.
+#[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
+    params(
+        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
+        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
+        RemovingEntry,
+    ),
+    responses(
+        (status = 200, body = Changed, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 409, description = "There is no object there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
+pub(crate) async fn remove_entry(
+    State(served): State<Served>,
+    InPath(name): InPath<(String, String)>,
+    InQuery(asked): InQuery<RemovingEntry>,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    let mutation = mutation(&served, &name, &Living { lives_ms: asked.lives_ms }, &headers)?;
+    Ok(Changed::with(&mutation.remove_entry(asked.at, asked.key).await.map_err(refused)?))
+}
