@@ -114,7 +114,6 @@ impl Claimed {
 #[utoipa::path(post, path = "/v1/claims/{key}", tag = "claims",
     params(
         ("key" = String, Path, description = "The key", min_length = 1, max_length = 400),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = Claiming,
     responses(

@@ -77,7 +77,6 @@ pub(crate) struct PutShown {
 #[utoipa::path(post, path = "/v1/queues/{queue}/items", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = Putting,
     responses((status = 201, description = "It is in", body = PutShown)))]
@@ -191,7 +190,6 @@ impl From<Taken> for LeaseShown {
 #[utoipa::path(post, path = "/v1/queues/{queue}/lease", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = Leasing,
     responses((status = 200, body = LeasedShown)))]

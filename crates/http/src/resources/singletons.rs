@@ -54,7 +54,6 @@ pub(crate) struct Taken {
 #[utoipa::path(post, path = "/v1/singletons/{key}", tag = "singletons",
     params(
         ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = Taking,
     responses(

@@ -125,7 +125,6 @@ impl Settling {
 #[utoipa::path(post, path = "/v1/queues/{queue}/settle", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = SettlingItems,
     responses((status = 200, body = SettledItems)))]

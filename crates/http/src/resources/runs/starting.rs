@@ -43,7 +43,6 @@ pub(crate) struct Starting {
 #[utoipa::path(post, path = "/v1/runs/{id}", tag = "runs",
     params(
         ("id" = String, Path, description = "Its id", min_length = 1, max_length = 200),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = Starting,
     responses(
@@ -94,7 +93,6 @@ pub(crate) struct Signalling {
 #[utoipa::path(post, path = "/v1/runs/{id}/signals", tag = "runs",
     params(
         ("id" = String, Path, description = "Its id", min_length = 1, max_length = 200),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
     ),
     request_body = Signalling,
     responses(

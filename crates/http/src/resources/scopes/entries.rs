@@ -34,7 +34,6 @@ pub(crate) struct SettingEntry {
         ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
         ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
-        ("Idempotency-Key" = Option<String>, Header, description = "Sent again under it, it is done once"),
         Living,
     ),
     request_body = SettingEntry,
