@@ -192,7 +192,7 @@ async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: Stage) {
     let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
     let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
-    let asking = tokio::spawn(async move { slow.claims().lock("door").lease(MINUTE).acquire().await });
+    let asking = tokio::spawn(async move { slow.claims().lock("door").lease(10 * MINUTE).acquire().await });
     landed.acquire().await.unwrap().forget();
     let door = tidelock.claims().lock("door");
     assert!(door.holder().await.unwrap().is_some());
