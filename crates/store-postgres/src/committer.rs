@@ -111,7 +111,7 @@ struct Job {
 impl Job {
     fn new(commit: Commit, refused: bool, reply: oneshot::Sender<Result<CommitOutcome>>) -> Self {
         let events: usize = commit.appends.iter().map(|append| append.events.len()).sum();
-        // To write a record takes the server a third to a half of the time that an event does.
+        // A new record takes the server about a third of the time that an event does.
         let others = commit.parts() - commit.writes.len() / 2;
         Self { bytes: commit.bytes(), load: events.max(others), commit, refused, reply }
     }
