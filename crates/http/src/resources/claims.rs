@@ -60,7 +60,6 @@ pub(crate) struct Claiming {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Claimed {
     /// `won`: do it, then complete it. `done`: it was done, and this came of it. `failed`: it was done, and failed.
-    #[schema(inline)]
     outcome: Came,
     /// What the work is to be completed with; only if it was won.
     #[schema(value_type = Option<u64>, minimum = 1)]
@@ -82,6 +81,7 @@ pub(crate) struct Claimed {
 /// What came of claiming a key.
 #[derive(Debug, Clone, Copy, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ClaimOutcome)]
 pub(crate) enum Came {
     Won,
     Done,
@@ -113,7 +113,7 @@ impl Claimed {
 /// back.
 #[utoipa::path(post, path = "/v1/claims/{key}", tag = "claims",
     params(
-        ("key" = String, Path, description = "The key", min_length = 1, max_length = 400),
+        ("key" = String, Path, description = "The key", min_length = 1),
     ),
     request_body = Claiming,
     responses(

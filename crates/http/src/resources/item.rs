@@ -29,7 +29,6 @@ pub(crate) struct ItemShown {
     #[schema(value_type = String, example = "order-7")]
     key: ItemKey,
     /// What it is doing, in a word.
-    #[schema(inline)]
     state: StateShown,
     /// The part of the queue it is in.
     #[schema(value_type = String)]
@@ -90,6 +89,7 @@ impl From<Holder> for HolderShown {
 /// What an item is doing, in a word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ItemState)]
 pub(crate) enum StateShown {
     Blocked,
     Held,

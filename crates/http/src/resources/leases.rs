@@ -31,7 +31,6 @@ pub(crate) struct Listed {
     #[param(inline)]
     state: Option<StateShown>,
     /// Held by this worker.
-    #[param(max_length = 128)]
     holder: Option<String>,
     /// Where to go on: `next` of the page before.
     #[param(value_type = Option<String>)]

@@ -30,7 +30,6 @@ fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
 pub(crate) struct Listed {
     /// What their names begin with.
     #[serde(default)]
-    #[param(max_length = 400)]
     prefix: String,
     /// Where to go on: `next` of the page before.
     #[param(value_type = Option<String>)]
@@ -85,7 +84,7 @@ pub(crate) struct Acquired {
 /// Nothing is renewed by the server: renew it while you work. If you are gone before you are answered, the lock is given back.
 #[utoipa::path(post, path = "/v1/locks/{key}", tag = "locks",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
+        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
     ),
     request_body = Acquiring,
     responses(
@@ -121,7 +120,7 @@ async fn in_use(served: &Served, busy: &Busy) -> Result<Problem, Problem> {
 
 /// Keep others out for longer.
 #[utoipa::path(put, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
     request_body = Renewing,
     responses(
         (status = 200, body = Renewed),
@@ -149,7 +148,7 @@ pub(crate) struct Releasing {
 
 /// Give a lock back. Sent again, it is fine.
 #[utoipa::path(delete, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400), Releasing),
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1), Releasing),
     responses(
         (status = 204, description = "It is free"),
         (status = 409, description = "Somebody else has it", body = Details, content_type = PROBLEM_JSON),
@@ -189,7 +188,7 @@ impl From<LockHolder> for HolderShown {
 
 /// Who has a lock.
 #[utoipa::path(get, path = "/v1/locks/{key}", tag = "locks",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
     responses(
         (status = 200, body = HolderShown),
         (status = 404, description = "Nobody has it", body = Details, content_type = PROBLEM_JSON),

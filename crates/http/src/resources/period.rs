@@ -14,6 +14,7 @@ const LEAST: u64 = 1_000;
 /// A stretch of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = Period)]
 pub(crate) enum Per {
     /// Once and for all.
     Ever,

@@ -50,7 +50,6 @@ impl Named<'_> {
 pub(crate) struct Listed {
     /// What their names begin with.
     #[serde(default)]
-    #[param(max_length = 400)]
     prefix: String,
     /// Where to go on: `next` of the page before.
     #[param(value_type = Option<String>)]
@@ -124,7 +123,7 @@ pub(crate) struct Used {
 
 /// How much of a quota is taken.
 #[utoipa::path(get, path = "/v1/quotas/{key}", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400), Looking),
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1), Looking),
     responses((status = 200, body = Used)))]
 pub(crate) async fn show(
     State(served): State<Served>,
@@ -149,13 +148,12 @@ pub(crate) struct TakeAsked {
     #[schema(minimum = 1, example = 1)]
     units: u32,
     /// In each of these; once and for all, if this is left out.
-    #[schema(inline)]
     per: Option<Per>,
     /// In each stretch of this length.
     #[schema(minimum = 1000)]
     every_ms: Option<u64>,
     /// Days and hours are those of this zone; UTC, if this is left out.
-    #[schema(example = "Europe/Berlin", max_length = 64)]
+    #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
@@ -170,7 +168,7 @@ pub(crate) struct Granted {
 /// Take from a quota, if there is so much left.
 #[utoipa::path(post, path = "/v1/quotas/{key}/take", tag = "quotas",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
+        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
     ),
     request_body = TakeAsked,
     responses(

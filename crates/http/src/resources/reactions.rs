@@ -164,7 +164,7 @@ impl From<Followed> for TargetShown {
 
 /// List the targets of a reaction, by name.
 #[utoipa::path(get, path = "/v1/reactions/{reaction}/targets", tag = "reactions",
-    params(("reaction" = String, Path, description = "Its name", min_length = 1, max_length = 100), Listed),
+    params(("reaction" = String, Path, description = "Its name", min_length = 1), Listed),
     responses((status = 200, body = Page<TargetShown>)))]
 pub(crate) async fn targets(
     State(served): State<Served>,

@@ -80,7 +80,6 @@ pub(crate) struct RunShown {
     /// The version of the workflow that it follows.
     version: u32,
     /// Whether it is open, or how it ended.
-    #[schema(inline)]
     state: StateShown,
     /// When it was started.
     #[schema(value_type = String, format = DateTime)]
@@ -133,7 +132,7 @@ pub(crate) struct Listed {
     #[param(min_length = 1, max_length = 64)]
     workflow: Option<String>,
     /// With this attribute, written `name=value`.
-    #[param(max_length = 400, example = "shop=7")]
+    #[param(example = "shop=7")]
     attribute: Option<String>,
     /// Started at this moment or later.
     #[param(value_type = Option<String>, format = DateTime)]

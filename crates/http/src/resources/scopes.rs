@@ -88,11 +88,9 @@ impl ScopeShown {
 #[into_params(parameter_in = Query)]
 pub(crate) struct Listed {
     /// Of this kind; of every kind, if this is left out.
-    #[param(max_length = 200)]
     kind: Option<String>,
     /// What their ids begin with; only with a kind.
     #[serde(default)]
-    #[param(max_length = 256)]
     prefix: String,
     /// Where to go on: `next` of the page before.
     #[param(value_type = Option<String>)]
@@ -120,8 +118,8 @@ pub(crate) async fn list(
 /// A scope's document. Its revision is the `ETag`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
     ),
     responses(
         (status = 200, body = ScopeShown, headers(("ETag" = String, description = "The revision, in quotes"))),

@@ -25,13 +25,12 @@ pub(crate) struct Taking {
     #[schema(value_type = Option<Value>)]
     details: Option<Json>,
     /// One for each of these; one for ever, if this is left out.
-    #[schema(inline)]
     per: Option<Per>,
     /// One for each stretch of this length.
     #[schema(minimum = 1000)]
     every_ms: Option<u64>,
     /// Days and hours are those of this zone; UTC, if this is left out.
-    #[schema(example = "Europe/Berlin", max_length = 64)]
+    #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
     /// How long it is remembered; for ever, if this is left out.
     #[schema(minimum = 1)]
@@ -53,7 +52,7 @@ pub(crate) struct Taken {
 /// Take a singleton: once for its name and its period.
 #[utoipa::path(post, path = "/v1/singletons/{key}", tag = "singletons",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
+        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
     ),
     request_body = Taking,
     responses(

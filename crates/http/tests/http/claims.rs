@@ -116,6 +116,8 @@ async fn a_claim_that_makes_no_sense_is_refused(stage: Stage) {
     }
     let unheard = json!({ "fence": 7, "result": 1 });
     assert_eq!(go_on(&client, "complete", unheard).await.problem(), (409, "fence-lost".into()));
+    let last = json!({ "fence": i64::MAX, "result": 1 });
+    assert_eq!(go_on(&client, "complete", last).await.problem(), (409, "fence-lost".into()));
     assert_eq!(client.get("/v1/claims?after=%00").await.problem().0, 400);
     assert_eq!(client.get("/v1/claims?limit=0").await.problem().0, 400);
     assert_eq!(client.send_with(Method::POST, KEY, &[], None).await.problem().0, 415);

@@ -69,6 +69,8 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
     }
     assert!(kinds.starts_with(&["started".to_owned()]) && kinds.contains(&"step".to_owned()), "{kinds:?}");
     assert_eq!(kinds.last().unwrap(), "completed");
+    let beyond = reader.get(&format!("/v1/runs/a%2F1/history?after={}", i64::MAX)).await.ok(200);
+    assert_eq!(beyond["items"], json!([]));
     let listed = reader.get("/v1/runs?workflow=approval&state=completed&attribute=shop%3D7").await.ok(200);
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     running.stop().await;

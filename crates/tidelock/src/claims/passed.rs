@@ -121,11 +121,11 @@ impl Resumed {
                 let entry = Entry::read(claim)?;
                 Found::Held(Box::new(self.hold(entry, lease).await?))
             }
-            [Slot::Live(claim), _] if claim.revision == mine.plus(1) => match Entry::read(claim)? {
+            [Slot::Live(claim), _] if claim.revision.get() == mine.get() + 1 => match Entry::read(claim)? {
                 entry if entry.is_pending() => Found::Lost,
                 entry => Found::Over(Box::new(entry)),
             },
-            [Slot::Deleted(revision), _] if *revision == mine.plus(1) => Found::Released,
+            [Slot::Deleted(revision), _] if revision.get() == mine.get() + 1 => Found::Released,
             _ => Found::Lost,
         })
     }

@@ -57,7 +57,6 @@ pub(crate) struct Failing {
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
     /// What everybody who asks is to be told.
-    #[schema(max_length = 2000)]
     error: String,
 }
 
@@ -76,7 +75,7 @@ fn work(served: &Served, key: &str, fence: Fence) -> ResumedWork {
 
 /// Keep others out for longer.
 #[utoipa::path(post, path = "/v1/claims/{key}/renew", tag = "claims",
-    params(("key" = String, Path, description = "The key", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Renewing,
     responses(
         (status = 200, body = Renewed),
@@ -94,7 +93,7 @@ pub(crate) async fn renew(
 
 /// Keep the result: from now on everybody who asks gets it. Sent again with the same result, it is fine.
 #[utoipa::path(post, path = "/v1/claims/{key}/complete", tag = "claims",
-    params(("key" = String, Path, description = "The key", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Completing,
     responses(
         (status = 204, description = "It is done"),
@@ -111,7 +110,7 @@ pub(crate) async fn complete(
 
 /// Keep the failure: from now on everybody who asks is told of it. To let somebody else try, give the key back instead.
 #[utoipa::path(post, path = "/v1/claims/{key}/fail", tag = "claims",
-    params(("key" = String, Path, description = "The key", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Failing,
     responses(
         (status = 204, description = "It has failed"),
@@ -128,7 +127,7 @@ pub(crate) async fn fail(
 
 /// Give the key back: whoever asks next does the work.
 #[utoipa::path(post, path = "/v1/claims/{key}/release", tag = "claims",
-    params(("key" = String, Path, description = "The key", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Releasing,
     responses(
         (status = 204, description = "It is free"),

@@ -27,7 +27,6 @@ pub(crate) struct ClaimShown {
     #[schema(example = "pay:42")]
     name: String,
     /// How it stands; `stale` if whoever was at it let the lease run out.
-    #[schema(inline)]
     state: StateShown,
     /// Who is at it, or was.
     #[schema(value_type = String)]
@@ -48,6 +47,7 @@ pub(crate) struct ClaimShown {
 /// How a claim stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ClaimState)]
 pub(crate) enum StateShown {
     Pending,
     Stale,
@@ -92,7 +92,6 @@ impl From<ClaimInfo> for ClaimShown {
 pub(crate) struct Listed {
     /// What their whole names begin with: `idempotency/`, `lock/door`.
     #[serde(default)]
-    #[param(max_length = 400)]
     prefix: String,
     /// Only those in this state.
     #[param(inline)]

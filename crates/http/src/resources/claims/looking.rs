@@ -27,7 +27,6 @@ pub(crate) struct Looking {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Seen {
     /// How it stands.
-    #[schema(inline)]
     state: StateShown,
     /// Who is at it.
     #[schema(value_type = Option<String>)]
@@ -69,7 +68,7 @@ impl Seen {
 
 /// Look at a key without claiming it, and wait for its result if somebody is at it.
 #[utoipa::path(get, path = "/v1/claims/{key}", tag = "claims",
-    params(("key" = String, Path, description = "The key", min_length = 1, max_length = 400), Looking),
+    params(("key" = String, Path, description = "The key", min_length = 1), Looking),
     responses(
         (status = 200, description = "Somebody is at it, or this came of it", body = Seen),
         (status = 404, description = "It is free: claim it", body = Details, content_type = PROBLEM_JSON),

@@ -51,7 +51,6 @@ pub(crate) struct RenewedItem {
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
     /// `renewed`, or `lost`: drop this work.
-    #[schema(inline)]
     outcome: RenewalShown,
     /// After this, others may take it.
     #[schema(value_type = Option<String>, format = DateTime)]
@@ -61,6 +60,7 @@ pub(crate) struct RenewedItem {
 /// What came of renewing.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = RenewalOutcome)]
 pub(crate) enum RenewalShown {
     Renewed,
     Lost,

@@ -17,6 +17,7 @@ use crate::served::Served;
 /// How work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = WorkOutcome)]
 pub(crate) enum Outcome {
     /// It went well.
     Ack,
@@ -41,12 +42,10 @@ pub(crate) struct Settling {
     #[schema(value_type = u64, minimum = 1, maximum = 9223372036854775807_i64)]
     fence: Fence,
     /// How it ended.
-    #[schema(inline)]
     outcome: Outcome,
     /// Not to be leased before so long from now: the backoff of a retry, and what is left after an ack.
     after_ms: Option<u64>,
     /// What went wrong, of a retry or a block.
-    #[schema(max_length = 10000)]
     error: Option<String>,
     /// Done up to this mark, if the item was put in with one.
     #[schema(value_type = Option<u64>, maximum = 9223372036854775807_i64)]
@@ -77,13 +76,13 @@ pub(crate) struct SettledItem {
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
     /// `settled`, or `lost`: somebody else has it, and nothing was changed.
-    #[schema(inline)]
     outcome: SettledShown,
 }
 
 /// What came of settling.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = SettledOutcome)]
 pub(crate) enum SettledShown {
     Settled,
     Lost,

@@ -33,13 +33,12 @@ pub(crate) struct ReserveAsked {
     #[schema(minimum = 1, maximum = 604800000, example = 60000)]
     life_ms: u64,
     /// In each of these; once and for all, if this is left out.
-    #[schema(inline)]
     per: Option<Per>,
     /// In each stretch of this length.
     #[schema(minimum = 1000)]
     every_ms: Option<u64>,
     /// Days and hours are those of this zone; UTC, if this is left out.
-    #[schema(example = "Europe/Berlin", max_length = 64)]
+    #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
 }
 
@@ -57,7 +56,7 @@ pub(crate) struct Reserved {
 /// Take from a quota for a while.
 #[utoipa::path(post, path = "/v1/quotas/{key}/reserve", tag = "quotas",
     params(
-        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400),
+        ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
     ),
     request_body = ReserveAsked,
     responses(
@@ -94,7 +93,6 @@ pub(crate) struct Confirming {
     #[schema(value_type = Object)]
     voucher: Voucher,
     /// As it was reserved.
-    #[schema(inline)]
     per: Option<Per>,
     /// As it was reserved.
     #[schema(minimum = 1000)]
@@ -103,7 +101,7 @@ pub(crate) struct Confirming {
 
 /// Take a reservation for good.
 #[utoipa::path(post, path = "/v1/quotas/{key}/confirm", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
     request_body = Confirming,
     responses(
         (status = 200, body = Granted),
@@ -131,7 +129,6 @@ pub(crate) struct Refunding {
     #[schema(value_type = Option<Object>)]
     voucher: Option<Voucher>,
     /// As it was taken.
-    #[schema(inline)]
     per: Option<Per>,
     /// As it was taken.
     #[schema(minimum = 1000)]
@@ -142,13 +139,13 @@ pub(crate) struct Refunding {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Refunded {
     /// `refunded`, or `already`, or `over`: the period that it was taken from is over, and there is nothing to give it back to.
-    #[schema(inline)]
     outcome: RefundShown,
 }
 
 /// What came of giving back.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = RefundOutcome)]
 pub(crate) enum RefundShown {
     Refunded,
     Already,
@@ -167,7 +164,7 @@ impl From<Refund> for RefundShown {
 
 /// Give back, once, what was taken or reserved.
 #[utoipa::path(post, path = "/v1/quotas/{key}/refund", tag = "quotas",
-    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1, max_length = 400)),
+    params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
     request_body = Refunding,
     responses((status = 200, body = Refunded)))]
 pub(crate) async fn refund(

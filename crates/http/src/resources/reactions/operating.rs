@@ -25,7 +25,7 @@ macro_rules! of_targets {
         #[schema(as = $schema)]
         pub(crate) struct $name {
             /// Of this reaction; of all, if this is left out.
-            #[schema(min_length = 1, max_length = 64)]
+            #[schema(min_length = 1)]
             reaction: Option<String>,
             /// This target.
             #[schema(min_length = 1, max_length = 256)]
@@ -34,7 +34,6 @@ macro_rules! of_targets {
             #[schema(max_length = 256)]
             pattern: Option<String>,
             /// Fed by streams whose names begin with this.
-            #[schema(max_length = 256)]
             source: Option<String>,
             /// In this lane.
             #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
@@ -174,6 +173,7 @@ pub(crate) async fn prioritise(
 /// From where events are routed anew.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = RerouteFrom)]
 pub(crate) enum Whence {
     /// From the first event there is.
     Beginning,
@@ -189,7 +189,6 @@ pub(crate) struct Rerouting {
     #[schema(min_length = 1, max_length = 64)]
     reaction: String,
     /// From where.
-    #[schema(inline)]
     from: Whence,
 }
 

@@ -30,7 +30,6 @@ pub(crate) struct Waiting {
 #[schema(as = RunResult)]
 pub(crate) struct ResultShown {
     /// Whether it is open, or how it ended.
-    #[schema(inline)]
     state: StateShown,
     /// What it came to, if it completed.
     #[schema(value_type = Option<Value>)]

@@ -19,7 +19,6 @@ use crate::served::Served;
 pub(crate) struct Why {
     /// For whoever asks later.
     #[serde(default)]
-    #[schema(max_length = 2000)]
     reason: String,
 }
 
@@ -106,6 +105,7 @@ pub(crate) async fn resume(
 /// What became of a step.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = StepVerdict)]
 pub(crate) enum Said {
     /// It was not done: do it.
     Rerun,
@@ -123,13 +123,11 @@ pub(crate) struct Resolving {
     #[schema(min_length = 1, max_length = 100)]
     step: String,
     /// What became of it.
-    #[schema(inline)]
     verdict: Said,
     /// With which result, if it was done.
     #[schema(value_type = Option<Value>)]
     result: Option<Json>,
     /// Why it counts as failed.
-    #[schema(max_length = 2000)]
     error: Option<String>,
 }
 

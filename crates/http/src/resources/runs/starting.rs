@@ -85,7 +85,7 @@ pub(crate) struct Signalling {
     #[schema(value_type = Option<Value>)]
     payload: Option<Json>,
     /// Sent again under it, it is received once.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(min_length = 1)]
     id: Option<String>,
 }
 

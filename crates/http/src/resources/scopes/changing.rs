@@ -34,7 +34,6 @@ pub(crate) struct Changed {
     #[schema(value_type = Option<u64>, minimum = 1)]
     revision: Option<Revision>,
     /// `applied`, or `unchanged`: it was like that already, and nothing was written.
-    #[schema(inline)]
     outcome: Did,
     /// What it came to: the sum of a counter, the length of a list, whether an entry was there.
     #[schema(value_type = Option<Value>)]
@@ -45,6 +44,7 @@ pub(crate) struct Changed {
 /// Whether anything was written.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
+#[schema(as = ChangeOutcome)]
 pub(crate) enum Did {
     Applied,
     Unchanged,
@@ -83,8 +83,8 @@ pub(super) fn mutation(
 /// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for the first time or anew after it is gone.
 #[utoipa::path(put, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         ("If-None-Match" = Option<String>, Header, description = "Only *: it must not be there"),
         Living,
@@ -117,8 +117,8 @@ pub(crate) async fn replace(
 /// Merge into a scope's document: objects entry by entry, `null` takes an entry away, and all else replaces what was there (RFC 7396).
 #[utoipa::path(patch, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),
@@ -144,8 +144,8 @@ pub(crate) async fn patch(
 /// Take a scope away. It stays gone until somebody creates it again.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
     ),
     responses((status = 200, description = "It is gone", body = Changed)))]
 pub(crate) async fn delete(
@@ -161,7 +161,7 @@ pub(crate) async fn delete(
 pub(crate) struct Incrementing {
     /// Where: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
     #[serde(default)]
-    #[schema(example = "/visits", max_length = 1000)]
+    #[schema(example = "/visits")]
     at: String,
     /// By how much.
     #[schema(example = 1)]
@@ -171,8 +171,8 @@ pub(crate) struct Incrementing {
 /// Add to an integer, which is zero if it is not there; `value` is the sum.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/increment", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),
@@ -201,7 +201,7 @@ pub(crate) async fn increment(
 pub(crate) struct Pushing {
     /// Where: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
     #[serde(default)]
-    #[schema(example = "/items", max_length = 1000)]
+    #[schema(example = "/items")]
     at: String,
     /// What.
     value: Value,
@@ -210,8 +210,8 @@ pub(crate) struct Pushing {
 /// Add to the end of a list, which is empty if it is not there; `value` is its length.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/push", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),

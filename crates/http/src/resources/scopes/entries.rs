@@ -19,10 +19,9 @@ use crate::served::Served;
 pub(crate) struct SettingEntry {
     /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
     #[serde(default)]
-    #[schema(example = "/prices", max_length = 1000)]
+    #[schema(example = "/prices")]
     at: String,
     /// Which entry.
-    #[schema(max_length = 1000)]
     key: String,
     /// To what.
     value: Value,
@@ -31,8 +30,8 @@ pub(crate) struct SettingEntry {
 /// Set an entry of an object, which is empty if it is not there.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),
@@ -62,10 +61,8 @@ pub(crate) async fn set_entry(
 pub(crate) struct RemovingEntry {
     /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
     #[serde(default)]
-    #[param(max_length = 1000)]
     at: String,
     /// Which entry.
-    #[param(max_length = 1000)]
     key: String,
     /// As for every change.
     #[param(minimum = 1)]
@@ -75,8 +72,8 @@ pub(crate) struct RemovingEntry {
 /// Take an entry of an object away; `value` says whether it was there.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         RemovingEntry,
     ),

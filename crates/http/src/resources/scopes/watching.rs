@@ -17,8 +17,8 @@ use crate::sse::{self, Piece, Source};
 /// is gone is told by a `state` of `null`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}/watch", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1, max_length = 200),
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 256),
+        ("kind" = String, Path, description = "Its kind", min_length = 1),
+        ("id" = String, Path, description = "Its id", min_length = 1),
     ),
     responses((status = 200, description = "States, for as long as the client stays", body = String, content_type = "text/event-stream")))]
 pub(crate) async fn watch(

@@ -47,7 +47,13 @@ pub(super) async fn page(
     limit: usize,
 ) -> Result<Timeline> {
     let whole = StreamQuery::forward(&keys::stream(run)).limit(limit);
-    let page = store.read_stream(after.map_or(whole.clone(), |after| whole.from(after.plus(1)))).await?;
+    let query = match after.map(|after| Version::new(after.get().saturating_add(1))) {
+        None => whole,
+        Some(Ok(next)) => whole.from(next),
+        // There is nothing after the last number there is.
+        Some(Err(_)) => return Ok(Timeline { entries: Vec::new(), next: None }),
+    };
+    let page = store.read_stream(query).await?;
     let next = page.next.and_then(|_| page.events.last().map(|event| event.version));
     Ok(Timeline { entries: page.events.iter().map(Happened::of).collect(), next })
 }
