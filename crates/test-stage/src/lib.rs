@@ -3,7 +3,7 @@
 //! A case is a function of a [`Stage`] and becomes three tests by [`on_every_store!`]: in memory (where time is simulated, so
 //! that waiting costs nothing), on an SQLite file and on PostgreSQL (each handle with connections of its own, as other
 //! processes have them). For what goes wrong there are stores that fail ([`Between`]) and processes that die ([`Meeting`]).
-//! The documentation is tried as its readers try it ([`Page`]).
+//! The documentation is tried as its readers try it ([`Page`], [`Shell`]).
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -15,6 +15,7 @@ mod page;
 mod processes;
 mod running;
 mod seen;
+mod shell;
 mod stage;
 mod tally;
 mod until;
@@ -22,10 +23,11 @@ mod until;
 pub use between::{Between, Wrapped};
 pub use mortal::Mortal;
 pub use note::{append, note, text};
-pub use page::{Block, Page, comparable};
+pub use page::{Block, Page, alike, comparable};
 pub use processes::{Meeting, Process, Role};
 pub use running::{Running, brisk};
 pub use seen::Seen;
+pub use shell::Shell;
 pub use stage::{LEASE, Stage, for_real, in_memory};
 pub use tally::Tally;
 pub use until::{PATIENCE, until};

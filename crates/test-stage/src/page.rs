@@ -1,15 +1,11 @@
 //! A page of documentation, as a reader sees it: its blocks of code and of commands, in order, and the answers that it shows.
 //!
-//! What a page says is tried as it stands: commands go to a real shell. So nothing here knows what `curl` does, and a test that plays
-//! a page says only where the page's addresses really are.
+//! What is on a page is tried as it stands: see [`Shell`](crate::Shell).
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use tempfile::TempDir;
-
-use crate::PATIENCE;
+use serde_json::Value;
 
 /// The blocks of a page.
 #[derive(Debug)]
@@ -70,25 +66,6 @@ impl Block {
         let (kind, about) = info.split_once(' ').unwrap_or((info, ""));
         Self { kind: kind.to_owned(), about: about.to_owned(), text: String::new(), line }
     }
-
-    /// Has a shell do what it says, with these replacements, and gives what was printed.
-    pub fn run(&self, replacements: &[(&str, &str)]) -> String {
-        let script = replacements.iter().fold(self.text.clone(), |text, (this, by)| text.replace(this, by));
-        let settings = curl_settings();
-        let mut shell = Command::new("sh");
-        shell.args(["-c", &script]).env("CURL_HOME", settings.path()).stdin(Stdio::null());
-        let output = shell.output().unwrap();
-        let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        assert!(output.stderr.is_empty(), "line {}: {script}\n{}", self.line, said(&output.stderr));
-        said(&output.stdout)
-    }
-}
-
-/// In the place of whatever the one who tests has set for themselves: nobody waits for an answer for ever.
-fn curl_settings() -> TempDir {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join(".curlrc"), format!("max-time = {}\n", PATIENCE.as_secs())).unwrap();
-    folder
 }
 
 /// A text as it is compared with another: without what is different each time, and without spaces at the ends of lines.
@@ -97,17 +74,44 @@ pub fn comparable(text: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// With a word in the place of every time.
+/// With a word in the place of every time and of every id.
 fn without_times(line: &str) -> String {
-    let parts = line.split_inclusive('"').map(|part| match part.strip_suffix("Z\"") {
-        Some(time) if time.len() >= 19 && time.as_bytes()[10] == b'T' => "(a time)\"",
-        _ => part,
+    let parts = line.split('"').map(|part| match part {
+        time if is_time(time) => "(a time)",
+        id if is_id(id) => "(an id)",
+        other => other,
     });
-    parts.collect()
+    parts.collect::<Vec<_>>().join("\"")
+}
+
+/// Whether what was seen is what is shown: the same but for times and ids; and where a page shows `"…"`, anything.
+pub fn alike(shown: &Value, seen: &Value) -> bool {
+    match (shown, seen) {
+        (Value::String(dots), _) if dots == "…" => true,
+        (Value::String(one), Value::String(other)) => without_times(one) == without_times(other),
+        (Value::Array(ones), Value::Array(others)) => {
+            ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| alike(one, other))
+        }
+        (Value::Object(ones), Value::Object(others)) => {
+            ones.keys().eq(others.keys()) && ones.iter().all(|(key, one)| alike(one, &others[key]))
+        }
+        (one, other) => one == other,
+    }
+}
+
+fn is_time(text: &str) -> bool {
+    text.len() >= 20 && text.ends_with('Z') && text.as_bytes()[10] == b'T' && text.starts_with("20")
+}
+
+fn is_id(text: &str) -> bool {
+    let is_grouped = text.split('-').map(str::len).eq([8, 4, 4, 4, 12]);
+    is_grouped && text.chars().all(|digit| digit == '-' || digit.is_ascii_hexdigit())
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -128,5 +132,19 @@ mod tests {
             .map(|time| comparable(&format!("{{\"until\":\"{time}\"}}  \r\n")));
         assert_eq!((&*one, &other), ("{\"until\":\"(a time)\"}", &one));
         assert_eq!(comparable("\"BUZZ\" \"2\"\n"), "\"BUZZ\" \"2\"");
+    }
+
+    #[test]
+    fn two_values_are_alike_if_they_have_the_same_shape_and_differ_in_times_ids_and_dots_only() {
+        let shown = json!({ "id": "0193f1a0-0000-7000-8000-000000000001", "at": "2026-11-15T17:00:00Z", "n": [1, "…"] });
+        let seen = json!({ "id": "0193f1a0-ffff-7000-8000-00000000abcd", "at": "2027-01-01T00:00:00.5Z", "n": [1, {}] });
+        assert!(alike(&shown, &seen));
+        for other in
+            [json!({ "at": "now" }), json!({ "n": [2, 2] }), json!({ "n": [1] }), json!({ "more": 1 })]
+        {
+            let mut changed = seen.clone();
+            changed.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
+            assert!(!alike(&shown, &changed), "{changed}");
+        }
     }
 }

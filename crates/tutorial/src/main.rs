@@ -13,14 +13,18 @@ use std::error::Error;
 
 use axum::Router;
 use tidelock::prelude::*;
+use tidelock_http::Api;
 use tidelock_tower::IdempotencyLayer;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let tidelock = Tidelock::open(&setting("SHOP_STORE", "sqlite:shop.db")).await?;
+    let closing = CancellationToken::new();
+    tokio::spawn(close_when_told(closing.clone()));
     let keys = IdempotencyLayer::new(&tidelock);
+    let inspector = Api::over(&tidelock).aggregate::<stock::Stock>().until(closing.clone());
     let pages = Router::new()
         .merge(stock::routes())
         .merge(orders::routes(&keys))
@@ -28,36 +32,36 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .merge(deliveries::routes())
         .merge(baskets::routes())
         .merge(samples::routes())
-        .with_state(tidelock.clone());
-    let (closing, closed) = oneshot::channel();
-    tokio::try_join!(serve(pages, closing), work(&tidelock, closed))?;
+        .with_state(tidelock.clone())
+        .nest("/tidelock", inspector.router());
+    tokio::try_join!(serve(pages, &closing), work(&tidelock, &closing))?;
     Ok(())
 }
 
-/// Answers customers, until somebody presses Ctrl-C.
-async fn serve(pages: Router, closing: oneshot::Sender<()>) -> Result<(), Box<dyn Error>> {
+/// Answers customers, until the shop closes.
+async fn serve(pages: Router, closing: &CancellationToken) -> Result<(), Box<dyn Error>> {
     let listener = TcpListener::bind(setting("SHOP_LISTEN", "127.0.0.1:3000")).await?;
     println!("the shop is open at http://{}", listener.local_addr()?);
-    axum::serve(listener, pages).with_graceful_shutdown(told_to_stop()).await?;
-    let _ = closing.send(());
+    axum::serve(listener, pages).with_graceful_shutdown(closing.clone().cancelled_owned()).await?;
     Ok(())
 }
 
-/// Does what has to be done about what has happened, until the shop has answered its last customer.
-async fn work(tidelock: &Tidelock, closed: oneshot::Receiver<()>) -> Result<(), Box<dyn Error>> {
+/// Does what has to be done about what has happened, until the shop closes.
+async fn work(tidelock: &Tidelock, closing: &CancellationToken) -> Result<(), Box<dyn Error>> {
     let app = tidelock
         .app()
         .projection("sold", sold::source(), sold::count)
         .reaction("deliver", on::<orders::Placed>(), deliveries::begin)
         .workflow("delivery", deliveries::deliver)
         .build()?;
-    app.run_until(async { drop(closed.await) }).await?;
+    app.run_until(closing.cancelled()).await?;
     Ok(())
 }
 
-async fn told_to_stop() {
-    if tokio::signal::ctrl_c().await.is_err() {
-        std::future::pending::<()>().await;
+/// Ctrl-C closes the shop.
+async fn close_when_told(closing: CancellationToken) {
+    if tokio::signal::ctrl_c().await.is_ok() {
+        closing.cancel();
     }
 }
 

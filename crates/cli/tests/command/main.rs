@@ -14,6 +14,7 @@ mod doctor;
 mod failing;
 mod guide;
 mod hostile;
+mod http_guide;
 mod looking;
 mod moving;
 mod operating;

@@ -14,15 +14,16 @@ use crate::ground::{PATIENCE, Shop, bare, said};
 const TOKEN: &str = "writer-token-0123456789";
 
 /// A server that is ended with this.
-struct Serving {
+pub(crate) struct Serving {
     process: Child,
-    address: SocketAddr,
+    /// Where it listens.
+    pub(crate) address: SocketAddr,
     /// What it said when it began.
     said: String,
 }
 
 impl Serving {
-    fn start(shop: &Shop, args: &[&str]) -> Self {
+    pub(crate) fn start(shop: &Shop, args: &[&str]) -> Self {
         let mut process = shop.spawn(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
         let mut said = String::new();
         BufReader::new(process.stderr.as_mut().unwrap()).read_line(&mut said).unwrap();

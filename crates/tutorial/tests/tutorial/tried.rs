@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use tidelock_test_stage::{Block, PATIENCE, Page, Stage, comparable};
+use tidelock_test_stage::{Block, PATIENCE, Page, Shell, Stage, comparable};
 
 use crate::shop::Shop;
 
@@ -50,9 +50,10 @@ fn play(stage: &Stage) {
 
 /// Has a command done until it answers what the page shows; at once, unless the page says that it takes a moment.
 fn see(command: &Block, answer: &Block, shop: &Shop) {
-    let (begun, wanted) = (Instant::now(), comparable(&answer.text));
+    let (begun, wanted, mut shell) = (Instant::now(), comparable(&answer.text), Shell::new());
+    shell.put(&shop.address, ADDRESS);
     loop {
-        let seen = comparable(&command.run(&[(ADDRESS, &shop.address)]));
+        let seen = comparable(&shell.run(command));
         let is_late = begun.elapsed() > PATIENCE || !command.text.contains(LATER);
         if seen == wanted || is_late {
             assert_eq!(seen, wanted, "line {}: {}", command.line, command.text);
