@@ -4,13 +4,15 @@
 //! So the name has to be one that this server goes by, and a page has to be this server's own. Both are looked at before anything else.
 
 use std::net::IpAddr;
+use std::panic::AssertUnwindSafe;
 
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
 use http::header::{CACHE_CONTROL, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::uri::Authority;
-use http::{HeaderValue, Uri};
+use http::{HeaderValue, StatusCode, Uri};
 
 use crate::extract;
 use crate::problem::Problem;
@@ -19,7 +21,7 @@ use crate::served::Served;
 /// Lets a request through if it came by a name of this server, and from no foreign page.
 pub(crate) async fn check(State(served): State<Served>, request: Request, next: Next) -> Response {
     let mut response = match check_names(&served, &request) {
-        Ok(()) => next.run(request).await,
+        Ok(()) => answered(next.run(request)).await,
         Err(problem) => problem.into_response(),
     };
     let headers = response.headers_mut();
@@ -27,6 +29,14 @@ pub(crate) async fn check(State(served): State<Served>, request: Request, next: 
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     response
+}
+
+/// The answer; one that breaks off in a panic is a problem like others, and not the end of a connection.
+async fn answered(answer: impl Future<Output = Response>) -> Response {
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        let detail = "the request could not be carried out to its end: this is a bug, and the server's log has more of it";
+        Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "handler-failed", detail).into_response()
+    })
 }
 
 fn check_names(served: &Served, request: &Request) -> Result<(), Problem> {
@@ -77,4 +87,16 @@ fn address(name: &str) -> Option<IpAddr> {
 fn is_same(origin: &str, host: &Authority) -> bool {
     let Ok(origin) = origin.parse::<Uri>() else { return false };
     origin.authority().is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host.as_str()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HTTP-33.
+    #[tokio::test]
+    async fn a_panic_is_an_answer_too() {
+        let response = answered(async { panic!("on purpose") }).await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
 }

@@ -13,7 +13,7 @@ use crate::served::Served;
 
 /// A state.
 #[derive(Debug, Serialize, ToSchema)]
-#[schema(as = State)]
+#[schema(as = AggregateState)]
 pub(crate) struct StateShown {
     /// The kind of the aggregate.
     #[schema(example = "stock")]
