@@ -1,0 +1,68 @@
+//! One test binary, and what came of running it.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Seek};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+#[derive(Debug)]
+pub(crate) struct Binary {
+    pub(crate) package: String,
+    pub(crate) target: String,
+    pub(crate) kind: String,
+    pub(crate) executable: PathBuf,
+    /// Of its package: where cargo would run it.
+    pub(crate) folder: PathBuf,
+    pub(crate) libraries: OsString,
+}
+
+/// What a binary did.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    pub(crate) passed: bool,
+    pub(crate) took: Duration,
+    pub(crate) said: String,
+}
+
+impl Binary {
+    pub(crate) fn run(&self) -> Ran {
+        let begun = Instant::now();
+        let (passed, said) = self.output().unwrap_or_else(|e| (false, format!("it does not start: {e}\n")));
+        Ran { passed, took: begun.elapsed(), said }
+    }
+
+    /// Both of its outputs go into one file, so that what it says stays in the order in which it said it. Not into a
+    /// pipe: that ends only with the last process that a test has left behind.
+    fn output(&self) -> io::Result<(bool, String)> {
+        let mut said = tempfile::tempfile()?;
+        let status = Command::new(&self.executable)
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .env("LD_LIBRARY_PATH", &self.libraries)
+            .stdin(Stdio::null())
+            .stdout(said.try_clone()?)
+            .stderr(said.try_clone()?)
+            .status()?;
+        said.rewind()?;
+        let mut bytes = Vec::new();
+        said.read_to_end(&mut bytes)?;
+        Ok((status.success(), String::from_utf8_lossy(&bytes).into_owned()))
+    }
+
+    /// How cargo is told to run just this one.
+    pub(crate) fn selection(&self) -> String {
+        match self.kind.as_str() {
+            "test" | "bin" | "example" => format!("--{} {}", self.kind, self.target),
+            _ => "--lib".to_owned(),
+        }
+    }
+}
+
+impl Ran {
+    /// How many tests passed, as the binary itself counts them.
+    pub(crate) fn count(&self) -> String {
+        let results = self.said.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
+        results.filter_map(|line| line.split(';').next()).next_back().unwrap_or("no count").to_owned()
+    }
+}

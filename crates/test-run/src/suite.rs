@@ -1,0 +1,88 @@
+//! Which test binaries there are: what cargo says that it built.
+
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::binary::Binary;
+
+/// A line of what cargo says, as far as it concerns us.
+#[derive(Debug, Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+enum Said {
+    CompilerArtifact(Artifact),
+    #[serde(other)]
+    Else,
+}
+
+#[derive(Debug, Deserialize)]
+struct Artifact {
+    manifest_path: PathBuf,
+    target: Target,
+    profile: Profile,
+    executable: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Target {
+    name: String,
+    kind: Vec<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Profile {
+    test: bool,
+}
+
+/// Builds all tests of the workspace; what does not compile is said by cargo.
+pub(crate) fn build() -> Result<Vec<Binary>, String> {
+    let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["test", "--workspace", "--quiet", "--no-run", "--message-format=json-render-diagnostics"])
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|e| format!("cargo does not start: {e}"))?;
+    if !output.status.success() {
+        return Err("the tests do not compile".to_owned());
+    }
+    let libraries = libraries()?;
+    let said = serde_json::Deserializer::from_slice(&output.stdout).into_iter::<Said>();
+    let binaries: Result<Vec<Option<Binary>>, _> =
+        said.map(|said| said.map(|said| binary(said, &libraries))).collect();
+    let binaries: Vec<Binary> = binaries
+        .map_err(|e| format!("cargo's answer is not understood: {e}"))?
+        .into_iter()
+        .flatten()
+        .collect();
+    if binaries.is_empty() { Err("cargo names no tests".to_owned()) } else { Ok(binaries) }
+}
+
+fn binary(said: Said, libraries: &OsString) -> Option<Binary> {
+    let Said::CompilerArtifact(artifact) = said else { return None };
+    let executable = artifact.executable.filter(|_| artifact.profile.test)?;
+    let folder = artifact.manifest_path.parent()?.to_owned();
+    Some(Binary {
+        package: package_in(&folder),
+        target: artifact.target.name,
+        kind: artifact.target.kind.into_iter().next()?,
+        executable,
+        folder,
+        libraries: libraries.clone(),
+    })
+}
+
+/// Packages are named after their folders, but for the one that people import.
+fn package_in(folder: &Path) -> String {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    if name == "tidelock" { name.into_owned() } else { format!("tidelock-{name}") }
+}
+
+/// Where the compiler's own libraries are: the tests of a crate of macros are linked against them.
+fn libraries() -> Result<OsString, String> {
+    let output = Command::new("rustc").args(["--print", "target-libdir"]).output();
+    let output = output.map_err(|e| format!("rustc does not start: {e}"))?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().into())
+}
