@@ -9,16 +9,22 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use tempfile::TempDir;
+use tidelock::prelude::*;
+use tokio::time::timeout;
 
 use crate::{Stage, until};
 
 const URL: &str = "TIDELOCK_TEST_URL";
 const FOLDER: &str = "TIDELOCK_TEST_FOLDER";
 const ROLE: &str = "TIDELOCK_TEST_ROLE";
+
+/// Whoever has not written by then stands behind somebody who is stopped, or is tried once more for nothing.
+const MOMENT: Duration = Duration::from_secs(2);
 
 /// Where parent and children meet.
 #[derive(Debug)]
@@ -53,6 +59,20 @@ impl Meeting {
     pub async fn until_noted(&self, beginning: &str) {
         let noted = async || self.notes().iter().any(|line| line.starts_with(beginning));
         until(&format!("{beginning} is noted"), noted).await;
+    }
+
+    /// Stops a child at a moment when others can write: one that is stopped while it writes to an SQLite file keeps the file locked.
+    pub async fn stop(&self, child: &Process) {
+        let store = tidelock::open(&self.url).await.unwrap();
+        let key = RecordKey::new("stopped").unwrap();
+        let something = Commit::new().write(Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap()));
+        loop {
+            child.signal(Signal::SIGSTOP);
+            if let Ok(Ok(_written)) = timeout(MOMENT, store.commit(something.clone())).await {
+                return;
+            }
+            child.signal(Signal::SIGCONT);
+        }
     }
 
     /// Lets children go on that wait for this.

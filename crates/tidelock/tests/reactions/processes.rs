@@ -80,7 +80,7 @@ async fn a_stopped_process_that_goes_on_writes_nothing(stage: Stage) {
     note(&tidelock, "diary", "x").await;
     let mut first = meeting.start("first");
     meeting.until_noted("begun first").await;
-    first.signal(Signal::SIGSTOP);
+    meeting.stop(&first).await;
     meeting.allow("go second");
     let mut second = meeting.start("second");
     meeting.until_noted("handled second").await;

@@ -113,7 +113,7 @@ async fn a_holder_that_slept_past_its_lease_records_nothing(stage: Stage) {
     let run = start(&stage, "slept").await;
     let mut first = executor(&meeting, "first", "one", LEASE);
     meeting.until_noted("charging first").await;
-    first.signal(Signal::SIGSTOP);
+    meeting.stop(&first).await;
     meeting.allow("go second");
     let mut second = executor(&meeting, "second", "two", LEASE);
     meeting.until_noted("charging second").await;

@@ -68,7 +68,7 @@ async fn a_server_that_is_stopped_past_its_lease_answers_nobody(stage: Stage) {
     let ((first, here), (_second, there)) = (start(&meeting, "first").await, start(&meeting, "second").await);
     let client = tokio::spawn(ask_over(here, pay("k", "7")));
     meeting.until_noted("first begins").await;
-    first.signal(Signal::SIGSTOP);
+    meeting.stop(&first).await;
     meeting.allow("first may end");
     meeting.allow("second may end");
     let answer = ask_over_until_answered(&[there], "k", "7").await;
