@@ -45,6 +45,11 @@ const SCREENS = [
 const [bar, nav, main] = ['bar', 'nav', 'main'].map((id) => document.getElementById(id));
 let leaving = new AbortController();
 
+// Whoever leaves a screen ends what it has asked for. That this is told to somebody who does not listen any more is no fault.
+for (const told of ['unhandledrejection', 'error']) {
+  addEventListener(told, (event) => { if ((event.reason ?? event.error)?.name === 'AbortError') event.preventDefault(); });
+}
+
 function show() {
   leaving.abort();
   leaving = new AbortController();
