@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use http::Method;
+use serde_json::Value;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem, Paths};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
@@ -63,7 +64,40 @@ pub(crate) fn document(mut document: OpenApi) -> Bytes {
     components
         .security_schemes
         .insert(BEARER.to_owned(), RefOr::T(SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer))));
+    let mut document = serde_json::to_value(&document).expect("a document is JSON");
+    bound(&mut document);
     serde_json::to_vec(&document).expect("a document is JSON").into()
+}
+
+/// Says of every integer how large it can be, where its own line does not: no number goes beyond what an `i64` holds, and what has 32 bits, beyond those.
+fn bound(within: &mut Value) {
+    match within {
+        Value::Array(several) => several.iter_mut().for_each(bound),
+        Value::Object(fields) => {
+            fields.values_mut().for_each(bound);
+            if is_integer(fields.get("type")) && !fields.contains_key("maximum") {
+                let most = most(fields.get("format"), fields.get("minimum"));
+                fields.insert("maximum".to_owned(), most.into());
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_integer(said: Option<&Value>) -> bool {
+    match said {
+        Some(Value::Array(several)) => several.iter().any(|one| one == "integer"),
+        said => said.is_some_and(|one| one == "integer"),
+    }
+}
+
+fn most(format: Option<&Value>, least: Option<&Value>) -> i64 {
+    let is_signed = least.and_then(Value::as_f64).is_none_or(|least| least < 0.0);
+    match format.and_then(Value::as_str) {
+        Some("int32") if is_signed => i32::MAX.into(),
+        Some("int32") => u32::MAX.into(),
+        _ => i64::MAX,
+    }
 }
 
 fn operation(item: &mut PathItem) -> Option<(Method, &mut Operation)> {

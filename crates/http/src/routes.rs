@@ -85,6 +85,7 @@ fn table(served: &Served) -> Table {
         .writer(routes!(claims::complete))
         .writer(routes!(claims::fail))
         .writer(routes!(claims::release))
+        .operator(routes!(claims::release_abandoned))
         .reader(routes!(locks::list))
         .reader(routes!(locks::show))
         .writer(routes!(locks::acquire))

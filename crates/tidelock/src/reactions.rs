@@ -34,7 +34,7 @@ pub use backoff::Backoff;
 pub use context::Context;
 pub use failure::Failure;
 pub use input::Input;
-pub use keys::is_reserved;
+pub use keys::{is_reserved, reaction_of};
 pub use listing::{Followed, FollowedPage, RouteState};
 pub use operators::{Effects, ReactionFilter, Reactions};
 pub use options::{Exhausted, Start};

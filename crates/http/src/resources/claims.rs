@@ -1,5 +1,6 @@
 //! Claims: the right to do what a request asks for, once. Won here, gone on with by key and fence, by whoever has them.
 
+mod abandoned;
 mod held;
 mod listing;
 mod looking;
@@ -16,6 +17,7 @@ use tidelock::claims::{Claim, ClaimError, Claims, Fingerprint, Holder, Idempoten
 use tidelock::{Fence, Json, Timestamp};
 use utoipa::ToSchema;
 
+use super::span::Millis;
 use super::waiting::unless_gone;
 use super::{named, span};
 use crate::auth::Caller;
@@ -23,6 +25,7 @@ use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
+pub(crate) use abandoned::*;
 pub(crate) use held::*;
 pub(crate) use listing::*;
 pub(crate) use looking::*;
@@ -49,8 +52,8 @@ pub(crate) struct Claiming {
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
     /// How long the result is kept once it is there; for ever, if this is left out.
-    #[schema(minimum = 1, example = 86400000)]
-    ttl_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1, example = 86400000)]
+    ttl_ms: Option<Millis>,
     /// Who claims it, for those who come too late; the name of the token, if this is left out.
     #[schema(max_length = 128)]
     by: Option<String>,

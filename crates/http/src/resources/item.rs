@@ -1,9 +1,9 @@
 //! A work item, as clients see it: of any queue, those of reactions and runs included.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use tidelock::queues::ItemState;
+use tidelock::reactions::reaction_of;
+use tidelock::runs::run_of;
 use tidelock::{
     Fence, Holder, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, Mark, NamePattern, Priority,
     QueueName, Timestamp, When, WorkerName, limits,
@@ -11,6 +11,7 @@ use tidelock::{
 use utoipa::ToSchema;
 
 use super::cursor::Cursor;
+use super::span::Millis;
 use crate::paging::Page;
 use crate::problem::Problem;
 use crate::served::Served;
@@ -28,6 +29,10 @@ pub(crate) struct ItemShown {
     /// Its key there.
     #[schema(value_type = String, example = "order-7")]
     key: ItemKey,
+    /// The reaction whose target it is, if it is one; its key is the target.
+    reaction: Option<String>,
+    /// The run that it stands for, if it does.
+    run: Option<String>,
     /// What it is doing, in a word.
     state: StateShown,
     /// The part of the queue it is in.
@@ -130,6 +135,8 @@ impl ItemShown {
     fn at(item: Item, now: Timestamp) -> Self {
         let state = StateShown::of(ItemState::of(&item, now));
         Self {
+            reaction: reaction_of(&item.item.queue).map(str::to_owned),
+            run: run_of(&item.item).map(|run| run.as_str().to_owned()),
             queue: item.item.queue,
             key: item.item.key,
             state,
@@ -206,14 +213,18 @@ pub(super) fn pattern(
 }
 
 /// A moment: at a time, or so long from now; none if neither is said.
-pub(super) fn when(at: Option<Timestamp>, in_ms: Option<u64>, names: &str) -> Result<Option<When>, Problem> {
+pub(super) fn when(
+    at: Option<Timestamp>,
+    in_ms: Option<Millis>,
+    names: &str,
+) -> Result<Option<When>, Problem> {
     match (at, in_ms) {
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "time-ambiguous",
             format!("{names} say different things: send one of them"),
         )),
         (Some(at), None) => Ok(Some(When::At(at))),
-        (None, Some(millis)) => Ok(Some(When::In(Duration::from_millis(millis)))),
+        (None, Some(millis)) => Ok(Some(When::In(millis.span()))),
         (None, None) => Ok(None),
     }
 }

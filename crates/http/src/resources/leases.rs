@@ -11,6 +11,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::adjusting::AdjustedShown;
 use super::cursor::Cursor;
 use super::item::{ItemShown, Listing, StateShown, count, pattern, when};
+use super::span::Millis;
 use crate::extract::{Body, InQuery};
 use crate::paging::Page;
 use crate::problem::Problem;
@@ -153,7 +154,8 @@ of_items! {
         #[schema(value_type = Option<String>, format = DateTime)]
         until: Option<Timestamp>,
         /// Not before so long from now.
-        in_ms: Option<u64>,
+        #[schema(value_type = Option<u64>)]
+        in_ms: Option<Millis>,
     }
 }
 

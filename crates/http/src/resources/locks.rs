@@ -10,6 +10,7 @@ use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::claims::{ClaimShown, Renewed, Renewing, claims, refused, until};
+use super::span::Millis;
 use super::waiting::unless_closing;
 use super::{named, span};
 use crate::auth::Caller;
@@ -59,7 +60,8 @@ pub(crate) struct Acquiring {
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
     /// Stand in line for so long while somebody has it; not at all, if this is left out, and no longer than the server lets anybody wait.
-    wait_ms: Option<u64>,
+    #[schema(value_type = Option<u64>)]
+    wait_ms: Option<Millis>,
     /// Who asks, for those who come too late; the name of the token, if this is left out.
     #[schema(max_length = 128)]
     by: Option<String>,

@@ -6,10 +6,11 @@ use serde::Deserialize;
 use tidelock::claims::{Period, TimeZone};
 use utoipa::ToSchema;
 
+use super::span::Millis;
 use crate::problem::Problem;
 
 /// Periods that are shorter than this are over before anybody is told about them.
-const LEAST: u64 = 1_000;
+const LEAST: Duration = Duration::from_secs(1);
 
 /// A stretch of the calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -26,7 +27,7 @@ pub(crate) enum Per {
 }
 
 /// The period that is meant: one of the calendar, or so long from when it is first used.
-pub(super) fn period(per: Option<Per>, every_ms: Option<u64>) -> Result<Period, Problem> {
+pub(super) fn period(per: Option<Per>, every_ms: Option<Millis>) -> Result<Period, Problem> {
     match (per, every_ms) {
         (None | Some(Per::Ever), None) => Ok(Period::Ever),
         (Some(Per::Hour), None) => Ok(Period::Hour),
@@ -34,10 +35,10 @@ pub(super) fn period(per: Option<Per>, every_ms: Option<u64>) -> Result<Period, 
         (Some(Per::Week), None) => Ok(Period::Week),
         (Some(Per::Month), None) => Ok(Period::Month),
         (Some(Per::Year), None) => Ok(Period::Year),
-        (None, Some(millis)) if millis >= LEAST => Ok(Period::Every(Duration::from_millis(millis))),
-        (None, Some(millis)) => Err(Problem::bad_request(
+        (None, Some(every)) if every.span() >= LEAST => Ok(Period::Every(every.span())),
+        (None, Some(every)) => Err(Problem::bad_request(
             "period-invalid",
-            format!("every_ms {millis} is too short: say {LEAST} or more"),
+            format!("every_ms {} is too short: say {} or more", every.span().as_millis(), LEAST.as_millis()),
         )),
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "period-invalid",

@@ -14,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
 use super::item::{ItemShown, Listing, StateShown, when};
+use super::span::Millis;
 use super::waiting::unless_closing;
 use super::{named, span};
 use crate::auth::Caller;
@@ -46,7 +47,8 @@ pub(crate) struct Putting {
     #[schema(value_type = Option<String>, format = DateTime)]
     due_at: Option<Timestamp>,
     /// Due so long from now; at once, if neither is said.
-    in_ms: Option<u64>,
+    #[schema(value_type = Option<u64>)]
+    in_ms: Option<Millis>,
     /// There is work up to here. A mark that is already done wakes nobody.
     #[schema(value_type = Option<u64>, maximum = 9223372036854775807_i64)]
     mark: Option<Mark>,
@@ -119,7 +121,8 @@ pub(crate) struct Leasing {
     #[schema(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
     /// Wait so long for something to be due; not at all, if this is left out, and no longer than the server lets anybody wait.
-    wait_ms: Option<u64>,
+    #[schema(value_type = Option<u64>)]
+    wait_ms: Option<Millis>,
     /// From this lane only.
     #[schema(value_type = Option<String>, min_length = 1, max_length = 64)]
     lane: Option<LaneName>,

@@ -14,6 +14,7 @@ use utoipa::{IntoParams, ToSchema};
 use super::claims::{refused, until};
 use super::named;
 use super::period::{Per, period, zone};
+use super::span::Millis;
 use crate::extract::{Body, InPath, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
@@ -26,7 +27,7 @@ struct Named<'a> {
     name: &'a str,
     limit: i64,
     per: Option<Per>,
-    every_ms: Option<u64>,
+    every_ms: Option<Millis>,
     zone: Option<&'a str>,
 }
 
@@ -103,8 +104,8 @@ pub(crate) struct Looking {
     #[param(inline)]
     per: Option<Per>,
     /// In each stretch of this length.
-    #[param(minimum = 1000)]
-    every_ms: Option<u64>,
+    #[param(value_type = Option<u64>, minimum = 1000)]
+    every_ms: Option<Millis>,
 }
 
 /// How much is left.
@@ -150,8 +151,8 @@ pub(crate) struct TakeAsked {
     /// In each of these; once and for all, if this is left out.
     per: Option<Per>,
     /// In each stretch of this length.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1000)]
+    every_ms: Option<Millis>,
     /// Days and hours are those of this zone; UTC, if this is left out.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,

@@ -16,7 +16,7 @@ use tidelock::scopes::{Document, ScopeInfo};
 use tidelock::{Json, RecordKey, Revision, Scope, ScopeKind, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
-use super::span;
+use super::span::{self, Millis};
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
@@ -28,7 +28,7 @@ use refused::refused;
 pub(crate) use watching::*;
 
 /// The kind of this name: one of those that have a life of their own, or one of the client's.
-fn kind(name: &str, lives_ms: Option<u64>) -> Result<ScopeKind, Problem> {
+fn kind(name: &str, lives_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
     let standard = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::USER, ScopeKind::ORG];
     let kind = standard.into_iter().find(|kind| kind.name() == name);
     let kind = kind.unwrap_or_else(|| ScopeKind::own(name.to_owned()));
@@ -41,7 +41,7 @@ fn kind(name: &str, lives_ms: Option<u64>) -> Result<ScopeKind, Problem> {
 fn scope(
     served: &Served,
     (name, id): &(String, String),
-    lives_ms: Option<u64>,
+    lives_ms: Option<Millis>,
 ) -> Result<Scope<Value>, Problem> {
     Ok(served.tidelock().scope(kind(name, lives_ms)?, id))
 }

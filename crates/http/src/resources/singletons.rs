@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 
 use super::claims::{claims, refused};
 use super::period::{Per, period, zone};
+use super::span::Millis;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
@@ -27,14 +28,14 @@ pub(crate) struct Taking {
     /// One for each of these; one for ever, if this is left out.
     per: Option<Per>,
     /// One for each stretch of this length.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1000)]
+    every_ms: Option<Millis>,
     /// Days and hours are those of this zone; UTC, if this is left out.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
     /// How long it is remembered; for ever, if this is left out.
-    #[schema(minimum = 1)]
-    ttl_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    ttl_ms: Option<Millis>,
     /// Who takes it; the name of the token, if this is left out.
     #[schema(max_length = 128)]
     by: Option<String>,

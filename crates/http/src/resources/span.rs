@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use tidelock::limits::LEASE_DURATION;
 
 use crate::problem::Problem;
@@ -9,6 +10,38 @@ use crate::served::Served;
 
 /// The longest lease, in milliseconds, for documents.
 pub(super) const LEASE_MS: u64 = 604_800_000;
+
+/// So many milliseconds: as many as every language can count to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(try_from = "u64")]
+pub(crate) struct Millis(u64);
+
+impl Millis {
+    /// The most, for documents.
+    pub(crate) const MOST: u64 = i64::MAX as u64;
+
+    /// So many, or the most there are.
+    pub(super) fn at_most(millis: u128) -> Self {
+        Self(u64::try_from(millis).unwrap_or(Self::MOST).min(Self::MOST))
+    }
+
+    /// As a span of time.
+    pub(super) fn span(self) -> Duration {
+        Duration::from_millis(self.0)
+    }
+}
+
+impl TryFrom<u64> for Millis {
+    type Error = String;
+
+    fn try_from(millis: u64) -> Result<Self, String> {
+        match millis {
+            0..=Self::MOST => Ok(Self(millis)),
+            // Worded like what serde says of other values, so that the client is told the bound and not the value.
+            _ => Err(format!("invalid value, expected at most {} milliseconds", Self::MOST)),
+        }
+    }
+}
 
 /// How long something is leased for.
 pub(super) fn lease(millis: u64) -> Result<Duration, Problem> {
@@ -23,23 +56,31 @@ pub(super) fn lease(millis: u64) -> Result<Duration, Problem> {
 }
 
 /// How long something lasts: not for no time at all.
-pub(super) fn some(millis: u64, what: &str) -> Result<Duration, Problem> {
+pub(super) fn some(millis: Millis, what: &str) -> Result<Duration, Problem> {
     match millis {
-        0 => {
+        Millis(0) => {
             Err(Problem::bad_request("time-invalid", format!("{what} is 0: say 1 or more, or leave it out")))
         }
-        millis => Ok(Duration::from_millis(millis)),
+        millis => Ok(millis.span()),
     }
 }
 
 /// How long to wait: as long as was asked for, and no longer than the server lets anybody wait.
-pub(super) fn wait(served: &Served, millis: Option<u64>) -> Duration {
-    Duration::from_millis(millis.unwrap_or(0)).min(served.limits().wait)
+pub(super) fn wait(served: &Served, millis: Option<Millis>) -> Duration {
+    millis.map_or(Duration::ZERO, Millis::span).min(served.limits().wait)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_language_counts_to_is_refused_with_the_bound() {
+        assert_eq!(serde_json::from_str::<Millis>("9223372036854775807").unwrap(), Millis(Millis::MOST));
+        let refused = serde_json::from_str::<Millis>("9223372036854775808").unwrap_err();
+        assert!(tidelock::unfit(&refused).starts_with("expected at most 9223372036854775807"), "{refused}");
+        assert_eq!(Millis::at_most(u128::MAX), Millis(Millis::MOST));
+    }
 
     #[test]
     fn the_bound_that_is_documented_is_the_one_that_holds() {

@@ -41,6 +41,77 @@ fn an_operator_unblocks_by_clicking_and_the_target_goes_on() {
     });
 }
 
+/// UI-5: an item of a queue, and a target of a reaction, from the screens that show them.
+#[test]
+fn items_and_targets_are_deferred_and_prioritised_by_clicking() {
+    for_real(async {
+        let shop = Shop::open("memory:").await;
+        let item = async |queue: &str, key: &str| {
+            let one = ItemFilter::queue(queue).key(tidelock::NamePattern::is(key));
+            shop.tidelock.store().items(ItemQuery::new(one)).await.unwrap().items.pop().unwrap()
+        };
+        visit(&shop.tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            for (screen, row, queue, key) in [
+                ("#/leases?queue=post", "parcel-1", "post", "parcel-1"),
+                ("#/reactions/mail", "order-1", "~reaction/mail", "order-1"),
+            ] {
+                page.go(screen).await;
+                let press = |what: &str| format!("//tr[contains(., '{row}')]//{what}");
+                page.click(&press("summary[.='More']")).await;
+                page.click(&press("button[.='Prioritise']")).await;
+                page.write("dialog input[name=priority]", "9").await;
+                assert_eq!(
+                    item(queue, key).await.priority.get(),
+                    0,
+                    "nothing is done before it is confirmed"
+                );
+                page.click("//dialog//button[.='Prioritise']").await;
+                page.sees("dialog .done", "changed (prioritise)").await;
+                page.click("//dialog//button[.='Close']").await;
+                page.sees("td", "priority 9").await;
+                assert_eq!(item(queue, key).await.priority.get(), 9);
+                page.click(&press("summary[.='More']")).await;
+                page.click(&press("button[.='Defer']")).await;
+                page.write("dialog input[name=minutes]", "1.5").await;
+                page.click("//dialog//button[.='Defer']").await;
+                assert_eq!(item(queue, key).await.hold, None, "what makes no sense is not sent");
+                page.write("dialog input[name=minutes]", "90").await;
+                page.click("//dialog//button[.='Defer']").await;
+                page.sees("dialog .done", "changed (defer)").await;
+                page.click("//dialog//button[.='Close']").await;
+                assert!(item(queue, key).await.hold.is_some());
+            }
+        })
+        .await;
+    });
+}
+
+/// UI-5: what the doctor advises, for a claim whose claimant is gone.
+#[test]
+fn a_claim_that_was_left_is_released_by_clicking() {
+    for_real(async {
+        let tidelock = Tidelock::open("memory:").await.unwrap();
+        let claims = tidelock.claims().by("till-1").unwrap();
+        let claim =
+            claims.idempotency("pay:42").lease(Duration::from_millis(1)).claim::<Value>().await.unwrap();
+        let Claim::Won(won) = claim else { panic!("it is free") };
+        // Whoever has it dies: nobody gives it back.
+        let _held = won.pass_on();
+        visit(&tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            page.go("#/claims?state=stale").await;
+            page.click("//tr[contains(., 'idempotency/pay:42')]//button[.='Release']").await;
+            page.sees("dialog .what", "The claim “idempotency/pay:42” is free again").await;
+            page.click("//dialog//button[.='Release']").await;
+            page.sees("dialog .done", "the claim “idempotency/pay:42” is free").await;
+        })
+        .await;
+        let left = tidelock.claims().list("idempotency/pay", None, 10).await.unwrap().claims;
+        assert!(left.is_empty(), "{left:?}");
+    });
+}
+
 /// UI-5.
 #[test]
 fn a_signal_is_sent_by_clicking_and_the_run_receives_it_once() {
@@ -91,9 +162,8 @@ fn a_step_that_nobody_knows_about_is_decided_by_clicking_and_the_run_goes_on() {
         visit(&tidelock, async |page| {
             page.open_as(OPERATOR).await;
             page.go("#/doctor").await;
-            page.click("//article[contains(., 'payment-1')]//a[.='Decide']").await;
-            page.sees(".standing", "Nobody knows whether the step pay was done").await;
-            page.click("//main//button[.='Decide']").await;
+            page.sees(".finding", "nobody knows whether it was done").await;
+            page.click("//article[contains(., 'payment-1')]//button[.='Decide']").await;
             page.write("dialog textarea[name=result]", "\"receipt 7\"").await;
             page.click("//dialog//button[.='Decide']").await;
             page.sees("dialog .done", "“pay” counts as done").await;

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::{Value, json};
 use tidelock_http::{Api, Needs};
 use tidelock_test_stage::Stage;
 
-use crate::ground::{READER, Server};
+use crate::ground::{OPERATOR, READER, Server};
 
 /// HTTP-1.
 async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {
@@ -34,4 +35,67 @@ async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {
     server.stop().await;
 }
 
-over_sockets!(every_route_is_in_the_document_and_the_other_way_round);
+/// HTTP-11. What the document says of every number: how large it can be, and no larger than what every language can count to.
+async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (reader, operator) = (server.client(READER), server.client(OPERATOR));
+    let document = reader.get("/v1/openapi.json").await.ok(200);
+    let mut unbounded = Vec::new();
+    look_for_unbounded(&document, "", &mut unbounded);
+    assert_eq!(unbounded, Vec::<String>::new());
+    let mut asked = 0;
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        for parameter in methods["get"]["parameters"].as_array().into_iter().flatten() {
+            let Some(most) = parameter["schema"]["maximum"].as_u64() else { continue };
+            let path = path.replace(['{', '}'], "");
+            for beyond in [most + 1, u64::MAX] {
+                let query = format!("{path}?{}={beyond}", parameter["name"].as_str().unwrap());
+                assert_eq!(reader.get(&query).await.problem().0, 400, "{query}");
+                asked += 1;
+            }
+        }
+    }
+    assert!(asked > 20, "{asked}");
+    let beyond = i64::MAX as u64 + 1;
+    for (path, body) in [
+        ("/v1/queues/mail/lease", json!({ "lease_ms": 1000, "wait_ms": beyond })),
+        ("/v1/queues/mail/items", json!({ "key": "a", "in_ms": beyond })),
+        ("/v1/leases/defer", json!({ "queue": "mail", "in_ms": beyond })),
+        ("/v1/reactions/defer", json!({ "reaction": "mail", "in_ms": beyond })),
+        ("/v1/locks/door", json!({ "lease_ms": 1000, "wait_ms": beyond })),
+        ("/v1/claims/pay", json!({ "lease_ms": 1000, "ttl_ms": beyond })),
+        ("/v1/quotas/seats/take", json!({ "limit": 3, "units": 1, "every_ms": beyond })),
+    ] {
+        let refused = operator.post(path, &body).await;
+        assert_eq!(refused.problem(), (400, "body-invalid".into()), "{path}");
+        let detail = refused.json()["detail"].to_string();
+        assert!(detail.contains("expected at most 9223372036854775807"), "{path}: {detail}");
+    }
+    server.stop().await;
+}
+
+/// Integers without a maximum, or with one that is too large.
+fn look_for_unbounded(within: &Value, place: &str, found: &mut Vec<String>) {
+    match within {
+        Value::Array(several) => several.iter().for_each(|one| look_for_unbounded(one, place, found)),
+        Value::Object(fields) => {
+            let is_integer = fields.get("type").is_some_and(|said| {
+                said == "integer"
+                    || said.as_array().is_some_and(|several| several.contains(&json!("integer")))
+            });
+            let bound = fields.get("maximum").and_then(Value::as_i64);
+            if is_integer && bound.is_none() {
+                found.push(place.to_owned());
+            }
+            for (name, one) in fields {
+                look_for_unbounded(one, &format!("{place}/{name}"), found);
+            }
+        }
+        _ => {}
+    }
+}
+
+over_sockets!(
+    every_route_is_in_the_document_and_the_other_way_round,
+    every_number_has_a_bound_and_what_is_beyond_it_is_refused,
+);

@@ -9,6 +9,7 @@ mod ground;
 mod canary;
 mod claims;
 mod correlation;
+mod doctor;
 mod document;
 mod follow;
 mod hands;

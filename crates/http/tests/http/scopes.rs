@@ -57,8 +57,20 @@ async fn a_document_is_created_changed_and_read(stage: Stage) {
     assert_eq!(put(&writer, &[("if-match", "*")], &state).await.ok(200)["outcome"], "unchanged");
     let listed = reader.get("/v1/scopes?kind=cart&prefix=ada").await.ok(200);
     assert_eq!((listed["items"].as_array().unwrap().len(), &listed["items"][0]["id"]), (1, &json!("ada/7")));
-    assert_eq!(writer.send_with(Method::DELETE, SCOPE, &[], None).await.ok(200)["outcome"], "applied");
-    assert_eq!(writer.send_with(Method::DELETE, SCOPE, &[], None).await.ok(200)["outcome"], "unchanged");
+    let delete =
+        async |headers: &[(&str, &str)]| writer.send_with(Method::DELETE, SCOPE, headers, None).await;
+    let moved = delete(&[("if-match", "\"5\"")]).await;
+    assert_eq!(moved.problem(), (412, "revision-conflict".into()));
+    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(5), &json!(6)));
+    assert_eq!(delete(&[("if-none-match", "*")]).await.problem().0, 400);
+    assert_eq!(reader.get(SCOPE).await.ok(200)["revision"], 6, "it is still there");
+    assert_eq!(delete(&[("if-match", "\"6\"")]).await.ok(200)["outcome"], "applied");
+    assert_eq!(delete(&[]).await.ok(200)["outcome"], "unchanged");
+    for expected in ["*", "\"6\"", "\"7\""] {
+        assert_eq!(delete(&[("if-match", expected)]).await.problem(), (410, "scope-gone".into()));
+    }
+    let never = writer.send_with(Method::DELETE, "/v1/scopes/cart/bob", &[("if-match", "*")], None).await;
+    assert_eq!(never.problem(), (404, "no-scope".into()));
     assert_eq!(reader.get(SCOPE).await.problem(), (410, "scope-gone".into()));
     for gone in
         [put(&writer, &[], &json!(1)).await, ask(&writer, "increment", json!({ "at": "n", "by": 1 })).await]

@@ -23,6 +23,9 @@ export function plural(many, one, more = `${one}s`) {
   return `${count(many)} ${Number(many) === 1 ? one : more}`;
 }
 
+/** As a sentence begins. */
+export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
 const TONES = {
   good: ['ok', 'healthy', 'completed', 'done', 'live', 'held', 'running', 'routing', 'won'],
   warn: ['waiting', 'retrying', 'parked', 'expired', 'due', 'lagging', 'ambiguous', 'notice', 'over', 'compensating', 'cancelled', 'cancelling', 'nobody routes'],

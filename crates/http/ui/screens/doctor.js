@@ -2,23 +2,25 @@
 
 import { h, fill } from '../lib/h.js';
 import { get } from '../lib/api.js';
-import { action } from '../lib/act.js';
 import { since } from '../lib/clock.js';
 import { button } from '../lib/dialog.js';
 import { badge, plural } from '../lib/format.js';
-import { href } from '../lib/router.js';
 import { head } from '../lib/screen.js';
+import { cure } from './doctor/cure.js';
 
 export async function show({ place, signal }) {
   const [verdict, findings] = [h('div', null), h('div', { class: 'findings', role: 'list' })];
+  let scan;
   const again = button('Examine again', () => examine());
   place.append(...head('Doctor', { actions: again, lead: 'Why is this not moving? What is stuck, since when, and what mends it.' }).filter(Boolean), verdict, findings);
   await examine();
 
-  async function examine() {
+  // Once somebody wanted to look further, that is how far is looked.
+  async function examine(far = scan) {
     again.disabled = true;
+    scan = far;
     try {
-      const exam = await get('doctor', {}, { signal });
+      const exam = await get('doctor', { scan }, { signal });
       fill(verdict, banner(exam));
       fill(findings, worst(exam.findings).map((finding) => card(finding, examine)), more(exam.more));
     } finally {
@@ -49,7 +51,7 @@ function card(finding, then) {
     h('div', { class: 'finding-head' }, badge(word(finding.kind)), h('span', { class: 'finding-thing' }, finding.thing), finding.since && h('span', { class: 'note' }, since(finding.since))),
     h('p', { class: 'finding-what' }, finding.what), advice && h('p', { class: 'hint' }, advice),
     actions.map(({ command }) => command && h('code', null, command)),
-    h('div', { class: 'finding-cure' }, actions.map((action) => (action.request?.method === 'POST' ? cure(finding, action, then) : elsewhere(action)))));
+    h('div', { class: 'finding-cure' }, actions.map((action) => cure(finding, action, then))));
 }
 
 const word = (kind) => String(kind).replaceAll('_', ' ');
@@ -58,25 +60,4 @@ const word = (kind) => String(kind).replaceAll('_', ' ');
 function cures(cure) {
   if (!cure) return { actions: [] };
   return { advice: cure.advice, actions: cure.actions ?? (cure.command || cure.request ? [cure] : []) };
-}
-
-function cure({ thing, what }, { request }, then) {
-  return action({
-    label: verb(request.path), kind: 'primary', then, title: `Mend ${thing}`, what: `${what} — this sends the request below, which mends it once its cause is gone.`,
-    request: () => ({ ...request, path: request.path.replace(/^\/?v1\//, '') }),
-    done: (answer) => (answer.changed === undefined ? 'Done.' : `Done: ${plural(answer.changed, 'item')} changed.`),
-  });
-}
-
-// What needs a decision, or a look, has a screen of its own.
-function elsewhere({ action, run, position }) {
-  if (action === 'resolve') return h('a', { class: 'button primary', href: href(['runs', run]) }, 'Decide');
-  if (action === 'look_at_event') return h('a', { class: 'button', href: href(['feed'], { after: String(BigInt(String(position)) - 1n) }) }, 'Look at it');
-  return null;
-}
-
-// The last word of the path says what is done: /v1/reactions/unblock.
-function verb(path) {
-  const last = path.split('/').at(-1);
-  return last.charAt(0).toUpperCase() + last.slice(1);
 }

@@ -2,15 +2,15 @@
 
 import { h } from '../lib/h.js';
 import { get } from '../lib/api.js';
-import { action } from '../lib/act.js';
+import { adjustments } from '../lib/adjust.js';
 import { since, until } from '../lib/clock.js';
 import { choice } from '../lib/dialog.js';
-import { badge, count, errorText, plural } from '../lib/format.js';
+import { badge, capital, count, errorText, link, runLink } from '../lib/format.js';
 import { filters, head, like, list, searchField } from '../lib/screen.js';
 
 const STATES = ['blocked', 'held', 'expired', 'due', 'waiting', 'scheduled', 'idle'];
 
-export function show({ place, query, signal }) {
+export function show({ place: screen, query, signal }) {
   let asked = { state: '', queue: '', holder: '', ...query };
   const table = list({
     label: 'Work items', noun: 'item', signal, key: (row) => `${row.queue}\n${row.key}`, columns: columns(() => table.refresh()),
@@ -22,13 +22,13 @@ export function show({ place, query, signal }) {
     choice([['', 'Every state'], ...STATES.map((state) => [state, state])], asked.state, { name: 'state', 'aria-label': 'State' }),
     h('input', { class: 'input', name: 'holder', placeholder: 'Holder', 'aria-label': 'Holder', value: asked.holder }),
   ];
-  place.append(...head('Leases', { lead: 'Every work item, whoever’s it is: held with a countdown, due, waiting, or blocked.' }).filter(Boolean),
+  screen.append(...head('Leases', { lead: 'Every work item, whoever’s it is: held with a countdown, due, waiting, or blocked.' }).filter(Boolean),
     filters(inputs, (values) => { asked = values; table.restart(); }), table.element);
 }
 
 function columns(then) {
   return [
-    { title: 'Item', kind: 'wrap main-cell', cell: (row) => [h('span', { class: 'name' }, row.key), h('span', { class: 'under' }, 'in ', h('span', { class: 'name' }, row.queue)), errorText(row.error)] },
+    { title: 'Item', kind: 'wrap main-cell', cell: (row) => [h('span', { class: 'name' }, row.key), h('span', { class: 'under' }, place(row), Number(row.priority) !== 0 && `, priority ${row.priority}`), errorText(row.error)] },
     { title: 'State', kind: 'tight', cell: (row) => badge(row.state) },
     { title: 'When', kind: 'time', cell: moment },
     { title: 'Holder', kind: 'who', cell: (row) => row.holder?.worker ?? '–' },
@@ -46,12 +46,18 @@ function moment(row) {
   return row.state === 'scheduled' ? until(row.due_at) : since(row.due_at);
 }
 
+// A target of a reaction begins anew with what its reaction knows of it; a run does not begin anew at all.
 function actions(row, then) {
-  const item = `“${row.key}” in the queue “${row.queue}”`;
-  const adjust = (label, verb, what) => action({
-    label, kind: 'small', what, then,
-    request: () => ({ method: 'POST', path: `leases/${verb}`, body: { queue: row.queue, key: row.key } }),
-    done: (answer) => `Done: ${plural(answer.changed, 'item')} changed (${verb}).`,
-  });
-  return row.state === 'blocked' && adjust('Unblock', 'unblock', `The item ${item} is tried again, from where it stopped.`);
+  if (row.reaction) return adjustments({ resource: 'reactions', body: { reaction: row.reaction, target: row.key }, named: `the target “${row.key}” of the reaction “${row.reaction}”`, row, then, reset: rebuilding(row) });
+  const named = `the item “${row.key}” in the queue “${row.queue}”`;
+  const reset = { label: 'Reset', what: `${capital(named)} begins anew: all of its work, up to ${row.mark}, is done again. Whoever holds it loses the lease.` };
+  return adjustments({ resource: 'leases', body: { queue: row.queue, key: row.key }, named, row, then, reset: row.queue.startsWith('~') ? null : reset });
+}
+
+const rebuilding = (row) => ({ label: 'Rebuild', what: `The target “${row.key}” of the reaction “${row.reaction}” begins again at its first event. Effects that were done are not repeated.` });
+
+function place(row) {
+  if (row.run) return ['run ', runLink(row.run)];
+  if (row.reaction) return ['target of the reaction ', link(['reactions', row.reaction], row.reaction, { target: row.key })];
+  return ['in ', h('span', { class: 'name' }, row.queue)];
 }

@@ -3,9 +3,10 @@
 import { h } from '../lib/h.js';
 import { at, get } from '../lib/api.js';
 import { action } from '../lib/act.js';
+import { adjusting, adjustments } from '../lib/adjust.js';
 import { now, since, until } from '../lib/clock.js';
-import { choice } from '../lib/dialog.js';
-import { badge, count, errorText, plural, streamLink } from '../lib/format.js';
+import { choice, field } from '../lib/dialog.js';
+import { badge, capital, count, errorText, streamLink } from '../lib/format.js';
 import { href } from '../lib/router.js';
 import { filters, head, like, list, searchField } from '../lib/screen.js';
 
@@ -16,21 +17,16 @@ export function show({ place, path: [reaction], query, signal }) {
     load: (after) => get(at`reactions/${reaction}/targets`, { target: asked.target && like(asked.target), blocked: asked.blocked, after, limit: 50 }, { signal }),
     empty: { title: 'No such target', hint: 'A target is there once an event was routed to it.' },
   });
-  const all = adjust({ label: 'Unblock all', verb: 'unblock', body: { reaction }, what: `Every blocked target of the reaction “${reaction}” is tried again from where it stopped. Nothing is skipped.`, then: () => table.refresh() });
+  const all = adjusting({ resource: 'reactions', label: 'Unblock all', verb: 'unblock', body: { reaction }, what: `Every blocked target of the reaction “${reaction}” is tried again from where it stopped. Nothing is skipped.`, then: () => table.refresh() });
   const search = searchField('target', 'Targets that begin with…', asked.target);
   const state = choice([['', 'All targets'], ['true', 'Blocked'], ['false', 'Not blocked']], asked.blocked, { name: 'blocked', 'aria-label': 'State' });
-  place.append(...head(reaction, { crumb: [h('a', { href: href(['reactions']) }, 'Reactions'), ' /'], actions: all }).filter(Boolean),
+  place.append(...head(reaction, { crumb: [h('a', { href: href(['reactions']) }, 'Reactions'), ' /'], actions: [all, rerouting(reaction, () => table.refresh())] }).filter(Boolean),
     filters([search, state], (values) => { asked = { blocked: '', target: '', ...values }; table.restart(); }), table.element);
-}
-
-/** A button for what is done to targets of a reaction. */
-function adjust({ label, verb, body, what, then, kind }) {
-  return action({ label, kind, what, then, request: () => ({ method: 'POST', path: `reactions/${verb}`, body }), done: (answer) => `Done: ${plural(answer.changed, 'target')} changed (${verb}).` });
 }
 
 function columns(reaction, then) {
   return [
-    { title: 'Target', kind: 'wrap main-cell', cell: (row) => [row.unrouted ? h('span', { class: 'name' }, row.target) : streamLink(row.target), errorText(row.error)] },
+    { title: 'Target', kind: 'wrap main-cell', cell: (row) => [row.unrouted ? h('span', { class: 'name' }, row.target) : streamLink(row.target), Number(row.priority) !== 0 && h('span', { class: 'under' }, `priority ${row.priority}`), errorText(row.error)] },
     { title: 'State', kind: 'tight', cell: (row) => badge(doing(row)) },
     { title: 'Lag', kind: 'num', cell: (row) => count(row.lag) },
     { title: 'At', kind: 'num', cell: (row) => count(row.at) },
@@ -55,10 +51,18 @@ function moment(row) {
 }
 
 function actions(reaction, row, then) {
-  const body = { reaction, target: row.target };
-  const named = `“${row.target}” of the reaction “${reaction}”`;
-  return [
-    row.blocked && adjust({ label: 'Unblock', verb: 'unblock', kind: 'small', body, then, what: `The target ${named} is tried again from version ${row.at}. Nothing is skipped: what failed is handled first.` }),
-    !row.unrouted && adjust({ label: 'Rebuild', verb: 'reset', kind: 'small plain', body, then, what: `The target ${named} begins again at its first event. Effects that were done are not repeated.` }),
-  ];
+  const named = `the target “${row.target}” of the reaction “${reaction}”`;
+  const reset = { label: 'Rebuild', what: `${capital(named)} begins again at its first event. Effects that were done are not repeated.` };
+  return adjustments({ resource: 'reactions', body: { reaction, target: row.target }, named, row, then, reset: row.unrouted ? null : reset });
+}
+
+/** A button that has the events of a reaction routed anew. */
+export function rerouting(reaction, then, kind) {
+  const from = choice([['beginning', 'From the first event there is'], ['now', 'From the next event that comes']], 'now', { name: 'from' });
+  return action({
+    label: 'Reroute', kind, then, title: `Route the events of ${reaction} anew`, fields: field('From where', from),
+    what: `The events of the reaction “${reaction}” are routed anew: for one whose routing has stopped because the log is not the one that it knew. Events that are routed again to computed targets are handled again; those that are left out are not handled.`,
+    request: () => ({ method: 'POST', path: 'reactions/reroute', body: { reaction, from: from.value } }),
+    done: () => `Done: the reaction “${reaction}” is routed anew, from ${from.value === 'now' ? 'the next event that comes' : 'the first event'}.`,
+  });
 }

@@ -5,10 +5,11 @@ import { get } from '../lib/api.js';
 import { until } from '../lib/clock.js';
 import { badge, count, errorText, link } from '../lib/format.js';
 import { head, list } from '../lib/screen.js';
+import { rerouting } from './reaction.js';
 
 export function show({ place, signal }) {
   const table = list({
-    label: 'Reactions', noun: 'reaction', signal, key: (row) => row.reaction, columns: COLUMNS,
+    label: 'Reactions', noun: 'reaction', signal, key: (row) => row.reaction, columns: columns(() => table.refresh()),
     load: () => get('reactions', {}, { signal }),
     empty: { title: 'No reaction was ever registered', hint: 'A reaction is listed once an application that has it has run on this store.' },
   });
@@ -20,7 +21,7 @@ export function state(route) {
   return route.holder ? 'routing' : 'nobody routes';
 }
 
-const COLUMNS = [
+const columns = (then) => [
   { title: 'Reaction', kind: 'wrap main-cell', cell: (row) => [link(['reactions', row.reaction], row.reaction), errorText(row.error)] },
   { title: 'State', kind: 'tight', cell: (row) => badge(state(row)) },
   { title: 'Blocked targets', kind: 'num', cell: (row) => (Number(row.blocked_targets) > 0 ? h('span', { class: 'bad-number' }, count(row.blocked_targets)) : '0') },
@@ -28,4 +29,5 @@ const COLUMNS = [
   { title: 'Routed to', kind: 'num', cell: (row) => count(row.position) },
   { title: 'Routed by', kind: 'who', cell: (row) => row.holder?.worker ?? '–' },
   { title: 'Lease', kind: 'time', cell: (row) => (row.holder ? until(row.holder.until) : '–') },
+  { title: '', kind: 'tight', cell: (row) => row.blocked && h('div', { class: 'row-actions' }, rerouting(row.reaction, then, 'small')) },
 ];

@@ -23,9 +23,10 @@ pub struct Cure {
 }
 
 /// Something that an operator can have done.
+///
+/// Whoever turns these into something else (commands, requests, buttons) has to say of each what becomes of it; so there are these and no others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
-#[non_exhaustive]
 pub enum Action {
     /// Lets what is blocked go on where it stopped.
     Unblock(Work),

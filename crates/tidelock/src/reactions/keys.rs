@@ -42,8 +42,8 @@ pub(crate) fn queue_named(reaction: &str) -> String {
     format!("{QUEUE}{reaction}")
 }
 
-/// The reaction that a queue belongs to.
-pub(crate) fn reaction_of(queue: &QueueName) -> Option<&str> {
+/// The reaction whose targets are the items of a queue; nothing, if it is the queue of something else.
+pub fn reaction_of(queue: &QueueName) -> Option<&str> {
     queue.as_str().strip_prefix(QUEUE)
 }
 

@@ -101,21 +101,30 @@ impl<'a, S: State> Alone<'a, S> {
         }
     }
 
-    /// Takes the scope away, whatever it is.
+    /// Takes the scope away, if it is as it should be.
     pub(super) async fn delete(self) -> Result<Mutated, ScopeError> {
         let _turn = self.turn().await?;
         let before = self.queued.tidelock.store().get_one(self.key()).await?;
+        let (name, expected) = (&self.queued.line.name, self.queued.options.expected);
         let Slot::Live(_) = before else {
-            return Ok(self.queued.mutated((), Outcome::Unchanged(before.revision())));
+            return match expected {
+                ExpectedRevision::Exists | ExpectedRevision::Revision(_) => {
+                    Err(ScopeError::gone(name, before.revision()))
+                }
+                _ => Ok(self.queued.mutated((), Outcome::Unchanged(before.revision()))),
+            };
         };
-        let write = Write::delete(self.key(), self.queued.options.expected);
+        let write = Write::delete(self.key(), expected);
         let commit = self.queued.options.also.clone().write(write);
         match self.send(commit).await? {
             Ok(committed) => {
                 self.queued.line.distrust();
                 Ok(self.queued.mutated((), Outcome::Applied(self.written(&committed))))
             }
-            Err(conflict) => Err(self.pinned(&conflict).unwrap_or(ScopeError::Part(conflict))),
+            Err(conflict) => Err(match super::line::found(name, &conflict) {
+                Some(gone) if gone.live().is_none() => ScopeError::gone(name, gone.revision()),
+                _ => self.pinned(&conflict).unwrap_or(ScopeError::Part(conflict)),
+            }),
         }
     }
 

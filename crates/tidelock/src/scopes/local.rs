@@ -127,10 +127,12 @@ impl<S: State> Local<S> {
 
     pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
         let (turn, held) = self.turn(options).await?;
-        if held.state.is_none() {
-            return Ok(mutated(Outcome::Unchanged(Some(held.revision))));
+        let revision = held.revision;
+        if held.state.is_none() && options.expected == ExpectedRevision::Any {
+            return Ok(mutated(Outcome::Unchanged(Some(revision))));
         }
-        Ok(mutated(Outcome::Applied(self.put(turn, None, held.revision))))
+        let _there = self.find(held, options.expected)?;
+        Ok(mutated(Outcome::Applied(self.put(turn, None, revision))))
     }
 
     async fn turn(&self, options: &Options<S>) -> Result<(Turn<'_, Held<S>>, Held<S>), ScopeError> {

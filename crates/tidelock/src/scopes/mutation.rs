@@ -86,6 +86,12 @@ impl<S: State> Mutation<S> {
         self.atomic(|before| before.clone_from(state)).await
     }
 
+    /// See [`Scope::delete`]. With an expectation, a scope that is not there is [`Gone`](ScopeError::Gone).
+    pub async fn delete(self) -> Result<Mutated, ScopeError> {
+        self.check_parts()?;
+        self.scope.delete_with(&self.options).await
+    }
+
     /// See [`Scope::increment`].
     pub async fn increment(self, at: impl AsRef<str>, by: i64) -> Result<Mutated<i64>, ScopeError> {
         let at = Pointer::new(at.as_ref());
@@ -164,11 +170,18 @@ impl<S: State> Mutation<S> {
         self,
         work: W,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
-        if self.options.also.parts() > 0 && self.scope.stored().is_none() {
-            let nowhere = "parts of a commit with a mutation of a scope that is not kept in a store";
-            return Err(StoreError::invalid(nowhere).into());
-        }
+        self.check_parts()?;
         self.scope.mutate(&self.options, work, Codec::json()).await
+    }
+
+    /// Where there is no commit, nothing can go with it.
+    fn check_parts(&self) -> Result<()> {
+        match self.options.also.parts() > 0 && self.scope.stored().is_none() {
+            true => Err(StoreError::invalid(
+                "parts of a commit with a mutation of a scope that is not kept in a store",
+            )),
+            false => Ok(()),
+        }
     }
 }
 

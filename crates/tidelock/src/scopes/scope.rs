@@ -142,11 +142,15 @@ impl<S: State> Scope<S> {
 
     /// Takes the scope away. It stays gone until somebody creates it again.
     pub async fn delete(&self) -> Result<Mutated, ScopeError> {
+        self.delete_with(&self.options).await
+    }
+
+    pub(super) async fn delete_with(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
         match &self.place {
-            Where::Memory(local) => local.delete(&self.options).await,
+            Where::Memory(local) => local.delete(options).await,
             Where::Store(tidelock, name) => {
                 let place = tidelock.scope_lines().place(name);
-                Alone::new(self.queued(tidelock, &place)?)?.delete().await
+                Alone::new(Queued::begin(tidelock, options, &place)?)?.delete().await
             }
             Where::Nowhere(error) => Err(error.clone().into()),
         }

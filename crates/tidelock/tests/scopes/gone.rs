@@ -8,12 +8,13 @@ use tidelock::scopes::{Outcome, State};
 use tidelock_test_stage::{Stage, on_every_store, until};
 use tokio::task::JoinSet;
 
-use crate::basket::{Basket, put, revision, shared};
+use crate::basket::{Basket, in_memory, put, revision, shared};
 
 on_every_store!(
     a_scope_deleted_under_a_mutator_is_not_brought_back,
     one_that_moved_and_then_went_is_not_brought_back_by_the_second_try,
     what_was_deleted_stays_gone_until_it_is_created,
+    a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it,
     of_two_creators_one_wins,
     a_mutation_of_what_must_exist_creates_nothing,
     a_session_is_gone_a_while_after_its_last_change,
@@ -45,6 +46,26 @@ async fn a_scope_deleted_under_a_mutator_is_not_brought_back(stage: Stage) {
     );
     assert!(there.load().await.unwrap().is_gone());
     assert_eq!(revision(&there).await, Some(2));
+}
+
+/// SCOPE-6: from another process, and in memory.
+async fn a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it(stage: Stage) {
+    let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
+    let local = in_memory();
+    for (scope, rival) in [(&here, &there), (&local, &local)] {
+        put(scope, "old").await;
+        let seen = scope.load().await.unwrap().revision.unwrap();
+        put(rival, "new").await;
+        let error = scope.at_revision(seen).delete().await.unwrap_err();
+        assert!(matches!(error, ScopeError::Moved { expected, .. } if expected == seen), "{error}");
+        let seen = scope.load().await.unwrap().revision.unwrap();
+        assert!(scope.at_revision(seen).delete().await.unwrap().is_applied());
+        for late in [scope.at_revision(seen).delete().await, scope.mutation().only_existing().delete().await]
+        {
+            assert!(matches!(late.unwrap_err(), ScopeError::Gone { .. }));
+        }
+        assert!(!scope.delete().await.unwrap().is_applied(), "who expects nothing is content");
+    }
 }
 
 /// SCOPE-6.

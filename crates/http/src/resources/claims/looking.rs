@@ -7,7 +7,7 @@ use tidelock::claims::{ClaimError, Holder, Look};
 use tidelock::{Fence, Json, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
-use super::super::span;
+use super::super::span::{self, Millis};
 use super::super::waiting::unless_closing;
 use super::{StateShown, key_of, refused};
 use crate::extract::{InPath, InQuery};
@@ -20,7 +20,8 @@ use crate::served::Served;
 #[into_params(parameter_in = Query)]
 pub(crate) struct Looking {
     /// Wait so long for somebody who is at it; not at all, if this is left out, and no longer than the server lets anybody wait.
-    wait_ms: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    wait_ms: Option<Millis>,
 }
 
 /// A key, as it stands.

@@ -3,7 +3,11 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use tidelock::doctor::{Action, Work};
+use tidelock::runs::RunId;
 use utoipa::ToSchema;
+
+use super::super::span::Millis;
+use super::SCAN;
 
 /// A request to this server.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
@@ -17,20 +21,30 @@ pub(crate) struct Request {
     /// What to send.
     #[schema(value_type = Option<Object>)]
     body: Option<Value>,
+    /// What whoever sends it has to find out first and add to the body.
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    #[schema(value_type = Vec<String>, example = json!(["verdict"]))]
+    add: &'static [&'static str],
 }
 
-/// The request that does this; nothing, if it cannot be done from here, or needs a decision first.
+/// The request that does this; nothing, if it cannot be done from here.
 pub(super) fn request(action: &Action) -> Option<Request> {
     match action {
         Action::Unblock(work) => Some(of_work("unblock", work, json!({}))),
         Action::Defer { work, wait } => {
-            let wait = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+            let wait = Millis::at_most(wait.as_millis());
             Some(of_work("defer", work, json!({ "in_ms": wait })))
         }
-        Action::Resume { run } => Some(post(format!("/v1/runs/{}/resume", encoded(run.as_str())), json!({}))),
+        Action::Resume { run } => Some(of_run("resume", run, json!({}))),
         Action::Cancel { run } => {
-            let reason = json!({ "reason": "asked for by an operator" });
-            Some(post(format!("/v1/runs/{}/cancel", encoded(run.as_str())), reason))
+            Some(of_run("cancel", run, json!({ "reason": "asked for by an operator" })))
+        }
+        Action::Resolve { run, step } => {
+            let resolve = of_run("resolve", run, json!({ "step": step }));
+            Some(Request { add: &["verdict"], ..resolve })
+        }
+        Action::Release { claim } => {
+            Some(post("/v1/abandoned-claims/release".to_owned(), json!({ "claim": claim })))
         }
         Action::Reroute { reaction, from_beginning } => {
             let from = if *from_beginning { "beginning" } else { "now" };
@@ -39,9 +53,18 @@ pub(super) fn request(action: &Action) -> Option<Request> {
         Action::LookAtEvent { position } => {
             Some(get(format!("/v1/events?after={}&limit=1", position.saturating_sub(1))))
         }
-        Action::LookFurther { scan } => Some(get(format!("/v1/doctor?scan={scan}"))),
-        _ => None,
+        Action::LookFurther { scan } if *scan <= SCAN => Some(get(format!("/v1/doctor?scan={scan}"))),
+        // More than one request may look at: the command can.
+        Action::LookFurther { .. } => None,
+        // The archive is a file of whoever closes it, and this server has none.
+        Action::Close { .. } => None,
+        // It is the database's, not the store's.
+        Action::EndSession { .. } => None,
     }
+}
+
+fn of_run(verb: &str, run: &RunId, body: Value) -> Request {
+    post(format!("/v1/runs/{}/{verb}", encoded(run.as_str())), body)
 }
 
 fn of_work(verb: &str, work: &Work, mut body: Value) -> Request {
@@ -60,11 +83,11 @@ fn of_work(verb: &str, work: &Work, mut body: Value) -> Request {
 }
 
 fn post(path: String, body: Value) -> Request {
-    Request { method: "POST", path, body: Some(body) }
+    Request { method: "POST", path, body: Some(body), add: &[] }
 }
 
 fn get(path: String) -> Request {
-    Request { method: "GET", path, body: None }
+    Request { method: "GET", path, body: None, add: &[] }
 }
 
 /// As one segment of a path.
@@ -81,14 +104,38 @@ fn encoded(name: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tidelock::StreamName;
+    use tidelock::runs::StepName;
+
     use super::*;
 
     #[test]
     fn what_is_advised_can_be_sent() {
         let work = Work::Target { reaction: "mail".into(), target: "order-7".into() };
         let unblock = request(&Action::Unblock(work)).unwrap();
-        let body = Some(json!({ "reaction": "mail", "target": "order-7" }));
-        assert_eq!(unblock, Request { method: "POST", path: "/v1/reactions/unblock".into(), body });
+        assert_eq!(
+            unblock,
+            post("/v1/reactions/unblock".into(), json!({ "reaction": "mail", "target": "order-7" }))
+        );
+        let all = request(&Action::Unblock(Work::Queue { queue: "~route/mail".into() })).unwrap();
+        assert_eq!(all, post("/v1/leases/unblock".into(), json!({ "queue": "~route/mail", "pattern": "*" })));
+        let release = request(&Action::Release { claim: "lock/till".into() }).unwrap();
+        assert_eq!(release, post("/v1/abandoned-claims/release".into(), json!({ "claim": "lock/till" })));
+    }
+
+    #[test]
+    fn what_has_to_be_found_out_first_is_said() {
+        let (run, step) = (RunId::new("a b").unwrap(), StepName::new("pay").unwrap());
+        let resolve = request(&Action::Resolve { run, step }).unwrap();
+        assert_eq!(resolve.path, "/v1/runs/a%20b/resolve");
+        assert_eq!((resolve.body, resolve.add), (Some(json!({ "step": "pay" })), &["verdict"][..]));
+    }
+
+    #[test]
+    fn what_cannot_be_done_from_here_has_no_request() {
         assert_eq!(request(&Action::EndSession { session: 7 }), None);
+        assert_eq!(request(&Action::Close { stream: StreamName::new("year").unwrap() }), None);
+        assert!(request(&Action::LookFurther { scan: SCAN }).is_some());
+        assert_eq!(request(&Action::LookFurther { scan: SCAN + 1 }), None);
     }
 }

@@ -1,7 +1,5 @@
 //! How the work on items ended: well, to be tried again, not to be tried again, or not at all.
 
-use std::time::Duration;
-
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
@@ -9,6 +7,7 @@ use tidelock::queues::{Queue, Settled};
 use tidelock::{Exit, Fence, Mark, Settlement, When};
 use utoipa::ToSchema;
 
+use super::super::span::Millis;
 use super::queue;
 use crate::extract::{Body, InPath};
 use crate::problem::Problem;
@@ -44,7 +43,8 @@ pub(crate) struct Settling {
     /// How it ended.
     outcome: Outcome,
     /// Not to be leased before so long from now: the backoff of a retry, and what is left after an ack.
-    after_ms: Option<u64>,
+    #[schema(value_type = Option<u64>)]
+    after_ms: Option<Millis>,
     /// What went wrong, of a retry or a block.
     error: Option<String>,
     /// Done up to this mark, if the item was put in with one.
@@ -92,7 +92,7 @@ impl Settling {
     fn settlement(&self, queue: &Queue) -> Result<Settlement, Problem> {
         self.check()?;
         let lease = queue.token(&self.key, self.fence)?;
-        let after = self.after_ms.map(Duration::from_millis);
+        let after = self.after_ms.map(Millis::span);
         let error = || self.error.clone().unwrap_or_default();
         let exit = match self.outcome {
             Outcome::Ack => Exit::Ack { defer: after.map(When::In) },

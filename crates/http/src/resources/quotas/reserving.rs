@@ -13,7 +13,7 @@ use utoipa::ToSchema;
 
 use super::super::claims::refused;
 use super::super::period::Per;
-use super::super::span;
+use super::super::span::{self, Millis};
 use super::{Granted, Named, some, too_much};
 use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
@@ -35,8 +35,8 @@ pub(crate) struct ReserveAsked {
     /// In each of these; once and for all, if this is left out.
     per: Option<Per>,
     /// In each stretch of this length.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1000)]
+    every_ms: Option<Millis>,
     /// Days and hours are those of this zone; UTC, if this is left out.
     #[schema(example = "Europe/Berlin")]
     zone: Option<String>,
@@ -95,8 +95,8 @@ pub(crate) struct Confirming {
     /// As it was reserved.
     per: Option<Per>,
     /// As it was reserved.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1000)]
+    every_ms: Option<Millis>,
 }
 
 /// Take a reservation for good.
@@ -131,8 +131,8 @@ pub(crate) struct Refunding {
     /// As it was taken.
     per: Option<Per>,
     /// As it was taken.
-    #[schema(minimum = 1000)]
-    every_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1000)]
+    every_ms: Option<Millis>,
 }
 
 /// What came of giving back.

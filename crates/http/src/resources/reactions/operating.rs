@@ -11,6 +11,7 @@ use utoipa::ToSchema;
 use super::super::adjusting::AdjustedShown;
 use super::super::item::{count, pattern, when};
 use super::super::leases::no_time;
+use super::super::span::Millis;
 use super::reactions;
 use crate::extract::Body;
 use crate::problem::Problem;
@@ -129,7 +130,8 @@ of_targets! {
         #[schema(value_type = Option<String>, format = DateTime)]
         until: Option<Timestamp>,
         /// Not before so long from now.
-        in_ms: Option<u64>,
+        #[schema(value_type = Option<u64>)]
+        in_ms: Option<Millis>,
     }
 }
 

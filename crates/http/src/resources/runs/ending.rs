@@ -9,7 +9,7 @@ use tidelock::Json;
 use tidelock::runs::RunError;
 use utoipa::{IntoParams, ToSchema};
 
-use super::super::span;
+use super::super::span::{self, Millis};
 use super::super::waiting::unless_closing;
 use super::{StateShown, refused, run};
 use crate::extract::{InPath, InQuery};
@@ -22,7 +22,8 @@ use crate::served::Served;
 #[into_params(parameter_in = Query)]
 pub(crate) struct Waiting {
     /// Wait so long for it to end; not at all, if this is left out, and no longer than the server lets anybody wait.
-    wait_ms: Option<u64>,
+    #[param(value_type = Option<u64>)]
+    wait_ms: Option<Millis>,
 }
 
 /// How a run ended, if it has.

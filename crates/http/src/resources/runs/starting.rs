@@ -10,7 +10,7 @@ use serde::Deserialize;
 use tidelock::Json;
 use utoipa::ToSchema;
 
-use super::super::span;
+use super::super::span::{self, Millis};
 use super::{RunShown, refused, run};
 use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
@@ -32,11 +32,11 @@ pub(crate) struct Starting {
     #[serde(default)]
     attributes: BTreeMap<String, String>,
     /// It fails as timed out unless it has ended by so long from now.
-    #[schema(minimum = 1)]
-    deadline_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    deadline_ms: Option<Millis>,
     /// Kept for so long after it has ended, whatever its workflow says.
-    #[schema(minimum = 1)]
-    retention_ms: Option<u64>,
+    #[schema(value_type = Option<u64>, minimum = 1)]
+    retention_ms: Option<Millis>,
 }
 
 /// Start a run under an id of your choice. Sent again, it is the same run.

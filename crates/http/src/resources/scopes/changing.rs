@@ -11,6 +11,7 @@ use tidelock::Revision;
 use tidelock::scopes::{Mutated, Mutation};
 use utoipa::{IntoParams, ToSchema};
 
+use super::super::span::Millis;
 use super::precondition::Precondition;
 use super::{refused, scope};
 use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
@@ -23,8 +24,8 @@ use crate::served::Served;
 #[into_params(parameter_in = Query)]
 pub(crate) struct Living {
     /// It goes away so long after its last change. Kinds of your own stay, if this is left out; `request` and `session` have a life of their own.
-    #[param(minimum = 1)]
-    pub(super) lives_ms: Option<u64>,
+    #[param(value_type = Option<u64>, minimum = 1)]
+    pub(super) lives_ms: Option<Millis>,
 }
 
 /// What became of a change.
@@ -141,18 +142,26 @@ pub(crate) async fn patch(
     Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
 }
 
-/// Take a scope away. It stays gone until somebody creates it again.
+/// Take a scope away. It stays gone until somebody creates it again. One that is gone already stays as it is, unless `If-Match` says that it was to be there.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
         ("kind" = String, Path, description = "Its kind", min_length = 1),
         ("id" = String, Path, description = "Its id", min_length = 1),
+        ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
     ),
-    responses((status = 200, description = "It is gone", body = Changed)))]
+    responses(
+        (status = 200, description = "It is gone", body = Changed),
+        (status = 404, description = "It was to be there", body = Details, content_type = PROBLEM_JSON),
+        (status = 410, description = "It was to be there, and was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
+        (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn delete(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
+    headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    Ok(Changed::ok(&scope(&served, &name, None)?.delete().await.map_err(refused)?))
+    let mutation = Precondition::of(&headers)?.mutation(&scope(&served, &name, None)?)?;
+    Ok(Changed::ok(&mutation.delete().await.map_err(refused)?))
 }
 
 /// What is counted, and by how much.

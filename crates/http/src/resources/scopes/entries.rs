@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
+use super::super::span::Millis;
 use super::changing::{Changed, Living, mutation};
 use super::refused;
 use crate::extract::{Body, InPath, InQuery};
@@ -65,8 +66,8 @@ pub(crate) struct RemovingEntry {
     /// Which entry.
     key: String,
     /// As for every change.
-    #[param(minimum = 1)]
-    lives_ms: Option<u64>,
+    #[param(value_type = Option<u64>, minimum = 1)]
+    lives_ms: Option<Millis>,
 }
 
 /// Take an entry of an object away; `value` says whether it was there.

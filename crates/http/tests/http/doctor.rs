@@ -1,0 +1,113 @@
+//! The doctor over HTTP: what it advises can be sent as it stands, and mends.
+
+use std::time::Duration;
+
+use http::Method;
+use serde_json::{Value, json};
+use tidelock::doctor::{Bounds, Doctor};
+use tidelock::prelude::*;
+use tidelock_test_stage::{Running, Stage, brisk, note, until};
+
+use crate::ground::{Client, OPERATOR, READER, Reply, Server, WRITER};
+
+/// A server whose doctor has no patience.
+async fn hasty(stage: &Stage) -> Server {
+    let bounds = Bounds { patience: Duration::ZERO, ..Bounds::default() };
+    let doctor = Doctor::over(stage.store().await).within(bounds);
+    Server::start_with(stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await
+}
+
+async fn findings(client: &Client, kind: &str) -> Vec<Value> {
+    let exam = client.get("/v1/doctor").await.ok(200);
+    let all = exam["findings"].as_array().unwrap().clone();
+    all.into_iter().filter(|finding| finding["kind"] == kind).collect()
+}
+
+/// Sends what mends the first finding of this kind: the action of this name.
+async fn send(client: &Client, kind: &str, action: &str) -> Reply {
+    let found = findings(client, kind).await;
+    let offered = found[0]["cure"]["actions"].as_array().unwrap();
+    let cure =
+        offered.iter().find(|offered| offered["action"] == action).unwrap_or_else(|| panic!("{found:?}"));
+    let (request, add) = (&cure["request"], &cure["request"]["add"]);
+    assert_eq!((&request["method"], add), (&json!("POST"), &Value::Null), "{cure}");
+    client.post(request["path"].as_str().unwrap(), &request["body"]).await
+}
+
+/// HTTP-37. An item, and all items of a queue: the one that stands for the right to route.
+async fn what_is_blocked_and_what_has_stopped_goes_on(stage: Stage) {
+    let server = hasty(&stage).await;
+    let operator = server.client(OPERATOR);
+    let queue = server.tidelock.queue("post");
+    queue.put("a").await.unwrap();
+    let taken = queue.take("w").await.unwrap();
+    queue.settle(vec![Settlement::block(taken[0].lease.token(), "no stamps")]).await.unwrap();
+    assert_eq!(send(&operator, "blocked", "unblock").await.ok(200)["changed"], 1);
+    assert_eq!(findings(&operator, "blocked").await, Vec::<Value>::new());
+
+    let tidelock = stage.tidelock().await;
+    note(&tidelock, "order-1", "x").await;
+    let mailing = || tidelock.app().worker(brisk("w")).reaction("mail", on_any(), |_, _| async { Ok(()) });
+    let running = Running::start(mailing());
+    until("it is routed", async || !tidelock.reactions().routes().await.unwrap().is_empty()).await;
+    running.stop().await;
+    rewind(&tidelock).await;
+    let running = Running::start(mailing());
+    let stopped = async || tidelock.reactions().routes().await.unwrap()[0].blocked;
+    until("the route has stopped", stopped).await;
+    running.stop().await;
+    let cure = &findings(&operator, "route").await[0]["cure"]["actions"][0]["request"];
+    assert_eq!(cure["body"], json!({ "queue": "~route/mail", "pattern": "*" }));
+    assert_eq!(send(&operator, "route", "unblock").await.ok(200)["changed"], 1);
+    assert!(!stopped().await, "it is tried again");
+    assert_eq!(send(&operator, "route", "reroute").await.status, 204);
+    let running = Running::start(mailing());
+    until("it is routed anew", async || findings(&operator, "route").await.is_empty()).await;
+    running.stop().await;
+}
+
+/// As if the store had been restored from a backup: the reaction has come further than the log.
+async fn rewind(tidelock: &Tidelock) {
+    let key = RecordKey::new("~route/mail").unwrap();
+    let record = tidelock.store().get_one(&key).await.unwrap().into_live().unwrap();
+    let mut cursor: Value = record.value.to().unwrap();
+    cursor["position"] = json!(i64::MAX);
+    let cursor = tidelock::Json::new(&cursor).unwrap();
+    tidelock.store().put(&key, ExpectedRevision::Any, cursor).await.unwrap().committed().unwrap();
+}
+
+/// HTTP-37. HTTP-33: only if nobody is at it and nothing came of it.
+async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: Stage) {
+    let server = hasty(&stage).await;
+    let (operator, writer) = (server.client(OPERATOR), server.client(WRITER));
+    let free =
+        async |claim: &str| operator.post("/v1/abandoned-claims/release", &json!({ "claim": claim })).await;
+    assert_eq!(free("idempotency/pay").await.problem(), (404, "no-claim".into()));
+    writer.post("/v1/claims/pay", &json!({ "lease_ms": 5, "by": "alice" })).await.ok(201);
+    until("it is left", async || findings(&operator, "abandoned").await.len() == 1).await;
+    let freed = send(&operator, "abandoned", "release").await.ok(200);
+    assert_eq!(freed, json!({ "claim": "idempotency/pay", "by": "alice" }));
+    assert_eq!(findings(&operator, "abandoned").await, Vec::<Value>::new());
+    let held = writer.post("/v1/claims/pay", &json!({ "lease_ms": 60_000, "by": "bob" })).await.ok(201);
+    let refused = free("idempotency/pay").await;
+    assert_eq!(refused.problem(), (409, "claim-held".into()));
+    assert_eq!(refused.json()["by"], "bob");
+    let done = json!({ "fence": held["fence"], "result": 1 });
+    assert_eq!(writer.post("/v1/claims/pay/complete", &done).await.status, 204);
+    assert_eq!(free("idempotency/pay").await.problem(), (409, "claim-over".into()));
+    let written = operator.get("/v1/audit").await.ok(200).to_string();
+    assert!(
+        written.contains("/v1/abandoned-claims/release") && written.contains("idempotency/pay"),
+        "{written}"
+    );
+    for nonsense in [json!({}), json!({ "claim": 7 }), json!({ "claim": "a", "fence": 1 })] {
+        assert_eq!(operator.post("/v1/abandoned-claims/release", &nonsense).await.problem().0, 400);
+    }
+    let other = server.client(READER).request(Method::POST, "/v1/abandoned-claims/release", None);
+    assert_eq!(server.client(READER).send(other).await.problem().0, 403);
+}
+
+over_sockets!(
+    what_is_blocked_and_what_has_stopped_goes_on,
+    a_claim_that_its_claimant_left_is_freed_and_no_other,
+);
