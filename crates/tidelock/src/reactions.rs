@@ -41,6 +41,7 @@ pub use options::{Exhausted, Start};
 pub use reaction::{InvalidReaction, ReactionName};
 pub use relocation::{KeptByReactions, Landmark, Relocation};
 pub use route::IntoTarget;
+pub use router::Rerouted;
 pub use source::{Source, on, on_any};
 pub use unfinished::Unfinished;
 

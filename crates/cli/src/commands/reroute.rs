@@ -1,6 +1,6 @@
 //! `tidelock reroute`: a reaction's events are routed anew, from the beginning or from now.
 
-use tidelock::reactions::{Reactions, Start};
+use tidelock::reactions::{Reactions, Rerouted, Start};
 
 use super::confirm::confirm;
 use crate::args::{Origin, RerouteArgs};
@@ -11,10 +11,7 @@ use crate::place::Place;
 pub(crate) async fn run(args: RerouteArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
     let reactions = Reactions::new(place.open().await?.store);
     if !reactions.routes().await?.iter().any(|route| route.reaction == args.reaction) {
-        return Err(Failure::refused(
-            format!("reaction {:?} was never registered with {}", args.reaction, place.shown()),
-            "tidelock reactions --routes, to see which are",
-        ));
+        return Err(unregistered(&args, place));
     }
     let (start, what) = match args.from {
         Origin::Beginning => {
@@ -27,6 +24,21 @@ pub(crate) async fn run(args: RerouteArgs, place: &Place, out: &mut Output) -> R
         return Ok(out.note(&format!("dry run: {what}"))?);
     }
     confirm(&format!("Events of reaction {:?} are routed {what}.", args.reaction), args.yes)?;
-    reactions.reroute(&args.reaction, start).await?;
-    Ok(out.done("rerouted", &format!("reaction {:?} is routed {what}", args.reaction))?)
+    match reactions.reroute(&args.reaction, start).await? {
+        Rerouted::Anew => {
+            Ok(out.done("rerouted", &format!("reaction {:?} is routed {what}", args.reaction))?)
+        }
+        Rerouted::Unregistered => Err(unregistered(&args, place)),
+        Rerouted::Overtaken => Err(Failure::refused(
+            format!("reaction {:?}: its events were being routed all the while", args.reaction),
+            "the same command again",
+        )),
+    }
+}
+
+fn unregistered(args: &RerouteArgs, place: &Place) -> Failure {
+    Failure::refused(
+        format!("reaction {:?} was never registered with {}", args.reaction, place.shown()),
+        "tidelock reactions --routes, to see which are",
+    )
 }

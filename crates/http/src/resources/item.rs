@@ -203,8 +203,12 @@ pub(super) fn pattern(
 ) -> Result<NamePattern, Problem> {
     match (name, like) {
         (Some(_), Some(_)) => {
-            let detail = format!("{what} and {what}_like say different things: send one of them");
+            let detail = format!("{what} and pattern say different things: send one of them");
             Err(Problem::bad_request("pattern-ambiguous", detail))
+        }
+        (Some(name), None) if name.is_empty() => {
+            let detail = format!("{what} is empty: name one, or leave it out");
+            Err(Problem::bad_request("name-empty", detail))
         }
         (Some(name), None) => Ok(NamePattern::is(name)),
         (None, Some(like)) => Ok(NamePattern::like(like)),

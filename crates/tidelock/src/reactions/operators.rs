@@ -13,7 +13,7 @@ use tidelock_store::{
 };
 
 use super::rebuild::{Rebuild, Rebuilding};
-use super::router::Cursor;
+use super::router::{Cursor, Rerouted};
 use super::{Followed, FollowedPage, ReactionName, RouteState, Start, keys};
 
 pub use filter::ReactionFilter;
@@ -129,7 +129,7 @@ impl Reactions {
     ///
     /// Targets that are streams go on at their own versions, whatever this says; reset them to begin anew. Events that are routed
     /// again to computed targets are handled again.
-    pub async fn reroute(&self, reaction: &str, from: Start) -> Result<()> {
+    pub async fn reroute(&self, reaction: &str, from: Start) -> Result<Rerouted> {
         let name = ReactionName::new(reaction).map_err(|e| StoreError::invalid(e.to_string()))?;
         super::router::reroute(&self.store, &name, from).await
     }

@@ -30,6 +30,7 @@ use held::Held;
 use portion::Portions;
 use tips::Tips;
 
+pub use cursor::Rerouted;
 pub(crate) use cursor::{Cursor, cursor_of, register, reroute};
 
 /// How often the feed is looked at without a signal, and how often cursors that moved past nothing of interest are saved.

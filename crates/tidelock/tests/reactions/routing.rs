@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
-use tidelock::reactions::Start;
+use tidelock::reactions::{Rerouted, Start};
 use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until};
 
 use crate::stage::until_quiet;
@@ -310,7 +310,8 @@ async fn a_reaction_can_be_routed_anew(stage: Stage) {
     until("the route is shown as stopped", stuck).await;
     let error = tidelock.reactions().routes().await.unwrap()[0].error.clone().unwrap();
     assert!(error.contains("never given out") && error.contains("reroute"), "{error}");
-    tidelock.reactions().reroute("follow", Start::Beginning).await.unwrap();
+    let rerouted = tidelock.reactions().reroute("follow", Start::Beginning).await.unwrap();
+    assert_eq!(rerouted, Rerouted::Anew);
     seen.until(3).await;
     until_quiet(&tidelock, "follow").await;
     running.stop().await;

@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use tidelock::reactions::{Effects, ReactionFilter, Start};
+use tidelock::reactions::{Effects, ReactionFilter, Rerouted, Start};
 use tidelock::{LaneName, Priority, Timestamp};
 use utoipa::ToSchema;
 
@@ -14,7 +14,7 @@ use super::super::leases::no_time;
 use super::super::span::Millis;
 use super::reactions;
 use crate::extract::Body;
-use crate::problem::Problem;
+use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
 /// What an operator asks for is which targets are meant, and what is done to them; both stand side by side in the body.
@@ -196,7 +196,10 @@ pub(crate) struct Rerouting {
 
 /// Route a reaction's events anew: for one whose routing has stopped because the log is not the one it knew.
 #[utoipa::path(post, path = "/v1/reactions/reroute", tag = "reactions", request_body = Rerouting,
-    responses((status = 204, description = "It is routed anew")))]
+    responses(
+        (status = 204, description = "It is routed anew"),
+        (status = 404, description = "No such reaction was ever registered", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn reroute(
     State(served): State<Served>,
     Body(asked): Body<Rerouting>,
@@ -205,6 +208,21 @@ pub(crate) async fn reroute(
         Whence::Beginning => Start::Beginning,
         Whence::Now => Start::Now,
     };
-    reactions(&served).reroute(&asked.reaction, from).await?;
-    Ok(StatusCode::NO_CONTENT)
+    match reactions(&served).reroute(&asked.reaction, from).await? {
+        Rerouted::Anew => Ok(StatusCode::NO_CONTENT),
+        Rerouted::Unregistered => Err(Problem::not_found(
+            "no-reaction",
+            format!(
+                "no reaction {:?} was ever registered: GET /v1/reactions lists those that were",
+                asked.reaction
+            ),
+        )),
+        Rerouted::Overtaken => Err(Problem::conflict(
+            "overtaken",
+            format!(
+                "reaction {:?}: its events were being routed all the while; send the same again",
+                asked.reaction
+            ),
+        )),
+    }
 }

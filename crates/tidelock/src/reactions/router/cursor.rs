@@ -44,10 +44,17 @@ impl Cursor {
 
 /// The cursor in the store.
 pub(crate) async fn cursor_of(store: &dyn Store, reaction: &ReactionName) -> Result<Cursor> {
-    let record = store.get_one(&keys::route_record(reaction)).await?.into_live().ok_or_else(|| {
+    find(store, reaction).await?.ok_or_else(|| {
         StoreError::corrupt(format!("reaction {reaction}: its route record was deleted; register it anew"))
-    })?;
-    Ok(Cursor { revision: Some(record.revision), ..record.value.to()? })
+    })
+}
+
+/// The cursor in the store; nothing, if the reaction was never registered.
+async fn find(store: &dyn Store, reaction: &ReactionName) -> Result<Option<Cursor>> {
+    let Some(record) = store.get_one(&keys::route_record(reaction)).await?.into_live() else {
+        return Ok(None);
+    };
+    Ok(Some(Cursor { revision: Some(record.revision), ..record.value.to()? }))
 }
 
 /// Makes sure that the reaction has a route. Where it begins is decided when that is made, once and for all.
@@ -70,18 +77,48 @@ pub(crate) async fn register(store: &Arc<dyn Store>, reaction: &Reaction) -> Res
     Ok(())
 }
 
+/// What came of having a reaction's events routed anew.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use = "nothing is routed anew unless it says so"]
+pub enum Rerouted {
+    /// They are, from there on.
+    Anew,
+    /// Nobody ever registered such a reaction. Nothing was written.
+    Unregistered,
+    /// Its route went on each time that this was tried. The same again may do it.
+    Overtaken,
+}
+
+/// How often it is tried while the route goes on.
+const ATTEMPTS: usize = 16;
+
 /// Has the reaction routed anew from there, and its route go on.
-pub(crate) async fn reroute(store: &Arc<dyn Store>, reaction: &ReactionName, from: Start) -> Result<()> {
+pub(crate) async fn reroute(
+    store: &Arc<dyn Store>,
+    reaction: &ReactionName,
+    from: Start,
+) -> Result<Rerouted> {
+    // Looked for first: where "now" is, is found by an event that nobody should find of a reaction that there is not.
+    if find(&**store, reaction).await?.is_none() {
+        return Ok(Rerouted::Unregistered);
+    }
     let position = position(store, reaction, from).await?;
-    let before = cursor_of(&**store, reaction).await?;
-    let cursor = Cursor { position, start: before.start.min(position), ..before.clone() };
-    let write = cursor.write(reaction, before.expected())?;
-    store.commit(Commit::new().write(write)).await?.committed().map_err(|conflict| {
-        StoreError::invalid(format!("reaction {reaction}: it was routed meanwhile; try again: {conflict}"))
-    })?;
+    for _ in 0..ATTEMPTS {
+        let before = cursor_of(&**store, reaction).await?;
+        let cursor = Cursor { position, start: before.start.min(position), ..before.clone() };
+        let write = cursor.write(reaction, before.expected())?;
+        if store.commit(Commit::new().write(write)).await?.committed().is_ok() {
+            give_to_the_next(store, reaction).await?;
+            return Ok(Rerouted::Anew);
+        }
+    }
+    Ok(Rerouted::Overtaken)
+}
+
+/// Whoever routes loses the lease, so that the next holder reads the cursor.
+async fn give_to_the_next(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<()> {
     let item = keys::route_item(reaction);
     let filter = ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str()));
-    // Whoever routes loses the lease, so that the next holder reads the cursor.
     store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
     Ok(())
 }
