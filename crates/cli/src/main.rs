@@ -8,6 +8,7 @@ mod args;
 mod commands;
 mod ending;
 mod failure;
+mod log;
 mod output;
 mod place;
 mod progress;

@@ -95,7 +95,8 @@ pub(crate) fn claim_contended(key: &ClaimKey, waiter: &WorkerName, holder: &Work
 /// Somebody waited for a claim until patience was over.
 pub(crate) fn claim_in_vain(key: &ClaimKey, waiter: &WorkerName, holder: &WorkerName, attempts: u32) {
     metrics::counter!(CLAIMS_CONTENDED, "kind" => key.kind()).increment(1);
-    tracing::warn!(key = key.as_str(), %waiter, %holder, attempts, "waited for a claim in vain");
+    // Nothing is wrong with that: who wants the same thing at once takes turns.
+    tracing::info!(key = key.as_str(), %waiter, %holder, attempts, "waited for a claim in vain");
 }
 
 /// Counts a running item for as long as it lives.

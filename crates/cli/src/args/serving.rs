@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::log::Level;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct ServeArgs {
     /// Where to listen; with port 0, at a port that is free
@@ -20,4 +22,7 @@ pub(crate) struct ServeArgs {
     /// File with the key of the certificate, as PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     pub(crate) tls_key: Option<PathBuf>,
+    /// From which level on to say what happens, on standard error
+    #[arg(long, value_name = "LEVEL", value_enum, default_value = "warn")]
+    pub(crate) log: Level,
 }

@@ -4,12 +4,13 @@ use std::net::SocketAddr;
 
 use tidelock::Tidelock;
 use tidelock::doctor::Doctor;
-use tidelock_http::{Api, Commits, Metrics, ServeError, Tls, Tokens};
+use tidelock_http::{Api, Metrics, ServeError, Tls, Tokens};
 use tokio::net::TcpListener;
 
 use crate::args::ServeArgs;
 use crate::commands::interrupt::interrupted;
 use crate::failure::Failure;
+use crate::log;
 use crate::output::Output;
 use crate::place::{Opened, Place};
 
@@ -17,10 +18,10 @@ use crate::place::{Opened, Place};
 const VARIABLE: &str = "TIDELOCK_TOKENS";
 
 pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+    log::begin(args.log);
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;
     let Opened { store, postgres } = place.make_or_remember().await?;
-    let (store, commits) = Commits::counted(store);
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(&args.listen, &error))?;
     announce(&listener, tls.is_some(), tokens.is_some(), place, out)?;
@@ -28,7 +29,6 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let mut api =
         Api::over(&Tidelock::over(store.clone())).hosts(args.host).doctor(doctor).metrics(metrics()?);
-    api = api.commits(commits);
     if let Some(tokens) = tokens {
         api = api.tokens(tokens);
     }

@@ -93,6 +93,19 @@ fn without_tokens_it_is_read_only_and_says_so(shop: &Shop) {
     assert_eq!(serving.end(Signal::SIGINT), 0);
 }
 
+/// What goes wrong while it serves is on standard error, from the level on that was asked for.
+fn what_happens_while_it_serves_is_logged(shop: &Shop) {
+    let mut serving = Serving::start(shop, &["--log", "debug"]);
+    let mut stream = TcpStream::connect(serving.address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.write_all(b"this is not HTTP\r\n\r\n").unwrap();
+    stream.read_to_end(&mut Vec::new()).unwrap();
+    let mut line = String::new();
+    BufReader::new(serving.process.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert!(line.contains(" DEBUG tidelock_http::serve: a connection broke off error="), "{line}");
+    assert_eq!(serving.end(Signal::SIGTERM), 0);
+}
+
 /// HTTP-4. HTTP-6. Before anything is opened, and without a word of a token.
 #[test]
 fn what_cannot_be_served_is_refused_at_the_start() {
@@ -121,4 +134,5 @@ fn what_cannot_be_served_is_refused_at_the_start() {
 on_files_and_postgres!(
     what_is_appended_over_http_is_in_the_store_after_the_server_has_ended,
     without_tokens_it_is_read_only_and_says_so,
+    what_happens_while_it_serves_is_logged,
 );
