@@ -25,7 +25,7 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
             Ok(Path(names)) => Ok(Self(names)),
             Err(refused) => Err(Problem::bad_request(
                 "path-invalid",
-                format!("the path cannot be used: {}", refused.body_text()),
+                format!("the path cannot be used: {}", said(&refused.body_text())),
             )),
         }
     }
@@ -43,10 +43,16 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for InQuery<T> {
             Ok(axum::extract::Query(query)) => Ok(Self(query)),
             Err(refused) => Err(Problem::bad_request(
                 "query-invalid",
-                format!("the query cannot be used: {}", refused.body_text()),
+                format!("the query cannot be used: {}", said(&refused.body_text())),
             )),
         }
     }
+}
+
+/// What is wrong, without whose step it was to find out.
+fn said(refused: &str) -> &str {
+    const STEPS: [&str; 2] = ["Failed to deserialize query string: ", "Invalid URL: "];
+    STEPS.iter().find_map(|step| refused.strip_prefix(step)).unwrap_or(refused)
 }
 
 /// A body of JSON.
@@ -93,8 +99,23 @@ pub(crate) fn too_large() -> Problem {
 /// What this JSON says.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|e| {
-        Problem::bad_request("body-invalid", format!("the body cannot be used: {}", tidelock::unfit(&e)))
+        let unfit = in_words(&tidelock::unfit(&e));
+        Problem::bad_request("body-invalid", format!("the body cannot be used: {unfit}"))
     })
+}
+
+/// What was expected, in the words of JSON: what our types are called helps no client.
+fn in_words(unfit: &str) -> String {
+    let Some(expected) = unfit.strip_prefix("expected ") else { return unfit.to_owned() };
+    let (expected, place) = expected.find(" at line ").map_or((expected, ""), |at| expected.split_at(at));
+    let words = match expected.split(' ').next() {
+        Some("struct") => "an object",
+        Some("u8" | "u16" | "u32" | "u64" | "usize") => "a whole number, not below 0",
+        Some("i8" | "i16" | "i32" | "i64") => "a whole number",
+        Some("f32" | "f64") => "a number",
+        _ => expected,
+    };
+    format!("expected {words}{place}")
 }
 
 /// A body of JSON that may be left out.
@@ -139,5 +160,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
                 "nobody asked who is asking; this is a bug",
             )
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_expected_is_said_in_the_words_of_json() {
+        assert_eq!(
+            in_words("expected struct Why at line 1 column 2"),
+            "expected an object at line 1 column 2"
+        );
+        assert_eq!(
+            in_words("expected u64 at line 3 column 4"),
+            "expected a whole number, not below 0 at line 3 column 4"
+        );
+        assert_eq!(in_words("expected a boolean"), "expected a boolean");
+        assert_eq!(in_words("missing field `grant` at line 1"), "missing field `grant` at line 1");
     }
 }

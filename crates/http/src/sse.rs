@@ -49,6 +49,12 @@ impl Piece {
     pub(crate) fn len(&self) -> usize {
         self.text.len()
     }
+
+    /// How many events it has.
+    #[cfg(test)]
+    pub(crate) fn count(&self) -> usize {
+        String::from_utf8_lossy(&self.text).matches("\n\n").count()
+    }
 }
 
 /// An answer that sends what comes from this source.

@@ -138,3 +138,24 @@ fn position(id: &str) -> Result<Position, Problem> {
         )
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tidelock::{ExpectedVersion, NewEvent, StoreExt, StreamName, Tidelock};
+
+    use super::*;
+    use crate::served::Setup;
+
+    /// HTTP-13.
+    #[tokio::test]
+    async fn no_more_is_read_for_a_follower_than_one_page() {
+        let served = Served::new(Setup::over(Tidelock::open("memory:").await.unwrap()));
+        let events = (0..=FOLLOW_PAGE).map(|n| NewEvent::of("noted", &n).unwrap()).collect();
+        let stream = StreamName::new("a").unwrap();
+        served.store().append(&stream, ExpectedVersion::Any, events).await.unwrap().committed().unwrap();
+        let asked = Asked { after: None, types: None, prefix: String::new(), stream: None };
+        let mut follower = Follower::new(&served, asked, &HeaderMap::new()).unwrap();
+        assert_eq!(follower.next().await.unwrap().count(), FOLLOW_PAGE);
+        assert_eq!(follower.next().await.unwrap().count(), 1);
+    }
+}

@@ -1,12 +1,46 @@
-//! The OpenAPI document and the routes are one list.
+//! The OpenAPI document and the routes are one list, and whatever any test is answered is in the document.
 
 use std::collections::BTreeSet;
 
+use http::header::HOST;
+use http::{Method, Request, StatusCode};
+use http_body_util::BodyExt;
 use serde_json::{Value, json};
+use tidelock::Tidelock;
 use tidelock_http::{Api, Needs};
 use tidelock_test_stage::Stage;
+use tokio::sync::OnceCell;
+use tower_service::Service;
 
 use crate::ground::{OPERATOR, READER, Server};
+
+/// HTTP-1. Of a request that is for one of the routes, the answer's status is in the document.
+pub(crate) async fn check(method: &Method, path: &str, status: StatusCode) {
+    static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
+    let document = DOCUMENT.get_or_init(document).await;
+    let paths = document["paths"].as_object().unwrap().iter();
+    // A name in braces fits everything: a route that spells more of the path out is the one that was meant.
+    let meant =
+        paths.filter(|(route, _)| fits(route, path)).min_by_key(|(route, _)| route.matches('{').count());
+    if let Some((route, methods)) = meant
+        && let Some(operation) = methods.get(method.as_str().to_lowercase())
+    {
+        let known = operation["responses"].get(status.as_str()).is_some();
+        assert!(known, "{method} {route} answers {status}, and its document does not say so");
+    }
+}
+
+fn fits(route: &str, path: &str) -> bool {
+    let (route, path): (Vec<_>, Vec<_>) = (route.split('/').collect(), path.split('/').collect());
+    route.len() == path.len() && route.iter().zip(&path).all(|(of, is)| of.starts_with('{') || of == is)
+}
+
+async fn document() -> Value {
+    let tidelock = Tidelock::open("memory:").await.unwrap();
+    let asked = Request::get("/v1/openapi.json").header(HOST, "localhost").body(axum::body::Body::empty());
+    let answer = Api::over(&tidelock).router().call(asked.unwrap()).await.unwrap();
+    serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
+}
 
 /// HTTP-1.
 async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {

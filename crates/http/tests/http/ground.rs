@@ -15,6 +15,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
+use crate::document;
+
 /// Tokens of each role.
 pub(crate) const READER: &str = "reader-token-0123456789";
 pub(crate) const WRITER: &str = "writer-token-0123456789";
@@ -50,10 +52,7 @@ impl Server {
     }
 
     pub(crate) async fn start_with(stage: &Stage, with: impl FnOnce(Api) -> Api) -> Self {
-        Self::start_over(stage.tidelock().await, with).await
-    }
-
-    pub(crate) async fn start_over(tidelock: Tidelock, with: impl FnOnce(Api) -> Api) -> Self {
+        let tidelock = stage.tidelock().await;
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, api) = (listener.local_addr().unwrap(), with(Api::over(&tidelock)));
         let (stop, stopped) = oneshot::channel();
@@ -152,6 +151,7 @@ impl Client {
 
     /// Sends it; nothing if the connection breaks off.
     pub(crate) async fn try_send(&self, request: Request<Full<Bytes>>) -> Option<Reply> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let stream = TcpStream::connect(self.address).await.ok()?;
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
@@ -160,19 +160,22 @@ impl Client {
             tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("there is an end");
         let (parts, body) = answer.ok()?.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
+        document::check(&method, &path, parts.status).await;
         Some(Reply { status: parts.status.as_u16(), headers: parts.headers, body })
     }
 
     /// Sends it, and reads the head of the answer. The connection lives as long as the answer.
     pub(crate) async fn open(&self, request: Request<Full<Bytes>>) -> http::Response<Incoming> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let stream = TcpStream::connect(self.address).await.unwrap();
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        tokio::time::timeout(PATIENCE, sender.send_request(request))
-            .await
-            .expect("there is an answer")
-            .unwrap()
+        let answer =
+            tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("there is an answer");
+        let answer = answer.unwrap();
+        document::check(&method, &path, answer.status()).await;
+        answer
     }
 
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {

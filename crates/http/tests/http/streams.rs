@@ -4,7 +4,7 @@ use http::Method;
 use serde_json::{Value, json};
 use tidelock_test_stage::Stage;
 
-use crate::ground::{Client, READER, Server, WRITER};
+use crate::ground::{Client, OPERATOR, READER, Server, WRITER};
 
 const EVENTS: &str = "/v1/streams/order-7/events";
 
@@ -72,6 +72,10 @@ async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: Stage) 
     {
         assert_eq!(writer.post(EVENTS, &in_body(expected.clone())).await.status, status, "{expected}");
     }
+    let nowhere = "/v1/streams/order-8/events";
+    assert_eq!(writer.post(nowhere, &in_body(json!("exists"))).await.status, 409);
+    let exists = writer.send_with(Method::POST, nowhere, &[("if-match", "*")], Some(&placed(1))).await;
+    assert_eq!(exists.problem(), (412, "version-conflict".into()));
     assert_eq!(
         append_if(&writer, ("if-match", "\"5\""), &in_body(json!(4))).await.problem(),
         (400, "expectation-ambiguous".into())
@@ -111,8 +115,16 @@ async fn an_append_that_is_sent_twice_is_done_once(stage: Stage) {
             Some(&placed(1)),
         )
         .await;
-    assert_eq!(refused.status, 412, "and what was refused is judged again:");
+    assert_eq!(refused.status, 412);
     assert_eq!(server.client(READER).get("/v1/streams/order-7").await.ok(200)["version"], 2);
+    // What was refused is not remembered: the same request is judged again.
+    let mut later = placed(1);
+    later["expected"] = json!(3);
+    assert_eq!(append_if(&writer, ("idempotency-key", "k-3"), &later).await.status, 409);
+    append_if(&writer, ("idempotency-key", "k-4"), &placed(1)).await.ok(201);
+    append_if(&writer, ("idempotency-key", "k-3"), &later).await.ok(201);
+    // A key is whoever's token it came with.
+    append_if(&server.client(OPERATOR), ("idempotency-key", "k-1"), &placed(2)).await.ok(201);
 }
 
 /// HTTP-10.
