@@ -60,7 +60,7 @@ fn the_demo_tells_its_story_on_a_file_and_removes_it() {
 }
 
 #[test]
-fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there() {
+fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there_and_well() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("shop.db");
     let url = format!("sqlite:{}", path.display());
@@ -70,6 +70,11 @@ fn the_demo_plays_twice_on_a_store_of_your_own_and_leaves_it_there() {
         assert!(stdout(&output).contains("what was written stays, under names with demo-"));
     }
     assert!(path.exists());
+    let held = run(&["leases", "--store", &url, "--state", "held"]);
+    assert_eq!(stdout(&held), "", "nothing is leased that nobody would give back");
+    let exam = run(&["doctor", "--patience", "0s", "--store", &url]);
+    assert_eq!(exam.status.code(), Some(0), "{}", stdout(&exam));
+    assert!(stdout(&exam).ends_with("nothing is wrong\n"), "{}", stdout(&exam));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use tidelock::{Aggregate, Tidelock};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Tokens;
+use crate::commits::Commits;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::routes::{self, Route};
@@ -52,6 +53,12 @@ impl Api {
     /// Has this doctor look after the store: one that knows more of it than every store can tell.
     pub fn doctor(mut self, doctor: Doctor) -> Self {
         self.setup.doctor = Some(doctor);
+        self
+    }
+
+    /// How much is committed is told in the overview and under `/metrics`.
+    pub fn commits(mut self, commits: Commits) -> Self {
+        self.setup.commits = Some(commits);
         self
     }
 

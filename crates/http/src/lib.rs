@@ -30,6 +30,7 @@ mod auth;
 mod origin;
 
 mod audit;
+mod commits;
 mod extract;
 mod idempotency;
 mod metrics;
@@ -49,6 +50,7 @@ mod tls;
 
 pub use api::Api;
 pub use auth::{Role, TokenError, Tokens};
+pub use commits::Commits;
 pub use limits::Limits;
 pub use metrics::{Metrics, MetricsTaken};
 pub use problem::Problem;

@@ -13,7 +13,8 @@ use tidelock::{ItemFilter, ItemQuery, Position, Result, Store, Tidelock, Timesta
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
-use crate::served::Served;
+use crate::commits::Commits;
+use crate::served::{Served, Setup};
 
 /// How often a sample is kept.
 const EVERY: Duration = Duration::from_secs(10);
@@ -39,8 +40,12 @@ pub(crate) struct Sample {
     pub(crate) events_per_second: Option<f64>,
     /// Requests a second that this server answered since the sample before.
     pub(crate) requests_per_second: Option<f64>,
-    /// How many events the reaction that is furthest behind has yet to route; nothing if there are no reactions.
+    /// Commits a second that this server's process made since the sample before; nothing if they are not counted.
+    pub(crate) commits_per_second: Option<f64>,
+    /// How many positions the reaction that is furthest behind has yet to look at, of those whose events somebody routes; nothing if there are none.
     pub(crate) lag: Option<u64>,
+    /// Reactions whose events nobody routes at the moment. They do not lag, they stand still; whether anything waits for them, the doctor says.
+    pub(crate) unserved_reactions: usize,
     /// Items that somebody has leased, up to a thousand; nothing if nobody looked.
     pub(crate) leased: Option<usize>,
     /// Items that are blocked, up to a thousand; nothing if nobody looked.
@@ -62,8 +67,15 @@ pub(crate) struct Samples {
 #[derive(Debug)]
 struct Latest {
     taken: Instant,
-    requests: u64,
+    counts: Counts,
     sample: Sample,
+}
+
+/// What was counted until a moment.
+#[derive(Debug, Clone, Copy)]
+struct Counts {
+    requests: u64,
+    commits: Option<u64>,
 }
 
 impl Samples {
@@ -73,12 +85,17 @@ impl Samples {
     }
 
     /// How it is now, or was a moment ago, for somebody who looks.
-    pub(crate) async fn look(&self, tidelock: &Tidelock) -> Result<Sample> {
+    pub(crate) async fn look(&self, served: &Setup) -> Result<Sample> {
         *self.looked.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
-        self.sample(tidelock, FRESH).await
+        self.sample(served, FRESH).await
     }
 
-    async fn sample(&self, tidelock: &Tidelock, fresh: Duration) -> Result<Sample> {
+    /// The newest that was kept.
+    pub(crate) fn last(&self) -> Option<Sample> {
+        self.ring.lock().unwrap_or_else(PoisonError::into_inner).back().cloned()
+    }
+
+    async fn sample(&self, served: &Setup, fresh: Duration) -> Result<Sample> {
         let mut latest = self.latest.lock().await;
         // Who looks wants to know what is not counted while nobody does.
         let suffices = |latest: &&Latest| latest.sample.leased.is_some() || !self.is_looked_at();
@@ -86,13 +103,16 @@ impl Samples {
         {
             return Ok(latest.sample.clone());
         }
-        let requests = self.requests.load(Ordering::Relaxed);
-        let sample = self.take(tidelock, latest.as_ref(), requests).await?;
-        *latest = Some(Latest { taken: Instant::now(), requests, sample: sample.clone() });
+        let counts = Counts {
+            requests: self.requests.load(Ordering::Relaxed),
+            commits: served.commits.as_ref().map(Commits::get),
+        };
+        let sample = self.take(&served.tidelock, latest.as_ref(), counts).await?;
+        *latest = Some(Latest { taken: Instant::now(), counts, sample: sample.clone() });
         Ok(sample)
     }
 
-    async fn take(&self, tidelock: &Tidelock, before: Option<&Latest>, requests: u64) -> Result<Sample> {
+    async fn take(&self, tidelock: &Tidelock, before: Option<&Latest>, counts: Counts) -> Result<Sample> {
         let store = &**tidelock.store();
         let at = store.now().await?;
         let head_position = tidelock::feed::end_of(store).await?;
@@ -101,7 +121,8 @@ impl Samples {
             (seconds > 0.0).then(|| count.saturating_sub(before) as f64 / seconds)
         };
         let routes = tidelock.reactions().routes().await?;
-        let lag = routes.iter().map(|route| head_position.get().saturating_sub(route.position.get())).max();
+        let lag = routes.iter().filter_map(|route| route.lag(head_position, at)).max();
+        let unserved_reactions = routes.iter().filter(|route| !route.is_routed(at)).count();
         let (leased, blocked) = match self.is_looked_at() {
             true => (
                 Some(counted(store, ItemFilter::default().held(true)).await?),
@@ -114,8 +135,12 @@ impl Samples {
             head_position,
             events_per_second: before
                 .and_then(|b| per_second(head_position.get(), b.sample.head_position.get(), b.sample.at)),
-            requests_per_second: before.and_then(|b| per_second(requests, b.requests, b.sample.at)),
+            requests_per_second: before
+                .and_then(|b| per_second(counts.requests, b.counts.requests, b.sample.at)),
+            commits_per_second: before
+                .and_then(|b| per_second(counts.commits?, b.counts.commits?, b.sample.at)),
             lag,
+            unserved_reactions,
             leased,
             blocked,
         })
@@ -159,7 +184,7 @@ async fn keep_on(served: &Served) {
         if let Some(metrics) = &served.setup.metrics {
             metrics.sum_up();
         }
-        match served.samples.sample(served.tidelock(), FRESH).await {
+        match served.samples.sample(&served.setup, FRESH).await {
             Ok(sample) => served.samples.keep(sample),
             Err(error) => tracing::debug!(%error, "no sample was taken"),
         }

@@ -11,6 +11,7 @@ use tokio::sync::{Mutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use crate::auth::Tokens;
+use crate::commits::Commits;
 use crate::kinds::Kinds;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
@@ -27,6 +28,8 @@ pub(crate) struct Setup {
     pub(crate) limits: Limits,
     pub(crate) kinds: Kinds,
     pub(crate) metrics: Option<Metrics>,
+    /// How many commits there were, if they are counted.
+    pub(crate) commits: Option<Commits>,
     /// Who looks after the store; one who knows no more than the contract, if there is none.
     pub(crate) doctor: Option<Doctor>,
     /// Cancelled when event streams and waiting requests should end.
@@ -43,6 +46,7 @@ impl Setup {
             limits,
             kinds: Kinds::default(),
             metrics: None,
+            commits: None,
             doctor: None,
             closing,
         }

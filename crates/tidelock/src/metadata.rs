@@ -1,7 +1,7 @@
 //! What is known about an event, besides the fact itself.
 //!
-//! Three things have a meaning of their own: which conversation the event belongs to (correlation), which event led to it
-//! (causation), and who did it (actor). Anything else is a free field. On disk it is one flat JSON object, which the feed can be
+//! Four things have a meaning of their own: which conversation the event belongs to (correlation), which event led to it
+//! (causation), which reaction's handler appended it (reaction), and who did it (actor). Anything else is a free field. On disk it is one flat JSON object, which the feed can be
 //! filtered by.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -10,6 +10,7 @@ use tidelock_store::{Event as StoredEvent, EventId, Json, StoreError};
 
 const CORRELATION: &str = "correlation";
 const CAUSATION: &str = "causation";
+const REACTION: &str = "reaction";
 const ACTOR: &str = "actor";
 
 /// What is known about an event.
@@ -19,6 +20,8 @@ pub struct Metadata {
     pub correlation: Option<String>,
     /// The event that led to it.
     pub causation: Option<EventId>,
+    /// The reaction whose handler appended it, when it handled the event that led to it.
+    pub reaction: Option<String>,
     /// Who did it.
     pub actor: Option<String>,
     /// Whatever else is known.
@@ -70,7 +73,7 @@ impl Metadata {
         self
     }
 
-    /// The same, with this field. The three that have a meaning of their own can be set like this too.
+    /// The same, with this field. The four that have a meaning of their own can be set like this too.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.set(name.into(), value.into());
@@ -86,6 +89,7 @@ impl Metadata {
     fn set(&mut self, name: String, value: Value) {
         match (name.as_str(), &value) {
             (CORRELATION, Value::String(text)) => self.correlation = Some(text.clone()),
+            (REACTION, Value::String(text)) => self.reaction = Some(text.clone()),
             (ACTOR, Value::String(text)) => self.actor = Some(text.clone()),
             (CAUSATION, Value::String(text)) if text.parse::<EventId>().is_ok() => {
                 self.causation = text.parse().ok();
@@ -97,9 +101,13 @@ impl Metadata {
     }
 
     /// A typed field hides a free one of the same name.
-    fn typed(&self) -> [(&'static str, Option<String>); 3] {
-        let causation = self.causation.map(|id| id.to_string());
-        [(CORRELATION, self.correlation.clone()), (CAUSATION, causation), (ACTOR, self.actor.clone())]
+    fn typed(&self) -> [(&'static str, Option<String>); 4] {
+        [
+            (CORRELATION, self.correlation.clone()),
+            (CAUSATION, self.causation.map(|id| id.to_string())),
+            (REACTION, self.reaction.clone()),
+            (ACTOR, self.actor.clone()),
+        ]
     }
 }
 
@@ -141,9 +149,13 @@ mod tests {
     #[test]
     fn what_follows_from_an_event_is_in_its_conversation() {
         let (first, second) = (EventId::from_bytes([1; 16]), EventId::from_bytes([2; 16]));
-        let reply = Metadata::caused_by(first, &Metadata::new().by("ada"));
+        let reply = Metadata::caused_by(first, &Metadata::new().by("ada").with("reaction", "mail"));
         assert_eq!((reply.correlation.clone(), reply.causation), (Some(first.to_string()), Some(first)));
-        assert_eq!(reply.actor, None, "who did the first did not do the second");
+        assert_eq!(
+            (&reply.actor, &reply.reaction),
+            (&None, &None),
+            "who did the first did not do the second"
+        );
         let further = Metadata::caused_by(second, &reply);
         assert_eq!((further.correlation, further.causation), (Some(first.to_string()), Some(second)));
     }

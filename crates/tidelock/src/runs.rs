@@ -28,7 +28,7 @@ mod schedules;
 
 use std::sync::Arc;
 
-use tidelock_store::ItemRef;
+use tidelock_store::{ItemRef, StreamName};
 
 use crate::handle::Tidelock;
 use crate::worker::Served;
@@ -50,6 +50,11 @@ pub use workflow::{Workflow, WorkflowFn};
 pub fn run_of(item: &ItemRef) -> Option<RunId> {
     keys::workflow_of(&item.queue)?;
     RunId::new(item.key.as_str()).ok()
+}
+
+/// The run whose history a stream is; nothing, if it is the stream of something else.
+pub fn run_of_stream(stream: &StreamName) -> Option<RunId> {
+    keys::run_of_stream(stream)
 }
 
 /// The queues that every process serves which drives runs: schedules, and runs that are kept no longer. That a holder died over

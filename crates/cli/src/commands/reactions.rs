@@ -3,8 +3,10 @@
 mod route;
 mod target;
 
-use tidelock::limits;
+use std::sync::Arc;
+
 use tidelock::reactions::{ReactionFilter, Reactions};
+use tidelock::{Store, Timestamp, limits};
 
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
@@ -14,29 +16,34 @@ use crate::place::Place;
 pub(crate) async fn run(args: ReactionsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let now = store.now().await?;
-    let reactions = Reactions::new(store);
     match args.routes {
-        true => routes(&reactions, &args, out).await,
-        false => targets(&reactions, &args, now, out).await,
+        true => routes(&store, &args, now, out).await,
+        false => targets(&Reactions::new(store), &args, now, out).await,
     }
 }
 
-async fn routes(reactions: &Reactions, args: &ReactionsArgs, out: &mut Output) -> Result<(), Failure> {
-    let mut routes = reactions.routes().await?;
+async fn routes(
+    store: &Arc<dyn Store>,
+    args: &ReactionsArgs,
+    now: Timestamp,
+    out: &mut Output,
+) -> Result<(), Failure> {
+    let end = tidelock::feed::end_of(&**store).await?;
+    let mut routes = Reactions::new(store.clone()).routes().await?;
     if let Some(pattern) = &args.reaction {
         routes.retain(|route| pattern.matches(&route.reaction));
     }
     if routes.is_empty() {
         out.note("no such reaction was ever registered with this store")?;
     }
-    let rows: Vec<_> = routes.into_iter().map(|route| route::Row::new(route, args.full)).collect();
+    let rows: Vec<_> = routes.into_iter().map(|route| route::Row::new(route, end, now, args.full)).collect();
     Ok(out.list(&rows)?)
 }
 
 async fn targets(
     reactions: &Reactions,
     args: &ReactionsArgs,
-    now: tidelock::Timestamp,
+    now: Timestamp,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let filter = filter(args);

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use tidelock::Tidelock;
 use tidelock::doctor::Doctor;
-use tidelock_http::{Api, Metrics, ServeError, Tls, Tokens};
+use tidelock_http::{Api, Commits, Metrics, ServeError, Tls, Tokens};
 use tokio::net::TcpListener;
 
 use crate::args::ServeArgs;
@@ -22,6 +22,7 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;
     let Opened { store, postgres } = place.make_or_remember().await?;
+    let (store, commits) = Commits::counted(store);
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(&args.listen, &error))?;
     announce(&listener, tls.is_some(), tokens.is_some(), place, out)?;
@@ -29,6 +30,7 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let mut api =
         Api::over(&Tidelock::over(store.clone())).hosts(args.host).doctor(doctor).metrics(metrics()?);
+    api = api.commits(commits);
     if let Some(tokens) = tokens {
         api = api.tokens(tokens);
     }

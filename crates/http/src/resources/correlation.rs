@@ -1,29 +1,28 @@
 //! A conversation: everything that one request led to, with what led to what, to be drawn as a waterfall.
 //!
 //! Events are found by reading the feed around a position, so far and no further; the answer says which part was looked at, and where to go
-//! on. Beside them are the reactions that have yet to handle one of them, or cannot.
+//! on. Beside them are the reactions that handled one of them, have yet to, or cannot; and the runs that were started in it, from their beginning
+//! to their end. For those only what names one of the events is looked up, and only so much of it: nothing idle is scanned.
 
-use std::collections::BTreeMap;
+mod part;
+mod reacting;
+mod running;
 
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::reactions::{Followed, RouteState};
-use tidelock::{
-    EventId, FeedQuery, Metadata, Position, Result as StoreResult, StoredEvent, Timestamp, limits,
-};
+use tidelock::{EventId, FeedQuery, Metadata, Position, Result as StoreResult, StoredEvent, limits};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::extract::{InPath, InQuery};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
+use part::Part;
 
 /// Positions before the one that is asked about, from which on is read.
 const BEFORE: u64 = 5_000;
 /// Pages of the feed that one request reads, at most.
 const PAGES: usize = 10;
-/// Work items that one request looks up, at most.
-const LOOKUPS: usize = 200;
 
 /// Where to look.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -41,7 +40,7 @@ pub(crate) struct Where {
 /// Part of a conversation.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Conversation {
-    /// What belongs to it, in the order of the feed.
+    /// What belongs to it: events and runs in the order of the feed, then reactions.
     items: Vec<Part>,
     /// Which part of the feed was looked at.
     looked: Looked,
@@ -60,40 +59,6 @@ struct Looked {
     to: Position,
 }
 
-/// An event, or a reaction that has yet to handle one.
-#[derive(Debug, Serialize, ToSchema)]
-struct Part {
-    kind: PartKind,
-    /// Of an event, its id.
-    id: String,
-    /// The id of the event that led to it.
-    causation: Option<String>,
-    /// The type of the event, or the reaction.
-    name: String,
-    /// The stream, or the target.
-    #[serde(rename = "where")]
-    place: String,
-    /// When the event was appended.
-    #[schema(value_type = String, format = DateTime)]
-    at: Timestamp,
-    /// Where the event is in the feed.
-    #[schema(value_type = u64)]
-    position: Position,
-    /// The stream of the event.
-    stream: String,
-    /// The reaction, if it is one.
-    reaction: Option<String>,
-    /// What went wrong last.
-    error: Option<String>,
-}
-
-#[derive(Debug, Serialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-enum PartKind {
-    Event,
-    Reaction,
-}
-
 /// Everything that belongs to one conversation, around a position.
 #[utoipa::path(get, path = "/v1/correlations/{id}", tag = "streams",
     params(("id" = String, Path, description = "The correlation; of a conversation that an event began, its id"), Where),
@@ -108,8 +73,8 @@ pub(crate) async fn show(
 ) -> Result<Json<Conversation>, Problem> {
     let start = asked.after.map_or_else(|| begin(asked.around), Ok)?;
     let Found { events, to, at_end } = look(&served, &id, start).await?;
-    let waiting = waiting(&served, &events).await?;
-    let items = events.iter().map(Part::of_event).chain(waiting).collect();
+    let mut items = running::parts(&served, &events).await?;
+    items.extend(reacting::parts(&served, &events).await?);
     Ok(Json(Conversation {
         items,
         looked: Looked { from: start, to },
@@ -150,64 +115,4 @@ fn query(id: &str, after: Position) -> FeedQuery {
 
 fn belongs(event: &StoredEvent, id: &str) -> bool {
     Metadata::of(event).correlation.as_deref() == Some(id) || event.id.to_string() == id
-}
-
-/// Reactions whose target is the stream of one of these events, and that are not done with it.
-async fn waiting(served: &Served, events: &[StoredEvent]) -> StoreResult<Vec<Part>> {
-    // The last event of each stream stands for those before it.
-    let streams: BTreeMap<_, _> = events.iter().map(|event| (event.stream.as_str(), event)).collect();
-    let routes = match streams.is_empty() {
-        true => Vec::new(),
-        false => served.tidelock().reactions().routes().await?,
-    };
-    let mut parts = Vec::new();
-    for (reaction, event) in pairs(&routes, &streams) {
-        if let Some(followed) = served.tidelock().reactions().target(reaction, event.stream.as_str()).await?
-            && (followed.blocked || followed.lag() > 0)
-        {
-            parts.push(Part::of_reaction(&followed, event));
-        }
-    }
-    Ok(parts)
-}
-
-/// Reactions that follow a stream, and the event that stands for it.
-fn pairs<'a>(
-    routes: &'a [RouteState],
-    streams: &BTreeMap<&str, &'a StoredEvent>,
-) -> Vec<(&'a str, &'a StoredEvent)> {
-    let follow = |route: &RouteState, event: &StoredEvent| event.stream.as_str().starts_with(&route.streams);
-    let all = routes.iter().flat_map(|route| streams.values().map(move |event| (route, *event)));
-    let meant = all.filter(|(route, event)| follow(route, event)).take(LOOKUPS);
-    meant.map(|(route, event)| (route.reaction.as_str(), event)).collect()
-}
-
-impl Part {
-    fn of_event(event: &StoredEvent) -> Self {
-        Self {
-            kind: PartKind::Event,
-            id: event.id.to_string(),
-            causation: Metadata::of(event).causation.map(|cause| cause.to_string()),
-            name: event.event_type.to_string(),
-            place: event.stream.to_string(),
-            at: event.recorded_at,
-            position: event.position,
-            stream: event.stream.to_string(),
-            reaction: None,
-            error: None,
-        }
-    }
-
-    fn of_reaction(followed: &Followed, event: &StoredEvent) -> Self {
-        Self {
-            kind: PartKind::Reaction,
-            id: format!("{}/{}", followed.reaction, followed.target),
-            causation: Some(event.id.to_string()),
-            name: followed.reaction.clone(),
-            place: followed.target.clone(),
-            reaction: Some(followed.reaction.clone()),
-            error: followed.error.clone(),
-            ..Self::of_event(event)
-        }
-    }
 }

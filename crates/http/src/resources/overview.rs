@@ -44,7 +44,7 @@ pub(crate) struct Overview {
 #[utoipa::path(get, path = "/v1/overview", tag = "server", responses((status = 200, body = Overview)))]
 pub(crate) async fn overview(State(served): State<Served>) -> Result<Json<Overview>, Problem> {
     samples::keep(&served);
-    let now = served.samples.look(served.tidelock()).await?;
+    let now = served.samples.look(&served.setup).await?;
     let can = served.store().capabilities();
     Ok(Json(Overview {
         healthy: true,
@@ -77,7 +77,7 @@ impl Source for Beats {
     async fn next(&mut self) -> Option<Piece> {
         let mut piece = Piece::default();
         self.beat.tick().await;
-        match self.served.samples.look(self.served.tidelock()).await {
+        match self.served.samples.look(&self.served.setup).await {
             Ok(sample) => piece.push("sample", None, &sample),
             Err(error) => piece.push("problem", None, &Problem::from(error).logged()),
         }

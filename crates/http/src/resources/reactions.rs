@@ -39,7 +39,9 @@ pub(crate) struct ReactionShown {
     /// It began after this.
     #[schema(value_type = u64)]
     start: Position,
-    /// Which process routes, and until when.
+    /// How many positions its router has yet to look at; nothing while nobody routes.
+    lag: Option<u64>,
+    /// Which process routes, and until when; its time may be over.
     holder: Option<HolderShown>,
     /// Whether routing has stopped until somebody decides how it goes on.
     blocked: bool,
@@ -50,8 +52,9 @@ pub(crate) struct ReactionShown {
 }
 
 impl ReactionShown {
-    fn new(route: RouteState, blocked_targets: u64) -> Self {
+    fn new(route: RouteState, lag: Option<u64>, blocked_targets: u64) -> Self {
         Self {
+            lag,
             reaction: route.reaction,
             streams: route.streams,
             position: route.position,
@@ -68,11 +71,13 @@ impl ReactionShown {
 #[utoipa::path(get, path = "/v1/reactions", tag = "reactions", responses((status = 200, body = Page<ReactionShown>)))]
 pub(crate) async fn list(State(served): State<Served>) -> Result<Answer<Page<ReactionShown>>, Problem> {
     let reactions = reactions(&served);
+    let (now, end) = (served.store().now().await?, tidelock::feed::end_of(served.store()).await?);
     let mut shown = Vec::new();
     for route in reactions.routes().await? {
         let blocked = ReactionFilter::named(&route.reaction).blocked(true);
         let page = reactions.page(&blocked, None, PAGE).await?;
-        shown.push(ReactionShown::new(route, page.targets.len() as u64));
+        let lag = route.lag(end, now);
+        shown.push(ReactionShown::new(route, lag, page.targets.len() as u64));
     }
     Ok(Answer(Page::new(shown, None::<String>)))
 }

@@ -50,7 +50,18 @@ pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
     ("#/streams", &[("td", "stock-sku-7"), ("td", "order-1"), ("td", "mail-order-1")]),
     ("#/streams/stock-sku-7", &[("h1", "stock-sku-7"), (".event", "reserved"), (".event", "order-3")]),
     ("#/feed", &[(".event", "placed"), (".event", "mailed")]),
-    ("#/correlations/request-1", &[(".fall-row", "placed"), (".fall-row", "mailed"), (".fall-row", "mail")]),
+    (
+        "#/correlations/request-1",
+        &[
+            (".fall-row", "placed"),
+            (".fall-row", "mailed"),
+            (".fall-row", "order-1, done with it"),
+            (".fall-row", "order-2: an order without an address"),
+            (".fall-row", "run checkout-1, open"),
+            (".fall-row", "charge"),
+            (".fall-row", "wait for the signal approved"),
+        ],
+    ),
     ("#/reactions", &[("td", "mail")]),
     (
         "#/reactions/mail",

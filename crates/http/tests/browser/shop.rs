@@ -126,6 +126,7 @@ async fn settled(tidelock: &Tidelock) {
         .start("checkout", "checkout-1", "tea")
         .version(1)
         .attribute("customer", "ada")
+        .metadata(Metadata::new().correlated("request-1"))
         .await
         .unwrap();
     until("the orders are mailed or given up, and the checkout waits", async || {

@@ -1,7 +1,10 @@
 //! Conversations: what led to what.
 
-use serde_json::json;
-use tidelock_test_stage::Stage;
+use serde_json::{Value, json};
+use tidelock::StoredEvent;
+use tidelock::prelude::*;
+use tidelock::reactions::AppBuilder;
+use tidelock_test_stage::{Running, Stage, brisk, until};
 
 use crate::ground::{READER, Server, WRITER};
 
@@ -29,4 +32,66 @@ async fn a_conversation_has_all_that_belongs_to_it(stage: Stage) {
     assert_eq!(reader.get("/v1/correlations/nobody").await.ok(200)["items"], json!([]));
 }
 
-over_sockets!(a_conversation_has_all_that_belongs_to_it);
+/// HTTP-20. Across streams, reactions and runs: an order is mailed by one reaction, counted by another, which appends nothing, and checked out by a run that a third one
+/// starts.
+async fn a_conversation_goes_on_across_reactions_and_runs(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (writer, reader) = (server.client(WRITER), server.client(READER));
+    let running = Running::start(shop(&stage.tidelock().await));
+    let placed = "0198c5a0-0000-7000-8000-000000000021";
+    let body = json!({ "events": [{ "type": "placed", "data": 1, "id": placed }] });
+    writer.post("/v1/streams/order-1/events", &body).await.ok(201);
+    let look = async || reader.get(&format!("/v1/correlations/{placed}")).await.ok(200)["items"].clone();
+    until("all is done", async || {
+        let (items, handled) =
+            (look().await, |part: &Value| part["kind"] == "reaction" && part["state"] == "done");
+        let done = items.as_array().unwrap().iter().filter(|part| handled(part)).count();
+        done == 3 && items.as_array().unwrap().iter().any(|part| part["state"] == "completed")
+    })
+    .await;
+    running.stop().await;
+    let items = look().await;
+    let find = |kind: &str, name: &str| {
+        let found =
+            items.as_array().unwrap().iter().find(|part| part["kind"] == kind && part["name"] == name);
+        found.unwrap_or_else(|| panic!("no {kind} {name} in {items}"))
+    };
+    let led_to = |kind: &str, name: &str| find(kind, name)["causation"].as_str().unwrap().to_owned();
+    assert_eq!(find("event", "placed")["causation"], Value::Null);
+    for reaction in ["mail", "count", "checkout"] {
+        assert_eq!(led_to("reaction", reaction), placed);
+    }
+    assert_eq!(led_to("event", "mailed"), format!("mail:{placed}"));
+    assert!(find("reaction", "mail")["until"].is_string(), "it is known when it appended");
+    let run = find("run", "checkout@1");
+    assert_eq!((&run["causation"], &run["run"]), (&json!(format!("checkout:{placed}")), &json!("run-1")));
+    assert!(run["until"].is_string(), "{run}");
+    assert_eq!(find("event", "shipped")["causation"], run["id"]);
+}
+
+fn shop(tidelock: &Tidelock) -> AppBuilder {
+    let orders = || on_any().in_streams("order-");
+    let mail = |_: StoredEvent, ctx: Context| async move {
+        ctx.append_unchecked(&StreamName::new("mail-1")?, [NewEvent::of("mailed", &1)?]);
+        Ok(())
+    };
+    let checkout = |_: StoredEvent, ctx: Context| async move {
+        ctx.start("checkout", "run-1", &()).version(1).await?;
+        Ok(())
+    };
+    let workflow = Workflow::boxed("checkout", |ctx, (): ()| {
+        Box::pin(async move {
+            ctx.transact("ship", |tx| {
+                let shipped = NewEvent::of("shipped", &1).unwrap();
+                tx.append(&StreamName::new("parcel-1").unwrap(), ExpectedVersion::Any, [shipped]);
+                async { Ok::<_, Failure>(()) }
+            })
+            .await
+        })
+    });
+    let app = tidelock.app().worker(brisk("w")).reaction("mail", orders(), mail).register(workflow);
+    app.reaction("checkout", orders(), checkout)
+        .reaction("count", orders(), |_: StoredEvent, _| async { Ok(()) })
+}
+
+over_sockets!(a_conversation_has_all_that_belongs_to_it, a_conversation_goes_on_across_reactions_and_runs);

@@ -52,7 +52,10 @@ impl Server {
     }
 
     pub(crate) async fn start_with(stage: &Stage, with: impl FnOnce(Api) -> Api) -> Self {
-        let tidelock = stage.tidelock().await;
+        Self::start_over(stage.tidelock().await, with).await
+    }
+
+    pub(crate) async fn start_over(tidelock: Tidelock, with: impl FnOnce(Api) -> Api) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, api) = (listener.local_addr().unwrap(), with(Api::over(&tidelock)));
         let (stop, stopped) = oneshot::channel();

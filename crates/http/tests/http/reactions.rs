@@ -53,7 +53,16 @@ async fn operators_do_to_targets_what_they_say(stage: Stage) {
     assert_eq!(adjust(&operator, "unblock", family(false)).await, (json!(2), json!(2)));
     until("all is handled", async || targets(&reader, "").await.iter().all(|target| target["lag"] == 0))
         .await;
+    assert!(reader.get("/v1/reactions").await.ok(200)["items"][0]["lag"].is_u64(), "somebody routes");
     running.stop().await;
+    note(&tidelock, "good-2", "x").await;
+    let listed = reader.get("/v1/reactions").await.ok(200)["items"][0].clone();
+    assert_eq!(listed["lag"], Value::Null, "what stands still does not lag: {listed}");
+    until("the overview says so", async || {
+        let now = reader.get("/v1/overview").await.ok(200)["now"].clone();
+        (&now["lag"], &now["unserved_reactions"]) == (&Value::Null, &json!(1))
+    })
+    .await;
     let one = |more: (&str, Value)| {
         let mut body = json!({ "reaction": "mail", "target": "good" });
         body[more.0] = more.1;

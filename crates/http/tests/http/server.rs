@@ -3,11 +3,11 @@
 use http::Method;
 use http::header::LOCATION;
 use serde_json::json;
-use tidelock_http::{Api, ServeError, serve};
+use tidelock_http::{Api, Commits, ServeError, serve};
 use tidelock_test_stage::Stage;
 use tokio::net::TcpListener;
 
-use crate::ground::{OPERATOR, READER, Server, WRITER};
+use crate::ground::{OPERATOR, READER, Server, WRITER, tokens};
 
 /// HTTP-16.
 async fn health_and_readiness_say_nothing_but_that(stage: Stage) {
@@ -38,7 +38,9 @@ async fn whoever_asks_is_told_who_they_are(stage: Stage) {
 
 /// HTTP-17.
 async fn the_overview_says_how_it_is_and_was(stage: Stage) {
-    let server = Server::start(&stage).await;
+    let (store, commits) = Commits::counted(stage.store().await);
+    let tidelock = tidelock::Tidelock::over(store);
+    let server = Server::start_over(tidelock, |api| api.tokens(tokens()).commits(commits)).await;
     let body = json!({ "events": [{ "type": "noted", "data": 1 }, { "type": "noted", "data": 2 }] });
     let appended = server.client(WRITER).post("/v1/streams/a/events", &body).await.ok(201);
     let reader = server.client(READER);
@@ -56,7 +58,21 @@ async fn the_overview_says_how_it_is_and_was(stage: Stage) {
     assert!(overview["samples"].as_array().is_some_and(|samples| samples.len() <= 360));
     let metrics = reader.get("/metrics").await;
     assert_eq!(metrics.status, 200);
-    assert!(String::from_utf8_lossy(&metrics.body).contains("tidelock_http_event_streams 0"), "{metrics:?}");
+    let metrics = String::from_utf8_lossy(&metrics.body).into_owned();
+    assert!(metrics.contains("tidelock_http_event_streams 0"), "{metrics}");
+    assert!(metrics.contains("tidelock_commits_total 1\n"), "two events in one commit: {metrics}");
+    // Rates are those since the sample before, so the second one has them.
+    tidelock_test_stage::until("commits have a rate", async || {
+        let now = reader.get("/v1/overview").await.ok(200)["now"].clone();
+        now["commits_per_second"].is_f64() && now["requests_per_second"].is_f64()
+    })
+    .await;
+    tidelock_test_stage::until("the newest sample is in the metrics", async || {
+        let metrics = reader.get("/metrics").await;
+        String::from_utf8_lossy(&metrics.body)
+            .contains(&format!("tidelock_feed_position {}\n", appended["position"]))
+    })
+    .await;
     let exam = reader.get("/v1/doctor").await.ok(200);
     assert_eq!((&exam["healthy"], &exam["findings"][0]["kind"]), (&json!(true), &json!("store")));
 }

@@ -10,6 +10,9 @@ import { go } from '../lib/router.js';
 import { head, searchField } from '../lib/screen.js';
 import { tree } from './correlation/tree.js';
 
+// Runs of which is shown what they did, and how much of it, at most.
+const [RUNS, ENTRIES] = [10, 100];
+
 export async function show({ place, path: [id], query, signal }) {
   const search = searchField('id', 'Correlation id', id ?? '');
   const around = h('input', { class: 'input', name: 'around', inputmode: 'numeric', pattern: '[0-9]*', placeholder: 'Around position', 'aria-label': 'Around position', value: query.around ?? '' });
@@ -19,20 +22,30 @@ export async function show({ place, path: [id], query, signal }) {
   place.append(...head('Correlation', { lead: 'Everything that one request led to: events, the reactions that handled them, and runs, in the order of cause and effect.' }).filter(Boolean), form, shown);
   if (!id) return void fill(shown, emptiness('Which conversation?', 'Type its correlation id, or open an event and follow its correlation from there.'));
 
-  const found = [];
+  const [found, histories] = [[], new Map()];
   await look(null);
 
   async function look(after) {
     const page = await get(at`correlations/${id}`, { around: query.around, after }, { signal });
     found.push(...(page.items ?? []));
+    await readRuns();
     fill(shown, found.length === 0 ? emptiness('Nothing of it was found there', range(page)) : drawn(page));
   }
 
+  // What the first runs did; the screen of each tells the rest.
+  async function readRuns() {
+    const runs = found.filter((thing) => thing.kind === 'run' && !histories.has(thing.run)).slice(0, RUNS - histories.size);
+    await Promise.all(runs.map(async ({ run }) => {
+      const page = await get(at`runs/${run}/history`, { limit: ENTRIES }, { signal }).catch(() => ({ items: [] }));
+      histories.set(run, page.items);
+    }));
+  }
+
   function drawn(page) {
-    const rows = tree(found);
+    const rows = tree(found, histories);
     return [
       h('p', { class: 'note' }, `${plural(found.length, 'thing')}. ${range(page)}`),
-      h('div', { class: 'legend', 'aria-hidden': 'true' }, h('span', null, 'event'), h('span', { class: 'violet' }, 'reaction'), h('span', { class: 'good' }, 'run')),
+      h('div', { class: 'legend', 'aria-hidden': 'true' }, h('span', null, 'event'), h('span', { class: 'violet' }, 'reaction'), h('span', { class: 'good' }, 'run and its steps'), h('span', { class: 'waiting' }, 'sleep or wait')),
       fall(rows, { label: `What ${id} led to`, now: now() }),
       page.next && h('div', { class: 'pager' }, button('Look further', () => look(page.next), { kind: 'small' })),
     ];

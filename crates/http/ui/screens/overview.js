@@ -3,7 +3,7 @@
 import { h, fill } from '../lib/h.js';
 import { get } from '../lib/api.js';
 import { chart } from '../lib/chart.js';
-import { badge, count, rate } from '../lib/format.js';
+import { badge, count, plural, rate } from '../lib/format.js';
 import { onBeat } from '../lib/live.js';
 import { href } from '../lib/router.js';
 import { head } from '../lib/screen.js';
@@ -16,7 +16,8 @@ const STORES = { memory: 'Memory', sqlite: 'SQLite', postgres: 'PostgreSQL' };
 const CHARTS = [
   { field: 'events_per_second', title: 'Events', unit: 'per second' },
   { field: 'requests_per_second', title: 'Requests to this server', unit: 'per second' },
-  { field: 'lag', title: 'Lag', unit: 'events to route', tone: 'warn', show: count },
+  { field: 'commits_per_second', title: 'Commits of this process', unit: 'per second', counted: true },
+  { field: 'lag', title: 'Lag', unit: 'positions to look at', tone: 'warn', show: count },
   { field: 'leased', title: 'Leased', unit: 'items', tone: 'violet', show: count },
   { field: 'blocked', title: 'Blocked', unit: 'items', tone: 'warn', show: count },
 ];
@@ -24,9 +25,10 @@ const CHARTS = [
 export async function show({ place, signal }) {
   const stats = h('div', { class: 'cards' });
   const charts = CHARTS.map((given) => ({ ...given, ...chart(given) }));
+  const frame = h('div', { class: 'charts' }, charts.map(({ element }) => element));
   const health = h('span', null);
   place.append(...head('Overview', { beside: health, lead: 'What happens in this store now, and what happened in the last hour.' }).filter(Boolean),
-    stats, h('div', { class: 'charts' }, charts.map(({ element }) => element)));
+    stats, frame);
 
   const overview = await get('overview', {}, { signal });
   const samples = [...(overview.samples ?? [])];
@@ -43,9 +45,15 @@ export async function show({ place, signal }) {
   function draw() {
     fill(health, badge(Number(latest.blocked ?? 0) > 0 ? 'sick' : 'healthy'));
     fill(stats, figures(latest));
-    for (const { field, draw: drawn } of charts) {
-      drawn(samples.filter((sample) => sample[field] !== undefined && sample[field] !== null)
-        .map((sample) => ({ at: Date.parse(sample.at), value: Number(sample[field]) })));
+    for (const { field, counted, element, draw: drawn } of charts) {
+      const points = samples.filter((sample) => sample[field] !== undefined && sample[field] !== null)
+        .map((sample) => ({ at: Date.parse(sample.at), value: Number(sample[field]) }));
+      drawn(points);
+      // Not every server counts this: then there is nothing to show, and the others have more room.
+      if (counted) {
+        element.hidden = points.length === 0;
+        frame.classList.toggle('thirds', points.length > 0);
+      }
     }
   }
 }
@@ -56,10 +64,16 @@ function figures(now) {
     stat('Store', STORES[now.store] ?? now.store, now.version && `Tidelock ${now.version}`),
     stat('Position', count(now.head_position), 'the end of the feed', { to: href(['feed']) }),
     stat('Events', `${rate(now.events_per_second)}/s`, 'appended, all streams'),
-    stat('Lag', count(now.lag), 'events to route, at most', { to: href(['reactions']), tone: Number(now.lag ?? 0) > 0 ? 'warn' : '' }),
+    now.commits_per_second != null && stat('Commits', `${rate(now.commits_per_second)}/s`, 'of this process'),
+    stat('Lag', count(now.lag), unserved(now), { to: href(['reactions']), tone: Number(now.lag ?? 0) > 0 ? 'warn' : '' }),
     stat('Leased', count(now.leased), 'items that somebody is at', { to: href(['leases'], { state: 'held' }) }),
     stat('Blocked', count(now.blocked), blocked > 0 ? 'waiting for a person' : 'nothing is stuck', { to: href(['leases'], { state: 'blocked' }), tone: blocked > 0 ? 'bad' : 'good' }),
   ];
+}
+
+// A reaction that nobody routes does not lag: it stands still.
+function unserved({ unserved_reactions: many = 0 }) {
+  return Number(many) > 0 ? `to look at; ${plural(many, 'reaction')} that nobody routes` : 'positions to look at, at most';
 }
 
 function stat(name, value, more, { to, tone = '' } = {}) {

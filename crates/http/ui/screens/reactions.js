@@ -18,7 +18,7 @@ export function show({ place, signal }) {
 
 export function state(route) {
   if (route.blocked) return 'blocked';
-  return route.holder ? 'routing' : 'nobody routes';
+  return route.lag === null ? 'nobody routes' : 'routing';
 }
 
 const columns = (then) => [
@@ -27,6 +27,7 @@ const columns = (then) => [
   { title: 'Blocked targets', kind: 'num', cell: (row) => (Number(row.blocked_targets) > 0 ? h('span', { class: 'bad-number' }, count(row.blocked_targets)) : '0') },
   { title: 'Follows', cell: (row) => h('span', { class: 'name' }, row.streams === '' ? 'every stream' : row.streams) },
   { title: 'Routed to', kind: 'num', cell: (row) => count(row.position) },
+  { title: 'Lag', kind: 'num', cell: (row) => count(row.lag) },
   { title: 'Routed by', kind: 'who', cell: (row) => row.holder?.worker ?? '–' },
   { title: 'Lease', kind: 'time', cell: (row) => (row.holder ? until(row.holder.until) : '–') },
   { title: '', kind: 'tight', cell: (row) => row.blocked && h('div', { class: 'row-actions' }, rerouting(row.reaction, then, 'small')) },

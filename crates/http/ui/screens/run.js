@@ -64,7 +64,7 @@ export async function show({ place, path: [id], signal }) {
       run.parent && ['Parent', runLink(run.parent)], ...Object.entries(run.attributes ?? {}),
     ]));
     fill(where, h('div', { class: 'card' }, standing(run.standing), (run.standing?.waiting?.on ?? []).filter((on) => on.verdict).map((on) => decision(id, on.verdict.step, read))));
-    const rows = timeline(entries, now());
+    const rows = timeline(entries);
     fill(line, rows.length === 0 ? emptiness('Nothing happened yet', 'It waits for a worker that has its workflow.') : [legend(), fall(rows, { label: `What run ${id} did`, now: now() })],
       entries.length >= MOST && h('p', { class: 'note' }, `The first ${count(MOST)} entries; the rest is in `, streamLink(`~run/${id}`)));
     fill(said, published?.published !== undefined && published?.published !== null && [h('h2', null, 'It says about itself'), viewer(published.published, { label: 'Published' })], ending(run.standing));

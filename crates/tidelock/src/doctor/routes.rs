@@ -57,7 +57,7 @@ fn behind(route: &RouteState, next: &StoredEvent, exam: &Exam) -> Option<Finding
         return None;
     }
     let (waited, position) = (span(exam.now.since(next.recorded_at)), route.position);
-    let holder = route.holder.as_ref().filter(|holder| holder.deadline > exam.now);
+    let holder = route.holder.as_ref().filter(|_| route.is_routed(exam.now));
     let (what, mend) = match holder {
         None => (
             format!("nobody routes its events; the first after {position} waits for {waited}"),

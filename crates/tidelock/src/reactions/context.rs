@@ -64,7 +64,10 @@ impl Context {
             task: task.clone(),
             reaction: reaction.clone(),
             cause: cause.id,
-            metadata: Metadata::caused_by(cause.id, &Metadata::of(cause)),
+            metadata: Metadata {
+                reaction: Some(reaction.to_string()),
+                ..Metadata::caused_by(cause.id, &Metadata::of(cause))
+            },
             rebuild: replay.rebuild,
             silent: replay.silent,
             staged: Mutex::default(),
@@ -87,7 +90,7 @@ impl Context {
         &self.shared.tidelock
     }
 
-    /// What events should say that this one led to: its correlation, and itself as the cause.
+    /// What events should say that this one led to: its correlation, itself as the cause, and this reaction.
     pub fn metadata(&self) -> &Metadata {
         &self.shared.metadata
     }
@@ -262,7 +265,8 @@ impl Context {
         let mut metadata = Metadata::from_json(&event.metadata);
         metadata.correlation = metadata.correlation.or_else(|| self.shared.metadata.correlation.clone());
         metadata.causation = metadata.causation.or(self.shared.metadata.causation);
-        // It was JSON before, and two short fields do not change that.
+        metadata.reaction = metadata.reaction.or_else(|| self.shared.metadata.reaction.clone());
+        // It was JSON before, and three short fields do not change that.
         match metadata.to_json() {
             Ok(metadata) => event.with_metadata(metadata),
             Err(_) => event,

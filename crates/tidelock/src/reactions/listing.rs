@@ -100,3 +100,17 @@ pub struct RouteState {
     /// Why.
     pub error: Option<String>,
 }
+
+impl RouteState {
+    /// Whether a process routes its events at this moment: it has the right to, and its time is not over.
+    pub fn is_routed(&self, now: Timestamp) -> bool {
+        !self.blocked && self.holder.as_ref().is_some_and(|holder| holder.deadline > now)
+    }
+
+    /// How many positions of a feed that ends here its router has yet to look at; an upper bound of the events to route, because others have
+    /// positions, too. Nothing while nobody routes: then it does not lag but stands still, for ever if nobody ever runs it again, and whether
+    /// anything waits for it is what [the doctor](crate::doctor) says.
+    pub fn lag(&self, end: Position, now: Timestamp) -> Option<u64> {
+        self.is_routed(now).then(|| end.get().saturating_sub(self.position.get()))
+    }
+}

@@ -30,6 +30,11 @@ pub(crate) fn stream(run: &RunId) -> StreamName {
     StreamName::new(format!("{RUN}{run}")).expect(ROOM)
 }
 
+/// The run whose history this is.
+pub(crate) fn run_of_stream(stream: &StreamName) -> Option<RunId> {
+    RunId::new(stream.as_str().strip_prefix(RUN)?).ok()
+}
+
 /// What a run is, in short.
 pub(crate) fn summary(run: &RunId) -> RecordKey {
     RecordKey::new(format!("{RUN}{run}")).expect(ROOM)

@@ -92,6 +92,7 @@ async fn appended_events_inherit_the_correlation_and_name_their_cause(stage: Sta
     let metadata = Metadata::of(&tidelock.store().read_whole_stream(&parcel).await.unwrap()[0]);
     assert_eq!((metadata.correlation.as_deref(), metadata.causation), (Some("request-7"), Some(cause)));
     assert_eq!(metadata.actor, None, "the reaction did it, not ada");
+    assert_eq!(metadata.reaction.as_deref(), Some("ship"));
 }
 
 #[derive(Debug, Clone, Default)]

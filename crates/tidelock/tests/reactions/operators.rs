@@ -17,7 +17,26 @@ on_every_store!(
     filters_choose_by_reaction_target_source_and_blocked,
     a_deferred_target_waits_and_a_prioritised_one_goes_first,
     a_blocked_family_is_unblocked_by_a_pattern,
+    a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that,
 );
+
+/// REACT-20. Events that come when nobody runs the reaction any more make no lag: it would grow for ever.
+async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let lag = async || {
+        let store = tidelock.store();
+        let (now, end) = (store.now().await.unwrap(), tidelock::feed::end_of(&**store).await.unwrap());
+        let routes = tidelock.reactions().routes().await.unwrap();
+        routes.first().and_then(|route| route.lag(end, now))
+    };
+    note(&tidelock, "order-1", "x").await;
+    let app = tidelock.app().worker(brisk("one"));
+    let running = Running::start(app.reaction("mail", on_any(), |_: StoredEvent, _| async { Ok(()) }));
+    until("somebody routes, and has caught up", async || lag().await == Some(0)).await;
+    running.stop().await;
+    note(&tidelock, "order-1", "y").await;
+    assert_eq!(lag().await, None);
+}
 
 /// REACT-20.
 async fn the_listing_shows_lag_holder_failures_and_errors(stage: Stage) {

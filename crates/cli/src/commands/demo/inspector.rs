@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use tidelock::Tidelock;
-use tidelock_http::{Api, Tokens};
+use tidelock_http::{Api, Commits, Tokens};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -14,11 +14,12 @@ use crate::failure::Failure;
 
 /// Serves it, with a shop that goes on meanwhile.
 pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(), Failure> {
-    let tidelock = Tidelock::over(stage.store.clone());
+    let (store, commits) = Commits::counted(stage.store.clone());
+    let tidelock = Tidelock::over(store);
     let (listener, token) = (listener(listen).await?, token());
     let tokens = Tokens::read(&format!("operator you {token}"));
     let tokens = tokens.map_err(|e| Failure::Broken(format!("the demo's own token is refused: {e}")))?;
-    let api = Api::over(&tidelock).tokens(tokens).aggregate::<Stock>();
+    let api = Api::over(&tidelock).tokens(tokens).commits(commits).aggregate::<Stock>();
     stage.announce("")?;
     stage.announce(&format!("The inspector is at http://{}/", listener.local_addr()?))?;
     stage.announce(&format!("Sign in with the token {token}; an interrupt (Ctrl-C) ends it"))?;

@@ -26,7 +26,8 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
         queue: stage.queue("payments")?,
     };
     lands_whole(stage, &payment).await?;
-    leaves_nothing(stage, &payment).await
+    let lease = leaves_nothing(stage, &payment).await?;
+    goes_on(stage, &payment, &lease).await
 }
 
 async fn lands_whole(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), Failure> {
@@ -44,7 +45,7 @@ async fn lands_whole(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), Fai
     )
 }
 
-async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), Failure> {
+async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Lease, Failure> {
     let lease = payment.lease(stage, 2).await?;
     stage.say(&format!("another payment is due; a worker leases it under fence {}", lease.fence))?;
     let before = payment.read(stage).await?;
@@ -63,7 +64,15 @@ async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), 
     let after = payment.read(stage).await?;
     let holds = after == before && after.holder() == Some("teller");
     let claim = "nothing of it is there: still 1 event, the old receipt, and the lease still stands";
-    stage.prove(claim, holds, &format!("{after:?}, before it was {before:?}"))
+    stage.prove(claim, holds, &format!("{after:?}, before it was {before:?}"))?;
+    Ok(lease)
+}
+
+/// Whoever was refused has lost nothing: the lease is theirs to go on with. The store is left without one.
+async fn goes_on(stage: &mut Stage<'_>, payment: &Payment, lease: &Lease) -> Result<(), Failure> {
+    let commit = payment.commit(lease, ExpectedVersion::Exact(Version::FIRST))?;
+    stage.committed(stage.store.commit(commit).await?)?;
+    stage.say("the worker looks, and sends all three again, behind what is there: committed")
 }
 
 /// What the store says about a payment.

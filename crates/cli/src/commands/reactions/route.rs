@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use tidelock::reactions::RouteState;
+use tidelock::{Position, Timestamp};
 
 use crate::output::{Listed, cut};
 
@@ -9,27 +10,29 @@ use crate::output::{Listed, cut};
 const ERROR: usize = 80;
 
 #[derive(Debug, Serialize)]
-#[serde(transparent)]
 pub(super) struct Row {
+    #[serde(flatten)]
     route: RouteState,
+    /// How far behind whoever routes is; nothing if nobody does.
+    lag: Option<u64>,
     #[serde(skip)]
     full: bool,
 }
 
 impl Row {
-    pub(super) fn new(route: RouteState, full: bool) -> Self {
-        Self { route, full }
+    pub(super) fn new(route: RouteState, end: Position, now: Timestamp, full: bool) -> Self {
+        Self { lag: route.lag(end, now), route, full }
     }
 }
 
 impl Listed for Row {
     const HEADINGS: &'static [&'static str] =
-        &["reaction", "routed to", "began after", "state", "by", "until", "error"];
+        &["reaction", "routed to", "lag", "began after", "state", "by", "until", "error"];
 
     fn cells(&self) -> Vec<String> {
         let route = &self.route;
         let holder = route.holder.as_ref();
-        let state = match (route.blocked, holder) {
+        let state = match (route.blocked, self.lag) {
             (true, _) => "blocked",
             (false, Some(_)) => "routing",
             (false, None) => "nobody routes",
@@ -38,6 +41,7 @@ impl Listed for Row {
         vec![
             route.reaction.clone(),
             route.position.to_string(),
+            self.lag.map_or_else(String::new, |lag| lag.to_string()),
             route.start.to_string(),
             state.to_owned(),
             holder.map_or_else(String::new, |holder| holder.worker.to_string()),

@@ -1,12 +1,16 @@
 // From things that name their cause to rows in the order of cause and effect.
 
 import { href } from '../../lib/router.js';
+import { timeline } from '../run/timeline.js';
 
 const TONES = { event: '', reaction: 'violet', run: 'good' };
+const STATES = { blocked: 'bad', failed: 'bad', terminated: 'bad', waiting: 'waiting', cancelled: 'warn' };
 
-/** Rows for a waterfall: each thing below what led to it, and those of one cause in the order of time. */
-export function tree(found) {
-  const things = folded(found);
+/**
+ * Rows for a waterfall: each thing below what led to it, and those of one cause in the order of time.
+ * `histories`: what happened in runs, by the id of the run, as far as it was read; it stands below its run, among what that led to.
+ */
+export function tree(things, histories = new Map()) {
   const known = new Map(things.map((thing) => [String(thing.id), thing]));
   const under = new Map();
   for (const thing of things) {
@@ -19,7 +23,10 @@ export function tree(found) {
       if (seen.has(thing)) continue;
       seen.add(thing);
       rows.push(row(thing, depth));
+      const inside = steps(thing, histories, depth + 1);
+      const before = rows.length;
       walk(String(thing.id), depth + 1);
+      rows.splice(before, 0, ...inside);
     }
   };
   walk('', 0);
@@ -28,34 +35,33 @@ export function tree(found) {
   return rows;
 }
 
-// What happened in a run is many events of one stream, named after the run: here they are one thing, from its first to its last.
-const RUN = '~run/';
-
-function folded(found) {
-  const [things, runs] = [[], new Map()];
-  for (const thing of found) {
-    const run = thing.kind === 'event' && thing.stream.startsWith(RUN) ? thing.stream.slice(RUN.length) : null;
-    const row = runs.get(run);
-    if (row) Object.assign(row, { until: thing.at, ids: [...row.ids, thing.id] });
-    else if (run === null) things.push(thing);
-    else runs.set(run, { ...thing, kind: 'run', name: run, where: 'run', run, until: thing.at, ids: [thing.id] });
-  }
-  // What one of a run's events led to, the run led to.
-  const inside = new Map([...runs.values()].flatMap((row) => row.ids.map((id) => [id, row.id])));
-  return [...things, ...runs.values()].map((thing) => ({ ...thing, causation: inside.get(thing.causation) ?? thing.causation }));
+// What a run did and waited for. Its beginning and its end are those of its own row.
+function steps(thing, histories, depth) {
+  const entries = thing.kind === 'run' ? histories.get(thing.run) ?? [] : [];
+  const told = entries.filter(({ kind }) => !['started', 'completed'].includes(kind));
+  return timeline(told, Date.parse(thing.at)).map((step) => ({ ...step, depth, to: step.to ?? ended(thing) ?? null, href: destination(thing) }));
 }
+
+const ended = (thing) => (thing.until ? Date.parse(thing.until) : null);
 
 const when = (thing) => Date.parse(thing.at);
 
 function row(thing, depth) {
+  const [from, until, open] = [when(thing), ended(thing), ['open', 'waiting', 'blocked'].includes(thing.state)];
   return {
-    depth, from: when(thing), to: thing.until ? Date.parse(thing.until) : when(thing), moment: !thing.until,
-    what: thing.name, where: thing.where, tone: thing.error ? 'bad' : TONES[thing.kind] ?? '', href: destination(thing),
+    depth, from, to: until ?? (open ? null : from), moment: until === null && !open,
+    what: thing.name, where: place(thing), tone: thing.error ? 'bad' : STATES[thing.state] ?? TONES[thing.kind] ?? '', href: destination(thing),
   };
 }
 
+function place(thing) {
+  if (thing.error) return `${thing.where}: ${thing.error}`;
+  if (thing.kind === 'run') return `run ${thing.where}, ${thing.state}`;
+  return thing.kind === 'reaction' ? `${thing.where}, ${thing.state === 'done' ? 'done with it' : thing.state}` : thing.where;
+}
+
 function destination(thing) {
-  if (thing.kind === 'run') return href(['runs', thing.run]);
+  if (thing.run) return href(['runs', thing.run]);
   if (thing.kind === 'reaction') return href(['reactions', thing.reaction]);
   return thing.stream ? href(['streams', thing.stream]) : undefined;
 }

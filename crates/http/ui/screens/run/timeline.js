@@ -10,10 +10,10 @@ const MOMENTS = {
 const MOMENT_TONES = { completed: 'good', failed: 'bad', terminated: 'bad', cancelled: 'warn', 'taken-over': 'warn', 'out-of-time': 'warn' };
 const WORDS = { timer: 'sleep', waiting: 'wait', child: 'child', step: 'step', 'step-failed': 'step', intent: 'step', 'attempt-failed': 'step', ambiguous: 'step' };
 
-/** Rows for `fall`. `entries`: [{ kind, recorded_at, data }]. */
-export function timeline(entries) {
+/** Rows for `fall`. `entries`: [{ kind, recorded_at, data }]; the first came after `begun`, if that is known. */
+export function timeline(entries, begun = null) {
   const [rows, open] = [[], new Map()];
-  let before = null;
+  let before = begun;
   for (const entry of entries) {
     const [type, at, data] = [entry.kind, Date.parse(entry.recorded_at), entry.data ?? {}];
     take(rows, open, { type, at, data, before: before ?? at });

@@ -1,0 +1,37 @@
+//! The runs of a conversation: those that one of its events began, and beside them its other events.
+
+use std::collections::BTreeMap;
+
+use tidelock::StoredEvent;
+use tidelock::runs::{RunId, RunInfo, run_of_stream};
+
+use super::part::Part;
+use crate::problem::Problem;
+use crate::served::Served;
+
+/// Runs that one request looks up, at most; those beyond are shown by the event that began them.
+const LOOKUPS: usize = 100;
+
+/// Each event; those that began a run as that run.
+pub(super) async fn parts(served: &Served, events: &[StoredEvent]) -> Result<Vec<Part>, Problem> {
+    let mut runs = BTreeMap::new();
+    for run in events.iter().filter_map(begun).take(LOOKUPS) {
+        // One that was removed meanwhile has nothing more to be told about.
+        if let Ok(info) = served.tidelock().runs().run(run.as_str()).get().await {
+            runs.insert(run, info);
+        }
+    }
+    Ok(events.iter().map(|event| part(event, &runs)).collect())
+}
+
+fn part(event: &StoredEvent, runs: &BTreeMap<RunId, RunInfo>) -> Part {
+    match begun(event).and_then(|run| runs.get(&run)) {
+        Some(run) => Part::of_run(run, event),
+        None => Part::of_event(event),
+    }
+}
+
+/// The run that an event began: its history begins with it.
+fn begun(event: &StoredEvent) -> Option<RunId> {
+    run_of_stream(&event.stream).filter(|_| event.version == tidelock::Version::FIRST)
+}
