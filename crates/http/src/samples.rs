@@ -211,7 +211,7 @@ mod tests {
             queue.settle(blocks.collect()).await.unwrap();
         }
         let samples = Samples::default();
-        let sample = samples.look(&tidelock).await.unwrap();
+        let sample = samples.look(&Setup::over(tidelock)).await.unwrap();
         assert_eq!((sample.leased, sample.blocked), (Some(0), Some(COUNTED)));
         (0..=KEPT).for_each(|_| samples.keep(sample.clone()));
         assert_eq!(samples.kept().len(), KEPT);
