@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use serde::de::{Error as _, Unexpected};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Result, StoreError};
@@ -52,7 +53,10 @@ macro_rules! number {
 
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-                Self::new(u64::deserialize(from)?).map_err(serde::de::Error::custom)
+                let number = u64::deserialize(from)?;
+                // Worded as serde words it, so that whoever sent it can be told the bounds and not what they sent.
+                let expected = format!(concat!("a ", $what, " between ", $least, " and {}"), i64::MAX);
+                Self::new(number).map_err(|_| D::Error::invalid_value(Unexpected::Unsigned(number), &expected.as_str()))
             }
         }
     };

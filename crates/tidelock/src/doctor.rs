@@ -100,6 +100,11 @@ impl Doctor {
         self
     }
 
+    /// How far it looks.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
     /// The same, with what only the database itself can tell: which version it is of, and which of its sessions hold up others.
     /// The store is the one that is looked after, as itself.
     #[cfg(feature = "postgres")]

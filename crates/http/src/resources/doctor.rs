@@ -78,10 +78,15 @@ pub(crate) struct Far {
     /// How many work items to look at, at most.
     #[param(minimum = 1, maximum = 1000000)]
     scan: Option<usize>,
+    /// How many open runs, the newest, to look at one by one.
+    #[param(minimum = 1, maximum = 10000)]
+    runs: Option<usize>,
 }
 
 /// Work items that may be looked at in one request.
 const SCAN: usize = 1_000_000;
+/// Open runs that may be looked at in one request: the history of each is read.
+const RUNS: usize = 10_000;
 
 /// Why something is not moving, and what mends it.
 #[utoipa::path(get, path = "/v1/doctor", tag = "server", params(Far), responses((status = 200, body = Exam)))]
@@ -89,14 +94,12 @@ pub(crate) async fn examine(
     State(served): State<Served>,
     InQuery(far): InQuery<Far>,
 ) -> Result<Json<Exam>, Problem> {
-    let mut doctor =
-        served.setup.doctor.clone().unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
-    if let Some(scan) = far.scan {
-        doctor = doctor.within(Bounds { scan: checked(scan)?, ..Bounds::default() });
-    }
+    let own = served.setup.doctor.clone();
+    let doctor = own.unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
+    let bounds = far.bounds(doctor.bounds())?;
     // One after the other: an exam reads much, and more of them at once would not be done sooner.
     let _turn = served.exam.lock().await;
-    let diagnosis = doctor.examine().await?;
+    let diagnosis = doctor.within(bounds).examine().await?;
     let more = serde_json::to_value(&diagnosis.more).unwrap_or_default();
     Ok(Json(Exam {
         healthy: diagnosis.is_healthy(),
@@ -106,11 +109,25 @@ pub(crate) async fn examine(
     }))
 }
 
-fn checked(scan: usize) -> Result<usize, Problem> {
-    match scan {
-        1..=SCAN => Ok(scan),
-        _ => Err(Problem::bad_request("scan-invalid", format!("scan {scan} is not between 1 and {SCAN}"))),
+impl Far {
+    /// The same bounds, but for what is asked for.
+    fn bounds(&self, bounds: Bounds) -> Result<Bounds, Problem> {
+        let scan = self.scan.map_or(Ok(bounds.scan), |scan| checked("scan", scan, SCAN))?;
+        let runs = self.runs.map_or(Ok(bounds.runs), |runs| checked("runs", runs, RUNS))?;
+        Ok(Bounds { scan, runs, ..bounds })
     }
+}
+
+fn checked(what: &str, asked: usize, most: usize) -> Result<usize, Problem> {
+    match asked {
+        0 => Err(out_of_bounds(what, asked, most)),
+        _ if asked > most => Err(out_of_bounds(what, asked, most)),
+        _ => Ok(asked),
+    }
+}
+
+fn out_of_bounds(what: &str, asked: usize, most: usize) -> Problem {
+    Problem::bad_request("scan-invalid", format!("{what} {asked} is not between 1 and {most}"))
 }
 
 impl From<Finding> for Found {

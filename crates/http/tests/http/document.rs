@@ -91,6 +91,10 @@ async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: Stage)
     }
     assert!(asked > 20, "{asked}");
     let beyond = i64::MAX as u64 + 1;
+    let reset = operator.post("/v1/leases/reset", &json!({ "queue": "mail", "to": beyond })).await;
+    assert_eq!(reset.problem(), (400, "body-invalid".into()));
+    let detail = reset.json()["detail"].to_string();
+    assert!(detail.contains("expected a mark between 0 and 9223372036854775807"), "{detail}");
     for (path, body) in [
         ("/v1/queues/mail/lease", json!({ "lease_ms": 1000, "wait_ms": beyond })),
         ("/v1/queues/mail/items", json!({ "key": "a", "in_ms": beyond })),

@@ -10,17 +10,17 @@ import { cure } from './doctor/cure.js';
 
 export async function show({ place, signal }) {
   const [verdict, findings] = [h('div', null), h('div', { class: 'findings', role: 'list' })];
-  let scan;
+  let far = {};
   const again = button('Examine again', () => examine());
   place.append(...head('Doctor', { actions: again, lead: 'Why is this not moving? What is stuck, since when, and what mends it.' }).filter(Boolean), verdict, findings);
   await examine();
 
   // Once somebody wanted to look further, that is how far is looked.
-  async function examine(far = scan) {
+  async function examine(further = {}) {
     again.disabled = true;
-    scan = far;
+    far = { scan: further.scan ?? far.scan, runs: further.runs ?? far.runs };
     try {
-      const exam = await get('doctor', { scan }, { signal });
+      const exam = await get('doctor', far, { signal });
       fill(verdict, banner(exam));
       fill(findings, worst(exam.findings).map((finding) => card(finding, examine)), more(exam.more));
     } finally {

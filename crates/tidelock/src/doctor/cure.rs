@@ -88,6 +88,11 @@ pub enum Action {
         /// At how many.
         scan: usize,
     },
+    /// Has the doctor look at more open runs.
+    LookAtMoreRuns {
+        /// At how many.
+        runs: usize,
+    },
 }
 
 /// Work that something can be done to.

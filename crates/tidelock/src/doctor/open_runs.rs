@@ -4,7 +4,7 @@
 
 use tidelock_store::Result;
 
-use super::cure::Cure;
+use super::cure::{Action, Cure};
 use super::diagnosis::Findings;
 use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
@@ -33,6 +33,6 @@ fn unfinished(looked: usize) -> Finding {
         thing: Thing::Runs,
         since: None,
         what: format!("there may be more open ones than the {looked} newest, which were looked at"),
-        cure: Cure::advice("look at more, with --runs COUNT"),
+        cure: Cure::advice("look at more").then(Action::LookAtMoreRuns { runs: looked.saturating_mul(10) }),
     }
 }

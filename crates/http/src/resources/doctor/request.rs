@@ -7,7 +7,7 @@ use tidelock::runs::RunId;
 use utoipa::ToSchema;
 
 use super::super::span::Millis;
-use super::SCAN;
+use super::{RUNS, SCAN};
 
 /// A request to this server.
 #[derive(Debug, PartialEq, Serialize, ToSchema)]
@@ -54,8 +54,9 @@ pub(super) fn request(action: &Action) -> Option<Request> {
             Some(get(format!("/v1/events?after={}&limit=1", position.saturating_sub(1))))
         }
         Action::LookFurther { scan } if *scan <= SCAN => Some(get(format!("/v1/doctor?scan={scan}"))),
+        Action::LookAtMoreRuns { runs } if *runs <= RUNS => Some(get(format!("/v1/doctor?runs={runs}"))),
         // More than one request may look at: the command can.
-        Action::LookFurther { .. } => None,
+        Action::LookFurther { .. } | Action::LookAtMoreRuns { .. } => None,
         // The archive is a file of whoever closes it, and this server has none.
         Action::Close { .. } => None,
         // It is the database's, not the store's.
@@ -137,5 +138,7 @@ mod tests {
         assert_eq!(request(&Action::Close { stream: StreamName::new("year").unwrap() }), None);
         assert!(request(&Action::LookFurther { scan: SCAN }).is_some());
         assert_eq!(request(&Action::LookFurther { scan: SCAN + 1 }), None);
+        assert!(request(&Action::LookAtMoreRuns { runs: RUNS }).is_some());
+        assert_eq!(request(&Action::LookAtMoreRuns { runs: RUNS + 1 }), None);
     }
 }

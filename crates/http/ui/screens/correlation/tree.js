@@ -18,15 +18,14 @@ export function tree(things, histories = new Map()) {
     under.set(cause, [...(under.get(cause) ?? []), thing]);
   }
   const [rows, seen] = [[], new Set()];
-  const walk = (cause, depth) => {
-    for (const thing of (under.get(cause) ?? []).sort((a, b) => when(a) - when(b))) {
-      if (seen.has(thing)) continue;
+  const walk = (cause, depth, inside = []) => {
+    const below = [...(under.get(cause) ?? []).map((thing) => ({ at: when(thing), thing })), ...inside.map((step) => ({ at: step.from, step }))];
+    for (const { thing, step } of below.sort((a, b) => a.at - b.at)) {
+      if (step) rows.push({ ...step, depth });
+      if (!thing || seen.has(thing)) continue;
       seen.add(thing);
       rows.push(row(thing, depth));
-      const inside = steps(thing, histories, depth + 1);
-      const before = rows.length;
-      walk(String(thing.id), depth + 1);
-      rows.splice(before, 0, ...inside);
+      walk(String(thing.id), depth + 1, steps(thing, histories));
     }
   };
   walk('', 0);
@@ -36,10 +35,10 @@ export function tree(things, histories = new Map()) {
 }
 
 // What a run did and waited for. Its beginning and its end are those of its own row.
-function steps(thing, histories, depth) {
+function steps(thing, histories) {
   const entries = thing.kind === 'run' ? histories.get(thing.run) ?? [] : [];
   const told = entries.filter(({ kind }) => !['started', 'completed'].includes(kind));
-  return timeline(told, Date.parse(thing.at)).map((step) => ({ ...step, depth, to: step.to ?? ended(thing) ?? null, href: destination(thing) }));
+  return timeline(told, Date.parse(thing.at)).map((step) => ({ ...step, to: step.to ?? ended(thing) ?? null, href: destination(thing) }));
 }
 
 const ended = (thing) => (thing.until ? Date.parse(thing.until) : null);

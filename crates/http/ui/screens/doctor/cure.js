@@ -10,12 +10,12 @@ import { capital, plural } from '../../lib/format.js';
 import { href } from '../../lib/router.js';
 import { decision } from '../run/decision.js';
 
-/** The button for one action. `again(scan)` has the doctor look anew. */
+/** The button for one action. `again()` has the doctor look anew, and `again({ scan, runs })` further. */
 export function cure(finding, offered, again) {
   const { request } = offered;
   if (offered.action === 'resolve') return decision(offered.run, offered.step, again);
   if (offered.action === 'look_at_event') return h('a', { class: 'button', href: href(['feed'], { after: before(offered.position) }) }, 'Look at it');
-  if (offered.action === 'look_further' && request) return button('Look further', () => again(offered.scan));
+  if (['look_further', 'look_at_more_runs'].includes(offered.action) && request) return button('Look further', () => again({ scan: offered.scan, runs: offered.runs }));
   return request ? sending(finding, offered, again) : copying(offered.command);
 }
 

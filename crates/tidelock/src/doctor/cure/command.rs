@@ -33,6 +33,7 @@ impl Action {
                 tidelock("events", ["--after", &after, "--limit", "1"])
             }
             Self::LookFurther { scan } => tidelock("doctor", ["--scan", &scan.to_string()]),
+            Self::LookAtMoreRuns { runs } => tidelock("doctor", ["--runs", &runs.to_string()]),
         }
     }
 }
