@@ -9,6 +9,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use libtest_mimic::{Arguments, Trial};
 use tidelock_store::Store;
+use tokio::sync::Mutex;
 
 use crate::model::{Runs, check_model};
 
@@ -33,12 +34,28 @@ pub(crate) struct World {
     /// A handle on the store.
     pub(crate) store: Arc<dyn Store>,
     subject: Box<dyn Subject>,
+    others: Mutex<Vec<Arc<dyn Store>>>,
 }
 
 impl World {
+    async fn of(subject: impl Subject) -> Self {
+        let store = subject.open().await;
+        Self { store, subject: Box::new(subject), others: Mutex::default() }
+    }
+
     /// Another handle on the same store.
     pub(crate) async fn another(&self) -> Arc<dyn Store> {
         self.subject.open().await
+    }
+
+    /// The nth of some other handles, each opened when it is first asked for and kept for the rounds to come: a race is
+    /// closer between those who need not connect first.
+    pub(crate) async fn nth(&self, nth: usize) -> Arc<dyn Store> {
+        let mut others = self.others.lock().await;
+        while others.len() <= nth {
+            others.push(self.subject.open().await);
+        }
+        others[nth].clone()
     }
 
     /// Lets time pass.
@@ -143,8 +160,8 @@ where
     report
 }
 
-/// How many random histories are part of the suite.
-const HISTORIES: u32 = 128;
+/// How many random histories are part of the suite, from another seed each time. `./test --long` tries many more.
+const HISTORIES: u32 = 64;
 
 /// A test of the suite on one kind of store; fails by panicking.
 struct Test {
@@ -176,9 +193,7 @@ impl Case {
         let name = format!("{} [{}]", self.name, self.promises);
         let run = move || {
             runtime().block_on(async {
-                let subject: Box<dyn Subject> = Box::new(make().await);
-                let store = subject.open().await;
-                (self.run)(World { store, subject }).await;
+                (self.run)(World::of(make().await).await).await;
             });
         };
         Test { name, run: Box::new(run) }

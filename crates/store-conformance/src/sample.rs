@@ -148,7 +148,7 @@ pub(crate) fn json(text: &str) -> Json {
 
 /// Sends both at the same time, each over a handle of its own.
 pub(crate) async fn at_once(world: &World, one: Commit, other: Commit) -> [CommitOutcome; 2] {
-    let (first, second) = (world.another().await, world.another().await);
+    let (first, second) = (world.nth(0).await, world.nth(1).await);
     let first = tokio::spawn(async move { first.commit(one).await });
     let second = tokio::spawn(async move { second.commit(other).await });
     [first.await.unwrap().unwrap(), second.await.unwrap().unwrap()]

@@ -10,10 +10,10 @@ use tidelock_store_conformance::{MemorySubject, Runs, check_differential};
 
 #[test]
 fn memory_and_postgres_give_the_same_answers() {
-    check_differential(|| async { MemorySubject::default() }, PostgresSubject::new, Runs::new(64));
+    check_differential(|| async { MemorySubject::default() }, PostgresSubject::new, Runs::new(32));
 }
 
 #[test]
 fn sqlite_and_postgres_give_the_same_answers() {
-    check_differential(|| async { SqliteSubject::new() }, PostgresSubject::new, Runs::new(64));
+    check_differential(|| async { SqliteSubject::new() }, PostgresSubject::new, Runs::new(32));
 }

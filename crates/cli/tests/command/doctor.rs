@@ -195,12 +195,11 @@ fn many_findings_are_counted_and_a_few_are_shown(shop: &Shop) {
 #[test]
 fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
     let shop = Shop::postgres();
-    let (_, schema) = shop.url.split_once("?schema=").unwrap();
+    let (server, schema) = shop.url.split_once("?schema=").unwrap();
     let stay =
         format!("BEGIN; SELECT {schema}.append_one('order-2', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
-    let url = shop.url.clone();
+    let (url, visitor) = (shop.url.clone(), format!("{server}?application_name=visitor"));
     let (said, session) = shop.with(|store| async move {
-        let visitor = format!("{}?application_name=visitor", tidelock_test_postgres::shared_url().unwrap());
         let (client, connection) = tokio_postgres::connect(&visitor, NoTls).await.unwrap();
         tokio::spawn(connection);
         let session: i32 = client.query_one("SELECT pg_backend_pid()", &[]).await.unwrap().get(0);

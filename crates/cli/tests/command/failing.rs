@@ -95,15 +95,14 @@ fn a_reader_that_has_seen_enough_ends_a_listing_quietly() {
 
 /// Makes a role that may read this store's tables, and gives the URL that uses it.
 fn reader_of(shop: &Shop) -> String {
-    let (_, schema) = shop.url.split_once("?schema=").unwrap();
+    let (server, schema) = shop.url.split_once("?schema=").unwrap();
     let grants = format!(
         "CREATE ROLE {schema}_reader; GRANT USAGE ON SCHEMA {schema} TO {schema}_reader;
          GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {schema}_reader;
          GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO {schema}_reader"
     );
-    let server = tidelock_test_postgres::shared_url().unwrap();
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
         tokio::spawn(connection);
         client.batch_execute(&grants).await.unwrap();
     });

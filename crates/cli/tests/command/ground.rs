@@ -118,7 +118,8 @@ impl Shop {
 
 fn another_schema() -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
-    let (url, nth) = (tidelock_test_postgres::shared_url().unwrap(), COUNT.fetch_add(1, Ordering::SeqCst));
+    let (url, nth) =
+        (tidelock_test_postgres::shared_database().unwrap(), COUNT.fetch_add(1, Ordering::SeqCst));
     format!("{url}?schema=cli_{}_{nth}", std::process::id())
 }
 

@@ -171,12 +171,11 @@ fn a_pipe_moves_a_store_too() {
 fn an_export_says_when_a_transaction_keeps_events_from_it() {
     let shop = Shop::postgres();
     let (url, file) = (shop.url.clone(), shop.path("all.jsonl"));
-    let (_, schema) = shop.url.split_once("?schema=").unwrap();
+    let (server, schema) = shop.url.split_once("?schema=").unwrap();
     let stay =
         format!("BEGIN; SELECT {schema}.append_one('slow', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
     let exported = shop.with(|store| async move {
-        let server = tidelock_test_postgres::shared_url().unwrap();
-        let (client, connection) = tokio_postgres::connect(&server, NoTls).await.unwrap();
+        let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
         tokio::spawn(connection);
         client.batch_execute(&stay).await.unwrap();
         append(&*store, "order-1", "placed", &[json!(1)]).await;

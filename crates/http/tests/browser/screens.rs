@@ -20,7 +20,7 @@ fn every_screen_shows_what_is_in_a_file() {
 /// UI-3, on PostgreSQL.
 #[test]
 fn every_screen_shows_what_is_in_a_database() {
-    let url = tidelock_test_postgres::shared_url().unwrap();
+    let url = tidelock_test_postgres::shared_database().unwrap();
     for_real(look_around(&format!("{url}?schema=browser_{}", std::process::id())));
 }
 

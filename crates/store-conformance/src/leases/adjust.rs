@@ -30,7 +30,7 @@ cases! { "leases::adjust":
 }
 
 async fn adjust(world: &World, filter: ItemFilter, adjustment: Adjustment) -> Adjusted {
-    world.another().await.adjust(filter, adjustment).await.unwrap()
+    world.nth(0).await.adjust(filter, adjustment).await.unwrap()
 }
 
 /// Adjusts every item and expects these counts.

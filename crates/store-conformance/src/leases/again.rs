@@ -26,7 +26,7 @@ async fn every_settlement_sent_again_is_accepted_and_changes_nothing(world: Worl
         settle(&*world.store, settlement.clone()).await;
         let once = item_now(&*world.store, &key).await;
         world.advance(secs(1)).await;
-        settle(&*world.another().await, settlement).await;
+        settle(&*world.nth(0).await, settlement).await;
         assert_eq!(item_now(&*world.store, &key).await, once, "exit {nth}");
         set_aside(&*world.store).await;
     }

@@ -95,7 +95,8 @@ impl Tally {
         if cases < FEW {
             return Ok(());
         }
-        let least = |floor: u64| floor * u64::from(cases) / 100;
+        let per = if cases < MANY { 4 * MANY } else { MANY };
+        let least = |floor: u64| floor * u64::from(cases) / u64::from(per);
         match self.floors().find(|(_, count, floor)| *count < least(*floor)) {
             Some((name, count, floor)) => Err(format!(
                 "only {count} {name} in {cases} histories, where {} make them worth something: {self}",
@@ -106,8 +107,12 @@ impl Tally {
     }
 }
 
-/// So few histories that chance alone can keep a count under its floor.
+/// So few histories that chance alone can keep a count at nothing.
 const FEW: u32 = 20;
+
+/// What floors are counted for. In fewer histories chance alone can keep a count under its floor, though not far: of 600
+/// runs of 32, three came to two thirds of one.
+const MANY: u32 = 100;
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

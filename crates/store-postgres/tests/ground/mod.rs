@@ -41,7 +41,7 @@ pub(crate) struct Ground {
 impl Ground {
     /// A new schema on the server that all tests share.
     pub(crate) fn shared() -> Self {
-        Self::on(&tidelock_test_postgres::shared_url().unwrap())
+        Self::on(&tidelock_test_postgres::shared_database().unwrap())
     }
 
     /// A new schema on this server.
@@ -60,7 +60,8 @@ impl Ground {
 
     /// The same, and the store takes a way of its own to the server.
     pub(crate) fn through(mut self, port: u16) -> Self {
-        self.url = format!("postgres://postgres@127.0.0.1:{port}/postgres");
+        let (_, database) = self.direct.rsplit_once('/').unwrap();
+        self.url = format!("postgres://postgres@127.0.0.1:{port}/{database}");
         self
     }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidelock_store::{Clock, ManualClock, Store, async_trait};
 use tidelock_store_conformance::Subject;
 use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
-use tidelock_store_postgres::{PostgresOptions, PostgresStore, SchemaName};
+use tidelock_store_postgres::{Notify, PostgresOptions, PostgresStore, SchemaName};
 use tokio::sync::OnceCell;
 
 pub(crate) struct PostgresSubject {
@@ -23,28 +23,39 @@ pub(crate) struct PostgresSubject {
 impl PostgresSubject {
     pub(crate) async fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
-        let url = tidelock_test_postgres::shared_url().expect("a server");
+        let url = tidelock_test_postgres::shared_database().expect("a server");
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
         let schema = SchemaName::new(format!("case_{}_{nth}", std::process::id())).expect("a good name");
         let (admin, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");
         tokio::spawn(connection);
         let subject = Self { url, schema, clock: ManualClock::default(), admin, keeper: OnceCell::new() };
-        subject.make().await.close().await.expect("it closes");
+        subject.make_tables().await;
         subject.replace_calendar().await;
         subject
     }
 
-    async fn make(&self) -> PostgresStore {
-        let options = PostgresOptions {
+    /// By a handle that is gone again before anybody could have looked at its calendar.
+    async fn make_tables(&self) {
+        let quiet = PostgresOptions { readers: 1, notify: Notify::Never, ..self.options() };
+        self.make(quiet).await.close().await.expect("it closes");
+    }
+
+    async fn make(&self, options: PostgresOptions) -> PostgresStore {
+        PostgresStore::open_with(&self.url, options).await.expect("the store opens")
+    }
+
+    fn options(&self) -> PostgresOptions {
+        PostgresOptions {
             schema: self.schema.clone(),
             clock: Arc::new(self.clock.clone()),
+            // Connections are most of what the suite costs here. Two are enough to read with another than before.
+            readers: 2,
             // The suite wants to know who is woken by what, not who looks by himself.
             poll_interval: Duration::from_secs(60),
             // The suite moves the calendar and the stopwatch one after the other; nobody may look in between.
             sweep_interval: Duration::from_secs(3600),
             ..PostgresOptions::default()
-        };
-        PostgresStore::open_with(&self.url, options).await.expect("the store opens")
+        }
     }
 
     /// From now on the database's calendar says what the suite wants.
@@ -67,7 +78,7 @@ impl PostgresSubject {
 
     /// Does what every handle does once a second while it is used.
     async fn look_at_the_clock(&self) {
-        let keeper = self.keeper.get_or_init(|| self.make()).await;
+        let keeper = self.keeper.get_or_init(|| self.make(self.options())).await;
         keeper.now().await.expect("there is a clock");
     }
 }
@@ -79,7 +90,7 @@ fn micros(duration: Duration) -> i64 {
 #[async_trait]
 impl Subject for PostgresSubject {
     async fn open(&self) -> Arc<dyn Store> {
-        Arc::new(self.make().await)
+        Arc::new(self.make(self.options()).await)
     }
 
     async fn advance(&self, duration: Duration) {

@@ -26,8 +26,8 @@ impl Ground {
     pub(crate) fn postgres() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
-        let server = tidelock_test_postgres::shared_url().unwrap();
-        Self::Postgres(format!("{server}?schema=events_{}_{nth}", std::process::id()))
+        let server = tidelock_test_postgres::shared_database().unwrap();
+        Self::Postgres(format!("{server}?readers=2&schema=events_{}_{nth}", std::process::id()))
     }
 
     /// The store, over connections of its own.
