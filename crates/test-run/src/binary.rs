@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Seek};
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
@@ -21,6 +21,8 @@ pub(crate) struct Binary {
 #[derive(Debug)]
 pub(crate) struct Ran {
     pub(crate) passed: bool,
+    /// How it ended, in words: with an exit code, or by a signal.
+    pub(crate) end: String,
     pub(crate) took: Duration,
     pub(crate) said: String,
 }
@@ -28,13 +30,15 @@ pub(crate) struct Ran {
 impl Binary {
     pub(crate) fn run(&self) -> Ran {
         let begun = Instant::now();
-        let (passed, said) = self.output().unwrap_or_else(|e| (false, format!("it does not start: {e}\n")));
-        Ran { passed, took: begun.elapsed(), said }
+        let ran = self.output().map(|(status, said)| (status.success(), status.to_string(), said));
+        let (passed, end, said) =
+            ran.unwrap_or_else(|e| (false, format!("it does not start: {e}"), String::new()));
+        Ran { passed, end, took: begun.elapsed(), said }
     }
 
     /// Both of its outputs go into one file, so that what it says stays in the order in which it said it. Not into a
     /// pipe: that ends only with the last process that a test has left behind.
-    fn output(&self) -> io::Result<(bool, String)> {
+    fn output(&self) -> io::Result<(ExitStatus, String)> {
         let mut said = tempfile::tempfile()?;
         let status = Command::new(&self.executable)
             .current_dir(&self.folder)
@@ -47,7 +51,7 @@ impl Binary {
         said.rewind()?;
         let mut bytes = Vec::new();
         said.read_to_end(&mut bytes)?;
-        Ok((status.success(), String::from_utf8_lossy(&bytes).into_owned()))
+        Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
     }
 
     /// How cargo is told to run just this one.

@@ -37,6 +37,6 @@ fn tell(binary: &Binary, ran: &Ran) {
     if ran.passed {
         println!("{took:>7.1} s  {name}: {}", ran.count());
     } else {
-        println!("{took:>7.1} s  {name}: FAILED\n{}", ran.said);
+        println!("{took:>7.1} s  {name}: FAILED, {}\n{}", ran.end, ran.said);
     }
 }
