@@ -25,6 +25,7 @@ mod work;
 mod budget;
 mod inside;
 mod sync;
+mod timed;
 mod turns;
 
 mod local;

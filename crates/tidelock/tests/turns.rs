@@ -13,7 +13,7 @@ mod sync {
 #[path = "../src/scopes/turns.rs"]
 mod turns;
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::panic::catch_unwind;
 use std::pin::pin;
@@ -22,7 +22,7 @@ use std::sync::Mutex as StdMutex;
 use std::task::{Context, Poll, Waker};
 
 use shuttle::future::block_on;
-use shuttle::sync::atomic::{AtomicU32, Ordering};
+use shuttle::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use shuttle::{check_pct, check_random, thread};
 
 use turns::{Taking, Turns};
@@ -112,6 +112,30 @@ fn no_two_have_the_turn_at_once() {
 fn one_who_leaves_at_any_moment_takes_nobodys_turn_along() {
     check_random(|| with_one_who_leaves(drop), SCHEDULES);
     check_pct(|| with_one_who_leaves(drop), SCHEDULES, 3);
+}
+
+/// SCOPE-2: whoever waits looks up once it is told to, whatever moment that is.
+#[test]
+fn one_who_is_told_to_look_up_does() {
+    let told_while_it_waits = || {
+        let (turns, is_over) = (turns(), StdArc::new(AtomicBool::new(false)));
+        let (first, _) = block_on(turns.take());
+        let over = is_over.clone();
+        let waiting = thread::spawn(move || {
+            let mut taking = pin!(turns.take());
+            block_on(poll_fn(|context| match taking.as_mut().poll(context) {
+                Poll::Pending if !over.load(Ordering::SeqCst) => Poll::Pending,
+                _ => Poll::Ready(()),
+            }));
+        });
+        is_over.store(true, Ordering::SeqCst);
+        turns.wake_all();
+        waiting.join().unwrap();
+        drop(first);
+        drop(block_on(turns.take()));
+    };
+    check_random(told_while_it_waits, SCHEDULES);
+    check_pct(told_while_it_waits, SCHEDULES, 3);
 }
 
 /// SCOPE-1. Schedule 51: whoever has left, the rest come in the order in which they came.

@@ -14,7 +14,7 @@ pub(crate) const DEFAULT: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Budget {
     pub(crate) long: Option<Duration>,
-    until: Option<Instant>,
+    pub(crate) until: Option<Instant>,
 }
 
 impl Budget {

@@ -20,12 +20,13 @@ use super::name::Name;
 use super::operation::{Codec, Did};
 use super::options::{OperationId, Options};
 use super::state::State;
-use super::turns::{Turn, Turns};
+use super::timed::TimedTurns;
+use super::turns::Turn;
 use super::work::{Fault, Work};
 
 pub(crate) struct Local<S> {
     name: Name,
-    turns: Turns<Held<S>>,
+    turns: Arc<TimedTurns<Held<S>>>,
     changed: Notify,
     remembered: Mutex<HashMap<String, (Instant, Did)>>,
 }
@@ -52,7 +53,7 @@ impl<S> Local<S> {
 impl<S: State> Local<S> {
     pub(super) fn new(name: Name, state: S) -> Self {
         let held = Held { state: Some(Arc::new(state)), revision: Revision::FIRST };
-        Self { name, turns: Turns::at(held), changed: Notify::new(), remembered: Mutex::default() }
+        Self { name, turns: TimedTurns::at(held), changed: Notify::new(), remembered: Mutex::default() }
     }
 
     pub(super) fn load(&self) -> Document<S> {
@@ -87,7 +88,7 @@ impl<S: State> Local<S> {
         }
         let budget = Budget::begin(options.budget);
         let too_late = || ScopeError::timed_out(&self.name, budget.long);
-        let (turn, held) = budget.bound(self.turns.take()).await.ok_or_else(too_late)?;
+        let (turn, held) = self.turns.take(budget.until).await.ok_or_else(too_late)?;
         if let Some(did) = self.done(options) {
             return Ok(codec.replay(&did)?);
         }
@@ -140,7 +141,7 @@ impl<S: State> Local<S> {
             return Err(ScopeError::reentered(&self.name));
         }
         let budget = Budget::begin(options.budget);
-        let turn = budget.bound(self.turns.take()).await;
+        let turn = self.turns.take(budget.until).await;
         turn.ok_or_else(|| ScopeError::timed_out(&self.name, budget.long))
     }
 

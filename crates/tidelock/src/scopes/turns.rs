@@ -64,6 +64,12 @@ impl<T> Turns<T> {
         Taking { turns: self, ticket: None }
     }
 
+    /// Wakes everybody who waits, so that they look at something else than their turn.
+    pub(crate) fn wake_all(&self) {
+        let wakers: Vec<_> = self.lock().waiting.iter().map(|(_, waker)| waker.clone()).collect();
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
     fn lock(&self) -> MutexGuard<'_, Queue<T>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,6 +7,7 @@ mod basket;
 mod lossy;
 
 mod contention;
+mod deadlines;
 mod documents;
 mod gone;
 mod once;
