@@ -28,9 +28,10 @@ pub(super) fn record(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim", key)
 }
 
-/// There for as long as the claimant may work.
+/// There for as long as the claimant may work. It stands right behind the claim, because the two are written together, and neighbours are on the same page of
+/// an index; and no claim has this key, since no part of a claim's key is empty.
 pub(super) fn lease(key: &ClaimKey) -> Result<RecordKey> {
-    under("~claim-lease", key)
+    lease_of(&record(key)?)
 }
 
 /// There for as long as anybody waits for a lock; its revisions number those who come.
@@ -60,6 +61,9 @@ pub(super) fn of_line(line: &RecordKey) -> &str {
 
 /// Where it says who has the claim with this whole name.
 pub(super) fn named(claim: &str) -> Result<RecordKey> {
+    if claim.split('/').any(str::is_empty) {
+        return Err(hollow(claim));
+    }
     RecordKey::new(format!("{CLAIMS}{claim}")).map_err(|error| error.about(format_args!("claim {claim:?}")))
 }
 
@@ -120,14 +124,21 @@ pub(super) fn shown(record: &RecordKey) -> &str {
 
 /// The lease that belongs to the record of a claim.
 pub(super) fn lease_of(record: &RecordKey) -> Result<RecordKey> {
-    RecordKey::new(format!("~claim-lease/{}", shown(record)))
+    RecordKey::new(format!("{record}/"))
+}
+
+/// Whether this is a lease, and not a claim.
+pub(super) fn is_lease(record: &RecordKey) -> bool {
+    record.as_str().ends_with('/')
 }
 
 fn under(place: &str, key: &ClaimKey) -> Result<RecordKey> {
     if key.is_hollow() {
-        return Err(StoreError::invalid(format!(
-            "claim {key:?}: a part of its key is empty and names nothing"
-        )));
+        return Err(hollow(key.as_str()));
     }
     RecordKey::new(format!("{place}/{key}")).map_err(|error| error.about(format_args!("claim {key:?}")))
+}
+
+fn hollow(key: &str) -> StoreError {
+    StoreError::invalid(format!("claim {key:?}: a part of its key is empty and names nothing"))
 }

@@ -1,7 +1,9 @@
 //! Who is at what: for operators, and for whoever asks why nothing moves.
 
 use serde::Serialize;
-use tidelock_store::{Fence, Record, RecordKey, RecordQuery, Result, Slot, Timestamp, WorkerName};
+use tidelock_store::{
+    Fence, Record, RecordKey, RecordPage, RecordQuery, Result, Slot, Timestamp, WorkerName,
+};
 
 use super::entry::{Entry, LeaseNote, State};
 use super::{Claims, keys};
@@ -36,7 +38,7 @@ impl Claims {
     /// `Store` if the store fails.
     pub async fn pending(&self, prefix: &str, after: Option<RecordKey>) -> Result<PendingPage> {
         let query = RecordQuery::prefix(format!("{}{prefix}", keys::CLAIMS));
-        let page = self.store().scan(RecordQuery { after, ..query }).await?;
+        let page = self.scan(RecordQuery { after, ..query }).await?;
         let mut pending = Vec::new();
         for record in &page.records {
             let entry = Entry::read(record)?;
@@ -140,7 +142,7 @@ impl Claims {
     /// `LimitExceeded` if more are asked for than a page has; otherwise what the store says.
     pub async fn list(&self, prefix: &str, after: Option<RecordKey>, limit: usize) -> Result<ClaimPage> {
         let query = RecordQuery { prefix: format!("{}{prefix}", keys::CLAIMS), after, limit };
-        let page = self.store().scan(query).await?;
+        let page = self.scan(query).await?;
         let leases = page.records.iter().map(|record| keys::lease_of(&record.key));
         let slots = self.slots(leases.collect::<Result<_>>()?).await?;
         let listed = page.records.iter().zip(&slots).map(|(record, lease)| ClaimInfo::of(record, lease));
@@ -160,9 +162,29 @@ impl Claims {
         Ok(QuotaPage { quotas: listed.collect::<Result<_>>()?, next: page.next })
     }
 
+    /// A page of claims, without the leases that stand between them. Like the store, it gives less than a page rather than look at everything.
+    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
+        let mut page = self.store().scan(query.clone()).await?;
+        let mut found = page.records.len();
+        page.records.retain(is_claim);
+        while page.records.len() < query.limit && page.next.is_some() && found > 0 {
+            let limit = query.limit - page.records.len();
+            let more = RecordQuery { prefix: query.prefix.clone(), after: page.next, limit };
+            let more = self.store().scan(more).await?;
+            found = more.records.len();
+            page.records.extend(more.records.into_iter().filter(is_claim));
+            page.next = more.next;
+        }
+        Ok(page)
+    }
+
     async fn slots(&self, keys: Vec<RecordKey>) -> Result<Vec<Slot>> {
         if keys.is_empty() { Ok(Vec::new()) } else { self.store().get(&keys).await }
     }
+}
+
+fn is_claim(record: &Record) -> bool {
+    !keys::is_lease(&record.key)
 }
 
 impl ClaimInfo {

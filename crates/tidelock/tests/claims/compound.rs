@@ -129,7 +129,7 @@ async fn what_is_held_together_ends_together_or_not_at_all(stage: Stage) {
     let (kept, lost) =
         (claims.lock("kept").lease(Duration::from_secs(60)), claims.lock("lost").lease(INSTANT));
     let mut both = won(&claims.compound().lock(&kept).lock(&lost)).await;
-    let kept = RecordKey::new("~claim-lease/lock/kept").unwrap();
+    let kept = RecordKey::new("~claim/lock/kept/").unwrap();
     let lease = async || tidelock.store().get_one(&kept).await.unwrap().into_live().unwrap();
     gate.stop();
     let before = lease().await;

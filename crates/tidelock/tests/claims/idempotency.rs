@@ -158,7 +158,7 @@ async fn a_claimant_that_was_slow_and_not_replaced_completes(stage: Stage) {
     let claim = pay(&Tidelock::over(gate.clone())).lease(INSTANT);
     let slow = won(&claim).await;
     gate.stop();
-    let lease = RecordKey::new("~claim-lease/idempotency/pay:42").unwrap();
+    let lease = RecordKey::new("~claim/idempotency/pay:42/").unwrap();
     let over = async || tidelock.store().get_one(&lease).await.unwrap().live().is_none();
     until("the lease has run out", over).await;
     gate.go_on();

@@ -155,6 +155,7 @@ async fn claims_are_listed_page_by_page(stage: Stage) {
     loop {
         let page = tidelock.claims().list("lock/", after, 2).await.unwrap();
         assert!(page.claims.iter().all(|claim| claim.state == ClaimState::Pending));
+        assert!(page.claims.len() == 2 || page.next.is_none(), "a page is full while there is more");
         keys.extend(page.claims.into_iter().map(|claim| claim.key));
         match page.next {
             Some(next) => after = Some(next),

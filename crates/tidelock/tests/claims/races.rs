@@ -31,7 +31,7 @@ async fn of_five_contenders_for_an_expired_lease_one_wins_three_hundred_times(st
             round += 1;
         }
         // Dropped, and not completed: its lease has to run out.
-        let lease = RecordKey::new("~claim-lease/idempotency/leader").unwrap();
+        let lease = RecordKey::new("~claim/idempotency/leader/").unwrap();
         let over = async || tidelock.store().get_one(&lease).await.unwrap().live().is_none();
         until("the lease has run out", over).await;
     }

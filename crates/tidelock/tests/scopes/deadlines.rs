@@ -69,15 +69,15 @@ async fn one_who_goes_away_takes_nobodys_deadline_along() {
 fn a_runtime_that_nobody_drives_any_more_holds_up_no_deadline_on_another() {
     let scope = in_memory();
     let (left, right) = (runtime(), runtime());
-    let waiting = left.block_on(async {
+    let mut waiting = None;
+    left.block_on(async {
         stuck(&scope);
-        let waiting = tokio::spawn(waited(scope.clone(), 10));
+        waiting = Some(tokio::spawn(waited(scope.clone(), 10)));
         tokio::task::yield_now().await;
-        waiting
     });
     let told = right.block_on(async { tokio::time::timeout(LONG, waited(scope.clone(), 20)).await });
     assert_eq!(told, Ok(20));
-    assert_eq!(left.block_on(waiting).unwrap(), 10, "and has its own when it goes on");
+    assert_eq!(left.block_on(waiting.unwrap()).unwrap(), 10, "and has its own when it goes on");
 }
 
 /// SCOPE-2.
@@ -85,8 +85,10 @@ fn a_runtime_that_nobody_drives_any_more_holds_up_no_deadline_on_another() {
 fn a_runtime_that_is_shut_down_holds_up_no_deadline_on_another() {
     let scope = in_memory();
     let (left, right) = (runtime(), runtime());
-    right.block_on(async { stuck(&scope) });
-    right.block_on(tokio::task::yield_now());
+    right.block_on(async {
+        stuck(&scope);
+        tokio::task::yield_now().await;
+    });
     left.block_on(async {
         tokio::spawn(waited(scope.clone(), 10));
         tokio::task::yield_now().await;

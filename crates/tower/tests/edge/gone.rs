@@ -32,7 +32,7 @@ async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: Stage) 
     let app = till.app(keys(&tidelock).lease(lease));
     let first = begin(&app, pay("k", "7"));
     till.effects.until(1).await;
-    let record = tidelock::RecordKey::new("~claim-lease/idempotency/http::k").unwrap();
+    let record = tidelock::RecordKey::new("~claim/idempotency/http::k/").unwrap();
     let ends = async || {
         use tidelock::StoreExt;
         tidelock.store().get_one(&record).await.unwrap().live().unwrap().expires_at
