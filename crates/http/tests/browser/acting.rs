@@ -87,6 +87,41 @@ fn items_and_targets_are_deferred_and_prioritised_by_clicking() {
     });
 }
 
+/// UI-5: whoever holds the item loses it; and a reaction's events are routed from the next one on.
+#[test]
+fn an_item_is_reset_and_a_reaction_rerouted_by_clicking() {
+    for_real(async {
+        let shop = Shop::open("memory:").await;
+        let held = async || {
+            let post = ItemQuery::new(ItemFilter::queue("post").held(true));
+            shop.tidelock.store().items(post).await.unwrap().items.len()
+        };
+        // Where "now" is, is found by an event there.
+        let marks = StreamName::new("~registrations/mail").unwrap();
+        let marked = async || shop.tidelock.store().read_whole_stream(&marks).await.unwrap().len();
+        visit(&shop.tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            page.go("#/leases?queue=post").await;
+            page.click("//tr[contains(., 'parcel-1')]//summary[.='More']").await;
+            page.click("//tr[contains(., 'parcel-1')]//button[.='Reset']").await;
+            page.sees("dialog .what", "Whoever holds it loses the lease").await;
+            assert_eq!(held().await, 1, "nothing is done before it is confirmed");
+            page.click("//dialog//button[.='Reset']").await;
+            page.sees("dialog .done", "1 item changed (reset)").await;
+            page.click("//dialog//button[.='Close']").await;
+            assert_eq!(held().await, 0);
+            page.go("#/reactions/mail").await;
+            assert_eq!(marked().await, 0);
+            page.click("//div[@class='actions']//button[.='Reroute']").await;
+            page.sees("dialog .what", "The events of the reaction “mail” are routed anew").await;
+            page.click("//dialog//button[.='Reroute']").await;
+            page.sees("dialog .done", "from the next event that comes").await;
+            assert_eq!(marked().await, 1);
+        })
+        .await;
+    });
+}
+
 /// UI-5: what the doctor advises, for a claim whose claimant is gone.
 #[test]
 fn a_claim_that_was_left_is_released_by_clicking() {

@@ -23,6 +23,7 @@ pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(
     stage.announce("")?;
     stage.announce(&format!("The inspector is at http://{}/", listener.local_addr()?))?;
     stage.announce(&format!("Sign in with the token {token}; an interrupt (Ctrl-C) ends it"))?;
+    stage.announce("Now and then an order comes without an address: the doctor finds it blocked, and has a button for it")?;
 
     let (stop, stopped) = watch::channel(());
     let going_on = tokio::spawn(shop::go_on(tidelock, stage.name(""), stopped));

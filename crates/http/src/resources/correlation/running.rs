@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidelock::StoredEvent;
-use tidelock::runs::{RunId, RunInfo, run_of_stream};
+use tidelock::runs::{RunError, RunId, RunInfo, run_of_stream};
 
 use super::part::Part;
 use crate::problem::Problem;
@@ -16,9 +16,11 @@ const LOOKUPS: usize = 100;
 pub(super) async fn parts(served: &Served, events: &[StoredEvent]) -> Result<Vec<Part>, Problem> {
     let mut runs = BTreeMap::new();
     for run in events.iter().filter_map(begun).take(LOOKUPS) {
-        // One that was removed meanwhile has nothing more to be told about.
-        if let Ok(info) = served.tidelock().runs().run(run.as_str()).get().await {
-            runs.insert(run, info);
+        match served.tidelock().runs().run(run.as_str()).get().await {
+            Ok(info) => _ = runs.insert(run, info),
+            Err(RunError::Store(error)) => return Err(error.into()),
+            // One that was removed meanwhile has nothing more to be told about.
+            Err(_) => {}
         }
     }
     Ok(events.iter().map(|event| part(event, &runs)).collect())
