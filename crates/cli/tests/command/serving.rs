@@ -100,9 +100,10 @@ fn what_happens_while_it_serves_is_logged(shop: &Shop) {
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"this is not HTTP\r\n\r\n").unwrap();
     stream.read_to_end(&mut Vec::new()).unwrap();
-    let mut line = String::new();
-    BufReader::new(serving.process.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
-    assert!(line.contains(" DEBUG tidelock_http::serve: a connection broke off error="), "{line}");
+    // Other things may be said before it: a store that has other work at this level says so, too.
+    let mut lines = BufReader::new(serving.process.stderr.as_mut().unwrap()).lines().map_while(Result::ok);
+    let broke_off = " DEBUG tidelock_http::serve: a connection broke off error=";
+    assert!(lines.any(|line| line.contains(broke_off)), "it is not said before the server ends");
     assert_eq!(serving.end(Signal::SIGTERM), 0);
 }
 
