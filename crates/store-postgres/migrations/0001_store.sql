@@ -98,6 +98,10 @@ CREATE TABLE tidelock.items (
 -- Only what is or will be ready is in here, so that leasing never looks at what is idle.
 CREATE INDEX items_ready ON tidelock.items (queue, lane, priority, ready, key) WHERE ready IS NOT NULL;
 
+-- What somebody who looks asks for most, and what there are few of: neither is looked for among what is idle.
+CREATE INDEX items_blocked ON tidelock.items (queue, key) WHERE blocked;
+CREATE INDEX items_held ON tidelock.items (queue, key) WHERE worker IS NOT NULL;
+
 -- Commits that had an id, with what they did.
 CREATE TABLE tidelock.commits (
     id           uuid   PRIMARY KEY,

@@ -68,14 +68,24 @@ static RENEW: Statement = Statement::new(
     &[Type::TEXT_ARRAY, Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::INT8],
 );
 
-static LIST: Statement = Statement::new(
-    concat!(
-        "SELECT ",
-        item_columns!(),
-        " FROM tidelock.items i WHERE (i.queue, i.key) > ($1, $2) ORDER BY i.queue, i.key LIMIT $3"
-    ),
-    &[Type::TEXT, Type::TEXT, Type::INT8],
-);
+macro_rules! list {
+    ($which:literal) => {
+        Statement::new(
+            concat!(
+                "SELECT ",
+                item_columns!(),
+                " FROM tidelock.items i WHERE ",
+                $which,
+                "(i.queue, i.key) > ($1, $2) ORDER BY i.queue, i.key LIMIT $3"
+            ),
+            &[Type::TEXT, Type::TEXT, Type::INT8],
+        )
+    };
+}
+
+static LIST: Statement = list!("");
+static LIST_BLOCKED: Statement = list!("i.blocked AND ");
+static LIST_HELD: Statement = list!("i.worker IS NOT NULL AND ");
 
 /// Renews what it can at once, and looks again for those whose rows are locked until each is known.
 pub(crate) async fn renew(link: &Link, tokens: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
@@ -141,6 +151,12 @@ fn renewal(row: &Row) -> Result<Option<Renewal>> {
 }
 
 pub(crate) async fn list(link: &Link, query: &ItemQuery) -> Result<ItemPage> {
+    // Of what there are few, there is an index.
+    let listed = match (query.filter.blocked, query.filter.held) {
+        (Some(true), _) => &LIST_BLOCKED,
+        (_, Some(true)) => &LIST_HELD,
+        _ => &LIST,
+    };
     let prefix = query.filter.queue.prefix();
     let after = query.after.as_ref().filter(|item| item.queue.as_str() >= prefix);
     let mut after = after.map_or((prefix.to_owned(), String::new()), |item| {
@@ -150,7 +166,7 @@ pub(crate) async fn list(link: &Link, query: &ItemQuery) -> Result<ItemPage> {
     let mut left = limits::FEED_SCAN;
     loop {
         let chunk = (query.limit + 1).min(left);
-        let rows = link.read(&LIST, &[&after.0, &after.1, &(chunk as i64)]).await?;
+        let rows = link.read(listed, &[&after.0, &after.1, &(chunk as i64)]).await?;
         for (nth, row) in rows.iter().enumerate() {
             let queue = text(row, 0)?;
             if !queue.starts_with(prefix) {

@@ -56,6 +56,10 @@ CREATE TABLE tidelock_items (
 -- Only what is or will be ready is in here, so that leasing never looks at what is idle.
 CREATE INDEX tidelock_items_ready ON tidelock_items (queue, lane, priority, ready, key) WHERE ready IS NOT NULL;
 
+-- What somebody who looks asks for most, and what there are few of: neither is looked for among what is idle.
+CREATE INDEX tidelock_items_blocked ON tidelock_items (queue, key) WHERE blocked = 1;
+CREATE INDEX tidelock_items_held ON tidelock_items (queue, key) WHERE worker IS NOT NULL;
+
 -- Commits that had an id, with what they did.
 CREATE TABLE tidelock_commits (
     id           BLOB    NOT NULL PRIMARY KEY, -- 16 bytes

@@ -10,8 +10,8 @@ use std::time::Duration;
 use rusqlite::{Connection, StatementStatus};
 use tidelock_store::plan::Turns;
 use tidelock_store::{
-    Commit, HeadQuery, ItemRef, LeaseRequest, NewEvent, QueueName, RecordKey, RecordQuery, StreamName,
-    Timestamp, Wake, When, WorkerName, Write, limits,
+    Commit, HeadQuery, ItemFilter, ItemQuery, ItemRef, LeaseRequest, NewEvent, QueueName, RecordKey,
+    RecordQuery, StreamName, Timestamp, Wake, When, WorkerName, Write, limits,
 };
 
 use crate::commit::{Memo, Transaction, commit};
@@ -64,6 +64,27 @@ fn lease_steps(later: usize) -> i32 {
 #[test]
 fn leasing_does_not_walk_through_what_is_due_later() {
     assert_eq!(lease_steps(10), lease_steps(2_000));
+}
+
+fn list_steps(idle: usize, filter: &ItemFilter) -> i32 {
+    let mut connection = store();
+    for number in 0..=idle {
+        let item = ItemRef::parse("q", &format!("{number:05}")).unwrap();
+        write(&connection, &Commit::new().wake(Wake::at(item, When::In(Duration::from_secs(3600)))));
+    }
+    let last = "UPDATE tidelock_items SET blocked = 1, worker = 'w', since = 1, deadline = 2, fence = 1 WHERE key = ?1";
+    connection.execute(last, [format!("{idle:05}")]).unwrap();
+    let query = ItemQuery::new(filter.clone());
+    steps(&mut connection, &[leases::listing(filter)], |connection| {
+        assert_eq!(leases::page(connection, &query).unwrap().items.len(), 1);
+    })
+}
+
+#[test]
+fn what_is_blocked_or_held_is_not_looked_for_among_the_rest() {
+    for filter in [ItemFilter::default().blocked(true), ItemFilter::default().held(true)] {
+        assert_eq!(list_steps(10, &filter), list_steps(2_000, &filter));
+    }
 }
 
 fn page_steps(before: usize) -> (i32, i32) {

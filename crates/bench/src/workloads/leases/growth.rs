@@ -50,13 +50,13 @@ mod tests {
     use crate::target::Target;
 
     #[tokio::test(flavor = "multi_thread")]
-    async fn the_table_and_both_of_its_indexes_are_looked_at() {
+    async fn the_table_and_all_of_its_indexes_are_looked_at() {
         let target = Target::parse(&shared_url().unwrap()).unwrap().another("growth");
         let site = Site::filled(&target, async |_| Ok(())).await.unwrap();
         let size = Size::of(&site).await.unwrap();
         site.clear().await.unwrap();
         let names: Vec<_> = size.relations.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["items", "items_pkey", "items_ready"]);
+        assert_eq!(names, ["items", "items_blocked", "items_held", "items_pkey", "items_ready"]);
     }
 
     #[test]
