@@ -160,8 +160,9 @@ fn ending_of(error: &StoreError) -> Ending {
 fn hint_on(error: &StoreError) -> &'static str {
     match (error.kind(), error.advice()) {
         (ErrorKind::Full, _) => "make room where the store keeps its data, then the same command again",
-        (ErrorKind::Incompatible, _) => {
-            "another store, or tidelock migrate with a role that may change this one"
+        (ErrorKind::Incompatible, _) => "what it says, or another store with --store URL",
+        (ErrorKind::Corrupt, _) => {
+            "a copy of it for safety, then a backup; if nothing but Tidelock wrote to it, please report this: it is a bug"
         }
         (ErrorKind::Storage, Advice::Never) => "a user or a role with the right to do this",
         (_, Advice::Never) => "another store, or tidelock --help",

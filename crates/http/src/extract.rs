@@ -9,6 +9,7 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
 use serde::de::DeserializeOwned;
+use serde_json::error::Category;
 
 use crate::auth::Caller;
 use crate::problem::Problem;
@@ -99,13 +100,24 @@ pub(crate) fn too_large() -> Problem {
 /// What this JSON says.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     serde_json::from_slice(bytes).map_err(|e| {
-        let unfit = in_words(&tidelock::unfit(&e));
-        Problem::bad_request("body-invalid", format!("the body cannot be used: {unfit}"))
+        Problem::bad_request("body-invalid", format!("the body cannot be used: {}", wrong_with(&e)))
     })
+}
+
+/// What is wrong with a body, without a word of what is in it.
+fn wrong_with(error: &serde_json::Error) -> String {
+    match error.classify() {
+        // These words are the parser's own, and quote nothing.
+        Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
+        Category::Data | Category::Io => in_words(&tidelock::unfit(error)),
+    }
 }
 
 /// What was expected, in the words of JSON: what our types are called helps no client.
 fn in_words(unfit: &str) -> String {
+    if let Some(place) = unfit.strip_prefix("it does not fit") {
+        return format!("its field takes no such value{place}; GET /v1/openapi.json says what it takes");
+    }
     let Some(expected) = unfit.strip_prefix("expected ") else { return unfit.to_owned() };
     let (expected, place) = expected.find(" at line ").map_or((expected, ""), |at| expected.split_at(at));
     let words = match expected.split(' ').next() {
@@ -165,7 +177,21 @@ impl<S: Send + Sync> FromRequestParts<S> for Caller {
 
 #[cfg(test)]
 mod tests {
+    use axum::response::IntoResponse;
+
     use super::*;
+
+    #[test]
+    fn what_is_no_json_is_called_so_and_not_quoted() {
+        let refused = parse::<Vec<u8>>(b"[canary]").unwrap_err().into_response();
+        assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+        for (text, says) in
+            [("{canary", "it is not JSON: key must be a string"), ("[1,", "it is not JSON: EOF")]
+        {
+            let wrong = wrong_with(&serde_json::from_str::<serde_json::Value>(text).unwrap_err());
+            assert!(wrong.starts_with(says) && !wrong.contains("canary"), "{wrong}");
+        }
+    }
 
     #[test]
     fn what_was_expected_is_said_in_the_words_of_json() {
@@ -178,6 +204,9 @@ mod tests {
             "expected a whole number, not below 0 at line 3 column 4"
         );
         assert_eq!(in_words("expected a boolean"), "expected a boolean");
+        assert!(
+            in_words("it does not fit at line 1 column 2").starts_with("its field takes no such value at")
+        );
         assert_eq!(in_words("missing field `grant` at line 1"), "missing field `grant` at line 1");
     }
 }
