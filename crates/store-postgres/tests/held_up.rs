@@ -34,7 +34,7 @@ fn note(stream: &str) -> Commit {
 
 /// Looks until there is such a thing to see.
 async fn until_seen<T>(store: &PostgresStore, what: impl Fn(HeldUp) -> Option<T>) -> T {
-    let deadline = Instant::now() + Duration::from_secs(30);
+    let deadline = Instant::now() + Duration::from_secs(60);
     loop {
         if let Some(seen) = what(store.held_up().await.expect("an answer")) {
             return seen;

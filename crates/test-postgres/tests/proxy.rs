@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tidelock_test_postgres::Proxy;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// For silence, which nothing announces. Too short a time could hide a fault, and could never invent one.
 const A_MOMENT: Duration = Duration::from_millis(100);

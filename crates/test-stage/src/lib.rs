@@ -2,13 +2,14 @@
 //!
 //! A case is a function of a [`Stage`] and becomes three tests by [`on_every_store!`]: in memory (where time is simulated, so
 //! that waiting costs nothing), on an SQLite file and on PostgreSQL (each handle with connections of its own, as other
-//! processes have them). For what goes wrong there are stores that fail ([`Between`]) and processes that die ([`Meeting`]).
+//! processes have them). For what goes wrong there are stores that fail ([`Between`]), callers that are stopped ([`Gate`]) and processes that die ([`Meeting`]).
 //! The documentation is tried as its readers try it ([`Page`], [`Shell`]).
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
 mod between;
+mod gate;
 mod mortal;
 mod note;
 mod page;
@@ -21,6 +22,7 @@ mod tally;
 mod until;
 
 pub use between::{Between, Wrapped};
+pub use gate::Gate;
 pub use mortal::Mortal;
 pub use note::{append, note, text};
 pub use page::{Block, Page, alike, comparable};

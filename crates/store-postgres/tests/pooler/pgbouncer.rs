@@ -14,7 +14,7 @@ use tempfile::TempDir;
 /// How many connections it has to the server, for all of its clients.
 pub(crate) const SERVER_CONNECTIONS: usize = 2;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Ends the pooler when the test does, in whichever way: then the shell's input ends.
 const RUN: &str = r#""$0" "$@" & read -r _; kill $!; wait $!"#;

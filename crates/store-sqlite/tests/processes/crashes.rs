@@ -17,7 +17,7 @@ use crate::{block_on, check_integrity, open};
 
 const LEASE: Duration = Duration::from_millis(200);
 /// Against hanging only.
-const DEADLINE: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Schedule 23, LEASE-6.
 pub(crate) fn a_killed_holders_item_is_leased_again_and_counted_once() {
@@ -103,7 +103,8 @@ pub(crate) fn a_kill_never_leaves_half_a_commit() {
     }
     let total: u64 = acknowledged.values().sum();
     println!("{ROUNDS} kills, {total} commits, {unknown} of them not acknowledged");
-    assert!(total > 200, "hardly anything was written before the kills: {total} commits");
+    // Five deviations below what the dice give on average.
+    assert!(total > 100, "hardly anything was written before the kills: {total} commits");
     check_integrity(&path);
 }
 

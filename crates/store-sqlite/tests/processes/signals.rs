@@ -12,7 +12,7 @@ use crate::worker::{Part, Worker, order, say};
 use crate::{block_on, open};
 
 /// Against hanging only: a signal is a hint, but on one machine it has no reason not to come.
-const DEADLINE: Duration = Duration::from_secs(20);
+const DEADLINE: Duration = Duration::from_secs(60);
 /// Ten looks of the thread that watches the file. Silence can only be shown by listening for a while.
 const A_WHILE: Duration = Duration::from_millis(200);
 /// More signals than one commit can be noticed by. One that goes on for no reason goes on for ever.

@@ -5,9 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::claims::{AllOf, Compound, Compounding, Patience, Refusal, Why};
 use tidelock::prelude::*;
-use tidelock_test_stage::{PATIENCE, Seen, Stage, on_every_store, until};
-
-use crate::faults::Gate;
+use tidelock_test_stage::{Gate, PATIENCE, Seen, Stage, on_every_store, until};
 
 /// Runs out in no time.
 const INSTANT: Duration = Duration::from_millis(5);

@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::claims::{Holder, Idempotency, Mismatch, OnFailure, OnceError, Won};
 use tidelock::prelude::*;
-use tidelock_test_stage::{PATIENCE, Running, Seen, Stage, brisk, note, on_every_store, until};
+use tidelock_test_stage::{Gate, PATIENCE, Running, Seen, Stage, brisk, note, on_every_store, until};
 
-use crate::faults::{Gate, Mumbling};
+use crate::mumbling::Mumbling;
 
 /// Short enough to be waited for, and long enough that nobody loses it because the machine is slow.
 const BRIEF: Duration = Duration::from_secs(2);

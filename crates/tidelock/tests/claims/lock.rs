@@ -5,9 +5,9 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::claims::{Lock, LockGuard, Locking, Patience};
 use tidelock::prelude::*;
-use tidelock_test_stage::{PATIENCE, Seen, Stage, on_every_store, until};
+use tidelock_test_stage::{Gate, PATIENCE, Seen, Stage, on_every_store, until};
 
-use crate::faults::{Gate, Mumbling};
+use crate::mumbling::Mumbling;
 
 /// Runs out in no time.
 const INSTANT: Duration = Duration::from_millis(5);

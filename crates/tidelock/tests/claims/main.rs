@@ -4,9 +4,9 @@
 #![allow(clippy::unwrap_used)]
 
 mod compound;
-mod faults;
 mod idempotency;
 mod lock;
+mod mumbling;
 mod passed;
 mod processes;
 mod quota;

@@ -7,9 +7,9 @@ use serde_json::json;
 use tidelock::claims::{Exceeded, Grant, Period, Quota, Refund, Taking, TimeZone};
 use tidelock::prelude::*;
 use tidelock::{ManualClock, MemoryStore};
-use tidelock_test_stage::{Stage, note, on_every_store, until};
+use tidelock_test_stage::{Gate, Stage, note, on_every_store, until};
 
-use crate::faults::{Gate, Mumbling};
+use crate::mumbling::Mumbling;
 
 fn points(tidelock: &Tidelock, limit: i64) -> Quota {
     tidelock.claims().quota("points", limit).of("child-7")
@@ -146,12 +146,19 @@ async fn reservations_do_not_get_in_each_others_way(stage: Stage) {
 /// CLAIM-12.
 async fn a_rate_begins_anew_when_its_time_is_over(stage: Stage) {
     let quota = stage.tidelock().await.claims().rate("logins", 2, Duration::from_secs(3)).of("ada");
-    taken(&quota, 1).await;
-    taken(&quota, 1).await;
-    let error = exceeded(&quota, 1).await;
+    let mut grants = 0;
+    let error = loop {
+        match quota.take(1).await.unwrap().granted() {
+            Ok(_) => grants += 1,
+            Err(error) => break error,
+        }
+    };
+    // In real time a machine can be so slow that the time is over before the second was taken.
+    assert!(grants == 2 || !stage.is_simulated() && grants > 2, "{grants} were granted");
     assert!(error.resets_at.is_some(), "{error}");
     until("there is more", async || matches!(quota.take(1).await.unwrap(), Taking::Granted(_))).await;
-    assert_eq!(used(&quota).await, 1);
+    let used = used(&quota).await;
+    assert!(used == 1 || !stage.is_simulated() && used == 0, "{used} of the new time");
 }
 
 /// CLAIM-12, CLAIM-6.

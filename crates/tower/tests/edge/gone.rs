@@ -3,10 +3,9 @@
 use std::time::Duration;
 
 use tidelock::Tidelock;
-use tidelock_test_stage::{Stage, on_every_store, until};
+use tidelock_test_stage::{Gate, Stage, on_every_store, until};
 
 use crate::client::{answered, ask, ask_until_answered, begin, pay};
-use crate::faults::Stoppable;
 use crate::till::{INSTANT, Till, keys};
 
 /// CLAIM-52. The work goes on, and a retry gets its response.
@@ -48,7 +47,7 @@ async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: Stage) 
 async fn a_handler_that_was_replaced_answers_nobody(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let (slow, quick) = (Till::shut(), Till::open());
-    let process = Stoppable::over(&tidelock);
+    let process = Gate::over(&tidelock);
     let here = slow.app(keys(&Tidelock::over(process.clone())).lease(INSTANT));
     let there = quick.app(keys(&tidelock));
     let first = begin(&here, pay("k", "7"));
@@ -67,7 +66,7 @@ async fn a_handler_that_was_replaced_answers_nobody(stage: Stage) {
 async fn a_handler_whose_key_is_lost_is_stopped(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let (stuck, quick) = (Till::shut(), Till::open());
-    let process = Stoppable::over(&tidelock);
+    let process = Gate::over(&tidelock);
     let here = stuck.app(keys(&Tidelock::over(process.clone())).lease(INSTANT));
     let there = quick.app(keys(&tidelock));
     let first = begin(&here, pay("k", "7"));

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used)]
 
 mod client;
-mod faults;
 mod till;
 
 mod answers;
