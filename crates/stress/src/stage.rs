@@ -84,6 +84,21 @@ impl Stage<'_> {
         Ok(None)
     }
 
+    /// Stops a worker that holds leases until others have taken them over, kills another that holds some, and lets everybody
+    /// work for a moment.
+    pub(crate) fn injure_two_holders(&mut self) -> Result<(), Failure> {
+        if let Some((who, leases)) = self.wait_for_holder()? {
+            self.stop_until_taken_over(&who, &leases)?;
+            self.release(&who);
+        }
+        if let Some((who, _)) = self.wait_for_holder()? {
+            self.kill_and_replace(&who, Fault::KilledHolding)?;
+        }
+        let pause = self.dice.millis(10, 250);
+        self.work_for(pause);
+        Ok(())
+    }
+
     /// Kills a worker and puts another in its place.
     pub(crate) fn kill_and_replace(&mut self, who: &str, fault: Fault) -> Result<(), Failure> {
         let Some(process) = self.crew.get(who) else { return Ok(()) };

@@ -30,15 +30,7 @@ impl Scenario for Reactions {
     }
 
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        if let Some((who, leases)) = stage.wait_for_holder()? {
-            stage.stop_until_taken_over(&who, &leases)?;
-            stage.release(&who);
-        }
-        if let Some((who, _)) = stage.wait_for_holder()? {
-            stage.kill_and_replace(&who, Fault::KilledHolding)?;
-        }
-        let pause = stage.dice.millis(10, 250);
-        stage.work_for(pause);
+        stage.injure_two_holders()?;
         if let Some(reactor) = stage.any(REACTOR) {
             stage.kill_and_replace(&reactor, Fault::Killed)?;
             stage.wait_for_progress(Fault::Killed);

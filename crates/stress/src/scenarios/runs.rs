@@ -31,15 +31,7 @@ impl Scenario for Runs {
     }
 
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
-        if let Some((who, leases)) = stage.wait_for_holder()? {
-            stage.stop_until_taken_over(&who, &leases)?;
-            stage.release(&who);
-        }
-        if let Some((who, _)) = stage.wait_for_holder()? {
-            stage.kill_and_replace(&who, Fault::KilledHolding)?;
-        }
-        let pause = stage.dice.millis(10, 250);
-        stage.work_for(pause);
+        stage.injure_two_holders()?;
         let seat = [STARTER, RUNNER][usize::from(stage.dice.one_in(2))];
         if let Some(somebody) = stage.any(seat) {
             stage.kill_and_replace(&somebody, Fault::Killed)?;

@@ -7,7 +7,8 @@ use tidelock::{
     Bounds, Commit, ExpectedVersion, Json, NewEvent, Store, StoreExt, StoredEvent as Event, StreamName, Write,
 };
 
-use super::{COMMITTER, CONSUMER, DEAD, Evidence, Little, assert_found, found};
+use super::little::{COMMITTER, CONSUMER, DEAD, Little};
+use super::{Evidence, assert_found, found};
 use crate::errand::{CALL, COUNT, DONE, GO, NAP, SEND, THANK};
 use crate::finding::Kind;
 use crate::journal::Entry;
