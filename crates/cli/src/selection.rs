@@ -1,7 +1,5 @@
-//! Which work items are meant, and in which state they are.
+//! Which work items are meant.
 
-mod state;
 mod which;
 
-pub(crate) use state::State;
 pub(crate) use which::Selection;

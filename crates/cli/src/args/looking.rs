@@ -1,14 +1,15 @@
 //! Arguments of the commands that look and change nothing.
 
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use tidelock::claims::ClaimState;
 use tidelock::doctor::Bounds;
+use tidelock::queues::ItemState;
 use tidelock::{EventType, LaneName, Position, StreamName, Version};
 
 use super::values::{duration, field, pattern, position, version};
-use crate::selection::State;
 
 /// How much to show.
 #[derive(Debug, Clone, Copy, clap::Args)]
@@ -84,7 +85,7 @@ pub(crate) struct LeasesArgs {
     pub(crate) lane: Option<LaneName>,
     /// Only items in this state; can be given several times
     #[arg(long, value_enum)]
-    pub(crate) state: Vec<State>,
+    state: Vec<ItemIn>,
     /// Only items after this one
     #[arg(long, num_args = 2, value_names = ["QUEUE", "KEY"])]
     pub(crate) after: Vec<String>,
@@ -93,6 +94,32 @@ pub(crate) struct LeasesArgs {
     pub(crate) full: bool,
     #[command(flatten)]
     pub(crate) paging: Paging,
+}
+
+impl LeasesArgs {
+    pub(crate) fn wants(&self, state: ItemState) -> bool {
+        self.state.is_empty() || self.state.iter().any(|wanted| wanted.0 == state)
+    }
+
+    /// Whether nothing but these is wanted.
+    pub(crate) fn wants_only(&self, states: &[ItemState]) -> bool {
+        !self.state.is_empty() && self.state.iter().all(|wanted| states.contains(&wanted.0))
+    }
+}
+
+/// An item's state, as it is typed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ItemIn(ItemState);
+
+impl ValueEnum for ItemIn {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<[ItemIn; 7]> = LazyLock::new(|| ItemState::ALL.map(ItemIn));
+        &*ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.as_str()))
+    }
 }
 
 #[derive(Debug, clap::Args)]
@@ -196,15 +223,5 @@ pub(crate) struct DoctorArgs {
 impl DoctorArgs {
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { patience: self.patience, show: self.show, scan: self.scan, runs: self.runs }
-    }
-}
-
-impl ValueEnum for State {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
-        Some(clap::builder::PossibleValue::new(self.name()))
     }
 }

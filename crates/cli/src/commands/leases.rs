@@ -1,20 +1,20 @@
 //! `tidelock leases`: work items, whoever's they are.
 
 use serde::Serialize;
+use tidelock::queues::ItemState;
 use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, Timestamp, limits};
 
 use crate::args::LeasesArgs;
 use crate::failure::Failure;
 use crate::output::{Listed, Output, ahead, cut, quoted};
 use crate::place::Place;
-use crate::selection::State;
 
 /// Characters of an error that are shown unless all are asked for.
 const ERROR: usize = 60;
 
 #[derive(Debug, Serialize)]
 struct Row {
-    state: State,
+    state: ItemState,
     #[serde(flatten)]
     item: Item,
     #[serde(skip)]
@@ -50,14 +50,12 @@ pub(crate) async fn run(args: LeasesArgs, place: &Place, out: &mut Output) -> Re
 
 /// As much of the filter as the store can look up.
 fn filter(args: &LeasesArgs) -> ItemFilter {
-    let only =
-        |states: &[State]| !args.state.is_empty() && args.state.iter().all(|state| states.contains(state));
     ItemFilter {
         queue: args.queue.clone().unwrap_or_default(),
         key: args.key.clone().unwrap_or_default(),
         lane: args.lane.clone(),
-        blocked: only(&[State::Blocked]).then_some(true),
-        held: only(&[State::Held, State::Expired]).then_some(true),
+        blocked: args.wants_only(&[ItemState::Blocked]).then_some(true),
+        held: args.wants_only(&[ItemState::Held, ItemState::Expired]).then_some(true),
     }
 }
 
@@ -70,17 +68,16 @@ fn after(typed: &[String]) -> Result<Option<ItemRef>, Failure> {
 
 impl Row {
     fn of(item: Item, now: Timestamp, args: &LeasesArgs) -> Option<Self> {
-        let state = State::of(&item, now);
-        let wanted = args.state.is_empty() || args.state.contains(&state);
-        wanted.then_some(Self { state, item, now, full: args.full })
+        let state = ItemState::of(&item, now);
+        args.wants(state).then_some(Self { state, item, now, full: args.full })
     }
 
     /// The moment that matters in this state.
     fn when(&self) -> Option<Timestamp> {
         match self.state {
-            State::Held | State::Expired => self.item.holder.as_ref().map(|holder| holder.deadline),
-            State::Waiting => self.item.hold,
-            State::Blocked | State::Due | State::Scheduled | State::Idle => self.item.due,
+            ItemState::Held | ItemState::Expired => self.item.holder.as_ref().map(|holder| holder.deadline),
+            ItemState::Waiting => self.item.hold,
+            ItemState::Blocked | ItemState::Due | ItemState::Scheduled | ItemState::Idle => self.item.due,
         }
     }
 }
@@ -97,7 +94,7 @@ impl Listed for Row {
         vec![
             item.item.queue.to_string(),
             item.item.key.to_string(),
-            self.state.name().to_owned(),
+            self.state.as_str().to_owned(),
             self.when().map_or_else(String::new, |when| ahead(when, self.now)),
             item.at.to_string(),
             item.mark.to_string(),

@@ -41,6 +41,19 @@ impl ItemState {
         }
     }
 
+    /// Its name, as it is serialised.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Blocked => "blocked",
+            Self::Held => "held",
+            Self::Expired => "expired",
+            Self::Due => "due",
+            Self::Waiting => "waiting",
+            Self::Scheduled => "scheduled",
+            Self::Idle => "idle",
+        }
+    }
+
     /// The same filter, narrowed to what can be in this state, as far as the store can tell.
     pub fn narrow(self, filter: ItemFilter) -> ItemFilter {
         match self {
