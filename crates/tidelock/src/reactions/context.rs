@@ -2,9 +2,8 @@
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, MutexGuard};
 
-use futures_util::FutureExt;
 use serde::Serialize;
 use tidelock_store::{
     Commit, Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken, NewEvent,
@@ -20,7 +19,7 @@ use crate::runs::client::destination::Destination;
 use crate::runs::client::signal::Letter;
 use crate::runs::client::start::Order;
 use crate::runs::{RunError, RunId, SendSignal, Start};
-use crate::staging::{Decision, Staged};
+use crate::staging::{Stage, Staged};
 use crate::worker::Task;
 
 /// A handler's way to the store. Whatever is staged here lands in the commit of the handler's ack, or not at all.
@@ -31,15 +30,12 @@ pub struct Context {
 
 #[derive(Debug)]
 struct Shared {
-    tidelock: Tidelock,
     task: Task,
     reaction: ReactionName,
     cause: EventId,
-    /// What events say that this one led to.
-    metadata: Metadata,
     rebuild: bool,
     silent: bool,
-    staged: Mutex<Staged>,
+    stage: Stage,
 }
 
 /// How an event came to be handled.
@@ -59,18 +55,17 @@ impl Context {
         cause: &Event,
         replay: Replay,
     ) -> Self {
+        let metadata = Metadata {
+            reaction: Some(reaction.to_string()),
+            ..Metadata::caused_by(cause.id, &Metadata::of(cause))
+        };
         let shared = Shared {
-            tidelock: tidelock.clone(),
             task: task.clone(),
             reaction: reaction.clone(),
             cause: cause.id,
-            metadata: Metadata {
-                reaction: Some(reaction.to_string()),
-                ..Metadata::caused_by(cause.id, &Metadata::of(cause))
-            },
             rebuild: replay.rebuild,
             silent: replay.silent,
-            staged: Mutex::default(),
+            stage: Stage::new(tidelock, metadata),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -87,12 +82,12 @@ impl Context {
 
     /// Everything else that Tidelock can do. Writes made past this context are not part of the ack.
     pub fn tidelock(&self) -> &Tidelock {
-        &self.shared.tidelock
+        &self.shared.stage.tidelock
     }
 
     /// What events should say that this one led to: its correlation, itself as the cause, and this reaction.
     pub fn metadata(&self) -> &Metadata {
-        &self.shared.metadata
+        &self.shared.stage.metadata
     }
 
     /// The store, for reading. Writes made past this context are not part of the ack.
@@ -149,9 +144,7 @@ impl Context {
         expected: ExpectedVersion,
         events: impl IntoIterator<Item = NewEvent>,
     ) {
-        let events: Vec<NewEvent> = events.into_iter().map(|event| self.caused(event)).collect();
-        let mut staged = self.staged();
-        staged.commit = std::mem::take(&mut staged.commit).append(stream, expected, events);
+        self.shared.stage.append(stream, expected, events);
     }
 
     /// Stages events at the end of a stream, whatever was appended to it meanwhile. Only for events that need no decision: a
@@ -169,9 +162,7 @@ impl Context {
     where
         F: Future<Output = Result<Commit, Failure>> + Send + 'static,
     {
-        let decision = Decision::new(Box::new(move || decide().boxed())).await?;
-        self.staged().decisions.push(decision);
-        Ok(())
+        self.shared.stage.decide(decide).await
     }
 
     /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is quicker, it is decided again, and the
@@ -191,14 +182,7 @@ impl Context {
         D: Decided<A::Event> + Send + 'static,
         X: Display + Debug + Send + Sync + 'static,
     {
-        let command = self.tidelock().aggregate::<A>(id).command().metadata(self.metadata().clone());
-        let first = command.clone().propose(decide.clone()).await?;
-        let again = move || {
-            let proposed = command.clone().propose(decide.clone());
-            async move { proposed.await.map_err(|error| Failure::again(error.to_string())) }.boxed()
-        };
-        self.staged().decisions.push(Decision::taken(Box::new(again), first));
-        Ok(())
+        self.shared.stage.execute(id, decide).await
     }
 
     /// Stages the start of a run: it is there once the ack is. Nothing is done if it is there already, with the same input: see
@@ -242,7 +226,7 @@ impl Context {
 
     /// What was staged, once the handler is done.
     pub(crate) fn take(&self) -> Staged {
-        std::mem::take(&mut self.staged())
+        self.shared.stage.take()
     }
 
     /// For what other patterns can put into the commit of the ack.
@@ -257,19 +241,6 @@ impl Context {
     }
 
     pub(crate) fn staged(&self) -> MutexGuard<'_, Staged> {
-        self.shared.staged.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What the event says itself counts; what it leaves out is inherited.
-    fn caused(&self, event: NewEvent) -> NewEvent {
-        let mut metadata = Metadata::from_json(&event.metadata);
-        metadata.correlation = metadata.correlation.or_else(|| self.shared.metadata.correlation.clone());
-        metadata.causation = metadata.causation.or(self.shared.metadata.causation);
-        metadata.reaction = metadata.reaction.or_else(|| self.shared.metadata.reaction.clone());
-        // It was JSON before, and three short fields do not change that.
-        match metadata.to_json() {
-            Ok(metadata) => event.with_metadata(metadata),
-            Err(_) => event,
-        }
+        self.shared.stage.staged()
     }
 }

@@ -90,7 +90,8 @@ impl Stage {
         let mut metadata = Metadata::from_json(&event.metadata);
         metadata.correlation = metadata.correlation.or_else(|| self.metadata.correlation.clone());
         metadata.causation = metadata.causation.or(self.metadata.causation);
-        // It was JSON before, and two short fields do not change that.
+        metadata.reaction = metadata.reaction.or_else(|| self.metadata.reaction.clone());
+        // It was JSON before, and three short fields do not change that.
         match metadata.to_json() {
             Ok(metadata) => event.with_metadata(metadata),
             Err(_) => event,
