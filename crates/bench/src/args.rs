@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// Measure the HTTP API
     ///
     /// Appends a second over HTTP by many connections, beside the same appends in this process, on the same store; with followers that read
-    /// nothing, beside without; and, with --minutes, what the process needs of memory while it works.
+    /// nothing, beside without; and, with --minutes, what a server in a process of its own needs of memory while it works.
     Serve(ServeArgs),
     /// Measure runs
     ///
@@ -66,6 +66,9 @@ pub(crate) enum Command {
     /// One process of `store`, which starts it
     #[command(hide = true)]
     TeamMember(MemberArgs),
+    /// The server of `serve --minutes`, which starts it
+    #[command(hide = true)]
+    Server,
 }
 
 #[derive(Debug, clap::Args)]

@@ -36,6 +36,11 @@ impl Child {
         }
     }
 
+    /// What the machine knows it by.
+    pub(crate) fn id(&self) -> u32 {
+        self.process.id()
+    }
+
     pub(crate) fn tell(&mut self, line: &str) -> Result<(), Failure> {
         let input = self.process.stdin.as_mut().expect("it was asked for");
         Ok(input.write_all(format!("{line}\n").as_bytes())?)

@@ -72,6 +72,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::Positions(args) => positions::measure_all(args).await,
             Command::Http(args) => http::measure_all(args).await,
             Command::Serve(args) => serve::measure_all(args).await,
+            Command::Server => serve::serve_apart().await,
             Command::Reactions(args) => reactions::measure_all(args).await,
             Command::Runs(args) => runs::measure_all(args).await,
             Command::PositionWriter(args) => positions::write(args).await,

@@ -2,8 +2,9 @@
 //!
 //! Clients and server share this process and its threads, and talk over loopback; so the generator's work counts against us. The sides take
 //! turns, slice by slice, so that a noisy machine is noisy to all of them: quote the ratio. Measured too: whether followers
-//! who read nothing slow those who write, and what the server needs of memory while it works for minutes.
+//! who read nothing slow those who write, and what a server in a process of its own needs of memory while it works for minutes.
 
+mod apart;
 mod appender;
 mod client;
 mod memory;
@@ -27,6 +28,8 @@ use crate::target::Target;
 use appender::Appender;
 use client::{Client, Deaf};
 
+pub(crate) use apart::serve_apart;
+
 /// Followers that read nothing.
 const DEAF: usize = 8;
 
@@ -47,7 +50,7 @@ pub(crate) async fn measure_all(args: &ServeArgs) -> Result<(), Failure> {
     tell(args, &progress, "append-with-deaf-followers", "without", &with, &without)?;
 
     if args.minutes > 0 {
-        memory::watch(args, clients(server, args.connections).await?, &progress).await?;
+        memory::watch(args, &target.url(), &progress).await?;
     }
     site.clear().await
 }
