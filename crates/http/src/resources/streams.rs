@@ -2,6 +2,7 @@
 
 mod append;
 mod expectation;
+mod naming;
 
 use axum::Json;
 use axum::extract::State;

@@ -127,6 +127,24 @@ async fn an_append_that_is_sent_twice_is_done_once(stage: Stage) {
     append_if(&server.client(OPERATOR), ("idempotency-key", "k-1"), &placed(2)).await.ok(201);
 }
 
+/// HTTP-9. A server died when it had appended, and had not kept its answer: of the key nothing is known any more.
+async fn an_append_whose_answer_was_lost_with_its_server_is_done_once(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let first = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201);
+    let store = server.tidelock.store();
+    let kept = store.scan(tidelock::RecordQuery::prefix("~claim/")).await.unwrap().records;
+    assert!(!kept.is_empty());
+    for record in kept {
+        let forget = tidelock::Write::delete(&record.key, tidelock::ExpectedRevision::Any);
+        store.commit(tidelock::Commit::new().write(forget)).await.unwrap().committed().unwrap();
+    }
+    let again = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(200);
+    assert_eq!((&again["events"], &again["replayed"]), (&first["events"], &json!(true)));
+    append_if(&writer, ("idempotency-key", "k-2"), &placed(1)).await.ok(201);
+    assert_eq!(server.client(READER).get("/v1/streams/order-7").await.ok(200)["version"], 2);
+}
+
 /// HTTP-10.
 async fn long_lists_are_read_page_by_page(stage: Stage) {
     let server = Server::start(&stage).await;
@@ -228,6 +246,7 @@ over_sockets!(
     what_is_appended_is_read_back,
     an_append_to_a_stream_that_is_not_as_expected_is_refused,
     an_append_that_is_sent_twice_is_done_once,
+    an_append_whose_answer_was_lost_with_its_server_is_done_once,
     long_lists_are_read_page_by_page,
     what_makes_no_sense_is_refused,
 );

@@ -13,6 +13,8 @@ use tidelock::{
 use utoipa::ToSchema;
 
 use super::expectation::{Expectation, Expected};
+use super::naming;
+use crate::auth::Caller;
 use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
@@ -34,20 +36,20 @@ pub(crate) struct Append {
 /// An event to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-struct Appending {
+pub(super) struct Appending {
     /// What kind of fact it is.
     #[serde(rename = "type")]
     #[schema(value_type = String, min_length = 1, max_length = 128, example = "placed")]
-    event_type: EventType,
+    pub(super) event_type: EventType,
     /// The fact.
     #[schema(value_type = Value)]
-    data: Json,
+    pub(super) data: Json,
     /// What is known about the fact; `correlation`, `causation` (an event's id) and `actor` have a meaning.
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Json>,
+    pub(super) metadata: Option<Json>,
     /// Its id, a UUID: sent again under it, it is appended once. A fresh one, if there is none.
     #[schema(value_type = Option<String>, format = "uuid")]
-    id: Option<EventId>,
+    pub(super) id: Option<EventId>,
 }
 
 impl From<Appending> for NewEvent {
@@ -108,10 +110,12 @@ struct EventAppended {
 pub(crate) async fn append(
     State(served): State<Served>,
     InPath(stream): InPath<StreamName>,
+    caller: Caller,
     headers: HeaderMap,
-    Body(asked): Body<Append>,
+    Body(mut asked): Body<Append>,
 ) -> Result<Response, Problem> {
     check_is_not_reserved(&stream)?;
+    naming::name(&mut asked.events, &caller, &stream, &headers);
     let expectation = Expectation::of(&headers, asked.expected)?;
     let events: Vec<NewEvent> = asked.events.into_iter().map(NewEvent::from).collect();
     let ids: Vec<EventId> = events.iter().map(|event| event.id).collect();
