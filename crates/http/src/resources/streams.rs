@@ -2,7 +2,6 @@
 
 mod append;
 mod expectation;
-mod naming;
 
 use axum::Json;
 use axum::extract::State;

@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tidelock::Tidelock;
+use tidelock::{Commit, ExpectedRevision, RecordQuery, Tidelock, Write};
 use tidelock_http::{Api, Tokens};
 use tidelock_test_stage::{PATIENCE, Stage};
 use tokio::net::{TcpListener, TcpStream};
@@ -46,6 +46,17 @@ pub(crate) struct Server {
 }
 
 impl Server {
+    /// As if it had died each time before it kept its answer under a request's key.
+    pub(crate) async fn forget_answers(&self) {
+        let store = self.tidelock.store();
+        let kept = store.scan(RecordQuery::prefix("~claim/")).await.unwrap().records;
+        assert!(!kept.is_empty());
+        for record in kept {
+            let forget = Write::delete(&record.key, ExpectedRevision::Any);
+            store.commit(Commit::new().write(forget)).await.unwrap().committed().unwrap();
+        }
+    }
+
     /// With a token of each role.
     pub(crate) async fn start(stage: &Stage) -> Self {
         Self::start_with(stage, |api| api.tokens(tokens())).await

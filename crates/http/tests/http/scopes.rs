@@ -150,8 +150,31 @@ async fn whoever_watches_sees_the_newest_state(stage: Stage) {
     until("it has expired", async || reader.get("/v1/scopes/mine/a").await.status == 410).await;
 }
 
+/// HTTP-9. A server died when it had made the changes, and had not kept its answers.
+async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    put(&writer, &[], &json!({ "count": 0, "items": [] })).await.ok(200);
+    let changes = [
+        ("increment", json!({ "at": "count", "by": 7 }), ("if-match", "*")),
+        ("push", json!({ "at": "items", "value": "pear" }), ("if-match", "\"2\"")),
+    ];
+    let mut answers = Vec::new();
+    for _ in 0..2 {
+        for (verb, body, condition) in &changes {
+            let (path, headers) = (format!("{SCOPE}/{verb}"), [("idempotency-key", *verb), *condition]);
+            answers.push(writer.send_with(Method::POST, &path, &headers, Some(body)).await.ok(200));
+        }
+        server.forget_answers().await;
+    }
+    assert_eq!(answers[..2], answers[2..], "the same is answered");
+    let state = server.client(READER).get(SCOPE).await.json()["state"].clone();
+    assert_eq!(state, json!({ "count": 7, "items": ["pear"] }));
+}
+
 over_sockets!(
     a_document_is_created_changed_and_read,
+    a_change_whose_answer_was_lost_with_its_server_is_made_once,
     what_is_counted_at_once_is_all_counted,
     a_change_that_makes_no_sense_is_refused,
     whoever_watches_sees_the_newest_state,

@@ -132,13 +132,7 @@ async fn an_append_whose_answer_was_lost_with_its_server_is_done_once(stage: Sta
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let first = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201);
-    let store = server.tidelock.store();
-    let kept = store.scan(tidelock::RecordQuery::prefix("~claim/")).await.unwrap().records;
-    assert!(!kept.is_empty());
-    for record in kept {
-        let forget = tidelock::Write::delete(&record.key, tidelock::ExpectedRevision::Any);
-        store.commit(tidelock::Commit::new().write(forget)).await.unwrap().committed().unwrap();
-    }
+    server.forget_answers().await;
     let again = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(200);
     assert_eq!((&again["events"], &again["replayed"]), (&first["events"], &json!(true)));
     append_if(&writer, ("idempotency-key", "k-2"), &placed(1)).await.ok(201);

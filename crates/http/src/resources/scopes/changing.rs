@@ -15,6 +15,7 @@ use super::super::span::Millis;
 use super::precondition::Precondition;
 use super::{refused, scope};
 use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -71,14 +72,16 @@ impl Changed {
     }
 }
 
-/// A mutation of this scope, on the condition that the headers say.
+/// A mutation of this scope, on the condition that the headers say, and once.
 pub(super) fn mutation(
     served: &Served,
     name: &(String, String),
     living: &Living,
     headers: &HeaderMap,
+    once: &Once,
 ) -> Result<Mutation<Value>, Problem> {
-    Precondition::of(headers)?.mutation(&scope(served, name, living.lives_ms)?)
+    let mutation = Precondition::of(headers)?.mutation(&scope(served, name, living.lives_ms)?)?;
+    Ok(once.of(mutation))
 }
 
 /// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for the first time or anew after it is gone.
@@ -102,6 +105,7 @@ pub(crate) async fn replace(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
     InQuery(living): InQuery<Living>,
+    once: Once,
     headers: HeaderMap,
     Body(state): Body<Value>,
 ) -> Result<Response, Problem> {
@@ -111,7 +115,7 @@ pub(crate) async fn replace(
         let created = scope.create(state).await.map_err(refused)?;
         return Ok(Changed::answer(StatusCode::CREATED, &created, None));
     }
-    let replaced = precondition.mutation(&scope)?.set(&state).await.map_err(refused)?;
+    let replaced = once.of(precondition.mutation(&scope)?).set(&state).await.map_err(refused)?;
     Ok(Changed::ok(&replaced))
 }
 
@@ -134,10 +138,11 @@ pub(crate) async fn patch(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
     InQuery(living): InQuery<Living>,
+    once: Once,
     request: Request,
 ) -> Result<Response, Problem> {
     check_is_json(request.headers(), &["application/merge-patch+json", "application/json"])?;
-    let mutation = mutation(&served, &name, &living, request.headers())?;
+    let mutation = mutation(&served, &name, &living, request.headers(), &once)?;
     let patch: Value = parse(&whole(request, &served).await?)?;
     Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
 }
@@ -197,10 +202,11 @@ pub(crate) async fn increment(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
     InQuery(living): InQuery<Living>,
+    once: Once,
     headers: HeaderMap,
     Body(asked): Body<Incrementing>,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &living, &headers)?;
+    let mutation = mutation(&served, &name, &living, &headers, &once)?;
     Ok(Changed::with(&mutation.increment(asked.at, asked.by).await.map_err(refused)?))
 }
 
@@ -236,9 +242,10 @@ pub(crate) async fn push(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
     InQuery(living): InQuery<Living>,
+    once: Once,
     headers: HeaderMap,
     Body(asked): Body<Pushing>,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &living, &headers)?;
+    let mutation = mutation(&served, &name, &living, &headers, &once)?;
     Ok(Changed::with(&mutation.push(asked.at, asked.value).await.map_err(refused)?))
 }

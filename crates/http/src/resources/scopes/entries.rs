@@ -11,6 +11,7 @@ use super::super::span::Millis;
 use super::changing::{Changed, Living, mutation};
 use super::refused;
 use crate::extract::{Body, InPath, InQuery};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -48,10 +49,11 @@ pub(crate) async fn set_entry(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
     InQuery(living): InQuery<Living>,
+    once: Once,
     headers: HeaderMap,
     Body(asked): Body<SettingEntry>,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &living, &headers)?;
+    let mutation = mutation(&served, &name, &living, &headers, &once)?;
     Ok(Changed::ok(&mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(refused)?))
 }
 
@@ -89,8 +91,9 @@ pub(crate) async fn remove_entry(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
     InQuery(asked): InQuery<RemovingEntry>,
+    once: Once,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &Living { lives_ms: asked.lives_ms }, &headers)?;
+    let mutation = mutation(&served, &name, &Living { lives_ms: asked.lives_ms }, &headers, &once)?;
     Ok(Changed::with(&mutation.remove_entry(asked.at, asked.key).await.map_err(refused)?))
 }

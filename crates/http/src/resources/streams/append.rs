@@ -13,9 +13,8 @@ use tidelock::{
 use utoipa::ToSchema;
 
 use super::expectation::{Expectation, Expected};
-use super::naming;
-use crate::auth::Caller;
 use crate::extract::{Body, InPath};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -36,20 +35,34 @@ pub(crate) struct Append {
 /// An event to append.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Appending {
+struct Appending {
     /// What kind of fact it is.
     #[serde(rename = "type")]
     #[schema(value_type = String, min_length = 1, max_length = 128, example = "placed")]
-    pub(super) event_type: EventType,
+    event_type: EventType,
     /// The fact.
     #[schema(value_type = Value)]
-    pub(super) data: Json,
+    data: Json,
     /// What is known about the fact; `correlation`, `causation` (an event's id) and `actor` have a meaning.
     #[schema(value_type = Option<Object>)]
-    pub(super) metadata: Option<Json>,
+    metadata: Option<Json>,
     /// Its id, a UUID: sent again under it, it is appended once. A fresh one, if there is none.
     #[schema(value_type = Option<String>, format = "uuid")]
-    pub(super) id: Option<EventId>,
+    id: Option<EventId>,
+}
+
+/// Gives each event without an id one that the same request would give it again.
+fn name(events: &mut [Appending], once: &Once, stream: &StreamName) {
+    for (nth, event) in events.iter_mut().enumerate().filter(|(_, event)| event.id.is_none()) {
+        let metadata = event.metadata.as_ref().map_or("", |metadata| metadata.as_str());
+        event.id = once.id(&[
+            stream.as_str().as_bytes(),
+            &nth.to_be_bytes(),
+            event.event_type.as_str().as_bytes(),
+            event.data.as_str().as_bytes(),
+            metadata.as_bytes(),
+        ]);
+    }
 }
 
 impl From<Appending> for NewEvent {
@@ -110,12 +123,12 @@ struct EventAppended {
 pub(crate) async fn append(
     State(served): State<Served>,
     InPath(stream): InPath<StreamName>,
-    caller: Caller,
+    once: Once,
     headers: HeaderMap,
     Body(mut asked): Body<Append>,
 ) -> Result<Response, Problem> {
     check_is_not_reserved(&stream)?;
-    naming::name(&mut asked.events, &caller, &stream, &headers);
+    name(&mut asked.events, &once, &stream);
     let expectation = Expectation::of(&headers, asked.expected)?;
     let events: Vec<NewEvent> = asked.events.into_iter().map(NewEvent::from).collect();
     let ids: Vec<EventId> = events.iter().map(|event| event.id).collect();
