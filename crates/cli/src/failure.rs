@@ -160,7 +160,9 @@ fn ending_of(error: &StoreError) -> Ending {
 fn hint_on(error: &StoreError) -> &'static str {
     match (error.kind(), error.advice()) {
         (ErrorKind::Full, _) => "make room where the store keeps its data, then the same command again",
-        (ErrorKind::Incompatible, _) => "what it says, or another store with --store URL",
+        (ErrorKind::Incompatible, _) => {
+            "another store with --store URL, if the message above names no other way"
+        }
         (ErrorKind::Corrupt, _) => {
             "a copy of it for safety, then a backup; if nothing but Tidelock wrote to it, please report this: it is a bug"
         }

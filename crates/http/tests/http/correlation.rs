@@ -1,9 +1,11 @@
 //! Conversations: what led to what.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
-use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
+use tidelock::{StoredEvent, limits};
 use tidelock_test_stage::{Running, Stage, brisk, until};
 
 use crate::ground::{READER, Server, WRITER};
@@ -30,6 +32,29 @@ async fn a_conversation_has_all_that_belongs_to_it(stage: Stage) {
     let found = reader.get("/v1/correlations/checkout-1").await.ok(200);
     assert_eq!((found["items"].as_array().unwrap().len(), &found["items"][0]["where"]), (1, &json!("a")));
     assert_eq!(reader.get("/v1/correlations/nobody").await.ok(200)["items"], json!([]));
+}
+
+/// HTTP-20. One that is longer than an answer goes on where that ended.
+async fn a_long_conversation_is_read_part_by_part(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (writer, reader) = (server.client(WRITER), server.client(READER));
+    let event = json!({ "type": "noted", "data": 1, "metadata": { "correlation": "long" } });
+    for _ in 0..3 {
+        let events = vec![&event; limits::PAGE_SIZE / 2];
+        writer.post("/v1/streams/a/events", &json!({ "events": events })).await.ok(201);
+    }
+    let (mut ids, mut after) = (BTreeSet::new(), "0".to_owned());
+    loop {
+        let part = reader.get(&format!("/v1/correlations/long?after={after}")).await.ok(200);
+        let items = part["items"].as_array().unwrap();
+        ids.extend(items.iter().map(|part| part["id"].as_str().unwrap().to_owned()));
+        match part["next"].as_str() {
+            Some(next) => after = next.to_owned(),
+            None => break,
+        }
+    }
+    assert_eq!(ids.len(), limits::PAGE_SIZE / 2 * 3);
+    assert_ne!(after, "0", "it took more than one answer");
 }
 
 /// HTTP-20. Across streams, reactions and runs: an order is mailed by one reaction, counted by another, which appends nothing, and checked out by a run that a third one
@@ -94,4 +119,8 @@ fn shop(tidelock: &Tidelock) -> AppBuilder {
         .reaction("count", orders(), |_: StoredEvent, _| async { Ok(()) })
 }
 
-over_sockets!(a_conversation_has_all_that_belongs_to_it, a_conversation_goes_on_across_reactions_and_runs);
+over_sockets!(
+    a_conversation_has_all_that_belongs_to_it,
+    a_long_conversation_is_read_part_by_part,
+    a_conversation_goes_on_across_reactions_and_runs,
+);
