@@ -78,6 +78,10 @@ fn bound(within: &mut Value) {
             if is_integer(fields.get("type")) && !fields.contains_key("maximum") {
                 let most = most(fields.get("format"), fields.get("minimum"));
                 fields.insert("maximum".to_owned(), most.into());
+                // The format is of numbers with a sign, and half of those without one are beyond it.
+                if most > i32::MAX.into() && fields.get("format").is_some_and(|format| format == "int32") {
+                    fields.insert("format".to_owned(), "int64".into());
+                }
             }
         }
         _ => {}

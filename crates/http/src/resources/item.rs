@@ -201,7 +201,12 @@ pub(super) fn pattern(
     like: Option<String>,
     what: &str,
 ) -> Result<NamePattern, Problem> {
+    let longest = limits::ITEM_KEY_BYTES;
     match (name, like) {
+        (Some(long), _) | (_, Some(long)) if long.chars().count() > longest => {
+            let detail = format!("{what} or pattern is longer than {longest} characters: no name is");
+            Err(Problem::bad_request("name-too-long", detail))
+        }
         (Some(_), Some(_)) => {
             let detail = format!("{what} and pattern say different things: send one of them");
             Err(Problem::bad_request("pattern-ambiguous", detail))
