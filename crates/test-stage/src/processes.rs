@@ -132,7 +132,8 @@ impl Role {
     pub fn note(&self, line: &str) {
         let path = self.folder.join("notes");
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        writeln!(file, "{line}").unwrap();
+        // In one write: what other processes note meanwhile goes before it or behind, and never between a line and its end.
+        file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
     /// Waits until the parent allows this.
@@ -141,5 +142,31 @@ impl Role {
         while !path.exists() {
             tokio::time::sleep(std::time::Duration::from_millis(2)).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn lines_that_are_noted_at_once_are_all_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let role = |name: String| Role { name, url: String::new(), folder: folder.path().to_owned() };
+        thread::scope(|scope| {
+            for child in 0..4 {
+                let role = role(format!("child {child}"));
+                scope.spawn(move || (0..1_000).for_each(|nth| role.note(&format!("{} {nth}", role.name))));
+            }
+        });
+        let notes = fs::read_to_string(folder.path().join("notes")).unwrap();
+        let mut noted: Vec<&str> = notes.lines().collect();
+        let mut expected: Vec<String> =
+            (0..4).flat_map(|child| (0..1_000).map(move |nth| format!("child {child} {nth}"))).collect();
+        noted.sort_unstable();
+        expected.sort_unstable();
+        assert_eq!(noted, expected);
     }
 }
