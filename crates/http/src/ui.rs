@@ -25,6 +25,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
     Router::new()
         .route("/", get(to_the_page))
+        .route("/ui", get(into_its_folder))
         .route("/ui/", get(async |headers: HeaderMap| file(&headers, "index.html")))
         .route("/ui/{*path}", get(async |Path(path): Path<String>, headers: HeaderMap| file(&headers, &path)))
 }
@@ -35,6 +36,11 @@ async fn to_the_page(OriginalUri(uri): OriginalUri) -> Response {
     let last = uri.path().rsplit('/').next().unwrap_or_default();
     let folder = if last.is_empty() { "ui/".to_owned() } else { format!("{last}/ui/") };
     (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, folder)]).into_response()
+}
+
+/// Sends whoever left out the last slash to the page.
+async fn into_its_folder() -> Response {
+    (StatusCode::TEMPORARY_REDIRECT, [(LOCATION, "ui/")]).into_response()
 }
 
 fn file(headers: &HeaderMap, path: &str) -> Response {

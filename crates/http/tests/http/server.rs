@@ -93,6 +93,8 @@ async fn the_router_can_be_mounted_anywhere(stage: Stage) {
     // The way to the inspector too is a relative one.
     let root = client.get("/tidelock").await;
     assert_eq!((root.status, &root.headers[LOCATION]), (307, &"tidelock/ui/".parse().unwrap()));
+    let slashless = client.get("/tidelock/ui").await;
+    assert_eq!((slashless.status, &slashless.headers[LOCATION]), (307, &"ui/".parse().unwrap()));
     assert_eq!(client.get("/tidelock/ui/").await.status, 200);
     serving.abort();
 }
