@@ -103,7 +103,8 @@ pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection>
     Ok(connection)
 }
 
-/// SQLite opens a file that it cannot write, and says so only when somebody tries to.
+/// SQLite opens a file that it cannot write, and says so only when somebody tries to. By then it may have made the log and its index
+/// beside the file, as this user's, and whoever may write the file could not write those.
 fn check_writable(connection: &Connection) -> Result<()> {
     if !connection.is_readonly(MAIN_DB).map_err(failed)? {
         return Ok(());
@@ -116,6 +117,7 @@ fn check_writable(connection: &Connection) -> Result<()> {
 pub(crate) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection> {
     let connection = Connection::open_with_flags(path, flags(OpenFlags::empty())).map_err(failed)?;
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
+    check_writable(&connection)?;
     connection.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
     give_memory(&connection)?;
     Ok(connection)

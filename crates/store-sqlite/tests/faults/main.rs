@@ -51,6 +51,10 @@ fn main() -> ExitCode {
         ("a_network_file_system_is_refused", place::a_network_file_system_is_refused),
         ("a_forked_process_is_refused", place::a_forked_process_is_refused),
         (
+            "whoever_may_not_write_the_file_is_told_so_and_leaves_nothing_beside_it",
+            place::whoever_may_not_write_the_file_is_told_so_and_leaves_nothing_beside_it,
+        ),
+        (
             "a_file_that_is_taken_away_takes_no_more_commits",
             place::a_file_that_is_taken_away_takes_no_more_commits,
         ),
@@ -80,6 +84,7 @@ fn play(part: &Part) {
         "mover" => full::mover(part),
         "guest" => place::guest(part),
         "fork" => place::fork(part),
+        "stranger" => place::stranger(part),
         "traveller" => place::traveller(part),
         role => panic!("there is no role {role:?}"),
     }

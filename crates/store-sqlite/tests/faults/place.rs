@@ -59,6 +59,27 @@ pub(crate) fn fork(part: &Part) {
     });
 }
 
+/// A log that a stranger has made, and owns, would keep the owner of the file from writing.
+pub(crate) fn whoever_may_not_write_the_file_is_told_so_and_leaves_nothing_beside_it() {
+    let shim = Shim::new();
+    block_on(async { open(shim.file()).close().await.unwrap() });
+    shim.control().set("lie rights");
+    shim.start("stranger", &[]).finish();
+}
+
+pub(crate) fn stranger(part: &Part) {
+    let path = Path::new(part.argument(0));
+    for migrate in [true, false] {
+        let options = SqliteOptions { migrate, ..SqliteOptions::default() };
+        let refused = SqliteStore::open(path, &options).expect_err("it may not be written");
+        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Storage, Advice::Never));
+        assert!(refused.to_string().contains("cannot be written by this user"), "{refused}");
+        for beside in ["store.db-wal", "store.db-shm"] {
+            assert!(!fs::exists(path.with_file_name(beside)).unwrap(), "{beside}, migrate: {migrate}");
+        }
+    }
+}
+
 /// Something done to a file.
 type Harm<'a> = &'a dyn Fn(&Path);
 

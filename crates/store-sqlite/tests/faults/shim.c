@@ -10,6 +10,7 @@
  *     tear <suffix> <from> <errno>                            the nth write is cut in half, all after it fail
  *     lie nfs                                                 the folder is on a network file system
  *     lie pid                                                 this is another process than it was
+ *     lie rights                                              this user may read what is there, and not write it
  *
  * Every call is made and written down under one lock, so that the journal has the order in which things happened.
  */
@@ -20,6 +21,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,7 +75,7 @@ static int is_watched(int fd, char path[PATH_MAX]) {
 static void read_control(char line[128]) {
     const char *path = getenv("SHIM_CONTROL");
     line[0] = 0;
-    int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+    int fd = path ? REAL(open)(path, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) return;
     ssize_t length = read(fd, line, 127);
     line[length > 0 ? length : 0] = 0;
@@ -221,3 +223,27 @@ pid_t getpid(void) {
     pid_t process = (pid_t)syscall(SYS_getpid);
     return lies("lie pid") ? process + 1 : process;
 }
+
+/* Whether a file that is there may not be written. What is not there can be made: the folder is open to everybody. */
+static int is_not_ours(const char *path, int flags) {
+    return (flags & O_ACCMODE) != O_RDONLY && below_folder(path) && access(path, F_OK) == 0 && lies("lie rights");
+}
+
+static int opened(const char *path, int flags, mode_t mode, __typeof__(&open) next) {
+    if (!is_not_ours(path, flags)) return next(path, flags, mode);
+    errno = EACCES;
+    return -1;
+}
+
+/* The mode is there only if a file may be made; what is read in its place otherwise is not looked at. */
+#define OPENS(name)                                       \
+    int name(const char *path, int flags, ...) {          \
+        va_list more;                                     \
+        va_start(more, flags);                            \
+        mode_t mode = (mode_t)va_arg(more, int);          \
+        va_end(more);                                     \
+        return opened(path, flags, mode, REAL(name));     \
+    }
+
+OPENS(open)
+OPENS(open64)
