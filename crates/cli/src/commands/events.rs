@@ -28,9 +28,14 @@ pub(crate) async fn run(args: EventsArgs, place: &Place, out: &mut Output) -> Re
             None => feed::show(&*store, &args, out).await,
         }
     };
+    if !args.follow {
+        // What has an end is ended by an interrupt as any program is.
+        return showing.await;
+    }
+    let end = interrupted();
     tokio::select! {
         shown = showing => shown,
-        () = interrupted(), if args.follow => Ok(()),
+        () = end => Ok(()),
     }
 }
 

@@ -21,11 +21,17 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     log::begin(args.log);
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;
-    let Opened { store, postgres } = place.make_or_remember().await?;
-    let (store, commits) = Commits::counted(store);
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(&args.listen, &error))?;
-    announce(&listener, tls.is_some(), tokens.is_some(), place, out)?;
+    let was_missing = place.is_missing();
+    let Opened { store, postgres } = place.make_or_remember().await?;
+    let (store, commits) = Commits::counted(store);
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    let remarks = remarks(tokens.is_some(), was_missing);
+    let address = listener.local_addr()?;
+    let end = interrupted();
+    // For people, and for whoever started it.
+    out.note(&format!("serving {} at {scheme}://{address}{remarks}", place.shown()))?;
     let doctor = Doctor::over(store.clone()).called(place.shown());
     let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let mut api =
@@ -34,7 +40,7 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     if let Some(tokens) = tokens {
         api = api.tokens(tokens);
     }
-    tidelock_http::serve(listener, api, tls, interrupted()).await.map_err(not_served)?;
+    tidelock_http::serve(listener, api, tls, end).await.map_err(not_served)?;
     Ok(store.close().await?)
 }
 
@@ -65,7 +71,7 @@ fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
     })
 }
 
-/// Before anything is opened: whoever mistypes an address should not have a store made first.
+/// Before anything is opened, as the address is taken: whoever mistypes it should not have a store made first.
 fn check_is_protected(listen: &SocketAddr, tokens: Option<&Tokens>) -> Result<(), Failure> {
     match tokens.is_none() && !listen.ip().is_loopback() {
         true => Err(not_served(ServeError::Unprotected { address: *listen })),
@@ -89,15 +95,9 @@ fn cannot_listen(address: &SocketAddr, error: &std::io::Error) -> Failure {
     )
 }
 
-/// Says where it can be reached, for people and for whoever started it.
-fn announce(
-    listener: &TcpListener,
-    tls: bool,
-    protected: bool,
-    place: &Place,
-    out: &mut Output,
-) -> Result<(), Failure> {
-    let scheme = if tls { "https" } else { "http" };
+/// What people might not expect.
+fn remarks(protected: bool, was_missing: bool) -> String {
     let rights = if protected { "" } else { ", read-only (give it --tokens to write)" };
-    Ok(out.note(&format!("serving {} at {scheme}://{}{rights}", place.shown(), listener.local_addr()?))?)
+    let new = if was_missing { ", a new and empty store: there was none" } else { "" };
+    format!("{rights}{new}")
 }

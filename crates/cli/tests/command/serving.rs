@@ -93,6 +93,20 @@ fn without_tokens_it_is_read_only_and_says_so(shop: &Shop) {
     assert_eq!(serving.end(Signal::SIGINT), 0);
 }
 
+#[test]
+fn a_store_that_was_not_there_is_said_to_be_new_and_none_is_made_for_an_address_that_is_taken() {
+    let shop = Shop::sqlite();
+    let others = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let refused = shop.run(&["serve", "--listen", &others.local_addr().unwrap().to_string()]);
+    assert_eq!((refused.code, refused.err.contains("cannot listen on")), (1, true), "{refused:?}");
+    assert!(!std::path::Path::new(&shop.path("shop.db")).exists());
+    for is_new in [true, false] {
+        let serving = Serving::start(&shop, &[]);
+        assert_eq!(serving.said.contains("a new and empty store"), is_new, "{}", serving.said);
+        assert_eq!(serving.end(Signal::SIGINT), 0);
+    }
+}
+
 /// What goes wrong while it serves is on standard error, from the level on that was asked for.
 fn what_happens_while_it_serves_is_logged(shop: &Shop) {
     let mut serving = Serving::start(shop, &["--log", "debug"]);

@@ -20,6 +20,7 @@ pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(
     let tokens = Tokens::read(&format!("operator you {token}"));
     let tokens = tokens.map_err(|e| Failure::Broken(format!("the demo's own token is refused: {e}")))?;
     let api = Api::over(&tidelock).tokens(tokens).commits(commits).aggregate::<Stock>();
+    let end = interrupted();
     stage.announce("")?;
     stage.announce(&format!("The inspector is at http://{}/", listener.local_addr()?))?;
     stage.announce(&format!("Sign in with the token {token}; an interrupt (Ctrl-C) ends it"))?;
@@ -27,7 +28,7 @@ pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(
 
     let (stop, stopped) = watch::channel(());
     let going_on = tokio::spawn(shop::go_on(tidelock, stage.name(""), stopped));
-    let served = tidelock_http::serve(listener, api, None, interrupted()).await;
+    let served = tidelock_http::serve(listener, api, None, end).await;
     drop(stop);
     super::stage::joined(going_on).await??;
     served.map_err(|e| {
