@@ -89,7 +89,12 @@ impl Failure {
 
     /// A file that cannot be read or written.
     pub(crate) fn file(verb: &str, path: &str, error: &io::Error) -> Self {
-        Self::failed(format!("cannot {verb} {path:?}: {error}"), "another path, or the rights to this one")
+        let hint = match error.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "another path, or room on this disk",
+            io::ErrorKind::InvalidData => "another file: this one is no text",
+            _ => "another path, or the rights to this one",
+        };
+        Self::failed(format!("cannot {verb} {path:?}: {error}"), hint)
     }
 
     pub(crate) fn ending(&self) -> Ending {
@@ -167,6 +172,8 @@ fn hint_on(error: &StoreError) -> &'static str {
             "a copy of it for safety, then a backup; if nothing but Tidelock wrote to it, please report this: it is a bug"
         }
         (ErrorKind::Storage, Advice::Never) => "a user or a role with the right to do this",
+        (ErrorKind::Invalid | ErrorKind::LimitExceeded, _) => "a value within these bounds",
+        (ErrorKind::Rewound, _) => "a position that the message names, or another store with --store URL",
         (_, Advice::Never) => "another store, or tidelock --help",
         (_, Advice::Later | Advice::Unknown) => "the same command again",
     }

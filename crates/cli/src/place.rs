@@ -19,6 +19,8 @@ pub(crate) use shown::shown;
 const DEFAULT: &str = "sqlite:tidelock.db";
 /// Where it can be said once for all commands.
 const VARIABLE: &str = "TIDELOCK_STORE";
+/// With what stores refuse to be opened as they are.
+const NOT_MIGRATED: &str = ", and migrate=0 was asked for";
 
 /// The URL of a store.
 #[derive(Clone)]
@@ -62,6 +64,11 @@ impl Place {
         shown(&self.url)
     }
 
+    /// Whether it is a file that is not there yet.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.path().is_some_and(|path| !path.is_empty() && !Path::new(path).exists())
+    }
+
     /// The version of the tables that this program knows for it.
     pub(crate) fn schema_version(&self) -> usize {
         match is_postgres(&self.url) {
@@ -82,30 +89,36 @@ impl Place {
 
     /// Why it is not open.
     pub(crate) fn not_opened(&self, source: StoreError) -> Failure {
-        let what = format!("cannot open store {:?}: {}", self.shown(), source.context());
-        let is_old = source.kind() == ErrorKind::Incompatible && source.context().contains("migrate=0");
+        let context = source.context();
+        let is_old = source.kind() == ErrorKind::Incompatible && context.contains(NOT_MIGRATED);
+        // That nothing be migrated was asked for by the command, and not by whoever typed it.
+        let why = context.split_once(NOT_MIGRATED).map_or(context, |(why, _)| why);
+        let what = format!("cannot open store {:?}: {why}", self.shown());
         match source.kind() {
             ErrorKind::Invalid => Failure::usage(what, self.hint_on_url()),
-            _ if is_old => Failure::no_store(what, "tidelock migrate, which brings a store up to date"),
+            _ if is_old => {
+                Failure::no_store(what, "tidelock migrate, which makes a store, or brings one up to date")
+            }
             _ => Failure::Store { what, source: source.during(Operation::Open) },
         }
     }
 
-    fn hint_on_url(&self) -> &'static str {
+    fn hint_on_url(&self) -> String {
         match self.url.split_once(':') {
-            Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => "another store",
-            _ => "give sqlite:PATH or postgres://USER@HOST/DATABASE",
+            Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => "a URL with that mended".to_owned(),
+            None if !self.url.is_empty() => format!("--store sqlite:{}, if a file is meant", self.url),
+            _ => "give sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned(),
         }
     }
 
     fn check_is_there(&self) -> Result<(), Failure> {
         self.check_outlives_the_process()?;
-        match self.path() {
-            Some(path) if !path.is_empty() && !Path::new(path).exists() => Err(Failure::no_store(
+        match self.path().filter(|_| self.is_missing()) {
+            Some(path) => Err(Failure::no_store(
                 format!("there is no store at {:?}: no file {path:?}", self.shown()),
                 "--store URL or TIDELOCK_STORE to name another; tidelock migrate makes a new one here",
             )),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
 
@@ -127,6 +140,10 @@ impl Place {
     }
 
     fn url_without_migrating(&self) -> String {
+        if !self.url.contains(':') {
+            // No URL at all: it is refused as it was typed.
+            return self.url.clone();
+        }
         let asked = self.url.split_once('?').map_or("", |(_, query)| query);
         let says = asked.split('&').any(|option| option.starts_with("migrate="));
         match (says, asked.is_empty() && !self.url.ends_with('?')) {
@@ -157,6 +174,7 @@ mod tests {
             "postgres://h/d?schema=s&migrate=0"
         );
         assert_eq!(place("postgres://h/d?migrate=1").url_without_migrating(), "postgres://h/d?migrate=1");
+        assert_eq!(place("shop.db").url_without_migrating(), "shop.db");
     }
 
     #[test]

@@ -64,12 +64,19 @@ async fn to_file(
     let partial = beside(path);
     let failed = |e: io::Error| Failure::file("write", &partial.to_string_lossy(), &e);
     let file = File::create(&partial).map_err(failed)?;
-    let exported = export(store, BufWriter::with_capacity(1 << 20, file), progress).await;
-    let exported = exported.inspect_err(|_| drop(fs::remove_file(&partial)))?;
-    let mut to = exported.to;
-    to.flush().map_err(failed)?;
-    to.get_ref().sync_all().map_err(failed)?;
+    let filled = fill(store, file, progress).await.map_err(|failure| match failure {
+        Failure::Io(e) => failed(e),
+        other => other,
+    });
+    let filled = filled.inspect_err(|_| drop(fs::remove_file(&partial)))?;
     fs::rename(&partial, path).map_err(failed)?;
+    Ok(filled)
+}
+
+async fn fill(store: &Arc<dyn Store>, file: File, progress: &Progress) -> Result<(Totals, bool), Failure> {
+    let mut exported = export(store, BufWriter::with_capacity(1 << 20, file), progress).await?;
+    exported.to.flush()?;
+    exported.to.get_ref().sync_all()?;
     Ok((exported.totals, exported.settled))
 }
 

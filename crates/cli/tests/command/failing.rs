@@ -50,6 +50,7 @@ fn a_database_of_somebody_else_is_left_as_it_is() {
         refused.err.contains("no Tidelock store") && refused.err.contains("tidelock migrate"),
         "{refused:?}"
     );
+    assert!(!refused.err.contains("migrate=0"), "nobody typed that: {refused:?}");
     assert_eq!(fs::read(&path).unwrap(), b"");
 }
 
@@ -60,6 +61,38 @@ fn a_url_that_means_no_store_is_a_mistake_and_its_password_stays_secret() {
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
         assert!(refused.err.contains("  try: ") && !refused.err.contains("hush"), "{refused:?}");
     }
+    let bare_path = said(bare(&["streams", "--store", "shop.db"])).err;
+    assert!(bare_path.contains("\"shop.db\" is no store URL"), "as it was typed: {bare_path}");
+    assert!(bare_path.contains("try: --store sqlite:shop.db"), "{bare_path}");
+}
+
+/// What a command asks of a store behind the scenes is not held against whoever typed it.
+#[test]
+fn a_value_that_no_store_takes_is_a_mistake_of_its_own() {
+    let shop = Shop::sqlite();
+    shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
+    for (args, code, says) in [
+        (&["prioritise", "1000", "--queue", "mail"][..], 2, "try: a value within these bounds"),
+        (&["events", "--after", "999"], 4, "try: a position that the message names"),
+    ] {
+        let refused = shop.run(args);
+        assert_eq!(refused.code, code, "{refused:?}");
+        assert!(refused.err.contains(says), "{refused:?}");
+    }
+}
+
+#[test]
+fn an_export_to_a_full_disk_names_the_file_and_leaves_none() {
+    let shop = Shop::sqlite();
+    shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
+    let (file, partial) = (shop.path("shop.jsonl"), shop.path("shop.jsonl.partial"));
+    // Whatever is written there finds no room.
+    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
+    let refused = shop.run(&["export", &file]);
+    assert_eq!(refused.code, 1, "{refused:?}");
+    assert!(refused.err.contains("cannot write") && refused.err.contains(&partial), "{refused:?}");
+    assert!(refused.err.contains("room on this disk"), "{refused:?}");
+    assert!(!Path::new(&file).exists() && fs::symlink_metadata(&partial).is_err());
 }
 
 /// CMD-2. CMD-3.

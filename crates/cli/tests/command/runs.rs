@@ -53,6 +53,8 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
         assert_eq!(refused.code, 4, "{args:?}: {refused:?}");
     }
     assert_eq!(shop.run(&["signal", "checkout-1", "approve", "{not json"]).code, 2);
+    let early = shop.run(&["signal", "checkout-9", "approve"]);
+    assert_eq!((early.code, early.err.contains("there is no such run yet")), (0, true), "{early:?}");
 }
 
 /// A program that reserves, which must not be done again, and charges, which fails until somebody has mended it.

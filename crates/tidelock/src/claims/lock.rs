@@ -65,7 +65,7 @@ pub enum Locking {
 /// A lock that somebody else has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "claim {key:?}: {by:?} has it, asked for {attempts} times in {waited:?}; wait longer, or try again later"
+    "claim {key:?}: {by:?} has it (attempts: {attempts}, in {waited:?}); wait longer, or try again later"
 )]
 pub struct Busy {
     /// Which lock.
