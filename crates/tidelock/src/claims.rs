@@ -27,6 +27,7 @@ mod bid;
 mod entry;
 mod holding;
 mod keys;
+mod operation;
 mod stake;
 
 use std::fmt;
@@ -37,6 +38,7 @@ use tidelock_store::{Commit, CommitOutcome, Store, StoreError, WorkerName};
 
 use crate::events::sender;
 use crate::handle::Tidelock;
+use operation::Operation;
 
 pub use claim_key::ClaimKey;
 pub use compound::{AllOf, Compound, Compounding, Refusal, Why};
@@ -59,7 +61,7 @@ pub use singleton::{Single, Singleton, Winner};
 impl Tidelock {
     /// The claims of this store.
     pub fn claims(&self) -> Claims {
-        Claims { tidelock: self.clone(), by: own_name().clone() }
+        Claims { tidelock: self.clone(), by: own_name().clone(), operation: None }
     }
 }
 
@@ -68,6 +70,7 @@ impl Tidelock {
 pub struct Claims {
     tidelock: Tidelock,
     by: WorkerName,
+    operation: Option<Operation>,
 }
 
 impl Claims {
@@ -78,6 +81,22 @@ impl Claims {
     pub fn by(mut self, name: &str) -> Result<Self, StoreError> {
         self.by = WorkerName::new(name)?;
         Ok(self)
+    }
+
+    /// The same, for one thing that is asked for once: whoever asks for it again under this id, having heard no answer, gets what the first one got, and nothing is taken
+    /// a second time. A key or a lock is had under the same fence for as long as its lease lasts; of a quota, the same is granted, also when its period is over; a reservation
+    /// that has come to its end is told as such. It is remembered for seven days. Another request needs another id.
+    pub fn operation(mut self, id: impl Into<String>) -> Self {
+        self.operation = Some(Operation::new(id));
+        self
+    }
+
+    /// The same, remembering the operation for this long.
+    pub fn remembered_for(mut self, long: Duration) -> Self {
+        if let Some(operation) = &mut self.operation {
+            operation.remembered = long;
+        }
+        self
     }
 
     /// The right to do what a request asks for, once: whoever asks again under the same key gets the first one's result.
@@ -119,6 +138,11 @@ impl Claims {
     /// Sends a commit until it is known what became of it.
     async fn send(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
         sender::send(&**self.store(), commit, self.tidelock.retry(), self.tidelock.random()).await
+    }
+
+    /// Under an id by which it can be sent again.
+    fn repeatable(&self, commit: Commit) -> Commit {
+        operation::repeatable(self.operation.as_ref(), commit)
     }
 
     fn store(&self) -> &Arc<dyn Store> {

@@ -41,10 +41,19 @@ pub(super) enum Learned {
     Nothing,
     /// It can still be had.
     Again,
-    /// It is had already: an earlier try has landed.
-    Landed,
+    /// It is had already: an earlier try has landed. Since then, if that is known.
+    Landed(Option<Timestamp>),
     /// It cannot be had.
     Refused,
+}
+
+impl Learned {
+    fn landed(self) -> Option<Option<Timestamp>> {
+        match self {
+            Self::Landed(since) => Some(since),
+            _ => None,
+        }
+    }
 }
 
 /// What came of bidding.
@@ -75,8 +84,11 @@ pub(super) async fn bid(
         };
         let mut learned = bids.iter_mut().map(|bid| bid.learn(&conflict)).collect::<Result<Vec<_>>>()?;
         learned.retain(|learned| *learned != Learned::Nothing);
-        if learned.contains(&Learned::Landed) {
-            return Ok(Bidding::Won(claims.store().now().await?));
+        if let Some(since) = learned.iter().find_map(|learned| learned.landed()) {
+            return Ok(Bidding::Won(match since {
+                Some(since) => since,
+                None => claims.store().now().await?,
+            }));
         }
         if learned.contains(&Learned::Refused) {
             return Ok(Bidding::Refused);

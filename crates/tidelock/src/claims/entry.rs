@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use tidelock_store::{Json, Record, Result, StoreError, Timestamp, WorkerName};
 use uuid::Uuid;
 
-use super::Fingerprint;
+use super::{Claims, Fingerprint};
 
 /// Who has a claim, and what came of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub(super) struct Entry {
     /// Tells one try to claim from every other, so that whoever does not hear how a commit ended can see it.
     pub(super) token: Uuid,
     pub(super) by: WorkerName,
+    /// The id of what was asked for, so that whoever asks for it again finds it to be their own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    operation: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fingerprint: Option<Fingerprint>,
     /// How long its result is to be kept, in microseconds; for ever, if this is not said.
@@ -41,10 +44,11 @@ pub(super) enum State {
 
 impl Entry {
     /// Somebody is at it.
-    pub(super) fn pending(by: &WorkerName, fingerprint: Option<Fingerprint>) -> Self {
-        let token = Uuid::now_v7();
+    pub(super) fn pending(claims: &Claims, fingerprint: Option<Fingerprint>) -> Self {
+        let (token, by) = (Uuid::now_v7(), claims.by.clone());
+        let operation = claims.operation.as_ref().map(|operation| operation.id.clone());
         let (ttl, at, value, error) = (None, None, None, None);
-        Self { state: State::Pending, token, by: by.clone(), fingerprint, ttl, at, value, error }
+        Self { state: State::Pending, token, by, operation, fingerprint, ttl, at, value, error }
     }
 
     /// The same, with a result that is kept for so long.
@@ -82,6 +86,11 @@ impl Entry {
         let micros =
             i64::try_from(seconds).ok()?.checked_mul(1_000_000)?.checked_add(i64::from(nanos / 1_000))?;
         Timestamp::from_micros(micros).ok()
+    }
+
+    /// Whether this is what that asks for, done for whoever asked for it before and as far as it was then.
+    pub(super) fn is_same_operation(&self, asked: &Self) -> bool {
+        self.operation.is_some() && self.operation == asked.operation && self.state == asked.state
     }
 
     pub(super) fn is_pending(&self) -> bool {

@@ -1,5 +1,7 @@
 //! A digest of a request, by which a retry is told from another request under the same key.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use tidelock_store::{Result, StoreError};
 use uuid::Uuid;
@@ -24,6 +26,12 @@ impl Fingerprint {
     /// Of these bytes.
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Uuid::new_v5(&Uuid::NAMESPACE_OID, bytes))
+    }
+}
+
+impl fmt::Display for Fingerprint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
     }
 }
 

@@ -154,7 +154,7 @@ impl Idempotency {
     }
 
     pub(super) fn stake(&self) -> Result<Stake, StoreError> {
-        let entry = Entry::pending(&self.claims.by, self.fingerprint.clone()?);
+        let entry = Entry::pending(&self.claims, self.fingerprint.clone()?);
         Ok(Stake::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl))
     }
 

@@ -13,6 +13,8 @@ pub(super) const SINGLETON: &str = "singleton";
 pub(super) const LOCK: &str = "lock";
 pub(super) const QUOTA: &str = "quota";
 pub(super) const LAST_WRITE: &str = "last-write";
+/// What is noted of an operation that freed a claim, by the name of that claim.
+pub(super) const RELEASE: &str = "release";
 
 /// What the keys of all claims that somebody can be at begin with.
 pub(super) const CLAIMS: &str = "~claim/";
@@ -110,6 +112,11 @@ pub(super) fn reservations(key: &ClaimKey) -> String {
 /// There once a grant was given back.
 pub(super) fn refund(key: &ClaimKey, grant: Uuid) -> Result<RecordKey> {
     under("~claim-refund", &key.clone().part(&grant))
+}
+
+/// Where it says what came of an operation, as far as this right is concerned.
+pub(super) fn operation(key: &ClaimKey, operation: &str) -> Result<RecordKey> {
+    under("~claim-operation", &key.clone().part(&operation))
 }
 
 /// Where a value is kept that whoever writes last determines.

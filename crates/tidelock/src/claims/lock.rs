@@ -164,7 +164,7 @@ impl Lock {
     }
 
     pub(super) fn stake(&self) -> Result<Stake, StoreError> {
-        Stake::new(self.key.clone(), Entry::pending(&self.claims.by, None), self.lease)
+        Stake::new(self.key.clone(), Entry::pending(&self.claims, None), self.lease)
     }
 
     /// If it is free and nobody waits.

@@ -106,13 +106,14 @@ impl Quota {
     /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed.
     ///
     /// # Errors
-    /// As [`take`](Self::take).
+    /// As [`take`](Self::take); and `Free` if it was reserved before, under the same [operation](Claims::operation), and has been confirmed, given back or gone back by itself since.
     pub async fn reserve(&self, units: u32, life: Duration) -> Result<Taking<Reservation>, ClaimError> {
-        let taken = self.draw(units, Some(Booking::new(&self.key(), life)?), Commit::new()).await?;
-        Ok(self.told(taken.map(|mut draw| {
-            let (grant, booking) = (draw.grant(), draw.booking.take().expect("it was asked for"));
-            Reservation::new(self.clone(), grant, booking)
-        })))
+        let booking = Booking::new(&self.key(), life)?;
+        let reserved = match self.draw(units, Some(booking), Commit::new()).await? {
+            Ok(draw) => Ok(Reservation::of(self.clone(), draw).await?),
+            Err(exceeded) => Err(exceeded),
+        };
+        Ok(self.told(reserved))
     }
 
     /// Goes on with a reservation, by its voucher.
@@ -193,7 +194,8 @@ impl Quota {
             Some(window) => window,
             None => self.look().await?,
         };
-        Ok(Draw::new(self.key(), window, i64::from(units), self.limit)?)
+        let draw = Draw::new(self.key(), window, i64::from(units), self.limit)?;
+        Ok(draw.once(self.claims.operation.as_ref())?)
     }
 
     /// The window that is open, opened if need be.

@@ -4,11 +4,12 @@
 //! stand there as begun for ever.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, Record, RecordKey, Result, Slot, Timestamp, WorkerName, Write,
+    Commit, ExpectedRevision, Json, Record, RecordKey, Result, Slot, Timestamp, WorkerName, Write,
 };
 
 use super::entry::Entry;
-use super::{Claims, keys};
+use super::operation::Note;
+use super::{ClaimKey, Claims, keys};
 
 /// What came of freeing a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,14 +42,24 @@ impl Claims {
     pub async fn release_stale(&self, claim: &str) -> Result<Released> {
         let record = keys::named(claim)?;
         let lease = keys::lease_of(&record)?;
+        let note = self
+            .operation
+            .as_ref()
+            .map(|operation| operation.note(&ClaimKey::new(keys::RELEASE, &claim)))
+            .transpose()?;
+        let noted = note.as_ref().map(|note| note.record.clone());
+        let places: Vec<RecordKey> = [record, lease].into_iter().chain(noted).collect();
         loop {
-            let slots = self.store().get(&[record.clone(), lease.clone()]).await?;
-            let [Slot::Live(there), leased] = &slots[..] else { return Ok(Released::Absent) };
+            let slots = self.store().get(&places).await?;
+            if let Some(before) = slots.get(2).and_then(Slot::live) {
+                return Ok(Released::Free { by: before.value.to()? });
+            }
+            let [Slot::Live(there), leased, ..] = &slots[..] else { return Ok(Released::Absent) };
             let entry = Entry::read(there)?;
             match leased.live() {
                 _ if !entry.is_pending() => return Ok(Released::Over),
                 Some(leased) => return Ok(Released::Held { by: entry.by, until: leased.expires_at }),
-                None if self.send(&freeing(there, &lease)).await?.committed().is_ok() => {
+                None if self.send(&freeing(there, &entry, note.as_ref())?).await?.committed().is_ok() => {
                     return Ok(Released::Free { by: entry.by });
                 }
                 // It has moved meanwhile.
@@ -58,7 +69,12 @@ impl Claims {
     }
 }
 
-fn freeing(claim: &Record, lease: &RecordKey) -> Commit {
+fn freeing(claim: &Record, entry: &Entry, note: Option<&Note>) -> Result<Commit> {
     let delete = Write::delete(&claim.key, ExpectedRevision::Revision(claim.revision));
-    Commit::new().write(delete).guard_record(lease, ExpectedRevision::Absent)
+    let lease = keys::lease_of(&claim.key)?;
+    let commit = Commit::new().write(delete).guard_record(&lease, ExpectedRevision::Absent);
+    Ok(match note {
+        Some(note) => commit.write(note.write(Json::new(&entry.by)?)),
+        None => commit,
+    })
 }

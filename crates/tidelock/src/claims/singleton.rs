@@ -11,6 +11,7 @@ use tidelock_store::{Commit, ExpectedRevision, Json, StoreError, Timestamp, When
 use super::bid::{Bid, Bidding, bid};
 use super::entry::Entry;
 use super::holding::{Hold, Holding};
+use super::operation::NotYet;
 use super::stake::{Rival, Stake, Standing};
 use super::{ClaimError, ClaimKey, Claims, OnFailure, Period, Won, keys};
 use crate::telemetry;
@@ -148,7 +149,14 @@ impl Singleton {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
         let mut stake = Stake::new(self.key_at(now)?, entry, None)?.with_ttl(self.ttl);
-        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], with).await?;
+        let mut not_yet = self.not_yet()?;
+        let mut bids: Vec<&mut dyn Bid> = vec![&mut stake];
+        bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Bid));
+        let bidding = bid(&self.claims, &mut bids, with).await?;
+        // It may have been in another period that it was taken under the same operation.
+        if bidding != Bidding::Refused && !stake.stands() {
+            return Ok(Single::Won(()));
+        }
         Ok(match self.outcome(&mut stake, bidding) {
             Single::Won(_) => Single::Won(()),
             Single::Taken(winner) => Single::Taken(winner),
@@ -171,12 +179,17 @@ impl Singleton {
     }
 
     pub(super) fn stake(&self, now: Timestamp) -> Result<Stake, StoreError> {
-        let entry = Entry::pending(&self.claims.by, None);
+        let entry = Entry::pending(&self.claims, None);
         Ok(Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.ttl))
     }
 
     fn taken(&self, details: &(impl Serialize + ?Sized), now: Timestamp) -> Result<Entry, StoreError> {
-        Ok(Entry::pending(&self.claims.by, None).done(Json::new(details)?, now))
+        Ok(Entry::pending(&self.claims, None).done(Json::new(details)?, now))
+    }
+
+    /// The condition that it was not taken under the same operation, in whichever period.
+    fn not_yet(&self) -> Result<Option<NotYet>, StoreError> {
+        self.claims.operation.as_ref().map(|operation| NotYet::new(operation, &self.key)).transpose()
     }
 
     /// The whole name of the claim at this moment.

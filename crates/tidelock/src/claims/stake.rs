@@ -111,7 +111,10 @@ impl Stake {
         let entry = Entry::read(record)?;
         if entry.token == self.entry.token {
             self.standing = Some(Standing::Won(record.revision));
-            return Ok(Learned::Landed);
+            return Ok(Learned::Landed(None));
+        }
+        if entry.is_same_operation(&self.entry) {
+            return Ok(self.met_own(record.revision, entry, lease));
         }
         if !entry.is_pending() {
             return Ok(self.refused(Standing::Over(Box::new(entry))));
@@ -128,12 +131,33 @@ impl Stake {
     /// The claim is as it was thought to be, and there is a lease all the same.
     fn met_lease(&mut self, lease: &Slot) -> Learned {
         match (std::mem::replace(&mut self.seen, Seen::Leftover), lease) {
+            (Seen::Stale(stale), lease) if stale.1.is_same_operation(&self.entry) => {
+                self.met_own(stale.0, stale.1, Some(lease))
+            }
             // Its holder had only been slow.
             (Seen::Stale(stale), Slot::Live(lease)) => {
                 self.refused(Standing::Held(Box::new(Rival::new(stale.1, lease))))
             }
             _ => Learned::Again,
         }
+    }
+
+    /// It was claimed for the same operation. If its lease has run out since, it is taken over like any other.
+    fn met_own(&mut self, revision: Revision, entry: Entry, lease: Option<&Slot>) -> Learned {
+        self.standing = Some(Standing::Won(revision));
+        match lease {
+            Some(Slot::Live(lease)) => self.landed(entry, LeaseNote::since(lease)),
+            _ if self.lease.is_none() => self.landed(entry, None),
+            _ => {
+                self.seen = Seen::Stale(Box::new((revision, entry)));
+                Learned::Again
+            }
+        }
+    }
+
+    fn landed(&mut self, entry: Entry, since: Option<Timestamp>) -> Learned {
+        self.entry = entry;
+        Learned::Landed(since)
     }
 
     fn refused(&mut self, standing: Standing) -> Learned {

@@ -1,6 +1,7 @@
 //! Sending a commit until it is known what became of it.
 
 use tidelock_store::{Advice, Commit, CommitId, CommitOutcome, Result, Store};
+use uuid::Uuid;
 
 use super::retry::{Random, RetryPolicy};
 
@@ -8,6 +9,12 @@ use super::retry::{Random, RetryPolicy};
 pub(crate) fn repeatable(commit: Commit) -> Commit {
     let only_appends = commit.parts() == commit.appends.len();
     if only_appends || commit.id.is_some() { commit } else { commit.with_id(CommitId::fresh()) }
+}
+
+/// Under an id that the same commit of the same operation has again, so that whoever makes it a second time has the first one's result.
+pub(crate) fn once(commit: Commit, operation: &str) -> Commit {
+    let id = Uuid::new_v5(&Uuid::from_bytes(commit.fingerprint()), operation.as_bytes());
+    commit.with_id(CommitId::from_bytes(id.into_bytes()))
 }
 
 /// Sends a commit; if the store does not say what became of it, sends the same one again, which then tells.

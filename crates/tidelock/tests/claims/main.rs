@@ -7,6 +7,7 @@ mod compound;
 mod idempotency;
 mod lock;
 mod mumbling;
+mod once;
 mod passed;
 mod processes;
 mod quota;

@@ -1,11 +1,14 @@
 //! A bid for some of a quota: the window is still open, and what is taken stays within the limit.
 
+use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Bounds, Commit, Committed, Conflict, ExpectedRevision, Reason, RecordKey, Result, Slot, Write,
+    Bounds, Commit, Committed, Conflict, ExpectedRevision, Json, Reason, RecordKey, Result, Slot, StoreError,
+    Write,
 };
 use uuid::Uuid;
 
 use super::super::bid::{Bid, Learned, found};
+use super::super::operation::{Note, Operation};
 use super::super::{ClaimKey, keys};
 use super::reservation::Booking;
 use super::{Exceeded, Grant, Window};
@@ -23,6 +26,17 @@ pub(in super::super) struct Draw {
     /// Why it cannot be had, if it cannot.
     pub(super) met: Option<Met>,
     id: Uuid,
+    /// Where it says that it was had before.
+    note: Option<Note>,
+    pub(super) noted: Option<Noted>,
+}
+
+/// What was had before, under the same operation.
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct Noted {
+    grant: Grant,
+    /// Where it is booked, if it was reserved.
+    pub(super) place: Option<usize>,
 }
 
 /// Why some of a quota cannot be had.
@@ -39,10 +53,33 @@ pub(super) enum Met {
 impl Draw {
     pub(super) fn new(key: ClaimKey, window: Window, units: i64, limit: i64) -> Result<Self> {
         let (record, taken) = (keys::window(&key)?, keys::taken(&key)?);
-        Ok(Self { key, record, taken, window, units, limit, booking: None, met: None, id: Uuid::now_v7() })
+        Ok(Self {
+            key,
+            record,
+            taken,
+            window,
+            units,
+            limit,
+            booking: None,
+            met: None,
+            id: Uuid::now_v7(),
+            note: None,
+            noted: None,
+        })
     }
 
+    /// The same, once: had before under the same operation, it is had no second time.
+    pub(super) fn once(mut self, operation: Option<&Operation>) -> Result<Self> {
+        self.note = operation.map(|operation| operation.note(&self.key)).transpose()?;
+        Ok(self)
+    }
+
+    /// What is granted, or was before.
     pub(in super::super) fn grant(&self) -> Grant {
+        self.noted.as_ref().map_or_else(|| self.fresh(), |noted| noted.grant.clone())
+    }
+
+    fn fresh(&self) -> Grant {
         Grant {
             id: self.id,
             quota: self.key.to_string(),
@@ -50,6 +87,21 @@ impl Draw {
             window: self.window.revision,
             ends: self.window.end,
         }
+    }
+
+    fn to_note(&self) -> Noted {
+        Noted { grant: self.fresh(), place: self.booking.as_ref().map(Booking::place) }
+    }
+
+    /// What was had before, if that was asked for like this.
+    fn as_asked(&self, noted: Noted) -> Result<Noted> {
+        if noted.grant.units == self.units && noted.place.is_some() == self.booking.is_some() {
+            return Ok(noted);
+        }
+        Err(StoreError::mismatch(format!(
+            "claim {:?}: the operation took {} units before, not like this; use an id of its own for each request",
+            self.key, noted.grant.units
+        )))
     }
 
     pub(super) fn exceeded(&self, used: i64) -> Exceeded {
@@ -80,14 +132,18 @@ impl Bid for Draw {
             self.units,
             Bounds::at_most(self.limit),
         ));
+        let commit = match &self.note {
+            Some(note) => commit.write(note.write(Json::new(&self.to_note())?)),
+            None => commit,
+        };
         match &self.booking {
-            Some(booking) => booking.stage(commit, self.window, self.units),
+            Some(booking) => booking.stage(commit, &self.fresh()),
             None => Ok(commit),
         }
     }
 
     fn is_witness(&self) -> bool {
-        false
+        self.note.is_some()
     }
 
     fn won(&mut self, committed: &Committed) {
@@ -97,6 +153,10 @@ impl Bid for Draw {
     }
 
     fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
+        if let Some(record) = self.note.as_ref().and_then(|note| note.met(conflict)) {
+            self.noted = Some(self.as_asked(record.value.to()?)?);
+            return Ok(Learned::Landed(None));
+        }
         match found(conflict, &self.record) {
             Some(Slot::Live(record)) => {
                 self.window = Window { revision: record.revision, end: record.expires_at };

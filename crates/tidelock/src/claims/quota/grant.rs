@@ -9,7 +9,6 @@ use uuid::Uuid;
 
 use super::super::bid::found;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
-use crate::events::sender;
 
 /// So much of a quota, taken. Keep it with what it was taken for, if it may have to be given back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,7 +38,7 @@ pub enum Refund {
 impl Grant {
     pub(super) async fn refund(&self, claims: &Claims, key: &ClaimKey) -> Result<Refund, ClaimError> {
         self.belongs_to(key)?;
-        let commit = sender::repeatable(self.give_back(Commit::new(), key)?);
+        let commit = claims.repeatable(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(Refund::Refunded),
             CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => Ok(Refund::Already),

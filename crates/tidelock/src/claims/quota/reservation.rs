@@ -8,13 +8,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Bounds, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey,
-    RecordQuery, Result, Revision, Timestamp, When, WorkerName, Write,
+    RecordQuery, Result, Revision, Slot, Timestamp, When, Write,
 };
+use uuid::Uuid;
 
 use super::super::bid::found;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
+use super::draw::Draw;
 use super::{Grant, Quota, Refund, Window};
-use crate::events::sender;
 
 /// How many places there are for reservations of one quota, at first and at most.
 const PLACES: (usize, usize) = (16, 1_000);
@@ -24,6 +25,9 @@ const PLACES: (usize, usize) = (16, 1_000);
 struct Booked {
     units: i64,
     window: Revision,
+    /// Which grant this is, so that whoever asks for it again can tell it from others that had the place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    grant: Option<Uuid>,
 }
 
 /// A place for a reservation that is asked for.
@@ -56,8 +60,13 @@ impl Booking {
         Ok(!looked)
     }
 
-    pub(super) fn stage(&self, commit: Commit, window: Window, units: i64) -> Result<Commit> {
-        let booked = Json::new(&Booked { units, window: window.revision })?;
+    pub(super) fn place(&self) -> usize {
+        self.place
+    }
+
+    pub(super) fn stage(&self, commit: Commit, grant: &Grant) -> Result<Commit> {
+        let Grant { id, units, window, .. } = *grant;
+        let booked = Json::new(&Booked { units, window, grant: Some(id) })?;
         let lease = Write::put(&self.lease, ExpectedRevision::Any, Json::new(&())?);
         Ok(commit
             .write(Write::put(&self.record, ExpectedRevision::Absent, booked))
@@ -89,7 +98,30 @@ pub struct Reservation {
 }
 
 impl Reservation {
-    pub(super) fn new(quota: Quota, grant: Grant, booking: Booking) -> Self {
+    /// What was drawn just now, or before under the same operation.
+    pub(super) async fn of(quota: Quota, mut draw: Draw) -> Result<Self, ClaimError> {
+        let (grant, booking) = (draw.grant(), draw.booking.take().expect("it was asked for"));
+        match draw.noted.and_then(|noted| noted.place) {
+            Some(place) => Self::again(quota, grant, place).await,
+            None => Ok(Self::new(quota, grant, booking)),
+        }
+    }
+
+    /// One that was made before, if it still stands.
+    async fn again(quota: Quota, grant: Grant, place: usize) -> Result<Self, ClaimError> {
+        let record = keys::reservation(&quota.key(), place)?;
+        let lease = keys::reservation_lease(&record)?;
+        let slots = quota.claims.store().get(&[record.clone(), lease.clone()]).await?;
+        if let [Slot::Live(booked), Slot::Live(leased)] = &slots[..]
+            && booked.value.to::<Booked>()?.grant == Some(grant.id)
+            && let Some(until) = leased.expires_at
+        {
+            return Ok(Self { quota, grant, record, lease, revision: booked.revision, place, until });
+        }
+        Err(gone(&quota))
+    }
+
+    fn new(quota: Quota, grant: Grant, booking: Booking) -> Self {
         let revision = booking.revision.expect("what was won was written");
         let until = booking.until.expect("what was won was written at some moment");
         let Booking { record, lease, place, .. } = booking;
@@ -125,7 +157,7 @@ impl Reservation {
     pub async fn confirm(&self) -> Result<Grant, ClaimError> {
         match self.settle(Commit::new()).await? {
             CommitOutcome::Committed(_) => Ok(self.grant.clone()),
-            CommitOutcome::Conflict(_) => Err(self.gone()),
+            CommitOutcome::Conflict(_) => Err(gone(&self.quota)),
         }
     }
 
@@ -155,14 +187,14 @@ impl Reservation {
     }
 
     async fn settle(&self, commit: Commit) -> Result<CommitOutcome, ClaimError> {
-        let commit = sender::repeatable(self.confirmation().into_iter().fold(commit, Commit::write));
+        let commit = self.confirmation().into_iter().fold(commit, Commit::write);
+        let commit = self.quota.claims.repeatable(commit);
         Ok(self.quota.claims.send(&commit).await?)
     }
+}
 
-    fn gone(&self) -> ClaimError {
-        let by: WorkerName = self.quota.claims.by.clone();
-        ClaimError::Free { key: self.quota.key(), by }
-    }
+fn gone(quota: &Quota) -> ClaimError {
+    ClaimError::Free { key: quota.key(), by: quota.claims.by.clone() }
 }
 
 /// A reservation on paper, for whoever goes on with it later, in this process or another.

@@ -1,0 +1,92 @@
+//! Something that is asked for once: whoever asks again under its id gets what the first one got.
+//!
+//! The record of a claim has the id of the operation that claimed it, so that whoever asks again finds it to be their own. Where the same request comes to another record the
+//! next day, as quotas and singletons do with their periods, a note says what came of it: it is written in the commit that takes, and refuses every other one.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Commit, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey, Result, When, Write, limits,
+};
+
+use super::bid::{Bid, Learned, found};
+use super::{ClaimKey, keys};
+use crate::events::sender;
+
+/// Something that is asked for once, and for how long that is remembered.
+#[derive(Debug, Clone)]
+pub(super) struct Operation {
+    pub(super) id: String,
+    pub(super) remembered: Duration,
+}
+
+impl Operation {
+    pub(super) fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), remembered: limits::COMMIT_MEMORY }
+    }
+
+    /// Where it says what came of it, as far as this right is concerned.
+    pub(super) fn note(&self, key: &ClaimKey) -> Result<Note> {
+        Ok(Note { record: keys::operation(key, &self.id)?, remembered: self.remembered })
+    }
+}
+
+/// Under an id by which it can be sent again: by the sender, and, under an operation, by whoever asks again.
+pub(super) fn repeatable(operation: Option<&Operation>, commit: Commit) -> Commit {
+    match operation {
+        Some(operation) => sender::once(commit, &operation.id),
+        None => sender::repeatable(commit),
+    }
+}
+
+/// Where it says what came of an operation.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) record: RecordKey,
+    remembered: Duration,
+}
+
+impl Note {
+    /// Says so, in the commit that does it.
+    pub(super) fn write(&self, came: Json) -> Write {
+        Write::put(&self.record, ExpectedRevision::Absent, came).expiring(When::In(self.remembered))
+    }
+
+    /// What came of it before, if that is why this was refused.
+    pub(super) fn met<'a>(&self, conflict: &'a Conflict) -> Option<&'a Record> {
+        found(conflict, &self.record)?.live()
+    }
+}
+
+/// The condition that an operation was not done yet.
+#[derive(Debug)]
+pub(super) struct NotYet {
+    key: ClaimKey,
+    note: Note,
+}
+
+impl NotYet {
+    pub(super) fn new(operation: &Operation, key: &ClaimKey) -> Result<Self> {
+        Ok(Self { key: key.clone(), note: operation.note(key)? })
+    }
+}
+
+impl Bid for NotYet {
+    fn key(&self) -> &ClaimKey {
+        &self.key
+    }
+
+    fn stage(&self, commit: Commit) -> Result<Commit> {
+        Ok(commit.write(self.note.write(Json::new(&())?)))
+    }
+
+    fn is_witness(&self) -> bool {
+        true
+    }
+
+    fn won(&mut self, _: &Committed) {}
+
+    fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
+        Ok(self.note.met(conflict).map_or(Learned::Nothing, |_| Learned::Landed(None)))
+    }
+}
