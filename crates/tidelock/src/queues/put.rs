@@ -24,11 +24,12 @@ pub struct Put {
     tidelock: Tidelock,
     wake: Result<Wake>,
     data: Option<Json>,
+    operation: Option<String>,
 }
 
 impl Put {
     pub(super) fn new(tidelock: Tidelock, item: Result<ItemRef>) -> Self {
-        Self { tidelock, wake: item.map(|item| Wake::at(item, When::NOW)), data: None }
+        Self { tidelock, wake: item.map(|item| Wake::at(item, When::NOW)), data: None, operation: None }
     }
 
     /// The same, due then.
@@ -63,6 +64,12 @@ impl Put {
         self
     }
 
+    /// The same, put in once: if it was put in before under this id, exactly like this, the answer is when that was, and nobody is woken. It is remembered for seven days.
+    pub fn operation(mut self, id: impl Into<String>) -> Self {
+        self.operation = Some(id.into());
+        self
+    }
+
     fn with(mut self, change: impl FnOnce(&mut Wake)) -> Self {
         if let Ok(wake) = &mut self.wake {
             change(wake);
@@ -74,7 +81,10 @@ impl Put {
         let (tidelock, wake) = (self.tidelock, self.wake?);
         let data = self.data.map(|data| Write::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
         let commit = data.into_iter().fold(Commit::new().wake(wake), Commit::write);
-        let commit = sender::repeatable(commit);
+        let commit = match self.operation {
+            Some(id) => sender::once(commit, &id),
+            None => sender::repeatable(commit),
+        };
         let sent = sender::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
         let refused = |_| StoreError::corrupt("a wake without expectations was refused");
         Ok(sent.committed().map_err(refused)?.at)

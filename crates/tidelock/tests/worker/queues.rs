@@ -53,6 +53,23 @@ async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
     assert!(take(&here).await.is_empty());
 }
 
+/// QUEUE-5. It was done meanwhile, and nobody is woken.
+async fn an_item_is_put_in_once_under_an_operation(stage: Stage) {
+    let (here, there) = (mail(&stage).await, mail(&stage).await);
+    let put =
+        |queue: &Queue, id: &str, text: &str| queue.put("ada").data(&json!({ "text": text })).operation(id);
+    let first = put(&here, "a", "hi").await.unwrap();
+    let token = take(&there).await[0].lease.token();
+    there.settle(vec![ack(token)]).await.unwrap();
+    assert_eq!(put(&there, "a", "hi").await.unwrap(), first);
+    assert!(take(&here).await.is_empty());
+    put(&there, "b", "hi").await.unwrap();
+    let token = take(&here).await[0].lease.token();
+    there.settle(vec![ack(token)]).await.unwrap();
+    put(&there, "a", "ho").await.unwrap();
+    assert_eq!(take(&here).await.len(), 1, "what is put in is another");
+}
+
 /// QUEUE-2.
 async fn each_lease_is_settled_for_itself(stage: Stage) {
     let tidelock = stage.tidelock().await;
@@ -156,6 +173,7 @@ async fn queues_of_tidelocks_own_and_other_queues_are_left_alone(stage: Stage) {
 
 on_every_store!(
     an_item_is_put_in_once_and_taken_with_its_data,
+    an_item_is_put_in_once_under_an_operation,
     each_lease_is_settled_for_itself,
     whoever_waits_is_given_what_is_put_in_later,
     whoever_stops_waiting_leaves_no_lease_behind,
