@@ -3,9 +3,11 @@
 //!
 //! It stands in the same line as the rest. Whoever is alone waits until everything before it has landed, and keeps the turn until it has landed itself.
 
+mod existence;
+
 use tidelock_store::{
     Commit, CommitId, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, RecordKey, Result,
-    Revision, Slot, StoreExt, Write,
+    Revision, Slot, Write,
 };
 
 use super::document::Doc;
@@ -60,27 +62,6 @@ impl<'a, S: State> Alone<'a, S> {
         }
     }
 
-    /// Makes the scope begin with this, if it is not there.
-    pub(super) async fn create(self, doc: Doc<S>) -> Result<Mutated, ScopeError> {
-        let _turn = self.turn().await?;
-        let write = Write::put(self.key(), ExpectedRevision::Absent, text(&doc));
-        let commit = self.queued.options.also.clone().write(self.queued.options.living(write));
-        match self.send(commit).await? {
-            Ok(committed) => {
-                let revision = self.written(&committed);
-                self.queued.line.landed(doc, revision);
-                Ok(self.queued.mutated((), Outcome::Applied(revision)))
-            }
-            Err(conflict) => Err(match super::line::found(&self.queued.line.name, &conflict) {
-                Some(Slot::Live(record)) => {
-                    let scope = self.queued.line.name.to_string();
-                    ScopeError::Taken { scope, revision: record.revision }
-                }
-                _ => ScopeError::Part(conflict),
-            }),
-        }
-    }
-
     /// Writes the scope as it is, so that its life begins anew.
     pub(super) async fn touch(mut self) -> Result<Mutated, ScopeError> {
         let _turn = self.turn().await?;
@@ -101,33 +82,6 @@ impl<'a, S: State> Alone<'a, S> {
         }
     }
 
-    /// Takes the scope away, if it is as it should be.
-    pub(super) async fn delete(self) -> Result<Mutated, ScopeError> {
-        let _turn = self.turn().await?;
-        let before = self.queued.tidelock.store().get_one(self.key()).await?;
-        let (name, expected) = (&self.queued.line.name, self.queued.options.expected);
-        let Slot::Live(_) = before else {
-            return match expected {
-                ExpectedRevision::Exists | ExpectedRevision::Revision(_) => {
-                    Err(ScopeError::gone(name, before.revision()))
-                }
-                _ => Ok(self.queued.mutated((), Outcome::Unchanged(before.revision()))),
-            };
-        };
-        let write = Write::delete(self.key(), expected);
-        let commit = self.queued.options.also.clone().write(write);
-        match self.send(commit).await? {
-            Ok(committed) => {
-                self.queued.line.distrust();
-                Ok(self.queued.mutated((), Outcome::Applied(self.written(&committed))))
-            }
-            Err(conflict) => Err(match super::line::found(name, &conflict) {
-                Some(gone) if gone.live().is_none() => ScopeError::gone(name, gone.revision()),
-                _ => self.pinned(&conflict).unwrap_or(ScopeError::Part(conflict)),
-            }),
-        }
-    }
-
     /// Waits for a turn, and for everything before it to land or to fail.
     async fn turn<X>(&self) -> Result<Turn<'a, ()>, ScopeError<X>> {
         let Queued { line, tidelock, .. } = self.queued;
@@ -140,13 +94,20 @@ impl<'a, S: State> Alone<'a, S> {
 
     /// Looks at the scope and at what the operation did, both at one moment.
     async fn look<X>(&self) -> Result<Look<S>, ScopeError<X>> {
+        Ok(match self.before().await? {
+            (_, Some(did)) => Look::Done(did),
+            (slot, None) => Look::View(self.queued.line.look(&slot).map_err(ScopeError::widen)?),
+        })
+    }
+
+    /// The scope as the store has it, and what the operation did, both at one moment.
+    async fn before<X>(&self) -> Result<(Slot, Option<Did>), ScopeError<X>> {
         let keys: Vec<RecordKey> = [self.key()].into_iter().chain(&self.operation).cloned().collect();
         let store = self.queued.tidelock.store();
-        let slots = self.queued.in_time(store.get(&keys)).await??;
-        if let Some(done) = slots.get(1).and_then(Slot::live) {
-            return Ok(Look::Done(done.value.to()?));
-        }
-        Ok(Look::View(self.queued.line.look(&slots[0]).map_err(ScopeError::widen)?))
+        let mut slots = self.queued.in_time(store.get(&keys)).await??.into_iter();
+        let scope = slots.next().unwrap_or(Slot::Absent);
+        let did = slots.next().and_then(|did| did.live().map(|did| did.value.to()));
+        Ok((scope, did.transpose()?))
     }
 
     /// What the caller wanted the scope to be like is for the caller to look at again.

@@ -119,20 +119,29 @@ impl<S: State> Local<S> {
     /// Begins it anew, if it is not there.
     pub(super) async fn create(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
         let (turn, held) = self.turn(options).await?;
+        if let Some(did) = self.done(options) {
+            return Ok(Codec::json().replay(&did)?);
+        }
         options.allow(&self.name, &state)?;
         if held.state.is_some() {
             return Err(ScopeError::Taken { scope: self.name.to_string(), revision: held.revision });
         }
+        self.did(options, Outcome::Applied(held.revision.plus(1)))?;
         Ok(mutated(Outcome::Applied(self.put(turn, Some(Arc::new(state)), held.revision))))
     }
 
     pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
         let (turn, held) = self.turn(options).await?;
+        if let Some(did) = self.done(options) {
+            return Ok(Codec::json().replay(&did)?);
+        }
         let revision = held.revision;
         if held.state.is_none() && options.expected == ExpectedRevision::Any {
+            self.did(options, Outcome::Unchanged(Some(revision)))?;
             return Ok(mutated(Outcome::Unchanged(Some(revision))));
         }
         let _there = self.find(held, options.expected)?;
+        self.did(options, Outcome::Applied(revision.plus(1)))?;
         Ok(mutated(Outcome::Applied(self.put(turn, None, revision))))
     }
 
@@ -169,6 +178,14 @@ impl<S: State> Local<S> {
         let operation = options.operation.as_ref()?;
         let remembered = lock(&self.remembered);
         remembered.get(&operation.id).filter(|(until, _)| *until > Instant::now()).map(|(_, did)| did.clone())
+    }
+
+    /// Remembers what an operation without an answer did.
+    fn did(&self, options: &Options<S>, outcome: Outcome) -> Result<(), ScopeError> {
+        if let Some(operation) = &options.operation {
+            self.remember(operation, Codec::json().remember(outcome, &())?);
+        }
+        Ok(())
     }
 
     fn remember(&self, operation: &OperationId, did: Did) {

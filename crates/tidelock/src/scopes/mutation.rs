@@ -86,6 +86,12 @@ impl<S: State> Mutation<S> {
         self.atomic(|before| before.clone_from(state)).await
     }
 
+    /// See [`Scope::create`].
+    pub async fn create(self, state: S) -> Result<Mutated, ScopeError> {
+        self.check_parts()?;
+        self.scope.create_with(&self.options, state).await
+    }
+
     /// See [`Scope::delete`]. With an expectation, a scope that is not there is [`Gone`](ScopeError::Gone).
     pub async fn delete(self) -> Result<Mutated, ScopeError> {
         self.check_parts()?;

@@ -126,14 +126,18 @@ impl<S: State> Scope<S> {
     /// # Errors
     /// [`Taken`](ScopeError::Taken) if it is there.
     pub async fn create(&self, state: S) -> Result<Mutated, ScopeError> {
+        self.create_with(&self.options, state).await
+    }
+
+    pub(super) async fn create_with(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
         match &self.place {
-            Where::Memory(local) => local.create(&self.options, state).await,
+            Where::Memory(local) => local.create(options, state).await,
             Where::Store(tidelock, name) => {
                 let place = tidelock.scope_lines().place(name);
-                let queued = self.queued(tidelock, &place)?;
+                let queued = Queued::begin(tidelock, options, &place)?;
                 let text =
                     tidelock_store::Json::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?;
-                self.options.allow(name, &state)?;
+                options.allow(name, &state)?;
                 Alone::new(queued)?.create(Doc { state: Arc::new(state), text: Some(text) }).await
             }
             Where::Nowhere(error) => Err(error.clone().into()),

@@ -7,7 +7,7 @@ use tidelock::prelude::*;
 use tidelock_test_stage::{Stage, on_every_store};
 use tokio::task::JoinSet;
 
-use crate::basket::{Basket, shared};
+use crate::basket::{Basket, in_memory, shared};
 use crate::lossy::{Fault, Lossy};
 
 on_every_store!(
@@ -16,6 +16,7 @@ on_every_store!(
     a_lost_reply_is_asked_for_again_and_not_done_again,
     an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not,
     an_operation_is_forgotten_after_its_time,
+    a_scope_is_created_and_deleted_once,
 );
 
 /// SCOPE-8.
@@ -121,4 +122,28 @@ async fn an_operation_is_forgotten_after_its_time(stage: Stage) {
     })
     .await;
     assert_eq!(scope.get().await.unwrap().total, 2);
+}
+
+/// SCOPE-8. In the store and in memory: what came after it is left alone.
+async fn a_scope_is_created_and_deleted_once(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let alone = in_memory();
+    alone.delete().await.unwrap();
+    for [one, other] in [[shared(&here), shared(&there)], [alone.clone(), alone]] {
+        let basket = |total| Basket { total, ..Basket::default() };
+        let nothing = one.operation("early").delete().await.unwrap();
+        assert!(!nothing.is_applied());
+        let created = one.operation("create").create(basket(1)).await.unwrap();
+        other.operation("early").delete().await.unwrap();
+        let again = other.operation("create").create(basket(1)).await.unwrap();
+        assert_eq!((again.outcome, again.replayed), (created.outcome, true));
+        other.create(basket(2)).await.expect_err("it is there");
+        let deleted = one.operation("delete").delete().await.unwrap();
+        assert!(deleted.is_applied());
+        other.create(basket(3)).await.unwrap();
+        let again = other.operation("delete").delete().await.unwrap();
+        assert_eq!((again.outcome, again.replayed), (deleted.outcome, true));
+        one.operation("create").create(basket(1)).await.unwrap();
+        assert_eq!(one.get().await.unwrap().total, 3);
+    }
 }
