@@ -170,6 +170,12 @@ pub(crate) fn signal_event(run: &RunId, signal_id: &str) -> EventId {
     EventId::from_bytes(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).into_bytes())
 }
 
+/// The id of the event that something asked of a run becomes: the same for the same operation, so that it is there once.
+pub(crate) fn operation_event(run: &RunId, operation: &str) -> EventId {
+    let name = format!("{run}\0operation\0{operation}");
+    EventId::from_bytes(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).into_bytes())
+}
+
 /// Without a slash or a sign of equality, so that no attribute's keys are among another's.
 fn escaped(text: &str) -> String {
     text.replace('%', "%25").replace('/', "%2F").replace('=', "%3D")

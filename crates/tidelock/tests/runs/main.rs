@@ -22,6 +22,7 @@ mod client;
 mod driven;
 mod flow;
 mod listing;
+mod once;
 mod races;
 mod reactions;
 mod retention;

@@ -20,11 +20,20 @@ use crate::runs::{
 pub struct RunHandle {
     tidelock: Tidelock,
     id: Result<RunId, InvalidName>,
+    operation: Option<String>,
 }
 
 impl RunHandle {
     pub(super) fn new(tidelock: Tidelock, id: Result<RunId, InvalidName>) -> Self {
-        Self { tidelock, id }
+        Self { tidelock, id, operation: None }
+    }
+
+    /// The same, for one thing that is asked of it once: whoever asks for it again under this id, having heard no answer, is answered like the first time, and it is not
+    /// cancelled, terminated, retried or told a verdict a second time. Like the id of a signal, it is of one request to one run; it is known for as long as the run's history.
+    #[must_use]
+    pub fn operation(mut self, id: impl Into<String>) -> Self {
+        self.operation = Some(id.into());
+        self
     }
 
     /// Its id.
@@ -104,7 +113,8 @@ impl RunHandle {
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
     pub async fn cancel(&self, reason: &str) -> Result<(), RunError> {
         let (run, reason) = (self.id()?.clone(), Json::new(reason)?);
-        Letter::reserved(run, keys::CANCEL, reason, "cannot be cancelled").send(&self.tidelock).await
+        let letter = Letter::reserved(run, keys::CANCEL, reason, "cannot be cancelled");
+        letter.once(self.asked_as()).send(&self.tidelock).await
     }
 
     /// Ends it from outside, at once and without clean-up. Whoever drives it writes nothing more. Its children are left alone.
@@ -114,7 +124,7 @@ impl RunHandle {
     pub async fn terminate(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
         carry_out(&self.tidelock, RunError::contended(run), || {
-            terminate::propose(&self.tidelock, run, reason)
+            terminate::propose(&self.tidelock, run, reason, self.asked_as())
         })
         .await
     }
@@ -126,8 +136,10 @@ impl RunHandle {
     /// [`OutOfTime`](RunError::OutOfTime) if its deadline has passed, and as [`get`](Self::get).
     pub async fn retry(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
-        carry_out(&self.tidelock, RunError::contended(run), || retry::propose(&self.tidelock, run, reason))
-            .await
+        carry_out(&self.tidelock, RunError::contended(run), || {
+            retry::propose(&self.tidelock, run, reason, self.asked_as())
+        })
+        .await
     }
 
     /// Says what became of a step that must not be done twice, and of which nobody knows whether it was done.
@@ -136,6 +148,10 @@ impl RunHandle {
     /// [`NotAmbiguous`](RunError::NotAmbiguous) if the step does not wait for this, [`Ended`](RunError::Ended) if the run has ended,
     /// and as [`get`](Self::get).
     pub async fn resolve(&self, step: &str, verdict: Verdict) -> Result<(), RunError> {
-        resolve::resolve(&self.tidelock, self.id()?, step, verdict).await
+        resolve::resolve(&self.tidelock, self.id()?, step, verdict, self.asked_as()).await
+    }
+
+    fn asked_as(&self) -> Option<&str> {
+        self.operation.as_deref()
     }
 }

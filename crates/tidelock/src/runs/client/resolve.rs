@@ -15,13 +15,19 @@ pub(super) async fn resolve(
     run: &RunId,
     step: &str,
     verdict: Verdict,
+    operation: Option<&str>,
 ) -> Result<(), RunError> {
     let (there, name) = (look(tidelock, run).await?, StepName::new(step)?);
     let asked = Awaited::Verdict { step: name.clone() };
     let awaited = standing::awaited(&**tidelock.store(), &there).await?;
-    if !there.summary.state.is_ended() && !awaited.contains(&asked) {
-        return Err(RunError::NotAmbiguous { run: there.run, step: step.to_owned() });
-    }
     let payload = Json::new(&Resolution { step: name, verdict })?;
-    Letter::reserved(there.run, keys::RESOLVE, payload, "waits for no verdict").send(tidelock).await
+    let letter = Letter::reserved(there.run.clone(), keys::RESOLVE, payload, "waits for no verdict");
+    let letter = letter.once(operation);
+    if there.summary.state.is_ended() || awaited.contains(&asked) {
+        return letter.send(tidelock).await;
+    }
+    match operation.is_some() && letter.is_there(tidelock, &there).await? {
+        true => Ok(()),
+        false => Err(RunError::NotAmbiguous { run: there.run, step: step.to_owned() }),
+    }
 }

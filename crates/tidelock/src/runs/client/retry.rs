@@ -1,6 +1,6 @@
 //! A failed run goes on from the step that failed.
 
-use tidelock_store::{Commit, CommitId, ExpectedVersion, Wake, When};
+use tidelock_store::{Commit, CommitId, EventId, ExpectedVersion, Wake, When};
 
 use super::look::look;
 use super::proposal::Proposal;
@@ -13,8 +13,14 @@ pub(super) async fn propose(
     tidelock: &Tidelock,
     run: &RunId,
     reason: &str,
+    operation: Option<&str>,
 ) -> Result<Proposal<()>, RunError> {
     let there = look(tidelock, run).await?;
+    let asked = operation.map(|operation| keys::operation_event(run, operation));
+    // It may have failed again since; that is for somebody else to retry.
+    if history::has(&**tidelock.store(), &there, asked).await? {
+        return Ok(Proposal::Answer(()));
+    }
     if there.summary.state != RunState::Failed {
         return Err(RunError::NotFailed { run: there.run, state: there.summary.state });
     }
@@ -25,15 +31,16 @@ pub(super) async fn propose(
             (false, false) => {}
         }
     }
-    Ok(Proposal::Commit(reopen(&there, reason)?, ()))
+    Ok(Proposal::Commit(reopen(&there, reason, asked)?, ()))
 }
 
-fn reopen(there: &Summarised, reason: &str) -> Result<Commit, RunError> {
+fn reopen(there: &Summarised, reason: &str, asked: Option<EventId>) -> Result<Commit, RunError> {
     let entry = Entry::Retried(Retried { reason: reason.to_owned() }).encode()?;
+    let id = asked.unwrap_or(entry.id);
     let commit = Commit::new()
         // Sent again after a lost reply, it is this retry and not a second one.
         .with_id(CommitId::fresh())
-        .append(&keys::stream(&there.run), ExpectedVersion::Any, [entry])
+        .append(&keys::stream(&there.run), ExpectedVersion::Any, [entry.with_id(id)])
         .wake(Wake::at(there.item(), When::NOW));
     let open = Summary { state: RunState::Open, ended_at: None, ..there.summary.clone() };
     Ok(there.become_writes(&open)?.into_iter().fold(commit, Commit::write))

@@ -101,6 +101,15 @@ impl Letter {
         Self { run, content, metadata: Metadata::new(), buffered: false, refusal }
     }
 
+    /// The same; under an operation, sent once.
+    #[must_use]
+    pub(crate) fn once(mut self, operation: Option<&str>) -> Self {
+        if let Some(id) = operation {
+            self.content.id = id.to_owned();
+        }
+        self
+    }
+
     /// Sends it at once.
     pub(crate) async fn send(self, tidelock: &Tidelock) -> Result<(), RunError> {
         self.send_to(Destination::Store(tidelock.clone())).await
@@ -144,11 +153,14 @@ impl Letter {
         keys::signal_event(&self.run, &self.content.id)
     }
 
+    /// Whether it was sent before.
+    pub(crate) async fn is_there(&self, tidelock: &Tidelock, run: &Summarised) -> StoreResult<bool> {
+        history::has(&**tidelock.store(), run, Some(self.event_id())).await
+    }
+
     /// A run that has ended takes no signal; but whoever sends one again, because the first reply was lost, has done so.
     async fn refuse(&self, tidelock: &Tidelock, there: &Summarised) -> Result<Proposal<News>, RunError> {
-        let (id, mut found) = (self.event_id(), false);
-        history::each(&**tidelock.store(), there, |event, _| found |= event.id == id).await?;
-        if found {
+        if self.is_there(tidelock, there).await? {
             return Ok(Proposal::Answer(News::Known));
         }
         let (run, state) = (self.run.clone(), there.summary.state);

@@ -1,6 +1,6 @@
 //! Reading what happened in a run, page after page.
 
-use tidelock_store::{Event, Result, Store, StreamQuery};
+use tidelock_store::{Event, EventId, Result, Store, StreamQuery};
 
 use super::{Entry, Outcome};
 use crate::runs::keys;
@@ -27,6 +27,14 @@ pub(crate) async fn each(
             None => return Ok(()),
         }
     }
+}
+
+/// Whether this is among the entries of the run's generation; nothing never is.
+pub(crate) async fn has(store: &dyn Store, run: &Summarised, id: Option<EventId>) -> Result<bool> {
+    let Some(id) = id else { return Ok(false) };
+    let mut found = false;
+    each(store, run, |event, _| found |= event.id == id).await?;
+    Ok(found)
 }
 
 /// The newest entry of the run's generation that something can be made of.

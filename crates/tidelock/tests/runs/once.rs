@@ -1,0 +1,57 @@
+//! What is asked of a run once, however often: by somebody who did not hear the answer.
+
+use futures_util::FutureExt;
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, RunError, RunState, StepKey, Workflow};
+use tidelock_test_stage::{Running, Seen, Stage, on_every_store};
+
+use crate::client::idle;
+use crate::flow::{app, count, flow, history, result};
+
+on_every_store!(a_run_is_cancelled_and_terminated_once, a_run_that_failed_again_is_not_retried_again,);
+
+/// RUN-49.
+async fn a_run_is_cancelled_and_terminated_once(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    idle(&here, "r").await;
+    for tidelock in [&here, &there] {
+        tidelock.runs().run("r").operation("a").cancel("enough").await.unwrap();
+    }
+    for tidelock in [&here, &there] {
+        tidelock.runs().run("r").operation("b").terminate("at once").await.unwrap();
+    }
+    there.runs().run("r").operation("a").cancel("enough").await.unwrap();
+    let types: Vec<_> = history(&here, "r").await.into_iter().map(|event| event.event_type).collect();
+    assert_eq!(types.len(), 3, "started, asked to cancel, terminated: {types:?}");
+    let refused = there.runs().run("r").operation("c").terminate("at once").await.unwrap_err();
+    assert!(matches!(refused, RunError::Ended { state: RunState::Terminated, .. }), "{refused}");
+}
+
+/// RUN-49. Its failing is no answer to a question that was answered.
+async fn a_run_that_failed_again_is_not_retried_again(stage: Stage) {
+    let (tidelock, tries) = (stage.tidelock().await, Seen::default());
+    let noted = tries.clone();
+    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+        let noted = noted.clone();
+        async move {
+            let print = |_: StepKey| {
+                noted.note("print");
+                async { Err::<(), _>(Failure::fatal("out of paper")) }
+            };
+            ctx.step("print", print).await
+        }
+        .boxed()
+    });
+    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
+    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    result::<()>(&run).await.unwrap_err();
+    let retry = async |id: &str| run.clone().operation(id).retry("there is paper").await.unwrap();
+    retry("a").await;
+    result::<()>(&run).await.unwrap_err();
+    retry("a").await;
+    assert_eq!(run.get().await.unwrap().state, RunState::Failed, "it was left as it is");
+    retry("b").await;
+    result::<()>(&run).await.unwrap_err();
+    assert_eq!((tries.count(), count(&tidelock, "r", "~retried").await), (3, 2));
+    running.stop().await;
+}
