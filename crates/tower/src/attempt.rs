@@ -14,7 +14,7 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tidelock::claims::{Claim, ClaimError, Idempotency, Won};
+use tidelock::claims::{Claim, ClaimError, Fingerprint, Idempotency};
 use tokio::time::Instant;
 use tower_service::Service;
 use tracing::Instrument;
@@ -52,9 +52,10 @@ where
         Ok(body) => body,
         Err(problem) => return Ok(edge.refuse(problem)),
     };
-    let claim = edge.claim(&name, (edge.options.print)(&parts, &body));
+    let fingerprint = (edge.options.print)(&parts, &body);
+    let claim = edge.claim(&name, fingerprint);
     let request = Request::from_parts(parts, A::from(body));
-    let work = answer(edge.clone(), claim, inner, request).in_current_span();
+    let work = answer(edge.clone(), claim, fingerprint, inner, request).in_current_span();
     match tokio::spawn(work).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(panic)) => resume_unwind(panic),
@@ -87,6 +88,7 @@ async fn whole<A: Body<Data = Bytes>>(body: A, limit: usize) -> Result<Bytes, Pr
 async fn answer<S, A, B>(
     edge: Arc<Edge>,
     claim: Idempotency,
+    fingerprint: Fingerprint,
     inner: S,
     request: Request<A>,
 ) -> Outcome<Answer<B, S::Error>>
@@ -95,7 +97,7 @@ where
     B: Body<Data = Bytes>,
 {
     match claim_or_wait(&edge, &claim).await {
-        Ok(Claim::Won(won)) => work(edge, won, inner, request).await,
+        Ok(Claim::Won(won)) => work(Right::new(won, fingerprint, edge), inner, request).await,
         Ok(Claim::Done(recorded)) => Ok(Ok(edge.replay(recorded))),
         Ok(Claim::Held(_)) => Ok(Ok(edge.refuse(Problem::InProgress))),
         Ok(Claim::Mismatch(_)) => Ok(Ok(edge.refuse(Problem::KeyReused))),
@@ -125,18 +127,12 @@ async fn claim_or_wait(edge: &Edge, claim: &Idempotency) -> Result<Claim<Recorde
 }
 
 /// Runs the handler under its claim, and settles what comes of it. A handler whose claim is lost is stopped.
-async fn work<S, A, B>(
-    edge: Arc<Edge>,
-    won: Won<Recorded>,
-    mut inner: S,
-    mut request: Request<A>,
-) -> Outcome<Answer<B, S::Error>>
+async fn work<S, A, B>(right: Right, mut inner: S, mut request: Request<A>) -> Outcome<Answer<B, S::Error>>
 where
     S: Service<Request<A>, Response = Response<B>>,
     B: Body<Data = Bytes>,
 {
-    let lost = won.lost().clone();
-    let right = Arc::new(Right::new(won, edge.clone()));
+    let (lost, right) = (right.won.lost().clone(), Arc::new(right));
     request.extensions_mut().insert(Claimed::under(&right));
     let handled = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
     match lost.run_until_cancelled(handled).await {
@@ -145,7 +141,7 @@ where
                 key = right.won.key().as_str(),
                 "a handler was stopped: somebody else has its key"
             );
-            Ok(Ok(edge.refuse(Problem::InProgress)))
+            Ok(Ok(right.edge.refuse(Problem::InProgress)))
         }
         Some(handled) => settling::settle(right, handled).await,
     }

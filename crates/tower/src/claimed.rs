@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::Response;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use tidelock::claims::{ClaimError, Won};
+use tidelock::claims::{ClaimError, Fingerprint, Won};
 use tidelock::{Commit, Fence, Guard, Write};
 
 use crate::edge::Edge;
@@ -21,6 +21,7 @@ use crate::recorded::Recorded;
 #[derive(Debug, Clone)]
 pub struct Claimed {
     key: Arc<str>,
+    fingerprint: Fingerprint,
     fence: Fence,
     guard: Guard,
     // Not more than this, so that the claim ends with the handler whatever became of this.
@@ -31,6 +32,7 @@ pub struct Claimed {
 #[derive(Debug)]
 pub(crate) struct Right {
     pub(crate) won: Won<Recorded>,
+    fingerprint: Fingerprint,
     pub(crate) edge: Arc<Edge>,
     is_kept: AtomicBool,
 }
@@ -59,8 +61,8 @@ pub enum CompleteError {
 }
 
 impl Right {
-    pub(crate) fn new(won: Won<Recorded>, edge: Arc<Edge>) -> Self {
-        Self { won, edge, is_kept: AtomicBool::new(false) }
+    pub(crate) fn new(won: Won<Recorded>, fingerprint: Fingerprint, edge: Arc<Edge>) -> Self {
+        Self { won, fingerprint, edge, is_kept: AtomicBool::new(false) }
     }
 
     /// Whether the handler has kept its response by itself.
@@ -73,12 +75,24 @@ impl Claimed {
     pub(crate) fn under(right: &Arc<Right>) -> Self {
         let won = &right.won;
         let key = Arc::from(won.key().as_str());
-        Self { key, fence: won.fence(), guard: won.guard(), right: Arc::downgrade(right) }
+        Self {
+            key,
+            fingerprint: right.fingerprint,
+            fence: won.fence(),
+            guard: won.guard(),
+            right: Arc::downgrade(right),
+        }
     }
 
     /// The whole name of the claim: a key for effects in other systems that is the same in every retry.
     pub fn key(&self) -> &str {
         &self.key
+    }
+
+    /// What tells the request from every other under this key. The key can be freed by an operator, and come again with another request: what has to be known again
+    /// by both has them both in its name.
+    pub fn fingerprint(&self) -> Fingerprint {
+        self.fingerprint
     }
 
     /// Grows with every process that runs the handler for this key: pass it on to whatever should refuse those who come late.
