@@ -2,7 +2,7 @@
 //!
 //! The layer is around every operator's route, so no route can forget it. That something was asked for is in the store before it is done,
 //! and what came of it before the operator is answered. If the server dies in between, the stream has the one without the other:
-//! whoever reads it knows that it may have been done.
+//! whoever reads it knows that it may have been done. A request that is sent again under its `Idempotency-Key` is written down once.
 
 pub(crate) mod keys;
 
@@ -19,6 +19,7 @@ use tidelock::{EventId, ExpectedVersion, Json, Metadata, NewEvent, StoreExt};
 
 use crate::auth::Caller;
 use crate::extract;
+use crate::idempotency::Once;
 use crate::problem::Problem;
 use crate::served::Served;
 
@@ -56,11 +57,14 @@ async fn recorded(served: &Served, request: Request, next: Next) -> Result<Respo
     let (parts, body) = request.into_parts();
     let limited = Limited::new(body, served.limits().body_bytes);
     let bytes = limited.collect().await.map_err(|_| extract::too_large())?.to_bytes();
-    let asked = append(served, keys::ASKED, &asked(&parts, &bytes)?, &parts).await?;
+    let once = Once::of(&parts);
+    let id = once.id(keys::ASKED.as_bytes());
+    let asked = append(served, keys::ASKED, &asked(&parts, &bytes)?, id, &parts).await?;
     let response = next.run(Request::from_parts(copy(&parts), Body::from(bytes))).await;
     let answered = Answered { asked, status: response.status().as_u16() };
     // It is done and cannot be taken back, and the stream has that it was asked for: the operator is told what came of it.
-    if let Err(problem) = append(served, keys::ANSWERED, &answered, &parts).await {
+    let id = once.id(format!("{} {}", keys::ANSWERED, answered.status).as_bytes());
+    if let Err(problem) = append(served, keys::ANSWERED, &answered, id, &parts).await {
         tracing::warn!(%asked, status = answered.status, "what an operator did could not be written down: {}", problem.status());
     }
     Ok(response)
@@ -96,11 +100,13 @@ async fn append(
     served: &Served,
     event: &str,
     said: &impl Serialize,
+    id: Option<EventId>,
     parts: &Parts,
 ) -> Result<EventId, Problem> {
     let event = NewEvent::of(event, said)?.with_metadata(Metadata::new().by(who(parts)).to_json()?);
-    let id = event.id;
-    let outcome = served.store().append(&keys::stream(), ExpectedVersion::Any, vec![event]).await?;
+    let id = id.unwrap_or(event.id);
+    let outcome =
+        served.store().append(&keys::stream(), ExpectedVersion::Any, vec![event.with_id(id)]).await?;
     match outcome.conflict() {
         None => Ok(id),
         Some(conflict) => Err(Problem::new(

@@ -3,74 +3,96 @@
 //! A key belongs to whoever has the token. What was refused (4xx) changed nothing, so it is not kept: who sends it again, under the same
 //! key, has it judged again.
 //!
-//! A server that dies after it did what was asked, and before it kept its answer, leaves a key of which nobody knows what became. What can be done once under a name
+//! A server that dies after it did what was asked, and before it kept its answer, leaves a key of which nobody knows what became. What is done once under a name
 //! in the store has [one that comes from the key](Once), so that whoever sends the same again is answered with what was done the first time.
 
 use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{Method, StatusCode};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tidelock::EventId;
+use tidelock::claims::Claims;
+use tidelock::runs::RunHandle;
 use tidelock::scopes::Mutation;
-use tidelock_tower::IdempotencyLayer;
+use tidelock_tower::{Claimed, IdempotencyLayer};
 
 use crate::auth::Caller;
 use crate::limits;
 use crate::problem;
 use crate::served::Served;
 
-const KEY: HeaderName = HeaderName::from_static("idempotency-key");
-
 /// The layer around what writes.
 pub(crate) fn layer(served: &Served) -> IdempotencyLayer {
     IdempotencyLayer::new(served.tidelock())
         .methods([Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .ttl(limits::IDEMPOTENCY)
-        .scope(scope)
+        .scope(|request| request.extensions.get::<Caller>().map(|caller| caller.shown().to_owned()))
         .releasing((400..500).filter_map(|status| StatusCode::from_u16(status).ok()))
         .max_request_bytes(served.limits().body_bytes)
         .problems_at(problem::TYPES)
 }
 
-fn scope(request: &Parts) -> Option<String> {
-    request.extensions.get::<Caller>().map(|caller| caller.shown().to_owned())
-}
-
-/// What a request is known by when it is sent again: whose it is, and its key. Without a key there is nothing.
+/// What a request is known by when it is sent again: whose it is, its key, and what it asks for. Without a key there is nothing.
+///
+/// What it asks for counts, because an operator can free a key, and another request come under it.
 #[derive(Debug)]
-pub(crate) struct Once(Option<(String, HeaderValue)>);
+pub(crate) struct Once(Option<[String; 2]>);
 
 impl<S: Send + Sync> FromRequestParts<S> for Once {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        let key = parts.headers.get(&KEY).cloned();
-        Ok(Self(scope(parts).zip(key)))
+        Ok(Self::of(parts))
     }
 }
 
 impl Once {
-    /// An id that the same request has again for its part with this content.
-    pub(crate) fn id(&self, content: &[&[u8]]) -> Option<EventId> {
-        let (caller, key) = self.0.as_ref()?;
-        let mut parts = vec![caller.as_bytes(), key.as_bytes()];
-        parts.extend(content);
-        Some(id_of(&parts))
+    /// Of this request, as it is behind the layer.
+    pub(crate) fn of(parts: &Parts) -> Self {
+        let claimed = parts.extensions.get::<Claimed>();
+        Self(claimed.map(|claimed| [claimed.key().to_owned(), claimed.fingerprint().to_string()]))
+    }
+
+    /// An id that the same request has again for this part of it.
+    pub(crate) fn id(&self, part: &[u8]) -> Option<EventId> {
+        let [key, fingerprint] = self.0.as_ref()?;
+        Some(id_of([key.as_bytes(), fingerprint.as_bytes(), part]))
+    }
+
+    /// The id of what it asks for, as a whole.
+    pub(crate) fn operation(&self) -> Option<String> {
+        self.id(&[]).map(|id| id.to_string())
     }
 
     /// The same mutation, made once however often the request is sent.
-    pub(crate) fn of(&self, mutation: Mutation<Value>) -> Mutation<Value> {
-        match self.id(&[]) {
-            Some(id) => mutation.operation(id.to_string()).remembered_for(limits::IDEMPOTENCY),
+    pub(crate) fn mutation(&self, mutation: Mutation<Value>) -> Mutation<Value> {
+        match self.operation() {
+            Some(id) => mutation.operation(id).remembered_for(limits::IDEMPOTENCY),
             None => mutation,
+        }
+    }
+
+    /// The same claims, for one that is taken once however often the request is sent.
+    pub(crate) fn claims(&self, claims: Claims) -> Claims {
+        match self.operation() {
+            Some(id) => claims.operation(id).remembered_for(limits::IDEMPOTENCY),
+            None => claims,
+        }
+    }
+
+    /// The same run, for something that is asked of it once however often the request is sent.
+    pub(crate) fn run(&self, run: RunHandle) -> RunHandle {
+        match self.operation() {
+            Some(id) => run.operation(id),
+            None => run,
         }
     }
 }
 
-fn id_of(parts: &[&[u8]]) -> EventId {
+fn id_of(parts: [&[u8]; 3]) -> EventId {
     let mut digest = Sha256::new();
     for part in parts {
         digest.update((part.len() as u64).to_be_bytes());

@@ -22,6 +22,7 @@ use super::waiting::unless_gone;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -129,10 +130,11 @@ pub(crate) async fn claim(
     State(served): State<Served>,
     InPath(key): InPath<String>,
     caller: Caller,
+    once: Once,
     Body(asked): Body<Claiming>,
 ) -> Result<Response, Problem> {
-    let mut claim =
-        key_of(&claims(&served, &caller, asked.by.as_deref())?, &key).lease(span::lease(asked.lease_ms)?);
+    let claims = once.claims(claims(&served, &caller, asked.by.as_deref())?);
+    let mut claim = key_of(&claims, &key).lease(span::lease(asked.lease_ms)?);
     if let Some(request) = &asked.fingerprint {
         claim = claim.fingerprinted(Fingerprint::of(request)?);
     }

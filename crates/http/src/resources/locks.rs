@@ -15,6 +15,7 @@ use super::waiting::unless_closing;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
+use crate::idempotency::Once;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
@@ -97,9 +98,11 @@ pub(crate) async fn acquire(
     State(served): State<Served>,
     InPath(name): InPath<String>,
     caller: Caller,
+    once: Once,
     Body(asked): Body<Acquiring>,
 ) -> Result<Response, Problem> {
-    let lock = lock(&claims(&served, &caller, asked.by.as_deref())?, &name)?
+    let claims = once.claims(claims(&served, &caller, asked.by.as_deref())?);
+    let lock = lock(&claims, &name)?
         .lease(span::lease(asked.lease_ms)?)
         .patience(Patience::of(span::wait(&served, asked.wait_ms)));
     match unless_closing(&served, lock.acquire()).await?.map_err(refused)? {

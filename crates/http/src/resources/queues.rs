@@ -19,6 +19,7 @@ use super::waiting::unless_closing;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
+use crate::idempotency::Once;
 use crate::paging::Page;
 use crate::problem::Problem;
 use crate::served::Served;
@@ -85,6 +86,7 @@ pub(crate) struct PutShown {
 pub(crate) async fn put(
     State(served): State<Served>,
     InPath(name): InPath<String>,
+    once: Once,
     Body(asked): Body<Putting>,
 ) -> Result<Response, Problem> {
     let mut put = queue(&served, &name)?.put(asked.key.as_str());
@@ -102,6 +104,9 @@ pub(crate) async fn put(
     }
     if let Some(data) = &asked.data {
         put = put.data(data);
+    }
+    if let Some(id) = once.operation() {
+        put = put.operation(id);
     }
     let put_at = put.await?;
     Ok((StatusCode::CREATED, Answer(PutShown { key: asked.key, put_at })).into_response())

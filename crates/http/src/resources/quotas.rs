@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Exceeded, Grant, Quota, QuotaInfo, Taking};
+use tidelock::claims::{Claims, Exceeded, Grant, Quota, QuotaInfo, Taking};
 use tidelock::{RecordKey, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
@@ -16,6 +16,7 @@ use super::named;
 use super::period::{Per, period, zone};
 use super::span::Millis;
 use crate::extract::{Body, InPath, InQuery};
+use crate::idempotency::Once;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
@@ -32,13 +33,13 @@ struct Named<'a> {
 }
 
 impl Named<'_> {
-    fn quota(&self, served: &Served) -> Result<Quota, Problem> {
+    fn quota(&self, claims: &Claims) -> Result<Quota, Problem> {
         if self.limit < 0 {
             let detail = format!("limit {}: there cannot be less than nothing", self.limit);
             return Err(Problem::bad_request("limit-invalid", detail));
         }
         let (first, rest) = named::parts(self.name)?;
-        let quota = served.tidelock().claims().quota(first, self.limit);
+        let quota = claims.quota(first, self.limit);
         let quota = rest.iter().fold(quota, Quota::of);
         Ok(quota.per(period(self.per, self.every_ms)?).zone(zone(self.zone)?))
     }
@@ -132,7 +133,7 @@ pub(crate) async fn show(
     InQuery(asked): InQuery<Looking>,
 ) -> Result<Answer<Used>, Problem> {
     let Looking { limit, per, every_ms } = asked;
-    let quota = Named { name: &name, limit, per, every_ms, zone: None }.quota(&served)?;
+    let quota = Named { name: &name, limit, per, every_ms, zone: None }.quota(&served.tidelock().claims())?;
     let usage = quota.usage().await.map_err(refused)?;
     let left = limit.saturating_sub(usage.used).max(0);
     Ok(Answer(Used { used: usage.used, limit, left, resets_at: usage.resets_at }))
@@ -179,10 +180,12 @@ pub(crate) struct Granted {
 pub(crate) async fn take(
     State(served): State<Served>,
     InPath(name): InPath<String>,
+    once: Once,
     Body(asked): Body<TakeAsked>,
 ) -> Result<Response, Problem> {
     let TakeAsked { limit, units, per, every_ms, zone } = asked;
-    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&served)?;
+    let claims = once.claims(served.tidelock().claims());
+    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.take(some(units)?).await.map_err(refused)? {
         Taking::Granted(grant) => Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response()),
         Taking::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),

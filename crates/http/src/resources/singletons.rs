@@ -15,6 +15,7 @@ use super::span::Millis;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -64,10 +65,11 @@ pub(crate) async fn take(
     State(served): State<Served>,
     InPath(name): InPath<String>,
     caller: Caller,
+    once: Once,
     Body(asked): Body<Taking>,
 ) -> Result<Response, Problem> {
     let (first, rest) = named::parts(&name)?;
-    let claims = claims(&served, &caller, asked.by.as_deref())?;
+    let claims = once.claims(claims(&served, &caller, asked.by.as_deref())?);
     let mut singleton = rest
         .iter()
         .fold(claims.singleton(first), Singleton::of)

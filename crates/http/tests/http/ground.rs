@@ -49,7 +49,7 @@ impl Server {
     /// As if it had died each time before it kept its answer under a request's key.
     pub(crate) async fn forget_answers(&self) {
         let store = self.tidelock.store();
-        let kept = store.scan(RecordQuery::prefix("~claim/")).await.unwrap().records;
+        let kept = store.scan(RecordQuery::prefix("~claim/idempotency/http:")).await.unwrap().records;
         assert!(!kept.is_empty());
         for record in kept {
             let forget = Write::delete(&record.key, ExpectedRevision::Any);

@@ -16,6 +16,7 @@ mod hands;
 mod leases;
 mod locks;
 mod names;
+mod once;
 mod queues;
 mod quotas;
 mod reactions;

@@ -172,9 +172,34 @@ async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Stag
     assert_eq!(state, json!({ "count": 7, "items": ["pear"] }));
 }
 
+/// HTTP-9. What was taken away once is not taken away again when somebody has made it anew.
+async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted_once(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let writer = server.client(WRITER);
+    let create = async || {
+        put(&writer, &[("idempotency-key", "create"), ("if-none-match", "*")], &json!({ "n": 1 }))
+            .await
+            .ok(201)
+    };
+    let delete = async || {
+        writer.send_with(Method::DELETE, SCOPE, &[("idempotency-key", "delete")], None).await.ok(200)
+    };
+    let created = create().await;
+    server.forget_answers().await;
+    assert_eq!(create().await, created);
+    let deleted = delete().await;
+    assert_eq!((&deleted["outcome"], &deleted["revision"]), (&json!("applied"), &json!(2)));
+    put(&writer, &[("if-none-match", "*")], &json!({ "n": 2 })).await.ok(201);
+    server.forget_answers().await;
+    assert_eq!(delete().await, deleted);
+    assert_eq!(create().await, created);
+    assert_eq!(server.client(READER).get(SCOPE).await.ok(200)["state"], json!({ "n": 2 }));
+}
+
 over_sockets!(
     a_document_is_created_changed_and_read,
     a_change_whose_answer_was_lost_with_its_server_is_made_once,
+    a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted_once,
     what_is_counted_at_once_is_all_counted,
     a_change_that_makes_no_sense_is_refused,
     whoever_watches_sees_the_newest_state,

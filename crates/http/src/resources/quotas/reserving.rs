@@ -16,6 +16,7 @@ use super::super::period::Per;
 use super::super::span::{self, Millis};
 use super::{Granted, Named, some, too_much};
 use crate::extract::{Body, InPath};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -66,10 +67,12 @@ pub(crate) struct Reserved {
 pub(crate) async fn reserve(
     State(served): State<Served>,
     InPath(name): InPath<String>,
+    once: Once,
     Body(asked): Body<ReserveAsked>,
 ) -> Result<Response, Problem> {
     let ReserveAsked { limit, units, life_ms, per, every_ms, zone } = asked;
-    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&served)?;
+    let claims = once.claims(served.tidelock().claims());
+    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.reserve(some(units)?, life(life_ms)?).await.map_err(refused)? {
         Taking::Granted(reservation) => {
             let reserved = Reserved { until: reservation.until(), voucher: reservation.voucher() };
@@ -110,10 +113,12 @@ pub(crate) struct Confirming {
 pub(crate) async fn confirm(
     State(served): State<Served>,
     InPath(name): InPath<String>,
+    once: Once,
     Body(asked): Body<Confirming>,
 ) -> Result<Answer<Granted>, Problem> {
     let Confirming { voucher, per, every_ms } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&served)?;
+    let claims = once.claims(served.tidelock().claims());
+    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&claims)?;
     let grant = quota.resume(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
     Ok(Answer(Granted { grant }))
 }
@@ -170,10 +175,12 @@ impl From<Refund> for RefundShown {
 pub(crate) async fn refund(
     State(served): State<Served>,
     InPath(name): InPath<String>,
+    once: Once,
     Body(asked): Body<Refunding>,
 ) -> Result<Answer<Refunded>, Problem> {
     let Refunding { grant, voucher, per, every_ms } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&served)?;
+    let claims = once.claims(served.tidelock().claims());
+    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&claims)?;
     let refund = match (grant, voucher) {
         (Some(grant), None) => quota.refund(&grant).await,
         (None, Some(voucher)) => match quota.resume(&voucher) {

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 
 use super::{refused, run};
 use crate::extract::{Body, InPath, MaybeBody};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -35,9 +36,10 @@ pub(crate) struct Why {
 pub(crate) async fn cancel(
     State(served): State<Served>,
     InPath(id): InPath<String>,
+    once: Once,
     MaybeBody(why): MaybeBody<Why>,
 ) -> Result<StatusCode, Problem> {
-    run(&served, &id).cancel(&why.reason).await.map_err(refused)?;
+    once.run(run(&served, &id)).cancel(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::ACCEPTED)
 }
 
@@ -54,9 +56,10 @@ pub(crate) async fn cancel(
 pub(crate) async fn terminate(
     State(served): State<Served>,
     InPath(id): InPath<String>,
+    once: Once,
     MaybeBody(why): MaybeBody<Why>,
 ) -> Result<StatusCode, Problem> {
-    run(&served, &id).terminate(&why.reason).await.map_err(refused)?;
+    once.run(run(&served, &id)).terminate(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -73,9 +76,10 @@ pub(crate) async fn terminate(
 pub(crate) async fn retry(
     State(served): State<Served>,
     InPath(id): InPath<String>,
+    once: Once,
     MaybeBody(why): MaybeBody<Why>,
 ) -> Result<StatusCode, Problem> {
-    run(&served, &id).retry(&why.reason).await.map_err(refused)?;
+    once.run(run(&served, &id)).retry(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -158,9 +162,10 @@ impl Resolving {
 pub(crate) async fn resolve(
     State(served): State<Served>,
     InPath(id): InPath<String>,
+    once: Once,
     Body(asked): Body<Resolving>,
 ) -> Result<StatusCode, Problem> {
     let step = asked.step.clone();
-    run(&served, &id).resolve(&step, asked.verdict()?).await.map_err(refused)?;
+    once.run(run(&served, &id)).resolve(&step, asked.verdict()?).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }

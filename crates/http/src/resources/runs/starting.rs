@@ -13,6 +13,7 @@ use utoipa::ToSchema;
 use super::super::span::{self, Millis};
 use super::{RunShown, refused, run};
 use crate::extract::{Body, InPath};
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -84,7 +85,7 @@ pub(crate) struct Signalling {
     /// What it says.
     #[schema(value_type = Option<Value>)]
     payload: Option<Json>,
-    /// Sent again under it, it is received once.
+    /// Sent again under it, it is received once; if it is left out, that is so under an `Idempotency-Key`.
     #[schema(min_length = 1)]
     id: Option<String>,
 }
@@ -103,10 +104,11 @@ pub(crate) struct Signalling {
 pub(crate) async fn signal(
     State(served): State<Served>,
     InPath(id): InPath<String>,
+    once: Once,
     Body(asked): Body<Signalling>,
 ) -> Result<StatusCode, Problem> {
     let signal = run(&served, &id).signal(&asked.name, &asked.payload);
-    match asked.id {
+    match asked.id.or_else(|| once.operation()) {
         Some(id) => signal.id(id).await,
         None => signal.await,
     }

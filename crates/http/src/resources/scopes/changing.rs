@@ -81,7 +81,7 @@ pub(super) fn mutation(
     once: &Once,
 ) -> Result<Mutation<Value>, Problem> {
     let mutation = Precondition::of(headers)?.mutation(&scope(served, name, living.lives_ms)?)?;
-    Ok(once.of(mutation))
+    Ok(once.mutation(mutation))
 }
 
 /// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for the first time or anew after it is gone.
@@ -112,10 +112,10 @@ pub(crate) async fn replace(
     let precondition = Precondition::of(&headers)?;
     let scope = scope(&served, &name, living.lives_ms)?;
     if precondition == Precondition::Absent {
-        let created = scope.create(state).await.map_err(refused)?;
+        let created = once.mutation(scope.mutation()).create(state).await.map_err(refused)?;
         return Ok(Changed::answer(StatusCode::CREATED, &created, None));
     }
-    let replaced = once.of(precondition.mutation(&scope)?).set(&state).await.map_err(refused)?;
+    let replaced = once.mutation(precondition.mutation(&scope)?).set(&state).await.map_err(refused)?;
     Ok(Changed::ok(&replaced))
 }
 
@@ -163,10 +163,11 @@ pub(crate) async fn patch(
 pub(crate) async fn delete(
     State(served): State<Served>,
     InPath(name): InPath<(String, String)>,
+    once: Once,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mutation = Precondition::of(&headers)?.mutation(&scope(&served, &name, None)?)?;
-    Ok(Changed::ok(&mutation.delete().await.map_err(refused)?))
+    Ok(Changed::ok(&once.mutation(mutation).delete().await.map_err(refused)?))
 }
 
 /// What is counted, and by how much.

@@ -52,16 +52,9 @@ struct Appending {
 }
 
 /// Gives each event without an id one that the same request would give it again.
-fn name(events: &mut [Appending], once: &Once, stream: &StreamName) {
-    for (nth, event) in events.iter_mut().enumerate().filter(|(_, event)| event.id.is_none()) {
-        let metadata = event.metadata.as_ref().map_or("", |metadata| metadata.as_str());
-        event.id = once.id(&[
-            stream.as_str().as_bytes(),
-            &nth.to_be_bytes(),
-            event.event_type.as_str().as_bytes(),
-            event.data.as_str().as_bytes(),
-            metadata.as_bytes(),
-        ]);
+fn name(events: &mut [Appending], once: &Once) {
+    for (nth, event) in (0_u64..).zip(events).filter(|(_, event)| event.id.is_none()) {
+        event.id = once.id(&nth.to_be_bytes());
     }
 }
 
@@ -128,7 +121,7 @@ pub(crate) async fn append(
     Body(mut asked): Body<Append>,
 ) -> Result<Response, Problem> {
     check_is_not_reserved(&stream)?;
-    name(&mut asked.events, &once, &stream);
+    name(&mut asked.events, &once);
     let expectation = Expectation::of(&headers, asked.expected)?;
     let events: Vec<NewEvent> = asked.events.into_iter().map(NewEvent::from).collect();
     let ids: Vec<EventId> = events.iter().map(|event| event.id).collect();
