@@ -124,33 +124,27 @@ CREATE FUNCTION tidelock.last(OUT base bigint, OUT moment bigint)
         WHERE m.one
     $$;
 
--- Takes a ticket: says that this transaction may have positions after the last one drawn so far, which nobody sees until it
--- ends. Whoever appends takes one after all row locks and before the first position. The server takes it back at the
--- very end of the transaction, when what was written is visible, or never will be.
+-- Takes a ticket: says that this transaction may have positions after this one, which nobody sees until it ends. Whoever appends
+-- takes one after all row locks and before the first position, with the last position drawn so far: every position that is
+-- drawn from then on is above. The server takes it back at the very end of the transaction, when what was written is
+-- visible, or never will be.
 --
 -- A ticket is two advisory locks, which all share and nobody waits for: the upper and the lower half of a number that is too
 -- long for one. The upper one comes first, so that there is never a lower one without it.
 --
--- The last position is not read as a column of the sequence: such a read can fall into the moment in which the server has
--- put a number there that is ahead, for its own log.
-CREATE FUNCTION tidelock.take_ticket() RETURNS bigint
-    LANGUAGE plpgsql VOLATILE
+-- The last position is pg_sequence_last_value('tidelock.positions'), and never read as a column of the sequence: such a read can
+-- fall into the moment in which the server has put a number there that is ahead, for its own log.
+--
+-- One expression, which the server puts where it is called, if the position is a variable or a column there: a call takes longer
+-- than what it does. Gives true, because what gives nothing cannot stand in an expression.
+CREATE FUNCTION tidelock.take_ticket(after bigint) RETURNS boolean
+    LANGUAGE sql VOLATILE
     AS $$
-DECLARE
-    -- Every position that is drawn from now on is above.
-    after bigint  NOT NULL := pg_sequence_last_value('tidelock.positions');
-    upper integer NOT NULL := -1 - (after >> 31);
-    lower integer NOT NULL := after & 2147483647;
-BEGIN
-    -- It is tried first, because that takes no statement of its own. It fails only if a stranger has such a lock for himself.
-    IF NOT pg_try_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, upper) THEN
-        PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, upper);
-    END IF;
-    IF NOT pg_try_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, lower) THEN
-        PERFORM pg_advisory_xact_lock_shared('tidelock.positions'::regclass::oid::integer, lower);
-    END IF;
-    RETURN after;
-END $$;
+        SELECT pg_advisory_xact_lock_shared(
+                   'tidelock.positions'::regclass::oid::integer, (-1 - (after >> 31))::integer) IS NOT NULL
+           AND pg_advisory_xact_lock_shared(
+                   'tidelock.positions'::regclass::oid::integer, (after & 2147483647)::integer) IS NOT NULL
+    $$;
 
 -- The tickets that are out, and after which position each of them may have some.
 CREATE VIEW tidelock.tickets AS
@@ -183,7 +177,8 @@ CREATE FUNCTION tidelock.append_one(
     AS $$
 DECLARE
     before bigint;
-    ticket bigint;
+    last   bigint;
+    ticket boolean;
     placed bigint;
     moment bigint;
 BEGIN
@@ -202,7 +197,8 @@ BEGIN
     IF before IS NULL THEN
         RETURN NULL;
     END IF;
-    ticket := tidelock.take_ticket();
+    last := pg_sequence_last_value('tidelock.positions');
+    ticket := tidelock.take_ticket(last);
     -- The moment is as tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
         SELECT nextval('tidelock.positions'), to_stream, before + 1, new_id, new_type, new_payload, new_metadata,
@@ -236,7 +232,8 @@ DECLARE
     nth    bigint;
     had    bigint;
     made   text;
-    ticket bigint;
+    last   bigint;
+    ticket boolean;
     placed bigint[];
     moment bigint;
 BEGIN
@@ -271,7 +268,8 @@ BEGIN
     IF 0 > ALL (before) THEN
         RETURN NULL;
     END IF;
-    ticket := tidelock.take_ticket();
+    last := pg_sequence_last_value('tidelock.positions');
+    ticket := tidelock.take_ticket(last);
     -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
     SELECT greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at) INTO moment
         FROM tidelock.meta m LEFT JOIN LATERAL (

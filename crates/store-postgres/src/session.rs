@@ -81,9 +81,14 @@ impl Session {
         self.warnings.load(Ordering::SeqCst)
     }
 
+    /// Whether what was planned once is kept.
+    pub(crate) fn keeps_plans(&self) -> bool {
+        self.prepare == Prepare::Always
+    }
+
     /// Prepares what is about to be sent in one go, so that nothing has to be waited for in between.
     pub(crate) async fn prepare_all(&self, statements: &[&'static Statement]) -> PgResult<()> {
-        if self.prepare == Prepare::Always {
+        if self.keeps_plans() {
             for statement in statements {
                 self.prepared(statement).await?;
             }
@@ -124,14 +129,14 @@ impl Session {
     /// Begins a transaction for statements that are not ours. They are planned as the server, the database and the role
     /// have it for everybody.
     pub(crate) async fn lend(&self) -> PgResult<()> {
-        let manners = if self.prepare == Prepare::Always { theirs() } else { String::new() };
+        let manners = if self.keeps_plans() { theirs() } else { String::new() };
         self.client.batch_execute(&format!("{BEGIN}; {manners}")).await
     }
 
     /// Goes on with our own statements in that transaction. Fails if it was ended meanwhile: only inside of one can there
     /// be a savepoint.
     pub(crate) async fn take_back(&self) -> PgResult<()> {
-        let manners = if self.prepare == Prepare::Always { ours("SET LOCAL") } else { String::new() };
+        let manners = if self.keeps_plans() { ours("SET LOCAL") } else { String::new() };
         self.client.batch_execute(&format!("SAVEPOINT ours; RELEASE ours; {manners}")).await
     }
 

@@ -101,7 +101,10 @@ static CHANGE_ITEMS: Statement = Statement::new(
     ITEM_TYPES,
 );
 /// After all row locks, and in a statement of its own before any position is drawn.
-static TAKE_TICKET: Statement = Statement::new("SELECT tidelock.take_ticket()", &[]);
+static TAKE_TICKET: Statement = Statement::new(
+    "SELECT tidelock.take_ticket(l.last) FROM (SELECT pg_sequence_last_value('tidelock.positions') AS last) l",
+    &[],
+);
 static ADD_EVENTS: Statement = Statement::new(
     "WITH last AS MATERIALIZED (SELECT moment FROM tidelock.last()),
      drawn AS MATERIALIZED (

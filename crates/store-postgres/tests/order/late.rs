@@ -1,6 +1,6 @@
 //! A committer that has its position and takes its time.
 
-use tidelock_store::{ExpectedVersion, FeedQuery, Position, Store, StoreExt};
+use tidelock_store::{Commit, ExpectedVersion, FeedQuery, Position, Store, StoreExt, Version};
 
 use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_after, said, soon, stream};
 
@@ -43,6 +43,39 @@ async fn what_has_the_lower_position_is_delivered_though_it_commits_late() {
     assert_eq!(said(&events), ["slow", "fast"]);
     assert!(events[0].position < events[1].position);
     assert_eq!(fast.appends[0].positions, Some((events[1].position, events[1].position)));
+}
+
+/// Schedule 1. LOG-7: the same for a commit of the store, whatever it expects of its stream. It has its position, and waits for
+/// somebody who may keep its event's id.
+#[tokio::test]
+async fn a_commit_that_waits_behind_its_position_is_delivered() {
+    let one = Version::new(1).unwrap();
+    let ways = [
+        ExpectedVersion::NoStream,
+        ExpectedVersion::Any,
+        ExpectedVersion::Exists,
+        ExpectedVersion::Exact(one),
+    ];
+    for expected in ways {
+        let ground = Ground::shared();
+        let (slow, other) = (ground.open().await, ground.open().await);
+        if expected != ExpectedVersion::NoStream {
+            committed(&slow, append("slow", "before")).await;
+        }
+        let start = feed_after(&other, Position::START).await.last().map_or(Position::START, |e| e.position);
+        let (holder, plain, late) = (ground.connect().await, ground.connect().await, event("late"));
+        let same = format!("(-1, 'same', 1, '{}', 'said', '1', '{{}}', 0)", late.id);
+        holder.run(&format!("BEGIN; INSERT INTO tidelock.events VALUES {same}")).await;
+        let commit = Commit::new().append(&stream("slow"), expected, [late]);
+        let waiting = tokio::spawn(async move { slow.commit(commit).await });
+        plain.until_blocked(1).await;
+        committed(&other, append("fast", "fast")).await;
+        assert!(feed_after(&other, start).await.is_empty(), "{expected:?}");
+
+        holder.run("ROLLBACK").await;
+        accepted(soon("the commit", waiting).await.unwrap().unwrap());
+        assert_eq!(said(&feed_after(&other, start).await), ["late", "fast"], "{expected:?}");
+    }
 }
 
 /// Schedule 1. LOG-7: the same for a reader of some events only. It goes on from where the feed is settled, and not from
