@@ -17,7 +17,7 @@ async fn adjust(client: &Client, verb: &str, body: Value) -> (Value, Value) {
     (told["matched"].clone(), told["changed"].clone())
 }
 
-/// HTTP-35.
+/// HTTP-35. HTTP-9.
 async fn operators_do_to_targets_what_they_say(stage: Stage) {
     let server = Server::start(&stage).await;
     let (operator, reader) = (server.client(OPERATOR), server.client(READER));
@@ -75,7 +75,15 @@ async fn operators_do_to_targets_what_they_say(stage: Stage) {
     assert_eq!((&good["lag"], &good["priority"]), (&json!(1), &json!(9)));
     assert!(good["hold_until"].is_string());
     let reroute = json!({ "reaction": "mail", "from": "now" });
-    assert_eq!(operator.post("/v1/reactions/reroute", &reroute).await.status, 204);
+    for _ in 0..2 {
+        let key = [("idempotency-key", "reroute")];
+        let rerouted =
+            operator.send_with(http::Method::POST, "/v1/reactions/reroute", &key, Some(&reroute)).await;
+        assert_eq!(rerouted.status, 204);
+        server.forget_answers().await;
+    }
+    let moments = reader.get("/v1/streams/~registrations%2Fmail").await.ok(200);
+    assert_eq!(moments["version"], 1, "the first time counts: what came since is not left out");
     let audited = reader.get("/v1/audit").await.ok(200).to_string();
     assert!(audited.contains("/v1/reactions/reroute") && audited.contains("bad-*"), "{audited}");
 }

@@ -128,6 +128,11 @@ pub(crate) fn rebuild(reaction: &str, target: &ItemKey) -> Result<RecordKey> {
     RecordKey::new(format!("{REBUILD}{reaction}/{target}"))
 }
 
+/// There once a reaction was routed anew under this operation.
+pub(crate) fn rerouted(reaction: &ReactionName, operation: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("~reaction-operation/{reaction}/{operation}"))
+}
+
 /// The row that a projection keeps for a target.
 pub(crate) fn row(reaction: &str, target: &str) -> Result<RecordKey> {
     RecordKey::new(format!("{ROWS}{reaction}/{target}"))

@@ -130,8 +130,17 @@ impl Reactions {
     /// Targets that are streams go on at their own versions, whatever this says; reset them to begin anew. Events that are routed
     /// again to computed targets are handled again.
     pub async fn reroute(&self, reaction: &str, from: Start) -> Result<Rerouted> {
-        let name = ReactionName::new(reaction).map_err(|e| StoreError::invalid(e.to_string()))?;
-        super::router::reroute(&self.store, &name, from).await
+        super::router::reroute(&self.store, &named(reaction)?, from, None).await
+    }
+
+    /// The same, once: if it was done before under this id, nothing is routed anew. It is remembered for seven days.
+    pub async fn reroute_once(
+        &self,
+        reaction: &str,
+        from: Start,
+        operation: impl AsRef<str>,
+    ) -> Result<Rerouted> {
+        super::router::reroute(&self.store, &named(reaction)?, from, Some(operation.as_ref())).await
     }
 
     /// The row that a projection keeps for a target.
@@ -243,4 +252,8 @@ fn route_state(key: &str, cursor: Cursor, item: Option<Item>) -> Option<RouteSta
         blocked,
         error,
     })
+}
+
+fn named(reaction: &str) -> Result<ReactionName> {
+    ReactionName::new(reaction).map_err(|e| StoreError::invalid(e.to_string()))
 }

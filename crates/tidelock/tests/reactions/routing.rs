@@ -279,7 +279,7 @@ async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_
     assert_eq!(seen.lines().into_iter().collect::<BTreeSet<_>>().len(), REACTIONS);
 }
 
-/// Schedule 97. A route that is further than the log stops where operators see it, and goes on by their choice.
+/// Schedule 97. REACT-23. A route that is further than the log stops where operators see it, and goes on by their choice, which counts once.
 async fn a_reaction_can_be_routed_anew(stage: Stage) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     note(&tidelock, "feed", "before").await;
@@ -310,10 +310,13 @@ async fn a_reaction_can_be_routed_anew(stage: Stage) {
     until("the route is shown as stopped", stuck).await;
     let error = tidelock.reactions().routes().await.unwrap()[0].error.clone().unwrap();
     assert!(error.contains("never given out") && error.contains("reroute"), "{error}");
-    let rerouted = tidelock.reactions().reroute("follow", Start::Beginning).await.unwrap();
-    assert_eq!(rerouted, Rerouted::Anew);
+    let reroute = async || tidelock.reactions().reroute_once("follow", Start::Beginning, "a").await.unwrap();
+    assert_eq!(reroute().await, Rerouted::Anew);
     seen.until(3).await;
+    assert_eq!(reroute().await, Rerouted::Anew, "it is");
+    note(&tidelock, "feed", "later").await;
+    seen.until(4).await;
     until_quiet(&tidelock, "follow").await;
     running.stop().await;
-    assert_eq!(seen.lines(), ["before", "before", "after"]);
+    assert_eq!(seen.lines(), ["before", "before", "after", "later"]);
 }

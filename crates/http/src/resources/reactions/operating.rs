@@ -14,6 +14,7 @@ use super::super::leases::no_time;
 use super::super::span::Millis;
 use super::reactions;
 use crate::extract::Body;
+use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -202,13 +203,19 @@ pub(crate) struct Rerouting {
     ))]
 pub(crate) async fn reroute(
     State(served): State<Served>,
+    once: Once,
     Body(asked): Body<Rerouting>,
 ) -> Result<StatusCode, Problem> {
     let from = match asked.from {
         Whence::Beginning => Start::Beginning,
         Whence::Now => Start::Now,
     };
-    match reactions(&served).reroute(&asked.reaction, from).await? {
+    let reactions = reactions(&served);
+    let rerouted = match once.operation() {
+        Some(id) => reactions.reroute_once(&asked.reaction, from, id).await?,
+        None => reactions.reroute(&asked.reaction, from).await?,
+    };
+    match rerouted {
         Rerouted::Anew => Ok(StatusCode::NO_CONTENT),
         Rerouted::Unregistered => Err(Problem::not_found(
             "no-reaction",

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Json, Mark, NamePattern, NewEvent,
-    Position, Result, Revision, Store, StoreError, StoreExt, Wake, Write,
+    Position, RecordKey, Result, Revision, Store, StoreError, StoreExt, Wake, When, Write, limits,
 };
 
 use crate::reactions::ReactionName;
@@ -97,30 +97,51 @@ pub(crate) async fn reroute(
     store: &Arc<dyn Store>,
     reaction: &ReactionName,
     from: Start,
+    operation: Option<&str>,
 ) -> Result<Rerouted> {
     // Looked for first: where "now" is, is found by an event that nobody should find of a reaction that there is not.
     if find(&**store, reaction).await?.is_none() {
         return Ok(Rerouted::Unregistered);
     }
-    let position = position(store, reaction, from).await?;
+    let note = operation.map(|operation| keys::rerouted(reaction, operation)).transpose()?;
+    let position = match done(store, note.as_ref()).await? {
+        // Whoever did it may have died before the route was given on.
+        true => return given_on(store, reaction).await,
+        false => position(store, reaction, from).await?,
+    };
     for _ in 0..ATTEMPTS {
         let before = cursor_of(&**store, reaction).await?;
         let cursor = Cursor { position, start: before.start.min(position), ..before.clone() };
         let write = cursor.write(reaction, before.expected())?;
-        if store.commit(Commit::new().write(write)).await?.committed().is_ok() {
-            give_to_the_next(store, reaction).await?;
-            return Ok(Rerouted::Anew);
+        let commit = Commit::new().write(write);
+        let commit = note.iter().try_fold(commit, |commit, note| Ok(commit.write(noted(note)?)))?;
+        if store.commit(commit).await?.committed().is_ok() || done(store, note.as_ref()).await? {
+            return given_on(store, reaction).await;
         }
     }
     Ok(Rerouted::Overtaken)
 }
 
+/// Whether it was done before.
+async fn done(store: &Arc<dyn Store>, note: Option<&RecordKey>) -> Result<bool> {
+    Ok(match note {
+        Some(note) => store.get_one(note).await?.live().is_some(),
+        None => false,
+    })
+}
+
+/// Says that it is done, in the commit that does it.
+fn noted(note: &RecordKey) -> Result<Write> {
+    let write = Write::put(note, ExpectedRevision::Absent, Json::new(&())?);
+    Ok(write.expiring(When::In(limits::COMMIT_MEMORY)))
+}
+
 /// Whoever routes loses the lease, so that the next holder reads the cursor.
-async fn give_to_the_next(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<()> {
+async fn given_on(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Rerouted> {
     let item = keys::route_item(reaction);
     let filter = ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str()));
     store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
-    Ok(())
+    Ok(Rerouted::Anew)
 }
 
 async fn position(store: &Arc<dyn Store>, reaction: &ReactionName, from: Start) -> Result<Position> {
