@@ -35,7 +35,7 @@ async fn a_quota_is_charged_once(stage: Stage) {
     let confirmed = twice(&server, &writer, "/v1/quotas/seats/confirm", &confirming).await;
     server.forget_answers().await;
     let over = keyed(&writer, "/v1/quotas/seats/reserve", "/v1/quotas/seats/reserve", &reserving).await;
-    assert_eq!(over.problem(), (409, "claim-free".into()), "it has come to its end");
+    assert_eq!(over.problem(), (409, "reservation-over".into()), "it has come to its end");
     assert_eq!(used().await, 5);
     for (left, granted) in [(3, taken), (0, confirmed)] {
         let grant = json!({ "grant": granted.json()["grant"] });

@@ -35,7 +35,7 @@ async fn no_more_is_taken_than_there_is(stage: Stage) {
     let back = json!({ "voucher": reserved["voucher"], "per": "day" });
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "already");
-    assert_eq!(ask(&first, "confirm", back).await.problem(), (409, "claim-free".into()));
+    assert_eq!(ask(&first, "confirm", back).await.problem(), (409, "reservation-over".into()));
     let reserved = ask(&first, "reserve", reserving).await.ok(201);
     let voucher = json!({ "voucher": reserved["voucher"], "per": "day" });
     let confirmed = ask(&second, "confirm", voucher).await.ok(200);

@@ -66,6 +66,14 @@ pub enum ClaimError {
         /// Who had it.
         by: WorkerName,
     },
+    /// The reservation has come to its end: nothing of it is left to be confirmed.
+    #[error(
+        "claim {key:?}: the reservation was confirmed or given back, or has gone back by itself; reserve anew"
+    )]
+    Settled {
+        /// Of which quota.
+        key: ClaimKey,
+    },
     /// Others were quicker every time.
     #[error("claim {key:?}: others were quicker {attempts} times; try again later")]
     Contended {

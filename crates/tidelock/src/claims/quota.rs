@@ -106,7 +106,7 @@ impl Quota {
     /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed.
     ///
     /// # Errors
-    /// As [`take`](Self::take); and `Free` if it was reserved before, under the same [operation](Claims::operation), and has been confirmed, given back or gone back by itself since.
+    /// As [`take`](Self::take); and `Settled` if it was reserved before, under the same [operation](Claims::operation), and has been confirmed, given back or gone back by itself since.
     pub async fn reserve(&self, units: u32, life: Duration) -> Result<Taking<Reservation>, ClaimError> {
         let booking = Booking::new(&self.key(), life)?;
         let reserved = match self.draw(units, Some(booking), Commit::new()).await? {

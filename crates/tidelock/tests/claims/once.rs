@@ -95,7 +95,7 @@ async fn a_reservation_is_made_confirmed_and_given_back_once(stage: Stage) {
         quota("b").await.resume(&first).unwrap().confirm().await.unwrap();
     }
     let over = quota("a").await.reserve(3, MINUTE).await.unwrap_err();
-    assert!(matches!(over, ClaimError::Free { .. }), "{over}");
+    assert!(matches!(over, ClaimError::Settled { .. }), "{over}");
     let other = quota("c").await.reserve(2, MINUTE).await.unwrap().granted().unwrap().voucher();
     for _ in 0..2 {
         assert_eq!(quota("d").await.resume(&other).unwrap().refund().await.unwrap(), Refund::Refunded);

@@ -120,7 +120,7 @@ async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: Stage) {
     until("it went back", async || matches!(quota.take(7).await.unwrap(), Taking::Granted(_))).await;
     assert_eq!(used(&quota).await, 7);
     let error = forgotten.confirm().await.unwrap_err();
-    assert!(matches!(error, ClaimError::Free { .. }), "{error}");
+    assert!(matches!(error, ClaimError::Settled { .. }), "{error}");
     assert_eq!(forgotten.refund().await.unwrap(), Refund::Already);
     assert_eq!(used(&quota).await, 7);
     // One that is late and that nobody needed is confirmed all the same.

@@ -312,7 +312,9 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
                 dead.turn(true);
                 pending::<Result<u32, Failure>>()
             };
-            ctx.step("pay", pay).at_most_once(Ambiguous::Ask).retry(Retry::never()).await
+            let paid = ctx.step("pay", pay).at_most_once(Ambiguous::Ask).retry(Retry::never()).await?;
+            ctx.wait_for_signal::<()>("go").await?;
+            Ok(paid)
         }
         .boxed()
     });
@@ -329,8 +331,12 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
     assert!(matches!(run.resolve("ship", Verdict::Rerun).await, Err(RunError::NotAmbiguous { .. })));
     let asked = run.clone().operation("said");
     asked.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
-    // It may be that the run has not heard of it yet, that it has, and that it has ended.
+    let goes_on = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Signal { .. }]));
+    until_it(&run, "goes on", goes_on).await;
     asked.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
+    let refused = run.resolve("pay", Verdict::Rerun).await.unwrap_err();
+    assert!(matches!(refused, RunError::NotAmbiguous { .. }), "{refused}");
+    run.signal("go", &()).await.unwrap();
     assert_eq!(result::<u32>(&run).await.unwrap(), 12);
     asked.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
     running.stop().await;

@@ -16,6 +16,7 @@ pub(in super::super) fn refused(error: ClaimError) -> Problem {
             Problem::conflict("claim-held", detail).with("by", by).with("until", until)
         }
         ClaimError::Free { .. } => Problem::conflict("claim-free", detail),
+        ClaimError::Settled { .. } => Problem::conflict("reservation-over", detail),
         ClaimError::Failed { .. } => Problem::conflict("claim-failed", detail),
         ClaimError::Refused { .. } => Problem::conflict("conflict", detail),
         ClaimError::Contended { .. } => Problem::conflict("contended", detail).retry_after(RETRY_AFTER),

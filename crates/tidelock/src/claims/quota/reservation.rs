@@ -153,7 +153,7 @@ impl Reservation {
     /// Takes it for good, unless it has gone back by itself.
     ///
     /// # Errors
-    /// `Free` if it ran out and somebody else has taken it since.
+    /// `Settled` if it was confirmed or given back before, or ran out and has gone back since.
     pub async fn confirm(&self) -> Result<Grant, ClaimError> {
         match self.settle(Commit::new()).await? {
             CommitOutcome::Committed(_) => Ok(self.grant.clone()),
@@ -194,7 +194,7 @@ impl Reservation {
 }
 
 fn gone(quota: &Quota) -> ClaimError {
-    ClaimError::Free { key: quota.key(), by: quota.claims.by.clone() }
+    ClaimError::Settled { key: quota.key() }
 }
 
 /// A reservation on paper, for whoever goes on with it later, in this process or another.
