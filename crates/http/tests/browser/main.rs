@@ -12,6 +12,7 @@ mod shop;
 mod site;
 
 mod acting;
+mod doctor;
 mod hostile;
 mod keyboard;
 mod live;

@@ -123,6 +123,14 @@ impl Page {
         said.filter(|line| !line.contains("status of 401")).collect()
     }
 
+    /// Lets the page do something that a browser asks people about, or does not let it.
+    pub(crate) async fn permit(&self, what: &str, is_allowed: bool) {
+        let setting = if is_allowed { "granted" } else { "denied" };
+        let permission = json!({ "permission": { "name": what }, "setting": setting });
+        let command = json!({ "cmd": "Browser.setPermission", "params": permission });
+        self.own("goog/cdp/execute", command).await;
+    }
+
     /// As wide as this from now on.
     pub(crate) async fn wide(&self, width: u32, height: u32) {
         let metrics =

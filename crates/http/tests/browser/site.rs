@@ -8,6 +8,7 @@ use std::panic::AssertUnwindSafe;
 use axum::Router;
 use futures_util::FutureExt;
 use tidelock::Tidelock;
+use tidelock::doctor::Doctor;
 use tidelock_http::{Api, Tokens};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -25,8 +26,13 @@ type Looked = Result<(), Box<dyn Any + Send>>;
 
 /// Serves this store, and has somebody look at it. Whatever comes of it, the browser is ended.
 pub(crate) async fn visit(tidelock: &Tidelock, case: impl AsyncFnOnce(&Page)) {
+    visit_with(tidelock, Doctor::over(tidelock.store().clone()), case).await;
+}
+
+/// The same, with a doctor who looks as far as the case wants.
+pub(crate) async fn visit_with(tidelock: &Tidelock, doctor: Doctor, case: impl AsyncFnOnce(&Page)) {
     let tokens = format!("operator alice {OPERATOR}\nreader grafana {READER}");
-    let api = Api::over(tidelock).tokens(Tokens::read(&tokens).unwrap()).aggregate::<Stock>();
+    let api = Api::over(tidelock).tokens(Tokens::read(&tokens).unwrap()).aggregate::<Stock>().doctor(doctor);
     let (listener, address) = listener().await;
     let stop = CancellationToken::new();
     let served = tokio::spawn(tidelock_http::serve(listener, api, None, stop.clone().cancelled_owned()));

@@ -112,7 +112,7 @@ async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: Stage)
     server.stop().await;
 }
 
-/// Integers without a maximum, or with one that is too large.
+/// Integers without a maximum, or with one that is beyond what their format can hold.
 fn look_for_unbounded(within: &Value, place: &str, found: &mut Vec<String>) {
     match within {
         Value::Array(several) => several.iter().for_each(|one| look_for_unbounded(one, place, found)),
@@ -122,7 +122,9 @@ fn look_for_unbounded(within: &Value, place: &str, found: &mut Vec<String>) {
                     || said.as_array().is_some_and(|several| several.contains(&json!("integer")))
             });
             let bound = fields.get("maximum").and_then(Value::as_i64);
-            if is_integer && bound.is_none() {
+            let is_short = fields.get("format").is_some_and(|format| format == "int32");
+            let longest = if is_short { i32::MAX.into() } else { i64::MAX };
+            if is_integer && bound.is_none_or(|bound| bound > longest) {
                 found.push(place.to_owned());
             }
             for (name, one) in fields {

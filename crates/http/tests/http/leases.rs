@@ -85,6 +85,7 @@ async fn what_operators_cannot_mean_is_refused(stage: Stage) {
         ("prioritise", json!({ "queue": "mail", "priority": 101 })),
         ("prioritise", json!({ "queue": "mail" })),
         ("reset", json!({ "queue": "mail", "to": -1 })),
+        ("unblock", json!({ "queue": "mail", "key": "a".repeat(257) })),
     ] {
         assert_eq!(
             operator.post(&format!("/v1/leases/{verb}"), &body).await.problem().0,
@@ -92,6 +93,11 @@ async fn what_operators_cannot_mean_is_refused(stage: Stage) {
             "{verb} {body}"
         );
     }
+    // Nothing has a name that is longer than the longest one may be.
+    let like = |many: usize| json!({ "queue": "mail", "pattern": "a".repeat(many) });
+    operator.post("/v1/leases/unblock", &like(256)).await.ok(200);
+    let refused = operator.post("/v1/leases/unblock", &like(257)).await;
+    assert_eq!(refused.problem(), (400, "name-too-long".into()));
 }
 
 over_sockets!(operators_do_to_items_what_they_say, what_operators_cannot_mean_is_refused);
