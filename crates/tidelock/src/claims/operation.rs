@@ -63,11 +63,13 @@ impl Note {
 pub(super) struct NotYet {
     key: ClaimKey,
     note: Note,
+    /// It was.
+    pub(super) was_done: bool,
 }
 
 impl NotYet {
     pub(super) fn new(operation: &Operation, key: &ClaimKey) -> Result<Self> {
-        Ok(Self { key: key.clone(), note: operation.note(key)? })
+        Ok(Self { key: key.clone(), note: operation.note(key)?, was_done: false })
     }
 }
 
@@ -87,6 +89,7 @@ impl Bid for NotYet {
     fn won(&mut self, _: &Committed) {}
 
     fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
-        Ok(self.note.met(conflict).map_or(Learned::Nothing, |_| Learned::Landed(None)))
+        self.was_done = self.note.met(conflict).is_some();
+        Ok(if self.was_done { Learned::Landed(None) } else { Learned::Nothing })
     }
 }

@@ -153,8 +153,9 @@ impl Singleton {
         let mut bids: Vec<&mut dyn Bid> = vec![&mut stake];
         bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Bid));
         let bidding = bid(&self.claims, &mut bids, with).await?;
-        // It may have been in another period that it was taken under the same operation.
-        if bidding != Bidding::Refused && !stake.stands() {
+        // It may have been in another period, whoever has taken this one.
+        if not_yet.is_some_and(|not_yet| not_yet.was_done) {
+            telemetry::claimed(&self.key, &self.claims.by, "won");
             return Ok(Single::Won(()));
         }
         Ok(match self.outcome(&mut stake, bidding) {

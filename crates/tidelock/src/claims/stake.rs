@@ -86,7 +86,7 @@ impl Stake {
 
     /// How it stands, once it was bid for.
     pub(super) fn standing(&mut self) -> Standing {
-        self.standing.take().expect("whoever bids learns how it stands")
+        self.standing.take().or_else(|| self.lapsed()).expect("whoever bids learns how it stands")
     }
 
     /// Whether something is known about how it stands.
@@ -144,10 +144,9 @@ impl Stake {
 
     /// It was claimed for the same operation. If its lease has run out since, it is taken over like any other.
     fn met_own(&mut self, revision: Revision, entry: Entry, lease: Option<&Slot>) -> Learned {
-        self.standing = Some(Standing::Won(revision));
         match lease {
-            Some(Slot::Live(lease)) => self.landed(entry, LeaseNote::since(lease)),
-            _ if self.lease.is_none() => self.landed(entry, None),
+            Some(Slot::Live(lease)) => self.landed(revision, entry, LeaseNote::since(lease)),
+            _ if self.lease.is_none() => self.landed(revision, entry, None),
             _ => {
                 self.seen = Seen::Stale(Box::new((revision, entry)));
                 Learned::Again
@@ -155,9 +154,18 @@ impl Stake {
         }
     }
 
-    fn landed(&mut self, entry: Entry, since: Option<Timestamp>) -> Learned {
+    fn landed(&mut self, revision: Revision, entry: Entry, since: Option<Timestamp>) -> Learned {
+        self.standing = Some(Standing::Won(revision));
         self.entry = entry;
         Learned::Landed(since)
+    }
+
+    /// What was claimed for the same operation and has run out, but is nobody else's: others of a compound have shown that it was won.
+    fn lapsed(&self) -> Option<Standing> {
+        match &self.seen {
+            Seen::Stale(stale) if stale.1.is_same_operation(&self.entry) => Some(Standing::Won(stale.0)),
+            _ => None,
+        }
     }
 
     fn refused(&mut self, standing: Standing) -> Learned {

@@ -17,6 +17,7 @@ const INSTANT: Duration = Duration::from_millis(5);
 
 on_every_store!(
     a_lock_is_had_again_under_its_fence,
+    a_lock_that_ran_out_while_others_stood_in_line_is_had_anew,
     a_key_is_had_again_until_something_came_of_it,
     so_much_is_taken_once,
     a_reservation_is_made_confirmed_and_given_back_once,
@@ -47,6 +48,18 @@ async fn a_lock_is_had_again_under_its_fence(stage: Stage) {
     let anew = lock(&asking(&stage, "c").await, MINUTE).await.unwrap();
     assert!(anew.fence > brief.fence && anew.until > brief.until);
     assert_eq!(lock(&asking(&stage, "c").await, MINUTE).await, Some(anew));
+}
+
+/// CLAIM-21. Those who stood in line, and have left it, leave a sign there for a while.
+async fn a_lock_that_ran_out_while_others_stood_in_line_is_had_anew(stage: Stage) {
+    let brief = Duration::from_millis(200);
+    let (ours, theirs) = (asking(&stage, "a").await, asking(&stage, "b").await);
+    let first = lock(&ours, brief).await.unwrap();
+    let waited = theirs.lock("door").within(brief / 10).acquire().await.unwrap();
+    assert!(waited.locked().is_err(), "somebody has it");
+    until("it has run out", async || ours.lock("door").holder().await.unwrap().is_none()).await;
+    let anew = lock(&ours, MINUTE).await.unwrap();
+    assert!(anew.fence > first.fence);
 }
 
 /// CLAIM-21.
@@ -166,6 +179,11 @@ async fn a_period_that_is_over_does_not_make_it_another_request() {
     assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Single::Won(())));
     let today = tidelock.claims().operation("b").singleton("prayer").per(Period::Day);
     assert!(matches!(today.take(&7, Commit::new()).await.unwrap(), Single::Won(())), "it is still to be had");
+    let again = single.take(&7, Commit::new()).await.unwrap();
+    assert!(
+        matches!(again, Single::Won(())),
+        "today's is somebody else's, theirs was yesterday's: {again:?}"
+    );
     clock.advance(8 * 24 * 60 * MINUTE);
     assert!(quota.take(5).await.unwrap().granted().unwrap() != first, "nothing is remembered for ever");
 }
