@@ -8,12 +8,18 @@ use tidelock_test_stage::{Running, Seen, Stage, on_every_store};
 use crate::client::idle;
 use crate::flow::{app, count, flow, history, result};
 
-on_every_store!(a_run_is_cancelled_and_terminated_once, a_run_that_failed_again_is_not_retried_again,);
+on_every_store!(
+    a_run_is_signalled_cancelled_and_terminated_once,
+    a_run_that_failed_again_is_not_retried_again,
+);
 
 /// RUN-49.
-async fn a_run_is_cancelled_and_terminated_once(stage: Stage) {
+async fn a_run_is_signalled_cancelled_and_terminated_once(stage: Stage) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     idle(&here, "r").await;
+    for tidelock in [&here, &there] {
+        tidelock.runs().run("r").operation("s").signal("go", &7).await.unwrap();
+    }
     for tidelock in [&here, &there] {
         tidelock.runs().run("r").operation("a").cancel("enough").await.unwrap();
     }
@@ -22,7 +28,7 @@ async fn a_run_is_cancelled_and_terminated_once(stage: Stage) {
     }
     there.runs().run("r").operation("a").cancel("enough").await.unwrap();
     let types: Vec<_> = history(&here, "r").await.into_iter().map(|event| event.event_type).collect();
-    assert_eq!(types.len(), 3, "started, asked to cancel, terminated: {types:?}");
+    assert_eq!(types.len(), 4, "started, signalled, asked to cancel, terminated: {types:?}");
     let refused = there.runs().run("r").operation("c").terminate("at once").await.unwrap_err();
     assert!(matches!(refused, RunError::Ended { state: RunState::Terminated, .. }), "{refused}");
 }

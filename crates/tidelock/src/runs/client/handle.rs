@@ -29,7 +29,7 @@ impl RunHandle {
     }
 
     /// The same, for one thing that is asked of it once: whoever asks for it again under this id, having heard no answer, is answered like the first time, and it is not
-    /// cancelled, terminated, retried or told a verdict a second time. Like the id of a signal, it is of one request to one run; it is known for as long as the run's history.
+    /// signalled, cancelled, terminated, retried or told a verdict a second time. Like the id of a signal, it is of one request to one run; it is known for as long as the run's history.
     #[must_use]
     pub fn operation(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
@@ -93,6 +93,7 @@ impl RunHandle {
     /// Sends it a signal: see [`SendSignal`]. A run that is not started yet finds it when it is.
     pub fn signal(&self, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
         let letter = self.id().and_then(|run| Letter::new(run.clone(), name, payload));
+        let letter = letter.map(|letter| letter.once(self.asked_as()));
         SendSignal::new(Destination::Store(self.tidelock.clone()), letter)
     }
 
