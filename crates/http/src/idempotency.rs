@@ -75,20 +75,28 @@ impl Once {
         }
     }
 
-    /// The same claims, for one that is taken once however often the request is sent.
-    pub(crate) fn claims(&self, claims: Claims) -> Claims {
-        match self.operation() {
-            Some(id) => claims.operation(id).remembered_for(limits::IDEMPOTENCY),
-            None => claims,
-        }
-    }
-
     /// The same run, for something that is asked of it once however often the request is sent.
     pub(crate) fn run(&self, run: RunHandle) -> RunHandle {
         match self.operation() {
             Some(id) => run.operation(id),
             None => run,
         }
+    }
+}
+
+/// The claims of the store, for one that is taken once however often the request is sent.
+#[derive(Debug)]
+pub(crate) struct OnceClaims(pub(crate) Claims);
+
+impl FromRequestParts<Served> for OnceClaims {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Self, Infallible> {
+        let claims = served.tidelock().claims();
+        Ok(Self(match Once::of(parts).operation() {
+            Some(id) => claims.operation(id).remembered_for(limits::IDEMPOTENCY),
+            None => claims,
+        }))
     }
 }
 

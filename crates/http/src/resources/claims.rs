@@ -22,7 +22,7 @@ use super::waiting::unless_gone;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
-use crate::idempotency::Once;
+use crate::idempotency::OnceClaims;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -32,10 +32,10 @@ pub(crate) use listing::*;
 pub(crate) use looking::*;
 pub(super) use refused::refused;
 
-/// The claims of the store, under the name that was given, or that of whoever asks.
-pub(super) fn claims(served: &Served, caller: &Caller, by: Option<&str>) -> Result<Claims, Problem> {
+/// The same claims, under the name that was given, or that of whoever asks.
+pub(super) fn asked_by(claims: Claims, caller: &Caller, by: Option<&str>) -> Result<Claims, Problem> {
     let by = named::who(by.unwrap_or(caller.shown()))?;
-    Ok(served.tidelock().claims().by(by.as_str())?)
+    Ok(claims.by(by.as_str())?)
 }
 
 fn key_of(claims: &Claims, key: &str) -> Idempotency {
@@ -130,10 +130,10 @@ pub(crate) async fn claim(
     State(served): State<Served>,
     InPath(key): InPath<String>,
     caller: Caller,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(asked): Body<Claiming>,
 ) -> Result<Response, Problem> {
-    let claims = once.claims(claims(&served, &caller, asked.by.as_deref())?);
+    let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let mut claim = key_of(&claims, &key).lease(span::lease(asked.lease_ms)?);
     if let Some(request) = &asked.fingerprint {
         claim = claim.fingerprinted(Fingerprint::of(request)?);

@@ -9,13 +9,13 @@ use tidelock::claims::{Busy, Claims, Lock, LockHolder, Locking, Patience};
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
-use super::claims::{ClaimShown, Renewed, Renewing, claims, refused, until};
+use super::claims::{ClaimShown, Renewed, Renewing, asked_by, refused, until};
 use super::span::Millis;
 use super::waiting::unless_closing;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
-use crate::idempotency::Once;
+use crate::idempotency::OnceClaims;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
@@ -98,10 +98,10 @@ pub(crate) async fn acquire(
     State(served): State<Served>,
     InPath(name): InPath<String>,
     caller: Caller,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(asked): Body<Acquiring>,
 ) -> Result<Response, Problem> {
-    let claims = once.claims(claims(&served, &caller, asked.by.as_deref())?);
+    let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let lock = lock(&claims, &name)?
         .lease(span::lease(asked.lease_ms)?)
         .patience(Patience::of(span::wait(&served, asked.wait_ms)));

@@ -16,7 +16,7 @@ use super::named;
 use super::period::{Per, period, zone};
 use super::span::Millis;
 use crate::extract::{Body, InPath, InQuery};
-use crate::idempotency::Once;
+use crate::idempotency::OnceClaims;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
@@ -180,11 +180,10 @@ pub(crate) struct Granted {
 pub(crate) async fn take(
     State(served): State<Served>,
     InPath(name): InPath<String>,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(asked): Body<TakeAsked>,
 ) -> Result<Response, Problem> {
     let TakeAsked { limit, units, per, every_ms, zone } = asked;
-    let claims = once.claims(served.tidelock().claims());
     let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.take(some(units)?).await.map_err(refused)? {
         Taking::Granted(grant) => Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response()),

@@ -9,7 +9,8 @@ mod starting;
 use std::collections::BTreeMap;
 
 use axum::Json as Answer;
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use tidelock::runs::{RunCursor, RunFilter, RunHandle, RunInfo, RunState, Standing};
 use tidelock::{Json, Timestamp};
@@ -17,6 +18,7 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
 use crate::extract::{InPath, InQuery};
+use crate::idempotency::Once;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
@@ -27,8 +29,26 @@ pub(crate) use operating::*;
 use refused::refused;
 pub(crate) use starting::*;
 
-fn run(served: &Served, id: &str) -> RunHandle {
-    served.tidelock().runs().run(id)
+/// Which run.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct Which {
+    /// Its id.
+    #[param(min_length = 1, max_length = 200)]
+    id: String,
+}
+
+/// The run that a request is about; what is asked of it under a key is asked once.
+#[derive(Debug)]
+pub(crate) struct ThisRun(RunHandle);
+
+impl FromRequestParts<Served> for ThisRun {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Self, Problem> {
+        let InPath(which): InPath<Which> = InPath::from_request_parts(parts, served).await?;
+        Ok(Self(Once::of(parts).run(served.tidelock().runs().run(&which.id))))
+    }
 }
 
 /// What state a run is in.
@@ -185,17 +205,13 @@ pub(crate) async fn list(
 
 /// What a run is, and where it stands.
 #[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    params(Which),
     responses(
         (status = 200, body = RunShown),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn show(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-) -> Result<Answer<RunShown>, Problem> {
-    let run = run(&served, &id);
+pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunShown>, Problem> {
     let (info, standing) = (run.get().await.map_err(refused)?, run.standing().await.map_err(refused)?);
     Ok(Answer(RunShown { standing: Some(standing), ..info.into() }))
 }
@@ -210,16 +226,13 @@ pub(crate) struct Published {
 
 /// Ask a run: the newest that it has published.
 #[utoipa::path(get, path = "/v1/runs/{id}/published", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    params(Which),
     responses(
         (status = 200, body = Published),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn published(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-) -> Result<Answer<Published>, Problem> {
-    let published = run(&served, &id).published().await.map_err(refused)?;
+pub(crate) async fn published(ThisRun(run): ThisRun) -> Result<Answer<Published>, Problem> {
+    let published = run.published().await.map_err(refused)?;
     Ok(Answer(Published { published }))
 }

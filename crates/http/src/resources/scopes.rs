@@ -2,6 +2,7 @@
 
 mod changing;
 mod entries;
+mod mutating;
 mod precondition;
 mod refused;
 mod watching;
@@ -38,12 +39,20 @@ fn kind(name: &str, lives_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
     }
 }
 
-fn scope(
-    served: &Served,
-    (name, id): &(String, String),
-    lives_ms: Option<Millis>,
-) -> Result<Scope<Value>, Problem> {
-    Ok(served.tidelock().scope(kind(name, lives_ms)?, id))
+/// Which scope.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Path)]
+pub(crate) struct Which {
+    /// Its kind.
+    #[param(min_length = 1)]
+    kind: String,
+    /// Its id.
+    #[param(min_length = 1)]
+    id: String,
+}
+
+fn scope(served: &Served, which: &Which, lives_ms: Option<Millis>) -> Result<Scope<Value>, Problem> {
+    Ok(served.tidelock().scope(kind(&which.kind, lives_ms)?, &which.id))
 }
 
 /// A scope, as it stands.
@@ -75,7 +84,7 @@ impl From<ScopeInfo> for ScopeShown {
 }
 
 impl ScopeShown {
-    fn of((kind, id): &(String, String), document: &Document<Value>) -> Result<Self, Problem> {
+    fn of(Which { kind, id }: &Which, document: &Document<Value>) -> Result<Self, Problem> {
         let state = Json::new(&document.state)?;
         let (revision, expires_at) = (document.revision, document.expires_at);
         Ok(Self { kind: kind.clone(), id: id.clone(), revision, expires_at, state })
@@ -117,10 +126,7 @@ pub(crate) async fn list(
 
 /// A scope's document. Its revision is the `ETag`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
-    params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
-    ),
+    params(Which),
     responses(
         (status = 200, body = ScopeShown, headers(("ETag" = String, description = "The revision, in quotes"))),
         (status = 404, description = "There never was such a scope", body = Details, content_type = PROBLEM_JSON),
@@ -128,15 +134,15 @@ pub(crate) async fn list(
     ))]
 pub(crate) async fn show(
     State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
+    InPath(which): InPath<Which>,
 ) -> Result<Response, Problem> {
-    let document = scope(&served, &name, None)?.load().await.map_err(refused)?;
+    let document = scope(&served, &which, None)?.load().await.map_err(refused)?;
     match (&document.state, document.revision) {
         (Some(_), Some(revision)) => {
             let tag = format!("\"{revision}\"");
-            Ok(([(ETAG, tag)], Answer(ScopeShown::of(&name, &document)?)).into_response())
+            Ok(([(ETAG, tag)], Answer(ScopeShown::of(&which, &document)?)).into_response())
         }
-        (None, Some(revision)) => Err(refused::gone(&name, revision)),
-        _ => Err(refused::never(&name)),
+        (None, Some(revision)) => Err(refused::gone(&which, revision)),
+        _ => Err(refused::never(&which)),
     }
 }

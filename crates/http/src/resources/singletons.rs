@@ -1,7 +1,6 @@
 //! Singletons: one of a kind for a name, and for a period; whoever comes too late learns who was first.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
@@ -9,15 +8,14 @@ use tidelock::claims::{Single, Singleton, Winner};
 use tidelock::{Commit, Json};
 use utoipa::ToSchema;
 
-use super::claims::{claims, refused};
+use super::claims::{asked_by, refused};
 use super::period::{Per, period, zone};
 use super::span::Millis;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
-use crate::idempotency::Once;
+use crate::idempotency::OnceClaims;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// What is taken, and for how long it counts.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -62,14 +60,13 @@ pub(crate) struct Taken {
         (status = 409, description = "Somebody was first: who, when, and what they left", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn take(
-    State(served): State<Served>,
     InPath(name): InPath<String>,
     caller: Caller,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(asked): Body<Taking>,
 ) -> Result<Response, Problem> {
     let (first, rest) = named::parts(&name)?;
-    let claims = once.claims(claims(&served, &caller, asked.by.as_deref())?);
+    let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let mut singleton = rest
         .iter()
         .fold(claims.singleton(first), Singleton::of)

@@ -9,7 +9,7 @@ use utoipa::ToSchema;
 
 use super::until;
 use crate::extract::Body;
-use crate::idempotency::Once;
+use crate::idempotency::OnceClaims;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -43,10 +43,10 @@ pub(crate) struct Freed {
     ))]
 pub(crate) async fn release_abandoned(
     State(served): State<Served>,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(Abandoned { claim }): Body<Abandoned>,
 ) -> Result<Answer<Freed>, Problem> {
-    match once.claims(served.tidelock().claims()).release_stale(&claim).await? {
+    match claims.release_stale(&claim).await? {
         Released::Free { by } => Ok(Answer(Freed { claim, by })),
         Released::Held { by, until: end } => {
             let detail =

@@ -16,7 +16,7 @@ use super::super::period::Per;
 use super::super::span::{self, Millis};
 use super::{Granted, Named, some, too_much};
 use crate::extract::{Body, InPath};
-use crate::idempotency::Once;
+use crate::idempotency::OnceClaims;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -67,11 +67,10 @@ pub(crate) struct Reserved {
 pub(crate) async fn reserve(
     State(served): State<Served>,
     InPath(name): InPath<String>,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(asked): Body<ReserveAsked>,
 ) -> Result<Response, Problem> {
     let ReserveAsked { limit, units, life_ms, per, every_ms, zone } = asked;
-    let claims = once.claims(served.tidelock().claims());
     let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.reserve(some(units)?, life(life_ms)?).await.map_err(refused)? {
         Taking::Granted(reservation) => {
@@ -111,13 +110,11 @@ pub(crate) struct Confirming {
         (status = 409, description = "It was confirmed or given back, or has gone back by itself", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn confirm(
-    State(served): State<Served>,
     InPath(name): InPath<String>,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(asked): Body<Confirming>,
 ) -> Result<Answer<Granted>, Problem> {
     let Confirming { voucher, per, every_ms } = asked;
-    let claims = once.claims(served.tidelock().claims());
     let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&claims)?;
     let grant = quota.resume(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
     Ok(Answer(Granted { grant }))
@@ -173,13 +170,11 @@ impl From<Refund> for RefundShown {
     request_body = Refunding,
     responses((status = 200, body = Refunded)))]
 pub(crate) async fn refund(
-    State(served): State<Served>,
     InPath(name): InPath<String>,
-    once: Once,
+    OnceClaims(claims): OnceClaims,
     Body(asked): Body<Refunding>,
 ) -> Result<Answer<Refunded>, Problem> {
     let Refunding { grant, voucher, per, every_ms } = asked;
-    let claims = once.claims(served.tidelock().claims());
     let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&claims)?;
     let refund = match (grant, voucher) {
         (Some(grant), None) => quota.refund(&grant).await,

@@ -11,8 +11,8 @@ use utoipa::{IntoParams, ToSchema};
 
 use super::super::span::{self, Millis};
 use super::super::waiting::unless_closing;
-use super::{StateShown, refused, run};
-use crate::extract::{InPath, InQuery};
+use super::{StateShown, ThisRun, Which, refused};
+use crate::extract::InQuery;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -49,7 +49,7 @@ impl ResultShown {
 
 /// Wait for a run's end, and get its result.
 #[utoipa::path(get, path = "/v1/runs/{id}/result", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200), Waiting),
+    params(Which, Waiting),
     responses(
         (status = 200, description = "It has ended", body = ResultShown),
         (status = 202, description = "It is still open: ask again", body = ResultShown),
@@ -58,10 +58,9 @@ impl ResultShown {
     ))]
 pub(crate) async fn result(
     State(served): State<Served>,
-    InPath(id): InPath<String>,
+    ThisRun(run): ThisRun,
     InQuery(asked): InQuery<Waiting>,
 ) -> Result<Response, Problem> {
-    let run = run(&served, &id);
     let wait = span::wait(&served, asked.wait_ms);
     let open = !run.get().await.map_err(refused)?.state.is_ended();
     if open && wait.is_zero() {

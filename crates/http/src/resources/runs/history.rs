@@ -7,8 +7,8 @@ use tidelock::runs::Happened;
 use tidelock::{Json, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
-use super::{refused, run};
-use crate::extract::{InPath, InQuery};
+use super::{ThisRun, Which, refused};
+use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
@@ -55,7 +55,7 @@ impl From<Happened> for HappenedShown {
 
 /// What happened in a run, in order: steps, waits, attempts, signals, its end.
 #[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200), Reading),
+    params(Which, Reading),
     responses(
         (status = 200, body = Page<HappenedShown>),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
@@ -63,10 +63,10 @@ impl From<Happened> for HappenedShown {
     ))]
 pub(crate) async fn history(
     State(served): State<Served>,
-    InPath(id): InPath<String>,
+    ThisRun(run): ThisRun,
     InQuery(asked): InQuery<Reading>,
 ) -> Result<Answer<Page<HappenedShown>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let page = run(&served, &id).timeline(asked.after, limit).await.map_err(refused)?;
+    let page = run.timeline(asked.after, limit).await.map_err(refused)?;
     Ok(Answer(Page::new(page.entries.into_iter().map(HappenedShown::from).collect(), page.next)))
 }

@@ -1,18 +1,15 @@
 //! What operators do to runs: cancel, terminate, retry, resume, and say what became of an ambiguous step.
 
 use axum::Json as Answer;
-use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Json;
 use tidelock::runs::{Standing, Verdict};
 use utoipa::ToSchema;
 
-use super::{refused, run};
-use crate::extract::{Body, InPath, MaybeBody};
-use crate::idempotency::Once;
+use super::{ThisRun, Which, refused};
+use crate::extract::{Body, MaybeBody};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Why.
 #[derive(Debug, Default, Deserialize, ToSchema)]
@@ -25,7 +22,7 @@ pub(crate) struct Why {
 
 /// Ask a run to cancel: its sleeps and waits end, and its clean-up runs. It may also complete, if it was quicker.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    params(Which),
     request_body = Option<Why>,
     responses(
         (status = 202, description = "It is asked to"),
@@ -34,18 +31,16 @@ pub(crate) struct Why {
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn cancel(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-    once: Once,
+    ThisRun(run): ThisRun,
     MaybeBody(why): MaybeBody<Why>,
 ) -> Result<StatusCode, Problem> {
-    once.run(run(&served, &id)).cancel(&why.reason).await.map_err(refused)?;
+    run.cancel(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::ACCEPTED)
 }
 
 /// End a run from outside, at once and without clean-up.
 #[utoipa::path(post, path = "/v1/runs/{id}/terminate", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    params(Which),
     request_body = Option<Why>,
     responses(
         (status = 204, description = "It has ended"),
@@ -54,18 +49,16 @@ pub(crate) async fn cancel(
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn terminate(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-    once: Once,
+    ThisRun(run): ThisRun,
     MaybeBody(why): MaybeBody<Why>,
 ) -> Result<StatusCode, Problem> {
-    once.run(run(&served, &id)).terminate(&why.reason).await.map_err(refused)?;
+    run.terminate(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
 /// Let a failed run go on from the step that failed.
 #[utoipa::path(post, path = "/v1/runs/{id}/retry", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    params(Which),
     request_body = Option<Why>,
     responses(
         (status = 204, description = "It goes on"),
@@ -74,12 +67,10 @@ pub(crate) async fn terminate(
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn retry(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-    once: Once,
+    ThisRun(run): ThisRun,
     MaybeBody(why): MaybeBody<Why>,
 ) -> Result<StatusCode, Problem> {
-    once.run(run(&served, &id)).retry(&why.reason).await.map_err(refused)?;
+    run.retry(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -93,17 +84,14 @@ pub(crate) struct Stands {
 
 /// Let a parked run go on at once. One that somebody drives, that sleeps or waits, or that has ended is left as it is.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    params(Which),
     responses(
         (status = 200, body = Stands),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn resume(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-) -> Result<Answer<Stands>, Problem> {
-    Ok(Answer(Stands { standing: run(&served, &id).resume().await.map_err(refused)? }))
+pub(crate) async fn resume(ThisRun(run): ThisRun) -> Result<Answer<Stands>, Problem> {
+    Ok(Answer(Stands { standing: run.resume().await.map_err(refused)? }))
 }
 
 /// What became of a step.
@@ -151,7 +139,7 @@ impl Resolving {
 
 /// Say what became of a step that must not be done twice, and of which nobody knows whether it was done.
 #[utoipa::path(post, path = "/v1/runs/{id}/resolve", tag = "runs",
-    params(("id" = String, Path, description = "Its id", min_length = 1, max_length = 200)),
+    params(Which),
     request_body = Resolving,
     responses(
         (status = 204, description = "It is said"),
@@ -160,12 +148,10 @@ impl Resolving {
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn resolve(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-    once: Once,
+    ThisRun(run): ThisRun,
     Body(asked): Body<Resolving>,
 ) -> Result<StatusCode, Problem> {
     let step = asked.step.clone();
-    once.run(run(&served, &id)).resolve(&step, asked.verdict()?).await.map_err(refused)?;
+    run.resolve(&step, asked.verdict()?).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }

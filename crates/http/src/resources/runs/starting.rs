@@ -11,9 +11,8 @@ use tidelock::Json;
 use utoipa::ToSchema;
 
 use super::super::span::{self, Millis};
-use super::{RunShown, refused, run};
+use super::{RunShown, ThisRun, Which, refused};
 use crate::extract::{Body, InPath};
-use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -42,9 +41,7 @@ pub(crate) struct Starting {
 
 /// Start a run under an id of your choice. Sent again, it is the same run.
 #[utoipa::path(post, path = "/v1/runs/{id}", tag = "runs",
-    params(
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 200),
-    ),
+    params(Which),
     request_body = Starting,
     responses(
         (status = 201, description = "It is started", body = RunShown),
@@ -53,7 +50,7 @@ pub(crate) struct Starting {
     ))]
 pub(crate) async fn start(
     State(served): State<Served>,
-    InPath(id): InPath<String>,
+    InPath(Which { id }): InPath<Which>,
     Body(asked): Body<Starting>,
 ) -> Result<Response, Problem> {
     let mut start = served.tidelock().runs().start(&asked.workflow, &id, &asked.input);
@@ -92,9 +89,7 @@ pub(crate) struct Signalling {
 
 /// Send a run a signal. It is stored when this is answered, whether anybody waits for it or not; a run that is not started yet finds it when it is.
 #[utoipa::path(post, path = "/v1/runs/{id}/signals", tag = "runs",
-    params(
-        ("id" = String, Path, description = "Its id", min_length = 1, max_length = 200),
-    ),
+    params(Which),
     request_body = Signalling,
     responses(
         (status = 204, description = "It is stored"),
@@ -102,13 +97,11 @@ pub(crate) struct Signalling {
         (status = 410, description = "There was such a run, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn signal(
-    State(served): State<Served>,
-    InPath(id): InPath<String>,
-    once: Once,
+    ThisRun(run): ThisRun,
     Body(asked): Body<Signalling>,
 ) -> Result<StatusCode, Problem> {
-    let signal = run(&served, &id).signal(&asked.name, &asked.payload);
-    match asked.id.or_else(|| once.operation()) {
+    let signal = run.signal(&asked.name, &asked.payload);
+    match asked.id {
         Some(id) => signal.id(id).await,
         None => signal.await,
     }

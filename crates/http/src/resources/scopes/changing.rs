@@ -8,26 +8,16 @@ use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidelock::Revision;
-use tidelock::scopes::{Mutated, Mutation};
-use utoipa::{IntoParams, ToSchema};
+use tidelock::scopes::Mutated;
+use utoipa::ToSchema;
 
-use super::super::span::Millis;
+use super::mutating::{Living, Mutating};
 use super::precondition::Precondition;
-use super::{refused, scope};
+use super::{Which, refused, scope};
 use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
 use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
-
-/// How long the scope lives.
-#[derive(Debug, Deserialize, IntoParams)]
-#[serde(deny_unknown_fields)]
-#[into_params(parameter_in = Query)]
-pub(crate) struct Living {
-    /// It goes away so long after its last change. Kinds of your own stay, if this is left out; `request` and `session` have a life of their own.
-    #[param(value_type = Option<u64>, minimum = 1)]
-    pub(super) lives_ms: Option<Millis>,
-}
 
 /// What became of a change.
 #[derive(Debug, Serialize, ToSchema)]
@@ -72,23 +62,10 @@ impl Changed {
     }
 }
 
-/// A mutation of this scope, on the condition that the headers say, and once.
-pub(super) fn mutation(
-    served: &Served,
-    name: &(String, String),
-    living: &Living,
-    headers: &HeaderMap,
-    once: &Once,
-) -> Result<Mutation<Value>, Problem> {
-    let mutation = Precondition::of(headers)?.mutation(&scope(served, name, living.lives_ms)?)?;
-    Ok(once.mutation(mutation))
-}
-
 /// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for the first time or anew after it is gone.
 #[utoipa::path(put, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
+        Which,
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         ("If-None-Match" = Option<String>, Header, description = "Only *: it must not be there"),
         Living,
@@ -103,14 +80,14 @@ pub(super) fn mutation(
     ))]
 pub(crate) async fn replace(
     State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
+    InPath(which): InPath<Which>,
     InQuery(living): InQuery<Living>,
     once: Once,
     headers: HeaderMap,
     Body(state): Body<Value>,
 ) -> Result<Response, Problem> {
     let precondition = Precondition::of(&headers)?;
-    let scope = scope(&served, &name, living.lives_ms)?;
+    let scope = scope(&served, &which, living.lives_ms)?;
     if precondition == Precondition::Absent {
         let created = once.mutation(scope.mutation()).create(state).await.map_err(refused)?;
         return Ok(Changed::answer(StatusCode::CREATED, &created, None));
@@ -122,8 +99,7 @@ pub(crate) async fn replace(
 /// Merge into a scope's document: objects entry by entry, `null` takes an entry away, and all else replaces what was there (RFC 7396).
 #[utoipa::path(patch, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
+        Which,
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),
@@ -136,13 +112,10 @@ pub(crate) async fn replace(
     ))]
 pub(crate) async fn patch(
     State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
-    InQuery(living): InQuery<Living>,
-    once: Once,
+    Mutating { mutation, .. }: Mutating,
     request: Request,
 ) -> Result<Response, Problem> {
     check_is_json(request.headers(), &["application/merge-patch+json", "application/json"])?;
-    let mutation = mutation(&served, &name, &living, request.headers(), &once)?;
     let patch: Value = parse(&whole(request, &served).await?)?;
     Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
 }
@@ -150,8 +123,7 @@ pub(crate) async fn patch(
 /// Take a scope away. It stays gone until somebody creates it again. One that is gone already stays as it is, unless `If-Match` says that it was to be there.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
+        Which,
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
     ),
     responses(
@@ -162,11 +134,11 @@ pub(crate) async fn patch(
     ))]
 pub(crate) async fn delete(
     State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
+    InPath(which): InPath<Which>,
     once: Once,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
-    let mutation = Precondition::of(&headers)?.mutation(&scope(&served, &name, None)?)?;
+    let mutation = Precondition::of(&headers)?.mutation(&scope(&served, &which, None)?)?;
     Ok(Changed::ok(&once.mutation(mutation).delete().await.map_err(refused)?))
 }
 
@@ -186,8 +158,7 @@ pub(crate) struct Incrementing {
 /// Add to an integer, which is zero if it is not there; `value` is the sum.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/increment", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
+        Which,
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),
@@ -200,14 +171,9 @@ pub(crate) struct Incrementing {
         (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn increment(
-    State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
-    InQuery(living): InQuery<Living>,
-    once: Once,
-    headers: HeaderMap,
+    Mutating { mutation, .. }: Mutating,
     Body(asked): Body<Incrementing>,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &living, &headers, &once)?;
     Ok(Changed::with(&mutation.increment(asked.at, asked.by).await.map_err(refused)?))
 }
 
@@ -226,8 +192,7 @@ pub(crate) struct Pushing {
 /// Add to the end of a list, which is empty if it is not there; `value` is its length.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/push", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
+        Which,
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),
@@ -240,13 +205,8 @@ pub(crate) struct Pushing {
         (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn push(
-    State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
-    InQuery(living): InQuery<Living>,
-    once: Once,
-    headers: HeaderMap,
+    Mutating { mutation, .. }: Mutating,
     Body(asked): Body<Pushing>,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &living, &headers, &once)?;
     Ok(Changed::with(&mutation.push(asked.at, asked.value).await.map_err(refused)?))
 }

@@ -1,19 +1,16 @@
 //! Setting and removing entries of the objects in a scope.
 
-use axum::extract::State;
 use axum::response::Response;
-use http::HeaderMap;
 use serde::Deserialize;
 use serde_json::Value;
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::span::Millis;
-use super::changing::{Changed, Living, mutation};
-use super::refused;
-use crate::extract::{Body, InPath, InQuery};
-use crate::idempotency::Once;
+use super::changing::Changed;
+use super::mutating::{Lives, Living, Mutating};
+use super::{Which, refused};
+use crate::extract::Body;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Which entry is set, and to what.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -32,8 +29,7 @@ pub(crate) struct SettingEntry {
 /// Set an entry of an object, which is empty if it is not there.
 #[utoipa::path(post, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
+        Which,
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         Living,
     ),
@@ -46,14 +42,9 @@ pub(crate) struct SettingEntry {
         (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn set_entry(
-    State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
-    InQuery(living): InQuery<Living>,
-    once: Once,
-    headers: HeaderMap,
+    Mutating { mutation, .. }: Mutating,
     Body(asked): Body<SettingEntry>,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &living, &headers, &once)?;
     Ok(Changed::ok(&mutation.set_entry(asked.at, asked.key, asked.value).await.map_err(refused)?))
 }
 
@@ -72,11 +63,16 @@ pub(crate) struct RemovingEntry {
     lives_ms: Option<Millis>,
 }
 
+impl Lives for RemovingEntry {
+    fn lives_ms(&self) -> Option<Millis> {
+        self.lives_ms
+    }
+}
+
 /// Take an entry of an object away; `value` says whether it was there.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}/entries", tag = "scopes",
     params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
+        Which,
         ("If-Match" = Option<String>, Header, description = "The revision that it must have, in quotes; or *"),
         RemovingEntry,
     ),
@@ -88,12 +84,8 @@ pub(crate) struct RemovingEntry {
         (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn remove_entry(
-    State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
-    InQuery(asked): InQuery<RemovingEntry>,
-    once: Once,
-    headers: HeaderMap,
+    Mutating { mutation, query }: Mutating<RemovingEntry>,
 ) -> Result<Response, Problem> {
-    let mutation = mutation(&served, &name, &Living { lives_ms: asked.lives_ms }, &headers, &once)?;
-    Ok(Changed::with(&mutation.remove_entry(asked.at, asked.key).await.map_err(refused)?))
+    let RemovingEntry { at, key, .. } = query;
+    Ok(Changed::with(&mutation.remove_entry(at, key).await.map_err(refused)?))
 }

@@ -3,6 +3,7 @@
 use http::StatusCode;
 use tidelock::{Revision, ScopeError};
 
+use super::Which;
 use crate::limits::RETRY_AFTER;
 use crate::problem::Problem;
 
@@ -32,14 +33,14 @@ pub(super) fn refused(error: ScopeError) -> Problem {
     }
 }
 
-pub(super) fn gone((kind, id): &(String, String), revision: Revision) -> Problem {
+pub(super) fn gone(Which { kind, id }: &Which, revision: Revision) -> Problem {
     let detail = format!(
         "scope {kind}/{id}: it was deleted, or has expired; create it anew with PUT and If-None-Match: *"
     );
     Problem::new(StatusCode::GONE, "scope-gone", detail).with("revision", revision)
 }
 
-pub(super) fn never((kind, id): &(String, String)) -> Problem {
+pub(super) fn never(Which { kind, id }: &Which) -> Problem {
     let detail = format!("scope {kind}/{id}: there never was such a scope; create it with PUT");
     Problem::not_found("no-scope", detail)
 }

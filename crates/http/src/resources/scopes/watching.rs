@@ -5,7 +5,7 @@ use axum::response::Response;
 use serde_json::Value;
 use tidelock::scopes::Watch;
 
-use super::{ScopeShown, refused, scope};
+use super::{ScopeShown, Which, refused, scope};
 use crate::extract::InPath;
 use crate::problem::Problem;
 use crate::served::Served;
@@ -16,24 +16,21 @@ use crate::sse::{self, Piece, Source};
 /// Each is called `scope`, has the revision as its `id`, and the scope as its data: the newest, always, and not necessarily every one before it. That it
 /// is gone is told by a `state` of `null`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}/watch", tag = "scopes",
-    params(
-        ("kind" = String, Path, description = "Its kind", min_length = 1),
-        ("id" = String, Path, description = "Its id", min_length = 1),
-    ),
+    params(Which),
     responses((status = 200, description = "States, for as long as the client stays", body = String, content_type = "text/event-stream")))]
 pub(crate) async fn watch(
     State(served): State<Served>,
-    InPath(name): InPath<(String, String)>,
+    InPath(which): InPath<Which>,
 ) -> Result<Response, Problem> {
-    let scope = scope(&served, &name, None)?;
+    let scope = scope(&served, &which, None)?;
     // What can be refused is refused before the stream begins.
     scope.load().await.map_err(refused)?;
     let watch = scope.watch().map_err(refused)?;
-    sse::answer(&served, Watched { name, watch })
+    sse::answer(&served, Watched { which, watch })
 }
 
 struct Watched {
-    name: (String, String),
+    which: Which,
     watch: Watch<Value>,
 }
 
@@ -41,7 +38,7 @@ impl Source for Watched {
     async fn next(&mut self) -> Option<Piece> {
         // A store that fails ends the stream; whoever asks again begins with the newest state.
         let document = self.watch.next().await.ok()?;
-        let shown = ScopeShown::of(&self.name, &document).ok()?;
+        let shown = ScopeShown::of(&self.which, &document).ok()?;
         let mut piece = Piece::default();
         let id = document.revision.map(|revision| revision.to_string());
         piece.push("scope", id.as_ref().map(|id| id as &dyn std::fmt::Display), &shown);
