@@ -48,10 +48,19 @@ pub(crate) struct Server {
 impl Server {
     /// As if it had died each time before it kept its answer under a request's key.
     pub(crate) async fn forget_answers(&self) {
+        self.forget(|_| true).await;
+    }
+
+    /// As if it were long ago that whoever is at a request's key was heard of.
+    pub(crate) async fn let_keys_run_out(&self) {
+        self.forget(|record| record.ends_with('/')).await;
+    }
+
+    async fn forget(&self, which: impl Fn(&str) -> bool) {
         let store = self.tidelock.store();
         let kept = store.scan(RecordQuery::prefix("~claim/idempotency/http:")).await.unwrap().records;
         assert!(!kept.is_empty());
-        for record in kept {
+        for record in kept.into_iter().filter(|record| which(record.key.as_str())) {
             let forget = Write::delete(&record.key, ExpectedRevision::Any);
             store.commit(Commit::new().write(forget)).await.unwrap().committed().unwrap();
         }

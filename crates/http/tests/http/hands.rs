@@ -1,12 +1,14 @@
-//! Rights and leases that outlive the server that gave them out: a real process, killed in between.
+//! What outlives the server that gave it out or did it: a real process, killed in between.
 
+use std::future::pending;
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::Method;
-use serde_json::json;
-use tidelock::Tidelock;
+use serde_json::{Value, json};
+use tidelock::{Operation, Result, Tidelock};
 use tidelock_http::Api;
-use tidelock_test_stage::{Meeting, Role, Stage, for_real};
+use tidelock_test_stage::{Between, Meeting, Role, Stage, Wrapped, for_real};
 use tokio::net::TcpListener;
 
 use crate::ground::{Client, Server, WRITER, tokens};
@@ -15,11 +17,100 @@ use crate::ground::{Client, Server, WRITER, tokens};
 #[tokio::test]
 async fn a_child() {
     let Some(role) = Role::ours() else { return };
-    let tidelock = Tidelock::open(&role.url).await.unwrap();
+    let mut tidelock = Tidelock::open(&role.url).await.unwrap();
+    if role.name == "doomed" {
+        tidelock = Tidelock::over(Wrapped::new(tidelock.store().clone(), Doomed::new(&role)));
+    }
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     role.note(&format!("at {}", listener.local_addr().unwrap()));
     let api = Api::over(&tidelock).tokens(tokens());
     tidelock_http::serve(listener, api, None, role.allowed("never")).await.unwrap();
+}
+
+/// Comes as far as claiming a request's key and doing what it asks for: its answer is never kept.
+#[derive(Debug)]
+struct Doomed {
+    role: Role,
+    commits: AtomicU32,
+}
+
+impl Doomed {
+    fn new(role: &Role) -> Self {
+        Self { role: role.clone(), commits: AtomicU32::new(0) }
+    }
+}
+
+impl Between for Doomed {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if operation != Operation::Commit || self.commits.fetch_add(1, Ordering::SeqCst) < 2 {
+            return call.await;
+        }
+        self.role.note("done");
+        pending().await
+    }
+}
+
+/// Sends this under a key to a server that does it and dies.
+async fn done_by_the_dead(stage: &Stage, path: &'static str, body: &Value) {
+    let meeting = Meeting::on(stage, "hands::a_child");
+    let child = meeting.start("doomed");
+    meeting.until_noted("at ").await;
+    let there = Client::to(meeting.notes()[0]["at ".len()..].parse().unwrap(), WRITER);
+    let request = keyed(&there, path, body);
+    let asking = tokio::spawn(async move { there.try_send(request).await });
+    meeting.until_noted("done").await;
+    child.kill().await;
+    assert!(asking.await.unwrap().is_none(), "nobody is answered");
+}
+
+fn keyed(
+    client: &Client,
+    path: &str,
+    body: &Value,
+) -> http::Request<http_body_util::Full<hyper::body::Bytes>> {
+    let mut request = client.request(Method::POST, path, Some(body));
+    request.headers_mut().insert("idempotency-key", "k".parse().unwrap());
+    request
+}
+
+/// HTTP-9. Killed when it had done what was asked and had not kept its answer.
+async fn what_a_server_did_before_it_was_killed_is_done_once(stage: Stage) {
+    let own = Server::start(&stage).await;
+    let here = own.client(WRITER);
+    let again = async |path: &str, body: &Value| {
+        own.let_keys_run_out().await;
+        let answer = here.send(keyed(&here, path, body)).await.ok(201);
+        own.forget_answers().await;
+        answer
+    };
+    // The period is open, so that to take is one commit.
+    here.post("/v1/quotas/seats/take", &json!({ "limit": 9, "units": 1 })).await.ok(201);
+    let (path, body) = ("/v1/quotas/seats/take", json!({ "limit": 9, "units": 2 }));
+    done_by_the_dead(&stage, path, &body).await;
+    let used = async || here.get("/v1/quotas/seats?limit=9").await.ok(200)["used"].clone();
+    assert_eq!(used().await, 3);
+    assert_eq!(again(path, &body).await["grant"]["units"], 2);
+    assert_eq!(used().await, 3, "it is charged once");
+
+    let (path, body) = ("/v1/locks/door", json!({ "lease_ms": 600_000 }));
+    done_by_the_dead(&stage, path, &body).await;
+    let fence = here.get(path).await.ok(200)["fence"].clone();
+    assert_eq!(again(path, &body).await["fence"], fence, "it is theirs");
+
+    let (path, body) = ("/v1/queues/mail/items", json!({ "key": "a" }));
+    done_by_the_dead(&stage, path, &body).await;
+    let lease = async || {
+        let leased = here.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
+        leased["items"].as_array().unwrap().clone()
+    };
+    let ack = json!({ "key": "a", "fence": lease().await[0]["fence"], "outcome": "ack" });
+    here.post("/v1/queues/mail/settle", &json!({ "items": [ack] })).await.ok(200);
+    again(path, &body).await;
+    assert_eq!(lease().await, Vec::<Value>::new(), "nobody is woken again");
 }
 
 /// HTTP-31.
@@ -50,15 +141,29 @@ async fn what_a_server_gave_out_outlives_it(stage: Stage) {
 }
 
 mod sqlite {
+    use super::{Stage, for_real};
+
     #[test]
     fn what_a_server_gave_out_outlives_it() {
-        super::for_real(super::Stage::sqlite(), super::what_a_server_gave_out_outlives_it);
+        for_real(Stage::sqlite(), super::what_a_server_gave_out_outlives_it);
+    }
+
+    #[test]
+    fn what_a_server_did_before_it_was_killed_is_done_once() {
+        for_real(Stage::sqlite(), super::what_a_server_did_before_it_was_killed_is_done_once);
     }
 }
 
 mod postgres {
+    use super::{Stage, for_real};
+
     #[test]
     fn what_a_server_gave_out_outlives_it() {
-        super::for_real(super::Stage::postgres(), super::what_a_server_gave_out_outlives_it);
+        for_real(Stage::postgres(), super::what_a_server_gave_out_outlives_it);
+    }
+
+    #[test]
+    fn what_a_server_did_before_it_was_killed_is_done_once() {
+        for_real(Stage::postgres(), super::what_a_server_did_before_it_was_killed_is_done_once);
     }
 }
