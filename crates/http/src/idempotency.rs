@@ -56,6 +56,11 @@ impl Once {
         Self(claimed.map(|claimed| [claimed.key().to_owned(), claimed.fingerprint().to_string()]))
     }
 
+    /// Whether it can be sent again.
+    pub(crate) fn is_keyed(&self) -> bool {
+        self.0.is_some()
+    }
+
     /// An id that the same request has again for this part of it.
     pub(crate) fn id(&self, part: &[u8]) -> Option<EventId> {
         let [key, fingerprint] = self.0.as_ref()?;

@@ -22,7 +22,7 @@ use super::waiting::unless_gone;
 use super::{named, span};
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
-use crate::idempotency::OnceClaims;
+use crate::idempotency::{Once, OnceClaims};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -130,6 +130,7 @@ pub(crate) async fn claim(
     State(served): State<Served>,
     InPath(key): InPath<String>,
     caller: Caller,
+    once: Once,
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<Claiming>,
 ) -> Result<Response, Problem> {
@@ -141,7 +142,11 @@ pub(crate) async fn claim(
     if let Some(ttl) = asked.ttl_ms {
         claim = claim.ttl(span::some(ttl, "ttl_ms")?);
     }
-    let claimed = unless_gone(async move { claim.claim::<Json>().await }, give_back).await?;
+    let claimed = match once.is_keyed() {
+        // It comes to its end whether the client stays or not, and somebody who asks again may have it already.
+        true => claim.claim::<Json>().await,
+        false => unless_gone(async move { claim.claim::<Json>().await }, give_back).await?,
+    };
     match claimed {
         Ok(Claim::Won(won)) => Ok(Claimed::won(&won.pass_on())),
         Ok(Claim::Done(result)) => Ok(Claimed::done(result)),

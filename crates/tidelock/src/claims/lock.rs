@@ -137,7 +137,7 @@ impl Lock {
     ///
     /// # Cancel safety
     /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself, and has no lock: one that is
-    /// granted meanwhile is given back at once.
+    /// granted meanwhile is given back at once; under an [operation](Claims::operation), it is left for whoever asks again, until its lease has run out.
     pub async fn acquire(&self) -> Result<Locking, ClaimError> {
         let mut waiting = self.patience.begin();
         let (lock, first) = (self.clone(), waiting);
@@ -147,7 +147,10 @@ impl Lock {
         };
         let name = if matches!(outcome, Locking::Locked(_)) { "won" } else { "held" };
         telemetry::claimed(&self.key, &self.claims.by, name);
-        Ok(outcome)
+        Ok(match outcome {
+            Locking::Locked(guard) => Locking::Locked(guard.handed_over()),
+            busy => busy,
+        })
     }
 
     /// Goes on with a lock that was [passed on](LockGuard::pass_on), by its fence.
@@ -226,7 +229,8 @@ impl Lock {
         match (stake.standing(), bidding) {
             (Standing::Won(revision), Bidding::Won(at)) => {
                 let hold = Hold::new(stake, revision, at);
-                Locking::Locked(LockGuard::new(Holding::keep(&self.claims, &self.key, vec![hold])))
+                let guard = LockGuard::new(Holding::keep(&self.claims, &self.key, vec![hold]));
+                Locking::Locked(guard.left_for(self.claims.operation.as_ref()))
             }
             (Standing::Held(rival), _) => self.busy(waiting, rival.by().clone(), Some(&rival)),
             (Standing::Won(_) | Standing::Over(_), _) => unreachable!("a lock has no result"),

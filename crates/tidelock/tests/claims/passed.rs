@@ -203,8 +203,30 @@ async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: Stage) {
     until("it was given back", async || door.holder().await.unwrap().is_none()).await;
 }
 
+/// CLAIM-20. CLAIM-21: it may be somebody's already who asked again.
+async fn a_lock_that_can_be_asked_for_again_is_left_for_whoever_does(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
+    let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
+    let door = |tidelock: &Tidelock| {
+        tidelock.claims().operation("a").lock("door").lease(10 * MINUTE).patience(Patience::none())
+    };
+    let asked = door(&slow);
+    drop(slow);
+    let asking = tokio::spawn(async move { asked.acquire().await });
+    landed.acquire().await.unwrap().forget();
+    asking.abort();
+    assert!(asking.await.unwrap_err().is_cancelled());
+    let passed = door(&tidelock).acquire().await.unwrap().locked().unwrap().pass_on();
+    allowed.add_permits(Semaphore::MAX_PERMITS >> 1);
+    until("the first one is gone", async || Arc::strong_count(&landed) == 1).await;
+    assert_eq!(door(&tidelock).holder().await.unwrap().map(|holder| holder.fence), Some(passed.fence));
+}
+
 on_every_store!(
     whoever_goes_away_while_asking_for_a_lock_has_none,
+    a_lock_that_can_be_asked_for_again_is_left_for_whoever_does,
     a_lock_that_is_passed_on_is_held_by_its_fence,
     work_that_is_passed_on_is_completed_elsewhere,
     whoever_comes_back_too_late_completes_nothing,

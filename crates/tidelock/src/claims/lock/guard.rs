@@ -4,6 +4,7 @@ use tidelock_store::{Commit, Committed, Fence, Guard, Timestamp};
 use tokio_util::sync::CancellationToken;
 
 use super::super::holding::{Hold, Holding};
+use super::super::operation::Operation;
 use super::super::{ClaimError, ClaimKey, Passed};
 
 /// A lock that is held. Its lease is renewed until this goes away, and then it is given back: on a return, on an error and on a
@@ -16,11 +17,25 @@ use super::super::{ClaimError, ClaimKey, Passed};
 #[must_use = "the lock is given back when its guard goes away"]
 pub struct LockGuard {
     holding: Option<Holding>,
+    /// Whether nobody has it yet who could give it back, and somebody may still ask for it under the same operation.
+    is_left: bool,
 }
 
 impl LockGuard {
     pub(super) fn new(holding: Holding) -> Self {
-        Self { holding: Some(holding) }
+        Self { holding: Some(holding), is_left: false }
+    }
+
+    /// The same, for whoever asks for it under an operation: until it is [handed over](Self::handed_over), it is not given back.
+    pub(super) fn left_for(mut self, operation: Option<&Operation>) -> Self {
+        self.is_left = operation.is_some();
+        self
+    }
+
+    /// Somebody has it.
+    pub(super) fn handed_over(mut self) -> Self {
+        self.is_left = false;
+        self
     }
 
     /// The name of the lock.
@@ -85,7 +100,7 @@ impl LockGuard {
 
 impl Drop for LockGuard {
     fn drop(&mut self) {
-        if let Some(holding) = &self.holding {
+        if let Some(holding) = self.holding.as_ref().filter(|_| !self.is_left) {
             holding.release_later();
         }
     }
