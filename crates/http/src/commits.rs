@@ -5,14 +5,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-use async_trait::async_trait;
-use tidelock::{
-    Adjusted, Adjustment, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage, HeadQuery,
-    ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, RecordKey, RecordPage, RecordQuery,
-    Renewal, Result, Signal, Slot, Store, StreamPage, StreamQuery, Timestamp, Topic,
-};
+use tidelock::{Commit, CommitOutcome, Result, Store, StoreLayer, async_trait};
 
 /// How many commits were made through a handle on a store. Clones count the same.
 #[derive(Debug, Clone, Default)]
@@ -50,65 +44,17 @@ struct Counting {
 }
 
 #[async_trait]
-impl Store for Counting {
+impl StoreLayer for Counting {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         let outcome = self.store.commit(commit).await;
         if matches!(outcome, Ok(CommitOutcome::Committed(_))) {
             self.commits.0.fetch_add(1, Ordering::Relaxed);
         }
         outcome
-    }
-
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn now(&self) -> Result<Timestamp> {
-        self.store.now().await
-    }
-
-    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        self.store.read_stream(query).await
-    }
-
-    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        self.store.read_feed(query).await
-    }
-
-    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        self.store.heads(query).await
-    }
-
-    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        self.store.get(keys).await
-    }
-
-    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        self.store.scan(query).await
-    }
-
-    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        self.store.lease(request).await
-    }
-
-    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        self.store.renew(leases, duration).await
-    }
-
-    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        self.store.items(query).await
-    }
-
-    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        self.store.adjust(filter, adjustment).await
-    }
-
-    fn signal(&self, topic: Topic) -> Signal {
-        self.store.signal(topic)
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.store.close().await
     }
 }
 

@@ -10,10 +10,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_store::{
-    Adjusted, Adjustment, Bounds, Capabilities, Change, Commit, CommitOutcome, EventId, FeedPage, FeedQuery,
-    HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, NamePattern,
-    RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StreamPage, StreamQuery,
-    Timestamp, Topic,
+    Bounds, Change, Commit, CommitOutcome, EventId, ItemFilter, ItemQuery, NamePattern, Result, Store,
+    StoreLayer,
 };
 use tidelock_store_conformance::{MemorySubject, Report, Runs, Subject, check_differential, run_quietly};
 
@@ -161,61 +159,13 @@ struct BrokenStore<F> {
 }
 
 #[async_trait]
-impl<F: Flaw> Store for BrokenStore<F> {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn now(&self) -> Result<Timestamp> {
-        self.store.now().await
+impl<F: Flaw> StoreLayer for BrokenStore<F> {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         let spoilt = self.flaw.spoil(commit, &*self.store).await;
         self.store.commit(spoilt).await
-    }
-
-    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        self.store.read_stream(query).await
-    }
-
-    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        self.store.read_feed(query).await
-    }
-
-    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        self.store.heads(query).await
-    }
-
-    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        self.store.get(keys).await
-    }
-
-    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        self.store.scan(query).await
-    }
-
-    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        self.store.lease(request).await
-    }
-
-    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        self.store.renew(leases, duration).await
-    }
-
-    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        self.store.items(query).await
-    }
-
-    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        self.store.adjust(filter, adjustment).await
-    }
-
-    fn signal(&self, topic: Topic) -> Signal {
-        self.store.signal(topic)
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.store.close().await
     }
 }

@@ -24,6 +24,7 @@ mod records;
 
 mod capabilities;
 mod ext;
+mod layer;
 mod signal;
 mod store;
 
@@ -45,6 +46,7 @@ pub use ids::{CommitId, EventId};
 pub use json::Json;
 #[doc(hidden)]
 pub use json::unfit;
+pub use layer::StoreLayer;
 pub use leases::{
     Adjusted, Adjustment, Exit, ExitKind, Holder, Item, ItemFilter, ItemPage, ItemQuery, ItemRef, Lease,
     LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settlement, Wake,

@@ -5,15 +5,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    Adjusted, Adjustment, Appended, Capabilities, Commit, CommitOutcome, Committed, EventId, ExpectedVersion,
-    FeedPage, FeedQuery, HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken,
-    Leased, RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StoreExt, StreamPage,
-    StreamQuery, Timestamp, Topic, Version, async_trait,
+    Appended, Commit, CommitOutcome, Committed, EventId, ExpectedVersion, FeedPage, FeedQuery, LeaseRequest,
+    Leased, Result, Store, StoreExt, StoreLayer, Version, async_trait,
 };
 
 /// What it does wrong.
@@ -87,13 +84,9 @@ impl Broken {
 }
 
 #[async_trait]
-impl Store for Broken {
-    fn capabilities(&self) -> Capabilities {
-        self.store.capabilities()
-    }
-
-    async fn now(&self) -> Result<Timestamp> {
-        self.store.now().await
+impl StoreLayer for Broken {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
@@ -112,28 +105,12 @@ impl Store for Broken {
         self.store.commit(commit).await
     }
 
-    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        self.store.read_stream(query).await
-    }
-
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         let mut page = self.store.read_feed(query).await?;
         if !page.events.is_empty() && self.fails_at(Flaw::Skips) {
             page.events.pop();
         }
         Ok(page)
-    }
-
-    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        self.store.heads(query).await
-    }
-
-    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        self.store.get(keys).await
-    }
-
-    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        self.store.scan(query).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
@@ -148,25 +125,5 @@ impl Store for Broken {
             *granted() = Some(leased.clone());
         }
         Ok(leased)
-    }
-
-    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        self.store.renew(leases, duration).await
-    }
-
-    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        self.store.items(query).await
-    }
-
-    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        self.store.adjust(filter, adjustment).await
-    }
-
-    fn signal(&self, topic: Topic) -> Signal {
-        self.store.signal(topic)
-    }
-
-    async fn close(&self) -> Result<()> {
-        self.store.close().await
     }
 }
