@@ -105,7 +105,9 @@ impl Place {
 
     fn hint_on_url(&self) -> String {
         match self.url.split_once(':') {
-            Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => "a URL with that mended".to_owned(),
+            Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => {
+                "mend that, or name another store with --store URL".to_owned()
+            }
             None if !self.url.is_empty() => format!("--store sqlite:{}, if a file is meant", self.url),
             _ => "give sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned(),
         }

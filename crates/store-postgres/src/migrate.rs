@@ -70,6 +70,9 @@ pub(crate) async fn migrate(session: &Session, schema: &str) -> Result<()> {
 pub(crate) async fn check(session: &Session, schema: &str) -> Result<()> {
     match applied(session, schema).await? {
         n if n == MIGRATIONS.len() => Ok(()),
+        0 => Err(incompatible(format!(
+            "there is no Tidelock store in schema {schema:?}, and migrate=0 was asked for: make one with the owner role"
+        ))),
         n => Err(incompatible(format!(
             "schema {schema:?} has {n} of {} migrations, and migrate=0 was asked for: run them with the owner role",
             MIGRATIONS.len()
