@@ -2,7 +2,8 @@
 //!
 //! The layer is around every operator's route, so no route can forget it. That something was asked for is in the store before it is done,
 //! and what came of it before the operator is answered. If the server dies in between, the stream has the one without the other:
-//! whoever reads it knows that it may have been done. A request that is sent again under its `Idempotency-Key` is written down once.
+//! whoever reads it knows that it may have been done. A request that is sent again under its `Idempotency-Key`, because
+//! nobody heard of an answer, is written down once; one that was refused, and is judged anew, is written down anew.
 
 pub(crate) mod keys;
 
@@ -15,7 +16,9 @@ use http::StatusCode;
 use http::request::Parts;
 use http_body_util::{BodyExt, Limited};
 use serde::{Deserialize, Serialize};
-use tidelock::{EventId, ExpectedVersion, Json, Metadata, NewEvent, StoreExt};
+use tidelock::{
+    Appended, EventId, ExpectedVersion, Json, Metadata, NewEvent, StoreExt, StreamQuery, Version,
+};
 
 use crate::auth::Caller;
 use crate::extract;
@@ -58,17 +61,43 @@ async fn recorded(served: &Served, request: Request, next: Next) -> Result<Respo
     let limited = Limited::new(body, served.limits().body_bytes);
     let bytes = limited.collect().await.map_err(|_| extract::too_large())?.to_bytes();
     let once = Once::of(&parts);
-    let id = once.id(keys::ASKED.as_bytes());
-    let asked = append(served, keys::ASKED, &asked(&parts, &bytes)?, id, &parts).await?;
+    let asked = ask(served, &asked(&parts, &bytes)?, &once, &parts).await?;
     let response = next.run(Request::from_parts(copy(&parts), Body::from(bytes))).await;
     let answered = Answered { asked, status: response.status().as_u16() };
     // It is done and cannot be taken back, and the stream has that it was asked for: the operator is told what came of it.
-    let id = once.id(format!("{} {}", keys::ANSWERED, answered.status).as_bytes());
+    let id = once.id(format!("{} {asked} {}", keys::ANSWERED, answered.status).as_bytes());
     if let Err(problem) = append(served, keys::ANSWERED, &answered, id, &parts).await {
         tracing::warn!(%asked, status = answered.status, "what an operator did could not be written down: {}", problem.status());
     }
     Ok(response)
 }
+
+/// Writes down what is asked for: once under a key, unless what was asked for was refused and so is judged anew.
+async fn ask(served: &Served, asked: &Asked, once: &Once, parts: &Parts) -> Result<EventId, Problem> {
+    for nth in 0..REFUSALS {
+        let id = once.id(format!("{} {nth}", keys::ASKED).as_bytes());
+        let Written { id, version, replayed } = append(served, keys::ASKED, asked, id, parts).await?;
+        if !replayed || !was_refused(served, id, version).await? {
+            return Ok(id);
+        }
+    }
+    Ok(append(served, keys::ASKED, asked, None, parts).await?.id)
+}
+
+/// So many refusals under one key are told apart; whoever goes on nevertheless is written down each time.
+const REFUSALS: u32 = 8;
+
+/// Whether the answer to what was asked for at this version was a refusal, which no key remembers.
+async fn was_refused(served: &Served, asked: EventId, at: Version) -> Result<bool, Problem> {
+    let later = StreamQuery::forward(&keys::stream()).from(at.plus(1)).limit(LATER);
+    let answers = served.store().read_stream(later).await?.events;
+    let answers = answers.iter().filter(|event| event.event_type.as_str() == keys::ANSWERED);
+    let mut answers = answers.filter_map(|event| event.payload.to::<Answered>().ok());
+    Ok(answers.any(|answer| answer.asked == asked && answer.status >= 400))
+}
+
+/// How many newer events are looked through for the answer to an older question: as many as operators at work at once are likely to be.
+pub(crate) const LATER: usize = 200;
 
 fn asked(parts: &Parts, body: &Bytes) -> Result<Asked, Problem> {
     let route = parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
@@ -96,20 +125,32 @@ fn copy(parts: &Parts) -> Parts {
     copy
 }
 
+/// An event that is written down, and whether it was before.
+struct Written {
+    id: EventId,
+    version: Version,
+    replayed: bool,
+}
+
 async fn append(
     served: &Served,
     event: &str,
     said: &impl Serialize,
     id: Option<EventId>,
     parts: &Parts,
-) -> Result<EventId, Problem> {
+) -> Result<Written, Problem> {
     let event = NewEvent::of(event, said)?.with_metadata(Metadata::new().by(who(parts)).to_json()?);
     let id = id.unwrap_or(event.id);
     let outcome =
         served.store().append(&keys::stream(), ExpectedVersion::Any, vec![event.with_id(id)]).await?;
-    match outcome.conflict() {
-        None => Ok(id),
-        Some(conflict) => Err(Problem::new(
+    match outcome.committed().map(|committed| committed.appends.into_iter().next()) {
+        Ok(Some(Appended { version, replayed, .. })) => Ok(Written { id, version, replayed }),
+        Ok(None) => Err(Problem::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "store-failed",
+            "the store does not say what it appended",
+        )),
+        Err(conflict) => Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "audit-refused",
             format!("what operators do cannot be written down: {conflict}"),

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use tidelock::{EventId, Json, StoredEvent, StreamQuery, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
-use crate::audit::{Answered, Asked, keys};
+use crate::audit::{Answered, Asked, LATER, keys};
 use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::Problem;
@@ -74,9 +74,6 @@ async fn statuses_after(served: &Served, events: &[StoredEvent]) -> Result<HashM
     }
     Ok(statuses)
 }
-
-/// How many newer events are looked through for the answer to an older question: as many as operators at work at once are likely to be.
-const LATER: usize = 200;
 
 fn note_answer(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) {
     if event.event_type.as_str() == keys::ANSWERED

@@ -111,12 +111,13 @@ async fn what_is_asked_of_a_run_is_asked_once(stage: Stage) {
     assert_eq!(refused.problem(), (409, "run-ended".into()));
 }
 
-/// HTTP-9. Somebody else has claimed it since, whom nobody meant to disturb.
+/// HTTP-9. HTTP-22. Somebody else has claimed it since, whom nobody meant to disturb.
 async fn an_abandoned_claim_is_freed_once(stage: Stage) {
     let server = Server::start(&stage).await;
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
-    writer.post("/v1/claims/pay", &json!({ "lease_ms": 1, "by": "ada" })).await.ok(201);
     let (path, body) = ("/v1/abandoned-claims/release", json!({ "claim": "idempotency/pay" }));
+    assert_eq!(keyed(&operator, path, path, &body).await.status, 404, "what was refused is judged again");
+    writer.post("/v1/claims/pay", &json!({ "lease_ms": 1, "by": "ada" })).await.ok(201);
     until("its lease has run out", async || server.client(READER).get("/v1/claims/pay").await.status == 404)
         .await;
     let freed = twice(&server, &operator, path, &body).await.ok(200);
@@ -127,6 +128,9 @@ async fn an_abandoned_claim_is_freed_once(stage: Stage) {
     server.forget_answers().await;
     assert_eq!(keyed(&operator, path, path, &body).await.ok(200)["by"], "ada");
     assert_eq!(keyed(&operator, "another", path, &body).await.ok(200)["by"], "eve", "it was still there");
+    let audited = server.client(READER).get("/v1/audit").await.ok(200);
+    let statuses: Vec<_> = audited["items"].as_array().unwrap().iter().map(|item| &item["status"]).collect();
+    assert_eq!(statuses, [200, 200, 404], "each that was judged for itself, once: {audited}");
 }
 
 /// HTTP-9. An operator has freed the key, or its answer is no longer kept: what comes under it then is judged by itself.
