@@ -14,6 +14,7 @@ mod landmarks;
 mod line;
 mod note;
 mod reader;
+mod source;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -22,4 +23,5 @@ mod writer;
 pub(crate) use export::export;
 pub(crate) use import::{Import, Imported};
 pub(crate) use line::Totals;
+pub(crate) use source::Source;
 use writer::Writer;

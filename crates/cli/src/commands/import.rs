@@ -1,27 +1,14 @@
 //! `tidelock import`: an export, into another store.
 
-use std::io::{self, Write};
-use std::path::Path;
-
 use crate::args::ImportArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::Place;
-use crate::transfer::{Import, Imported, Totals};
+use crate::transfer::{Import, Imported, Source, Totals};
 
 pub(crate) async fn run(args: ImportArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
-    if args.file.as_os_str() != "-" {
-        return import(&args.file, &args, place, out).await;
-    }
-    // All of it must be there before any of it is written, and it is read twice.
-    let mut kept = tempfile::NamedTempFile::new()?;
-    io::copy(&mut io::stdin().lock(), &mut kept)?;
-    kept.flush()?;
-    import(kept.path(), &args, place, out).await
-}
-
-async fn import(path: &Path, args: &ImportArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
-    let import = Import::check(path, args.reactions)?;
+    let source = Source::named(&args.file)?;
+    let import = Import::check(&source, args.reactions)?;
     if args.dry_run {
         let Totals { events, records, items } = import.totals();
         let what = format!("{events} events, {records} records and {items} work items");

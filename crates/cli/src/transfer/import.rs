@@ -1,6 +1,5 @@
 //! Into a store.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use tidelock::reactions::{Effects, KeptByReactions, ReactionFilter, Reactions, Relocation};
@@ -13,13 +12,14 @@ use super::landmarks::Landmarks;
 use super::line::{Line, Totals};
 use super::note::Note;
 use super::reader::{Contents, Reader};
+use super::source::Source;
 use crate::args::ReactionsThen;
 use crate::failure::Failure;
 use crate::progress::Progress;
 
 /// An export that is whole, and what is to become of it.
 pub(crate) struct Import<'a> {
-    path: &'a Path,
+    source: &'a Source,
     contents: Contents,
     then: ReactionsThen,
 }
@@ -34,18 +34,18 @@ pub(crate) enum Imported {
 
 impl<'a> Import<'a> {
     /// Looks at the file, and refuses it before anything is written if it cannot be imported like this.
-    pub(crate) fn check(path: &'a Path, then: ReactionsThen) -> Result<Self, Failure> {
-        let contents = Reader::check(path)?;
+    pub(crate) fn check(source: &'a Source, then: ReactionsThen) -> Result<Self, Failure> {
+        let contents = Reader::check(source)?;
         if !contents.end.settled && then != ReactionsThen::None {
             return Err(Failure::refused(
                 format!(
                     "{:?} was written while its store was in use: not everything in it was there at one moment",
-                    path.display()
+                    source.name()
                 ),
                 "tidelock export again while nothing writes to that store; or --reactions none, if they may begin as if they were new",
             ));
         }
-        Ok(Self { path, contents, then })
+        Ok(Self { source, contents, then })
     }
 
     /// How much there is.
@@ -71,7 +71,7 @@ impl<'a> Import<'a> {
             landmarks: Some(landmarks),
             relocation: Relocation::default(),
         };
-        let mut reader = Reader::open(self.path)?;
+        let mut reader = Reader::open(self.source)?;
         while let Some((number, line)) = reader.next()? {
             importing.line(number, line).await?;
             progress.moved(1);

@@ -2,11 +2,11 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
 use super::line::{End, FORMAT, Header, Line, Totals};
+use super::source::Source;
 use super::writer::hex;
 use crate::failure::Failure;
 
@@ -14,8 +14,8 @@ use crate::failure::Failure;
 const LINE: u64 = 16 << 20;
 
 /// A file that an export wrote.
-pub(crate) struct Reader {
-    path: PathBuf,
+pub(crate) struct Reader<'a> {
+    source: &'a Source,
     lines: BufReader<File>,
     /// The line that was read last, counted from 1.
     number: u64,
@@ -28,15 +28,14 @@ pub(super) struct Contents {
     pub(super) lines: u64,
 }
 
-impl Reader {
-    pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let file = File::open(path).map_err(|e| Failure::file("read", &path.to_string_lossy(), &e))?;
-        Ok(Self { path: path.to_owned(), lines: BufReader::new(file), number: 0 })
+impl<'a> Reader<'a> {
+    pub(crate) fn open(source: &'a Source) -> Result<Self, Failure> {
+        Ok(Self { source, lines: BufReader::new(source.open()?), number: 0 })
     }
 
     /// Reads all of it, and refuses a file that is not whole before anything is done with it.
-    pub(super) fn check(path: &Path) -> Result<Contents, Failure> {
-        let (mut reader, mut sum, mut totals) = (Self::open(path)?, Sha256::new(), Totals::default());
+    pub(super) fn check(source: &'a Source) -> Result<Contents, Failure> {
+        let (mut reader, mut sum, mut totals) = (Self::open(source)?, Sha256::new(), Totals::default());
         let header = reader.header(&mut sum)?;
         while let Some(text) = reader.text()? {
             let line = reader.parse(&text)?;
@@ -63,11 +62,7 @@ impl Reader {
         match serde_json::from_str(&text) {
             Ok(Line::Export(header)) if header.format <= FORMAT => Ok(header),
             Ok(Line::Export(header)) => Err(Failure::refused(
-                format!(
-                    "{:?} has format {}; this program knows {FORMAT}",
-                    self.path.display(),
-                    header.format
-                ),
+                format!("{:?} has format {}; this program knows {FORMAT}", self.source.name(), header.format),
                 "a newer tidelock",
             )),
             _ => Err(self.damaged("its first line is not that of an export")),
@@ -90,7 +85,7 @@ impl Reader {
     fn text(&mut self) -> Result<Option<String>, Failure> {
         let mut text = String::new();
         let read = self.lines.by_ref().take(LINE).read_line(&mut text);
-        let read = read.map_err(|e| Failure::file("read", &self.path.to_string_lossy(), &e))?;
+        let read = read.map_err(|e| self.source.unreadable(&e))?;
         self.number += u64::from(read > 0);
         match read {
             0 => Ok(None),
@@ -105,7 +100,7 @@ impl Reader {
 
     fn damaged(&self, what: &str) -> Failure {
         Failure::failed(
-            format!("{:?} cannot be imported: {what}", self.path.display()),
+            format!("{:?} cannot be imported: {what}", self.source.name()),
             "tidelock export again, from the store that it came from",
         )
     }

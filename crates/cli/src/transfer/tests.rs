@@ -10,7 +10,7 @@ use tidelock::prelude::*;
 use tidelock::{LaneName, MemoryStore, Operation, Priority, Result};
 use tidelock_test_stage::{Between, Mortal, Wrapped, note};
 
-use super::{Import, Imported, export};
+use super::{Import, Imported, Source, export};
 use crate::args::ReactionsThen;
 use crate::progress::Progress;
 
@@ -76,12 +76,13 @@ async fn an_import_that_dies_at_any_call_goes_on_and_nothing_is_there_twice() {
     let path = folder.path().join("all.jsonl");
     std::fs::write(&path, export(&source, Vec::new(), &Progress::counting("events")).await.unwrap().to)
         .unwrap();
+    let file = Source::file(&path);
     let (expected, mut deaths) = (essence(&source).await, 0);
     for last_words in [false, true] {
         for calls in 0.. {
             let target: Arc<dyn Store> = Arc::new(MemoryStore::new());
             let mortal = Mortal::over(target.clone(), calls, last_words);
-            let import = || Import::check(&path, ReactionsThen::Continue).unwrap();
+            let import = || Import::check(&file, ReactionsThen::Continue).unwrap();
             let died = import().into(&(mortal.clone() as Arc<dyn Store>)).await.is_err();
             import().into(&target).await.unwrap_or_else(|e| panic!("after {calls} calls: {e}"));
             assert_eq!(essence(&target).await, expected, "after {calls} calls");
@@ -127,7 +128,8 @@ async fn an_export_of_a_store_that_changes_meanwhile_is_not_settled_and_not_cont
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("all.jsonl");
     std::fs::write(&path, exported.to).unwrap();
-    let refused = Import::check(&path, ReactionsThen::Continue).err().expect("it is refused");
+    let file = Source::file(&path);
+    let refused = Import::check(&file, ReactionsThen::Continue).err().expect("it is refused");
     assert!(refused.to_string().contains("was written while its store was in use"), "{refused}");
-    assert!(Import::check(&path, ReactionsThen::None).is_ok());
+    assert!(Import::check(&file, ReactionsThen::None).is_ok());
 }

@@ -164,6 +164,8 @@ fn a_pipe_moves_a_store_too() {
     assert_eq!(said(import).code, 0);
     assert!(export.wait().unwrap().success());
     assert_eq!(other.json(&["events", "--all"]).len(), 83);
+    let nothing = other.run(&["import", "-", "--reactions", "none"]);
+    assert!(nothing.err.contains("\"standard input\" cannot be imported: it is empty"), "{nothing:?}");
 }
 
 /// A feed that stands shows less than there is.
