@@ -36,3 +36,30 @@ fn events_states_and_lists_change_on_the_page_when_they_change_in_the_store() {
         .await;
     });
 }
+
+/// UI-4: nobody has a menu close under their hand because its row has changed.
+#[test]
+fn what_somebody_has_opened_stays_open_when_it_changes() {
+    for_real(async {
+        let shop = Shop::open("memory:").await;
+        visit(&shop.tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            page.go("#/leases?queue=post").await;
+            page.click("//tr[contains(., 'parcel-1')]//summary[.='More']").await;
+            page.sees("button", "Defer").await;
+            let more = Wake::to_mark(ItemRef::parse("post", "parcel-1").unwrap(), Mark::new(8).unwrap());
+            shop.tidelock.store().commit(Commit::new().wake(more)).await.unwrap().committed().unwrap();
+            page.sees("td", "0 / 8").await;
+            let is_open = "return document.querySelector('details.more').open";
+            assert_eq!(page.run(is_open, vec![]).await, json!(true));
+
+            page.go("#/scopes/session/s-4711").await;
+            page.click("//summary[contains(., 'items')]").await;
+            page.sees(".json-line", "0: \"tea\"").await;
+            shop.tidelock.scope::<Value>(ScopeKind::SESSION, "s-4711").increment("cents", 7).await.unwrap();
+            page.sees(".json-line.changed", "cents: 457").await;
+            page.sees(".json-line", "0: \"tea\"").await;
+        })
+        .await;
+    });
+}

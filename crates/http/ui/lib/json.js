@@ -9,12 +9,27 @@ import { plural } from './format.js';
 const PIECE = 100;
 const MOST_HITS = 500;
 
-/** A viewer. `changed` is a set of paths to be marked: what differs from the state before. */
-export function viewer(value, { label = 'JSON', changed = new Set(), search = true } = {}) {
+// What each viewer shows, for the one that comes in its place.
+const roots = new WeakMap();
+
+/** A viewer. `changed` is a set of paths to be marked: what differs from the state before. What is open in the viewer `before` is open in this one. */
+export function viewer(value, { label = 'JSON', changed = new Set(), search = true, before = null } = {}) {
   const root = node(null, value, [], { changed });
   root.open?.();
+  if (roots.has(before)) reopen(roots.get(before), root);
   const tree = h('div', { class: 'json', role: 'group', 'aria-label': label }, root.element);
-  return h('div', { class: 'json-box' }, search && isNested(value) && finder(root, value), tree);
+  const box = h('div', { class: 'json-box' }, search && isNested(value) && finder(root, value), tree);
+  roots.set(box, root);
+  return box;
+}
+
+function reopen(before, now) {
+  if (!before.element.open || !now.open) return;
+  now.open([...before.children.keys()].at(-1));
+  for (const [key, child] of before.children) {
+    const same = now.children.get(key);
+    if (same) reopen(child, same);
+  }
 }
 
 function finder(root, value) {

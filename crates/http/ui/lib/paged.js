@@ -114,11 +114,13 @@ function cell({ kind = '', title }, content) {
   return h('td', { role: 'cell', class: `${kind}${blank ? ' blank' : ''}`, 'data-title': title }, content);
 }
 
-// In place of the one that is there, with the focus where it was.
+// In place of the one that is there, with what was opened in it, and with the focus where it was.
 function replaced(old, fresh) {
   if (!old) return fresh;
   const at = focusable(old).indexOf(document.activeElement);
   if (old.classList.contains('current')) fresh.classList.add('current');
+  const opened = [...old.querySelectorAll('details')].map((details) => details.open);
+  fresh.querySelectorAll('details').forEach((details, nth) => { details.open = opened[nth] ?? false; });
   old.replaceWith(fresh);
   if (at >= 0) focusable(fresh)[at]?.focus();
   return fresh;

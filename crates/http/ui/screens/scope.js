@@ -21,6 +21,6 @@ export async function show({ place, path: [kind, id], signal }) {
     const changed = before === undefined ? new Set() : differences(before, scope.state);
     if (before !== undefined && changed.size === 0) return;
     before = scope.state;
-    fill(shown, viewer(scope.state, { label: `State of ${kind} ${id}`, changed }));
+    fill(shown, viewer(scope.state, { label: `State of ${kind} ${id}`, changed, before: shown.firstElementChild }));
   }
 }

@@ -56,7 +56,7 @@ export function traveller({ stream, signal }) {
     try {
       const [now, before] = await Promise.all([state(wanted), wanted > 1 ? state(wanted - 1) : null]);
       if (mine !== turn) return;
-      fill(shown, viewer(now.state, { label: `State at version ${wanted}`, changed: before ? differences(before.state, now.state) : new Set() }));
+      fill(shown, viewer(now.state, { label: `State at version ${wanted}`, changed: before ? differences(before.state, now.state) : new Set(), before: shown.firstElementChild }));
     } catch (error) {
       if (mine === turn && !signal.aborted) fill(shown, trouble(error, go));
     }
