@@ -49,7 +49,7 @@ pub(crate) enum Command {
     /// Serve the HTTP API of the store, and the inspector
     ///
     /// Without tokens it is read-only, and only this machine can reach it. It ends when it is interrupted, once everybody has
-    /// their answer.
+    /// their answer; interrupted again, at once.
     Serve(ServeArgs),
     /// List streams
     Streams(StreamsArgs),

@@ -49,9 +49,13 @@ impl Serving {
         (status, serde_json::from_str(body).unwrap_or(Value::Null))
     }
 
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.process.id().try_into().unwrap()), signal).unwrap();
+    }
+
     /// Ends it like this, and gives its exit code.
     fn end(mut self, signal: Signal) -> i32 {
-        kill(Pid::from_raw(self.process.id().try_into().unwrap()), signal).unwrap();
+        self.signal(signal);
         self.process.wait().unwrap().code().unwrap_or(-1)
     }
 }
@@ -105,6 +109,30 @@ fn a_store_that_was_not_there_is_said_to_be_new_and_none_is_made_for_an_address_
         assert_eq!(serving.said.contains("a new and empty store"), is_new, "{}", serving.said);
         assert_eq!(serving.end(Signal::SIGINT), 0);
     }
+}
+
+/// Somebody who does not send what was announced is waited for, a while; who asks a second time does not wait for anybody.
+#[test]
+fn a_second_interrupt_ends_it_at_once() {
+    let shop = Shop::sqlite();
+    let tokens = shop.path("tokens");
+    std::fs::write(&tokens, format!("writer walt {TOKEN}\n")).unwrap();
+    let serving = Serving::start(&shop, &["--tokens", &tokens]);
+    let head = format!(
+        "POST /v1/streams/a/events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n",
+        serving.address
+    );
+    let mut slow = TcpStream::connect(serving.address).unwrap();
+    slow.set_read_timeout(Some(PATIENCE)).unwrap();
+    slow.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 12];
+    slow.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100", "it waits for the body");
+
+    serving.signal(Signal::SIGINT);
+    // From when nobody else is let in, it only waits; if not for long, then it has ended, and nobody is let in either.
+    while TcpStream::connect(serving.address).is_ok() {}
+    assert_eq!(serving.end(Signal::SIGINT), 130);
 }
 
 /// What goes wrong while it serves is on standard error, from the level on that was asked for.
