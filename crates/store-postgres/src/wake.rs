@@ -5,13 +5,15 @@
 //! connection of its own, made anew whenever it is lost; after that, and from time to time anyway, everybody who waits is
 //! woken to look, since what was told meanwhile was missed. Without notifications that alone makes everything work.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+mod message;
+mod news;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock_store::{QueueName, RecordKey, Signal, Signals, Topic};
+use tidelock_store::{Signal, Signals, Topic};
 use tokio::sync::{Notify as Bell, mpsc};
-use tokio::time::timeout;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::Notification;
 use tokio_postgres::types::Type;
 
@@ -19,15 +21,11 @@ use crate::link::Place;
 use crate::open::{Notify, PostgresOptions, Prepare};
 use crate::session::Session;
 use crate::statement::Statement;
+use message::Changed;
+use news::News;
 
-/// The least time between two notifications that one process sends.
-const THROTTLE: Duration = Duration::from_millis(10);
-
-/// The longest notification that is sent; PostgreSQL takes less than 8,000 bytes.
-const LONGEST: usize = 7_000;
-
-/// Says that anything may have changed.
-const EVERYTHING: &str = "*";
+/// How long to wait before a connection that could not be made is tried again.
+const RETRY: Duration = Duration::from_secs(1);
 
 static NOTIFY: Statement = Statement::new("SELECT pg_notify($1, $2)", &[Type::TEXT, Type::TEXT]);
 
@@ -43,8 +41,7 @@ struct Shared {
     place: Arc<Place>,
     notify: Notify,
     poll_interval: Duration,
-    /// What other processes have not been told yet.
-    news: Mutex<HashSet<Topic>>,
+    news: Mutex<News>,
     /// Rung when there is news, and when all ends.
     bell: Bell,
     /// Rung when all ends.
@@ -60,7 +57,7 @@ impl Wakes {
             // Behind a proxy that gives every transaction another connection, nobody would hear anything.
             notify: if options.prepare == Prepare::Never { Notify::Never } else { options.notify },
             poll_interval: options.poll_interval,
-            news: Mutex::default(),
+            news: Mutex::new(News::new(Instant::now())),
             bell: Bell::new(),
             closed: Bell::new(),
         });
@@ -83,7 +80,7 @@ impl Wakes {
         }
         self.shared.signals.notify(&topics);
         if self.shared.notify == Notify::Listen {
-            self.shared.news.lock().unwrap_or_else(PoisonError::into_inner).extend(topics);
+            self.shared.news().add(topics, Instant::now());
             self.shared.bell.notify_one();
         }
     }
@@ -97,12 +94,24 @@ impl Wakes {
 }
 
 impl Shared {
-    fn has_news(&self) -> bool {
-        !self.news.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
+    fn news(&self) -> MutexGuard<'_, News> {
+        self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take_news(&self) -> HashSet<Topic> {
-        std::mem::take(&mut *self.news.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Waits until there may be something to tell, or all has ended.
+    async fn time_to_tell(&self) {
+        while self.news().is_empty() && !self.place.is_closed() {
+            self.bell.notified().await;
+        }
+        let next_look = self.news().next_look();
+        sleep_until(next_look).await;
+    }
+
+    /// Waits until all has ended.
+    async fn end(&self) {
+        while !self.place.is_closed() {
+            self.bell.notified().await;
+        }
     }
 
     fn channel(&self) -> String {
@@ -142,8 +151,18 @@ impl Teller {
     async fn serve(mut self) {
         while !self.shared.place.is_closed() {
             self.listen().await;
-            self.tell().await;
-            self.hear().await;
+            match &mut self.ear {
+                Some(ear) => tokio::select! {
+                    heard = ear.heard.recv() => self.pass_on(heard),
+                    () = self.shared.time_to_tell() => self.tell().await,
+                    // The connection may have become one of an epoch that is over.
+                    () = sleep(self.shared.poll_interval) => {}
+                },
+                None => tokio::select! {
+                    () = self.shared.end() => {}
+                    () = sleep(RETRY) => {}
+                },
+            }
         }
     }
 
@@ -163,47 +182,26 @@ impl Teller {
         self.shared.signals.notify_all();
     }
 
-    async fn tell(&mut self) {
+    async fn tell(&self) {
         let Some(ear) = &self.ear else { return };
-        let news = self.shared.take_news();
-        if news.is_empty() {
-            return;
-        }
-        let message = write_message(&self.name, &news);
+        let Some(changed) = self.shared.news().take(Instant::now()) else { return };
+        let message = message::write(&self.name, &changed);
         // A hint that is lost is made up for by polling.
         let _ = ear.session.query(&NOTIFY, &[&self.shared.channel(), &message]).await;
-        tokio::time::sleep(THROTTLE).await;
     }
 
-    /// Waits until there is something to do.
-    async fn hear(&mut self) {
-        if self.shared.has_news() && self.ear.is_some() {
+    /// Passes on what was heard; if that is nothing, the connection has ended.
+    fn pass_on(&mut self, heard: Option<Notification>) {
+        let Some(notification) = heard else {
+            self.ear = None;
             return;
+        };
+        let Some(changed) = message::read(&self.name, notification.payload()) else { return };
+        self.shared.news().told_by_another(&changed);
+        match changed {
+            Changed::Topics(topics) => self.shared.signals.notify(&topics),
+            Changed::Everything => self.shared.signals.notify_all(),
         }
-        tokio::select! {
-            heard = next_heard(&mut self.ear) => if let Some(notification) = heard {
-                self.pass_on(&notification);
-            },
-            () = self.shared.bell.notified() => {}
-            // Without a connection, it is time to try again.
-            () = tokio::time::sleep(self.shared.poll_interval) => {}
-        }
-    }
-
-    fn pass_on(&self, notification: &Notification) {
-        match read_message(&self.name, notification.payload()) {
-            Heard::Own => {}
-            Heard::Topics(topics) => self.shared.signals.notify(&topics),
-            Heard::Everything => self.shared.signals.notify_all(),
-        }
-    }
-}
-
-/// Waits for a notification; for ever, if nobody listens.
-async fn next_heard(ear: &mut Option<Ear>) -> Option<Notification> {
-    match ear {
-        Some(ear) => ear.heard.recv().await,
-        None => std::future::pending().await,
     }
 }
 
@@ -214,77 +212,4 @@ async fn connect(shared: &Shared) -> tidelock_store::Result<Ear> {
     session.execute("SET synchronous_commit = off").await.map_err(crate::error::failed)?;
     session.execute(&format!("LISTEN {}", shared.channel())).await.map_err(crate::error::failed)?;
     Ok(Ear { session, heard })
-}
-
-/// What a notification says.
-#[derive(Debug, PartialEq, Eq)]
-enum Heard {
-    Own,
-    Topics(Vec<Topic>),
-    Everything,
-}
-
-/// One line for the sender, then one for each topic. Names hold no line ends.
-fn write_message(name: &str, topics: &HashSet<Topic>) -> String {
-    let mut message = name.to_owned();
-    for topic in topics {
-        message.push('\n');
-        match topic {
-            Topic::Log => message.push_str("log"),
-            Topic::Record(key) => message.extend(["record ", key.as_str()]),
-            Topic::Queue(queue) => message.extend(["queue ", queue.as_str()]),
-        }
-        if message.len() > LONGEST {
-            return format!("{name}\n{EVERYTHING}");
-        }
-    }
-    message
-}
-
-fn read_message(own: &str, message: &str) -> Heard {
-    let mut lines = message.lines();
-    if lines.next() == Some(own) {
-        return Heard::Own;
-    }
-    match lines.map(read_topic).collect::<Option<_>>() {
-        Some(topics) => Heard::Topics(topics),
-        // From a newer version, or from somebody who only wants everybody to look.
-        None => Heard::Everything,
-    }
-}
-
-fn read_topic(line: &str) -> Option<Topic> {
-    match line.split_once(' ') {
-        None => (line == "log").then_some(Topic::Log),
-        Some(("record", key)) => RecordKey::new(key).ok().map(Topic::Record),
-        Some(("queue", queue)) => QueueName::new(queue).ok().map(Topic::Queue),
-        Some(_) => None,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn queue(name: &str) -> Topic {
-        Topic::Queue(QueueName::new(name).unwrap())
-    }
-
-    #[test]
-    fn a_message_says_what_changed() {
-        let topics =
-            HashSet::from([Topic::Log, queue("mail out"), Topic::Record(RecordKey::new("a b").unwrap())]);
-        let message = write_message("me", &topics);
-        let Heard::Topics(heard) = read_message("you", &message) else { panic!("{message}") };
-        assert_eq!(HashSet::from_iter(heard), topics);
-        assert_eq!(read_message("me", &message), Heard::Own);
-    }
-
-    #[test]
-    fn a_message_that_would_be_too_long_says_that_anything_may_have_changed() {
-        let topics = (0..100).map(|n| queue(&format!("{n}{}", "q".repeat(100)))).collect();
-        let message = write_message("me", &topics);
-        assert!(message.len() < 8_000);
-        assert_eq!(read_message("you", &message), Heard::Everything);
-    }
 }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 
 use tidelock_store::{Json, RecordKey, Store, StoreExt, Topic};
 use tidelock_store_postgres::tokio_postgres::{self, AsyncMessage, NoTls};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::ground::{Ground, NEVER, append, committed, queue, soon, wake};
 
@@ -28,6 +28,33 @@ async fn a_commit_by_one_handle_wakes_those_who_wait_on_another() {
         soon("the record's signal", record.wait()).await;
         committed(&other, wake("letter")).await;
         soon("the queue's signal", items.wait()).await;
+    }
+}
+
+/// Whoever has something to tell all the time has time to listen all the same.
+#[tokio::test]
+async fn a_handle_that_writes_all_the_time_is_woken_too() {
+    let ground = Ground::shared();
+    let (busy, other) = (ground.open_with(|o| o.poll_interval = NEVER).await, ground.open().await);
+    let mut items = busy.signal(Topic::Queue(queue()));
+    let (written, mut seen) = watch::channel(0);
+    let writing = async {
+        for nth in 1.. {
+            committed(&busy, append("busy", "a")).await;
+            written.send_replace(nth);
+        }
+    };
+    let woken = async {
+        for _ in 0..20 {
+            let already = *seen.borrow();
+            seen.wait_for(|nth| *nth > already + 5).await.unwrap();
+            committed(&other, wake("letter")).await;
+            soon("the queue's signal", items.wait()).await;
+        }
+    };
+    tokio::select! {
+        () = writing => {}
+        () = woken => {}
     }
 }
 
