@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::{Retry, Tx};
-use tidelock_test_stage::{Running, Stage, for_real, on_every_store};
+use tidelock_test_stage::{Running, Seen, Stage, for_real, on_every_store};
 
 use crate::cast::{count, error, history, millis, process, result, start, with};
 
@@ -160,4 +160,50 @@ fn rows_land_with_the_step_on_sqlite() {
         assert_eq!(history(&stage, "r").await, ["started", "step", "completed"]);
         running.stop().await;
     });
+}
+
+/// RUN-17. Rows in a table of one's own, in the same database. The first attempt writes its row and comes to a commit that does not
+/// hold; if that row stayed, the second could not write it.
+#[test]
+fn rows_land_with_the_step_on_postgres() {
+    for_real(Stage::postgres(), async |stage| {
+        let store = tidelock::postgres::PostgresStore::open(&stage.url().unwrap()).await.unwrap();
+        own(&store, "CREATE TABLE IF NOT EXISTS sold_in_steps (step text PRIMARY KEY)").await;
+        own(&store, "DELETE FROM sold_in_steps").await;
+        let rows = with("rows", &(store.clone(), Seen::default()), |ctx, (): (), (store, seen)| {
+            Box::pin(async move {
+                let step = ctx.transact("sell", |tx: Tx| {
+                    let (store, seen) = (store.clone(), seen.clone());
+                    async move {
+                        seen.note(tx.key().to_string());
+                        let own = store.begin().await?;
+                        let insert = "INSERT INTO sold_in_steps VALUES ($1)";
+                        own.execute(insert, &[&tx.key().to_string()]).await?;
+                        tx.with_postgres(own);
+                        if seen.count() == 1 {
+                            tx.write(Write::delete(&RecordKey::new("nothing")?, ExpectedRevision::Exists));
+                        }
+                        Ok::<_, Failure>(())
+                    }
+                });
+                step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
+            })
+        });
+        let app = Tidelock::over(std::sync::Arc::new(store.clone())).app().register(rows);
+        let run = start(&stage, "rows", "r", &()).await;
+        let running = Running::start(app);
+        result::<()>(&run).await;
+        assert_eq!(own(&store, "SELECT step FROM sold_in_steps").await, ["r:sell"]);
+        assert_eq!(history(&stage, "r").await, ["started", "attempt-failed", "step", "completed"]);
+        running.stop().await;
+    });
+}
+
+/// Runs a statement outside any step, and gives the texts that it gives.
+async fn own(store: &tidelock::postgres::PostgresStore, sql: &str) -> Vec<String> {
+    let own = store.begin().await.unwrap();
+    let rows = own.query(sql, &[]).await.unwrap();
+    let noted = Write::add(&RecordKey::new("statements").unwrap(), 1, Bounds::NONE);
+    own.commit(Commit::new().write(noted)).await.unwrap().committed().unwrap();
+    rows.iter().map(|row| row.get(0)).collect()
 }
