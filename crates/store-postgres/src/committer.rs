@@ -226,7 +226,8 @@ impl Shared {
         if self.closed.load(Ordering::SeqCst) || !self.queue().jobs.is_empty() {
             return Alone::Not;
         }
-        match self.first.make(short, commit).await {
+        // In a box, because those who find somebody else there would carry room for it to no purpose.
+        match Box::pin(self.first.make(short, commit)).await {
             Ok(Some(judged)) => Alone::Done(self.tell(judged)),
             Ok(None) => Alone::Refused,
             Err(error) => Alone::Done(Err(error)),

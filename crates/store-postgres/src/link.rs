@@ -107,9 +107,14 @@ impl Link {
             self.drop_session();
             return Err(closed(Operation::Open));
         }
-        if let Some(session) = self.open_session() {
-            return Ok(session);
+        match self.open_session() {
+            Some(session) => Ok(session),
+            // Apart, because what it takes to connect is large, and every call would carry room for it.
+            None => Box::pin(self.connect()).await,
         }
+    }
+
+    async fn connect(&self) -> Result<Arc<Session>> {
         let _turn = self.connecting.lock().await;
         if let Some(session) = self.open_session() {
             return Ok(session);

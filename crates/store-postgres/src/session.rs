@@ -106,7 +106,7 @@ impl Session {
                 let prepared = self.prepared(statement).await?;
                 self.client.query(&prepared, with).await
             }
-            Prepare::Never => self.ask(statement, with).await,
+            Prepare::Never => Box::pin(self.ask(statement, with)).await,
         }
     }
 
@@ -146,9 +146,14 @@ impl Session {
     }
 
     async fn prepared(&self, statement: &'static Statement) -> PgResult<tokio_postgres::Statement> {
-        if let Some(known) = self.known(statement) {
-            return Ok(known);
+        match self.known(statement) {
+            Some(known) => Ok(known),
+            // Apart, because it happens once, and every call would carry room for it.
+            None => Box::pin(self.prepare(statement)).await,
         }
+    }
+
+    async fn prepare(&self, statement: &'static Statement) -> PgResult<tokio_postgres::Statement> {
         let sql = in_schema(statement.sql, &self.schema);
         let prepared = self.client.prepare_typed(&sql, statement.types).await?;
         let mut known = self.prepared.lock().unwrap_or_else(PoisonError::into_inner);
