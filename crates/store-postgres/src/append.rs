@@ -5,19 +5,22 @@
 //! not, or if an event's id was used before, nothing is, and the commit goes [the long way](crate::commit), which finds
 //! out what to answer. So the meaning of a commit is in one place all the same.
 
+mod batch;
+
 use std::collections::HashSet;
 
 use tidelock_store::{
     AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, LeaseToken, Position,
     Result, StoreError, StreamName, Timestamp, Topic, Version,
 };
-use tokio_postgres::types::{ToSql, Type};
+use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::commit::{Judged, not_replicated};
 use crate::error::{commit_failed, failed, is_race};
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
+use batch::Batch;
 
 /// A stream, what is expected of it, and an event.
 static ONE: [Type; 6] = [Type::TEXT, Type::INT8, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT];
@@ -44,6 +47,43 @@ static APPEND_NEXT: Statement = Statement::new(
      RETURNING ARRAY[recorded_at, version - 1, position]",
     &ONE,
 );
+
+/// The same for each of many streams, named once and sorted. Gives the moment, then of the streams that were as expected which they
+/// are, counted from 1, the versions that they have now, and the positions of their events, all in the same order; nothing if none was.
+///
+/// The ticket is taken by an aggregate over all rows that were changed, so after the last of their locks was had; and a position is drawn
+/// only for a row that has been joined to the ticket.
+static APPEND_NEXT_OF_EACH: Statement = Statement::new(
+    "WITH moved AS (
+         UPDATE tidelock.streams s SET version = s.version + 1
+         FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
+             AS n (name, expected, id, type, payload, metadata, nth)
+         WHERE s.name = n.name AND NOT s.closed AND (s.version = n.expected OR n.expected = -2)
+         RETURNING n.nth, n.name, s.version, n.id, n.type, n.payload, n.metadata),
+     ticket AS MATERIALIZED (
+         SELECT a.nths, a.versions, tidelock.take_ticket(a.last) AS taken,
+                greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at) AS moment
+         FROM (SELECT array_agg(nth) AS nths, array_agg(version) AS versions,
+                      pg_sequence_last_value('tidelock.positions') AS last FROM moved) a
+         CROSS JOIN tidelock.meta m
+         LEFT JOIN LATERAL (
+             SELECT e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true
+         WHERE m.one AND a.nths IS NOT NULL),
+     placed AS (
+         INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
+         SELECT nextval('tidelock.positions'), v.name, v.version, v.id, v.type, v.payload, v.metadata, t.moment
+         FROM ticket t CROSS JOIN moved v WHERE t.taken
+         RETURNING position)
+     SELECT t.moment || t.nths || t.versions || (SELECT array_agg(position) FROM placed) FROM ticket t",
+    &[
+        Type::TEXT_ARRAY,
+        Type::INT8_ARRAY,
+        Type::UUID_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+        Type::TEXT_ARRAY,
+    ],
+);
 static APPEND_ONE: Statement = Statement::new("SELECT tidelock.append_one($1, $2, $3, $4, $5, $6)", &ONE);
 static APPEND_MANY: Statement = Statement::new(
     "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
@@ -69,6 +109,15 @@ static APPEND_MANY: Statement = Statement::new(
 pub(crate) struct Plain<'a> {
     append: &'a Append,
     fences: &'a [LeaseToken],
+}
+
+impl Plain<'_> {
+    /// Whether it is one event to a stream that must be there, under no lease.
+    fn is_next(self) -> bool {
+        let must_be_there =
+            matches!(self.append.expected, ExpectedVersion::Exact(_) | ExpectedVersion::Exists);
+        must_be_there && self.append.events.len() == 1 && self.fences.is_empty()
+    }
 }
 
 /// The append that is all that a commit writes, if that is so.
@@ -99,16 +148,11 @@ pub(crate) async fn append(session: &Session, plain: Plain<'_>) -> Result<Option
     let id = Uuid::from_bytes(*event.id.as_bytes());
     let (event_type, payload, metadata) =
         (event.event_type.as_str(), event.payload.as_str(), event.metadata.as_str());
-    let statement = if is_next(append) && session.keeps_plans() { &APPEND_NEXT } else { &APPEND_ONE };
+    let statement = if plain.is_next() && session.keeps_plans() { &APPEND_NEXT } else { &APPEND_ONE };
     match send(session, statement, &[&name, &expected, &id, &event_type, &payload, &metadata]).await? {
         Some(numbers) => Placed::read(&numbers, 1)?.judge(0, append),
         None => Ok(None),
     }
-}
-
-/// Whether the stream must be there.
-fn is_next(append: &Append) -> bool {
-    matches!(append.expected, ExpectedVersion::Exact(_) | ExpectedVersion::Exists)
 }
 
 /// Makes plain appends to different streams; for each in turn, nothing if it must go the long way.
@@ -116,9 +160,8 @@ pub(crate) async fn append_together(session: &Session, appends: &[Plain<'_>]) ->
     let mut order: Vec<usize> = (0..appends.len()).collect();
     order.sort_by_key(|at| &appends[*at].append.stream);
     let sorted: Vec<Plain<'_>> = order.iter().map(|at| appends[*at]).collect();
-    let batch = Batch::of(&sorted);
     let mut answers: Vec<Option<Judged>> = appends.iter().map(|_| None).collect();
-    let Some(numbers) = send(session, &APPEND_MANY, &batch.parameters()).await? else {
+    let Some(numbers) = send_together(session, &sorted).await? else {
         return Ok(answers);
     };
     let mut placed = Placed::read(&numbers, appends.len())?;
@@ -126,6 +169,30 @@ pub(crate) async fn append_together(session: &Session, appends: &[Plain<'_>]) ->
         answers[at] = placed.judge(nth, appends[at].append)?;
     }
     Ok(answers)
+}
+
+/// What came of appends that are sorted by stream, as numbers.
+async fn send_together(session: &Session, sorted: &[Plain<'_>]) -> Result<Option<Vec<i64>>> {
+    let batch = Batch::of(sorted);
+    if !session.keeps_plans() || !sorted.iter().all(|plain| plain.is_next()) {
+        return send(session, &APPEND_MANY, &batch.parameters()).await;
+    }
+    let numbers = send(session, &APPEND_NEXT_OF_EACH, &batch.parameters_of_each()).await?;
+    numbers.map(|numbers| spread(&numbers, sorted.len())).transpose()
+}
+
+/// The numbers of those that were as expected, as [`Placed`] has those of all.
+fn spread(numbers: &[i64], appends: usize) -> Result<Vec<i64>> {
+    let (moment, rest) = numbers.split_first().ok_or_else(too_few)?;
+    let (nths, rest) = rest.split_at(rest.len() / 3);
+    let (versions, positions) = rest.split_at(nths.len());
+    let mut all = vec![-1; 1 + 2 * appends];
+    all[0] = *moment;
+    for ((nth, version), position) in nths.iter().zip(versions).zip(positions) {
+        let at = usize::try_from(*nth).ok().filter(|at| (1..=appends).contains(at)).ok_or_else(too_few)?;
+        (all[at], all[appends + at]) = (version - 1, *position);
+    }
+    Ok(all)
 }
 
 /// What came of it, as numbers; nothing if the stream was not as expected, or if others were in the way and the server undid it all.
@@ -152,96 +219,6 @@ fn judged(append: &Append, before: u64, positions: &[i64], at: Timestamp) -> Res
     let appended = Appended { stream: append.stream.clone(), version, positions, replayed: false };
     let committed = Committed { at, appends: vec![appended], writes: Vec::new() };
     Ok(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics: vec![Topic::Log] })
-}
-
-/// Events, as columns.
-#[derive(Default)]
-struct Events<'a> {
-    ids: Vec<Uuid>,
-    types: Vec<&'a str>,
-    payloads: Vec<&'a str>,
-    metadata: Vec<&'a str>,
-}
-
-impl<'a> Events<'a> {
-    fn add(&mut self, append: &'a Append) {
-        for event in &append.events {
-            self.ids.push(Uuid::from_bytes(*event.id.as_bytes()));
-            self.types.push(event.event_type.as_str());
-            self.payloads.push(event.payload.as_str());
-            self.metadata.push(event.metadata.as_str());
-        }
-    }
-
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 4] {
-        [&self.ids, &self.types, &self.payloads, &self.metadata]
-    }
-}
-
-/// Many appends, as columns.
-#[derive(Default)]
-struct Batch<'a> {
-    names: Vec<&'a str>,
-    expected: Vec<i64>,
-    counts: Vec<i64>,
-    /// Of each event: which append it belongs to, counted from 1.
-    owners: Vec<i32>,
-    /// Of each event: which of its append's it is, counted from 1.
-    ordinals: Vec<i64>,
-    streams: Vec<&'a str>,
-    events: Events<'a>,
-    leases: Leases<'a>,
-}
-
-/// Leases that must stand, as columns, sorted by item.
-#[derive(Default)]
-struct Leases<'a> {
-    queues: Vec<&'a str>,
-    items: Vec<&'a str>,
-    fences: Vec<i64>,
-}
-
-impl<'a> Leases<'a> {
-    fn of(mut tokens: Vec<&'a LeaseToken>) -> Self {
-        tokens.sort_by_key(|token| &token.item);
-        Self {
-            queues: tokens.iter().map(|token| token.item.queue.as_str()).collect(),
-            items: tokens.iter().map(|token| token.item.key.as_str()).collect(),
-            fences: tokens.iter().map(|token| token.fence.get() as i64).collect(),
-        }
-    }
-}
-
-impl<'a> Batch<'a> {
-    fn of(appends: &[Plain<'a>]) -> Self {
-        let leases = Leases::of(appends.iter().flat_map(|plain| plain.fences).collect());
-        let mut batch = Self { leases, ..Self::default() };
-        for (owner, append) in (1..).zip(appends.iter().map(|plain| plain.append)) {
-            let count = append.events.len() as i64;
-            batch.names.push(append.stream.as_str());
-            batch.expected.push(code(append.expected));
-            batch.counts.push(count);
-            for ordinal in 1..=count {
-                batch.owners.push(owner);
-                batch.ordinals.push(ordinal);
-                batch.streams.push(append.stream.as_str());
-            }
-            batch.events.add(append);
-        }
-        batch
-    }
-
-    fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let mut all: Vec<&(dyn ToSql + Sync)> =
-            vec![&self.names, &self.expected, &self.counts, &self.owners, &self.ordinals, &self.streams];
-        all.extend(self.events.parameters());
-        all.extend::<[&(dyn ToSql + Sync); 3]>([
-            &self.leases.queues,
-            &self.leases.items,
-            &self.leases.fences,
-        ]);
-        all
-    }
 }
 
 /// An expectation as a number, for the statement that judges many.

@@ -1,5 +1,6 @@
 //! A committer that has its position and takes its time.
 
+use futures_util::future::join_all;
 use tidelock_store::{Commit, ExpectedVersion, FeedQuery, Position, Store, StoreExt, Version};
 
 use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_after, said, soon, stream};
@@ -76,6 +77,34 @@ async fn a_commit_that_waits_behind_its_position_is_delivered() {
         accepted(soon("the commit", waiting).await.unwrap().unwrap());
         assert_eq!(said(&feed_after(&other, start).await), ["late", "fast"], "{expected:?}");
     }
+}
+
+/// Schedule 1. LOG-7: the same for commits that travel together, of which one waits.
+#[tokio::test]
+async fn commits_of_which_one_waits_behind_its_position_are_delivered() {
+    let ground = Ground::shared();
+    let (slow, other) = (ground.open().await, ground.open().await);
+    for name in ["alone", "late", "beside"] {
+        committed(&slow, append(name, "before")).await;
+    }
+    let start = feed_after(&other, Position::START).await.last().unwrap().position;
+    let (holder, plain, late) = (ground.connect().await, ground.connect().await, event("late"));
+    let same = format!("(-1, 'same', 1, '{}', 'said', '1', '{{}}', 0)", late.id);
+    holder.run(&format!("BEGIN; INSERT INTO tidelock.events VALUES {same}")).await;
+    let one = ExpectedVersion::Exact(Version::new(1).unwrap());
+    let commits = [("alone", event("alone")), ("late", late), ("beside", event("beside"))]
+        .map(|(name, event)| Commit::new().append(&stream(name), one, [event]));
+    // The first goes alone, and the others together behind it.
+    let waiting = tokio::spawn(async move { join_all(commits.map(|commit| slow.commit(commit))).await });
+    plain.until_blocked(1).await;
+    committed(&other, append("fast", "fast")).await;
+    assert_eq!(said(&feed_after(&other, start).await), ["alone"]);
+
+    holder.run("ROLLBACK").await;
+    for outcome in soon("the commits", waiting).await.unwrap() {
+        accepted(outcome.unwrap());
+    }
+    assert_eq!(said(&feed_after(&other, start).await), ["alone", "beside", "late", "fast"]);
 }
 
 /// Schedule 1. LOG-7: the same for a reader of some events only. It goes on from where the feed is settled, and not from

@@ -2,14 +2,16 @@
 
 use futures_util::future::join_all;
 use tidelock_store::{
-    Advice, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Json, MemoryStore,
-    RecordKey, Revision, Settlement, Store, StoreExt, When, Write,
+    Advice, Append, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Json,
+    MemoryStore, Position, RecordKey, Revision, Settlement, Store, StoreExt, Version, When, Write,
 };
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Proxy;
 use tokio::task::JoinHandle;
 
-use crate::ground::{Ground, accepted, append, committed, event, item, lease, said, soon, stream, wake};
+use crate::ground::{
+    Ground, accepted, append, committed, event, feed_after, item, lease, said, soon, stream, wake,
+};
 
 fn key(name: &str) -> RecordKey {
     RecordKey::new(name).unwrap()
@@ -78,6 +80,71 @@ async fn commits_that_write_records_together_are_judged_each_on_its_own() {
         assert_eq!(one.revision(), other.revision(), "{key:?}");
         assert_eq!(one.live().map(|r| &r.value), other.live().map(|r| &r.value), "{key:?}");
     }
+}
+
+/// COMMIT-1, LOG-1: the same for one event each, to streams that must be there.
+#[tokio::test]
+async fn next_events_of_many_streams_are_judged_each_on_its_own() {
+    let ground = Ground::shared();
+    let (store, model) = (ground.open().await, MemoryStore::new());
+    let streams = ["a", "b", "c", "d", "e", "shut"];
+    let first = streams.map(|name| append(name, "first"));
+    let shut = Append::new(&stream("shut"), ExpectedVersion::Any, [event("last")]).and_close();
+    let shut = Commit::new().with_append(shut);
+    for commit in first.into_iter().chain([shut]) {
+        committed(&store, commit.clone()).await;
+        accepted(model.commit(commit).await.unwrap());
+    }
+    let exact = |version| ExpectedVersion::Exact(Version::new(version).unwrap());
+    let next = [
+        // The first goes alone, and the others together behind it.
+        ("a", exact(1)),
+        ("e", exact(1)),
+        ("shut", exact(2)),
+        ("d", exact(7)),
+        ("missing", ExpectedVersion::Exists),
+        ("c", ExpectedVersion::Exists),
+        ("b", exact(1)),
+        ("nowhere", exact(3)),
+    ];
+    let next = next.map(|(name, expected)| Commit::new().append(&stream(name), expected, [event(name)]));
+    let together = join_all(next.iter().map(|commit| store.commit(commit.clone()))).await;
+    let feed = feed_after(&store, Position::START).await;
+    for (together, commit) in together.into_iter().zip(next) {
+        let alone = model.commit(commit.clone()).await.unwrap();
+        let there = feed.iter().find(|there| there.id == commit.appends[0].events[0].id);
+        match (together.unwrap().committed(), alone.committed()) {
+            (Ok(one), Ok(other)) => {
+                assert_eq!(one.appends[0].version, other.appends[0].version, "{commit:?}");
+                let there = there.expect("it was accepted");
+                assert_eq!(one.appends[0].positions, Some((there.position, there.position)), "{commit:?}");
+                assert_eq!(
+                    (one.at, one.appends[0].version),
+                    (there.recorded_at, there.version),
+                    "{commit:?}"
+                );
+            }
+            (Err(one), Err(other)) => assert_eq!((one, there), (other, None), "{commit:?}"),
+            (one, other) => panic!("{commit:?}: {one:?}, and alone {other:?}"),
+        }
+    }
+}
+
+/// The positive control of the last: this is how it sends them.
+#[tokio::test]
+async fn next_events_of_many_streams_travel_together() {
+    let ground = Ground::shared();
+    let store = ground.open().await;
+    let streams = ["a", "b", "c"].map(stream);
+    for expected in [ExpectedVersion::NoStream, ExpectedVersion::Exists] {
+        let next = streams.iter().map(|stream| Commit::new().append(stream, expected, [event("next")]));
+        for outcome in join_all(next.map(|commit| store.commit(commit))).await {
+            accepted(outcome.unwrap());
+        }
+    }
+    let sent =
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'WITH moved %'";
+    assert_eq!(ground.connect().await.one::<i64>(sent).await, 1, "they travelled apart");
 }
 
 /// What clashed, and with what revision.
