@@ -17,6 +17,7 @@ use tidelock_store::{
     Adjustment, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, LeaseToken, Mark,
     Priority, QueueName, Renewal, Result, Timestamp, WorkerName, limits,
 };
+use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
@@ -87,23 +88,31 @@ static LIST: Statement = list!("");
 static LIST_BLOCKED: Statement = list!("i.blocked AND ");
 static LIST_HELD: Statement = list!("i.worker IS NOT NULL AND ");
 
-/// Renews what it can at once, and looks again for those whose rows are locked until each is known.
+/// Renews what it can at once, and looks again for those whose rows are locked until each is known. While it does, what was
+/// renewed is renewed again in time: a row that stays locked takes no other lease with it.
 pub(crate) async fn renew(link: &Link, tokens: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
     let mut renewals: Vec<Option<Renewal>> = tokens.iter().map(|_| None).collect();
-    let mut pause = FIRST_PAUSE;
+    let (mut pause, mut beat) = (FIRST_PAUSE, Instant::now() + duration / 3);
     loop {
-        let left: Vec<usize> = (0..tokens.len()).filter(|at| renewals[*at].is_none()).collect();
-        if left.is_empty() {
+        let again = Instant::now() >= beat;
+        if again {
+            beat = Instant::now() + duration / 3;
+        }
+        let wanted = |at: &usize| match &renewals[*at] {
+            None => true,
+            Some(known) => again && matches!(known, Renewal::Renewed(_)),
+        };
+        let wanted: Vec<usize> = (0..tokens.len()).filter(wanted).collect();
+        let asked: Vec<&LeaseToken> = wanted.iter().map(|at| &tokens[*at]).collect();
+        for (at, found) in wanted.into_iter().zip(renew_free(link, &asked, duration).await?) {
+            // What was renewed before stands, though its row is locked now.
+            renewals[at] = found.or(renewals[at].take());
+        }
+        if renewals.iter().all(Option::is_some) {
             return Ok(in_turn(tokens, renewals.into_iter().flatten().collect()));
         }
-        let asked: Vec<&LeaseToken> = left.iter().map(|at| &tokens[*at]).collect();
-        for (at, known) in left.into_iter().zip(renew_free(link, &asked, duration).await?) {
-            renewals[at] = known;
-        }
-        if renewals.iter().any(Option::is_none) {
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
-        }
+        sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
     }
 }
 
