@@ -2,11 +2,8 @@
 
 use tidelock_store::{QueueName, RecordKey, Topic};
 
-/// The longest notification that is sent; PostgreSQL takes less than 8,000 bytes.
-const LONGEST: usize = 7_000;
-
-/// More topics than this fit into no notification: each takes a line, and a topic with a name has at least seven bytes of it.
-pub(super) const MOST_TOPICS: usize = LONGEST / 7;
+/// How many bytes of topics a notification names at most; PostgreSQL takes less than 8,000, and the sender has to fit in too.
+pub(super) const LONGEST: usize = 7_000;
 
 /// Says that anything may have changed.
 const EVERYTHING: &str = "*";
@@ -20,21 +17,27 @@ pub(super) enum Changed {
 
 /// One line for the sender, then one for each topic. Names hold no line ends.
 pub(super) fn write(sender: &str, changed: &Changed) -> String {
-    let everything = || format!("{sender}\n{EVERYTHING}");
-    let Changed::Topics(topics) = changed else { return everything() };
     let mut message = sender.to_owned();
-    for topic in topics {
-        message.push('\n');
-        match topic {
-            Topic::Log => message.push_str("log"),
-            Topic::Record(key) => message.extend(["record ", key.as_str()]),
-            Topic::Queue(queue) => message.extend(["queue ", queue.as_str()]),
-        }
-        if message.len() > LONGEST {
-            return everything();
-        }
+    let mut add = |kind: &str, name: &str| message.extend(["\n", kind, name]);
+    match changed {
+        Changed::Topics(topics) => topics.iter().map(line).for_each(|(kind, name)| add(kind, name)),
+        Changed::Everything => add(EVERYTHING, ""),
     }
     message
+}
+
+/// How many bytes a topic takes.
+pub(super) fn length(topic: &Topic) -> usize {
+    let (kind, name) = line(topic);
+    1 + kind.len() + name.len()
+}
+
+fn line(topic: &Topic) -> (&str, &str) {
+    match topic {
+        Topic::Log => ("log", ""),
+        Topic::Record(key) => ("record ", key.as_str()),
+        Topic::Queue(queue) => ("queue ", queue.as_str()),
+    }
 }
 
 /// What somebody else said; nothing if it was `own`.
@@ -77,16 +80,16 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_would_be_too_long_says_that_anything_may_have_changed() {
-        let topics = (0..100).map(|n| queue(&format!("{n}{}", "q".repeat(100)))).collect();
-        let message = write("me", &Changed::Topics(topics));
-        assert!(message.len() < 8_000);
+    fn a_message_that_names_nothing_says_that_anything_may_have_changed() {
+        let message = write("me", &Changed::Everything);
         assert_eq!(read("you", &message), Some(Changed::Everything));
+        assert_eq!(read("me", &message), None);
     }
 
     #[test]
-    fn more_than_the_most_topics_never_fit() {
-        let topics = (0..=MOST_TOPICS).map(|_| queue("q")).collect();
-        assert_eq!(read("you", &write("", &Changed::Topics(topics))), Some(Changed::Everything));
+    fn a_message_is_as_long_as_its_topics_say() {
+        let topics = vec![Topic::Log, queue("q"), Topic::Record(RecordKey::new("ä").unwrap())];
+        let length: usize = topics.iter().map(length).sum();
+        assert_eq!(write("me", &Changed::Topics(topics)).len(), "me".len() + length);
     }
 }

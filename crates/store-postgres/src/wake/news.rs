@@ -5,12 +5,13 @@
 //! others tell of can wait, the longer the more they do: together they tell about as often as one of them would alone.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::time::Duration;
 
 use tidelock_store::Topic;
 use tokio::time::Instant;
 
-use super::message::{Changed, MOST_TOPICS};
+use super::message::{self, Changed};
 
 /// The least time between two notifications that a process sends.
 const PACE: Duration = Duration::from_millis(10);
@@ -21,13 +22,15 @@ const MOST_OTHERS: u32 = 10;
 #[derive(Debug)]
 pub(super) struct News {
     topics: HashMap<Topic, Untold>,
-    /// There are so many topics that they are not counted any more.
-    everything: bool,
+    /// How many bytes of a notification the topics take.
+    length: usize,
+    /// There were so many topics that they could not be named any more.
+    everything: Option<Untold>,
     /// When it is time to look for what to tell.
     next_look: Instant,
 }
 
-/// A topic that others have not been told of.
+/// Something that others have not been told of.
 #[derive(Debug)]
 struct Untold {
     since: Instant,
@@ -36,6 +39,10 @@ struct Untold {
 }
 
 impl Untold {
+    fn new(now: Instant) -> Self {
+        Self { since: now, by_others: 0 }
+    }
+
     fn is_due(&self, now: Instant) -> bool {
         self.since + PACE * self.by_others.min(MOST_OTHERS) <= now
     }
@@ -43,11 +50,11 @@ impl Untold {
 
 impl News {
     pub(super) fn new(now: Instant) -> Self {
-        Self { topics: HashMap::new(), everything: false, next_look: now }
+        Self { topics: HashMap::new(), length: 0, everything: None, next_look: now }
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.topics.is_empty() && !self.everything
+        self.topics.is_empty() && self.everything.is_none()
     }
 
     /// When it is time to look for what to tell.
@@ -57,15 +64,19 @@ impl News {
 
     /// These have changed.
     pub(super) fn add(&mut self, topics: Vec<Topic>, now: Instant) {
-        if self.everything {
+        if self.everything.is_some() {
             return;
         }
         for topic in topics {
-            self.topics.entry(topic).or_insert(Untold { since: now, by_others: 0 });
+            if let Entry::Vacant(place) = self.topics.entry(topic) {
+                self.length += message::length(place.key());
+                place.insert(Untold::new(now));
+            }
         }
-        if self.topics.len() > MOST_TOPICS {
+        if self.length > message::LONGEST {
             self.topics.clear();
-            self.everything = true;
+            self.length = 0;
+            self.everything = Some(Untold::new(now));
         }
     }
 
@@ -76,18 +87,19 @@ impl News {
             Changed::Topics(topics) => topics.iter().for_each(|topic| {
                 self.topics.get_mut(topic).into_iter().for_each(count);
             }),
-            Changed::Everything => self.topics.values_mut().for_each(count),
+            Changed::Everything => self.topics.values_mut().chain(&mut self.everything).for_each(count),
         }
     }
 
     /// Takes what is to be told now, if anything is.
     pub(super) fn take(&mut self, now: Instant) -> Option<Changed> {
         self.next_look = now + PACE;
-        if std::mem::take(&mut self.everything) {
+        if self.everything.take_if(|untold| untold.is_due(now)).is_some() {
             return Some(Changed::Everything);
         }
         let due: Vec<Topic> =
             self.topics.extract_if(|_, untold| untold.is_due(now)).map(|(topic, _)| topic).collect();
+        self.length -= due.iter().map(message::length).sum::<usize>();
         (!due.is_empty()).then_some(Changed::Topics(due))
     }
 }
@@ -137,14 +149,29 @@ mod tests {
     }
 
     #[test]
-    fn more_than_can_be_told_is_not_kept() {
+    fn what_fits_is_named_and_more_than_that_is_not_kept() {
         let start = Instant::now();
         let mut news = News::new(start);
-        for nth in 0..=2 * MOST_TOPICS {
-            news.add(vec![queue(&nth.to_string())], start);
-            assert!(news.topics.len() <= MOST_TOPICS);
+        for nth in 0..10_000 {
+            news.add(vec![queue(&format!("{nth}{}", "q".repeat(100)))], start);
+            assert!(news.length <= message::LONGEST && news.topics.len() <= message::LONGEST / 100);
         }
         assert_eq!(news.take(start), Some(Changed::Everything));
         assert!(news.is_empty());
+        news.add(vec![queue("q")], start);
+        assert_eq!(news.take(start), told(&[queue("q")]));
+        assert_eq!(news.length, 0);
+    }
+
+    #[test]
+    fn what_cannot_be_named_waits_too_if_others_say_the_same() {
+        let start = Instant::now();
+        let mut news = News::new(start);
+        news.add((0..10_000).map(|nth| queue(&nth.to_string())).collect(), start);
+        news.told_by_another(&Changed::Topics(vec![queue("1")]));
+        (0..3).for_each(|_| news.told_by_another(&Changed::Everything));
+        assert_eq!(news.take(start + PACE * 2), None);
+        assert!(!news.is_empty());
+        assert_eq!(news.take(start + PACE * 3), Some(Changed::Everything));
     }
 }
