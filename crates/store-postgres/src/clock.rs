@@ -26,10 +26,11 @@ static MEND: Statement = Statement::new(
     "UPDATE tidelock.meta SET shift = $2 WHERE shift = $1 RETURNING tidelock.calendar() + shift, clock, shift",
     &[Type::INT8, Type::INT8],
 );
-/// A moment is written down, so that whoever comes later does not begin before it.
+/// A moment is written down, so that whoever comes later does not begin before it. Not if somebody else has just done it: there is
+/// one row, and all processes would wait for each other to write it.
 static SAVE: Statement = Statement::new(
-    "UPDATE tidelock.meta SET clock = tidelock.calendar() + shift WHERE clock < tidelock.calendar() + shift",
-    &[],
+    "UPDATE tidelock.meta SET clock = tidelock.calendar() + shift WHERE clock <= tidelock.calendar() + shift - $1",
+    &[Type::INT8],
 );
 
 /// Watches the database's calendar.
@@ -65,10 +66,10 @@ impl StoreTime {
         Timestamp::from_micros(look.time.max(look.saved))
     }
 
-    /// The same, and writes the moment down.
-    pub(crate) async fn tick(&self, link: &Link) -> Result<()> {
+    /// The same, and writes the moment down, so that it is done about once in every interval.
+    pub(crate) async fn tick(&self, link: &Link, interval: Duration) -> Result<()> {
         self.now(link).await?;
-        link.read(&SAVE, &[]).await.map(|_| ())
+        link.read(&SAVE, &[&micros(interval / 2)]).await.map(|_| ())
     }
 
     /// Changes the shift, unless somebody else was quicker. Whoever may only read leaves it to those who write.

@@ -7,9 +7,11 @@
 //! There are two ways to the server, each a connection. The second is taken only when there is a good load left over: then
 //! one batch is packed and unpacked while the other is being written. Smaller loads gain more from travelling together.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+mod queue;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use futures_util::future::join;
 use tidelock_store::{Advice, Commit, CommitOutcome, Operation, Result, StoreError};
@@ -23,18 +25,10 @@ use crate::link::Link;
 use crate::session::Session;
 use crate::wake::Wakes;
 use crate::write;
-
-/// How many commits travel together at most.
-const BATCH: usize = 256;
-
-/// How much travels together, unless a single commit is more: in events, or parts of commits that are none.
-const LOAD: usize = 160;
+use queue::{Job, Next, Queue};
 
 /// How much must be left over for the second way to be taken.
 const SECOND_LOAD: usize = 48;
-
-/// How many bytes of JSON travel together, unless a single commit has more.
-const BATCH_BYTES: usize = 4 << 20;
 
 /// Those who could go the short way go with the rest if there are fewer of them than one in so many.
 const FEW: usize = 8;
@@ -46,7 +40,8 @@ const TURNS: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Committer {
     shared: Arc<Shared>,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    /// Those that have not ended yet.
+    tasks: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 #[derive(Debug)]
@@ -55,7 +50,6 @@ struct Shared {
     second: Way,
     wakes: Wakes,
     queue: Mutex<Queue>,
-    closed: AtomicBool,
     /// How many commits have been asked for and not answered.
     waiting: AtomicUsize,
 }
@@ -70,11 +64,33 @@ struct Way {
     desk: tokio::sync::Mutex<()>,
     /// How much must be queued for this way to be taken.
     least: usize,
+    /// Since when something has been under way on it.
+    busy: Mutex<Option<Instant>>,
+}
+
+/// Something is under way, until this is dropped.
+struct Busy<'a>(&'a Way);
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        *self.0.busy.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
 }
 
 impl Way {
     fn new(link: Link, least: usize) -> Self {
-        Self { link, work: Notify::new(), desk: tokio::sync::Mutex::default(), least }
+        Self { link, work: Notify::new(), desk: tokio::sync::Mutex::default(), least, busy: Mutex::default() }
+    }
+
+    /// To be called by whoever has the desk.
+    fn begin(&self) -> Busy<'_> {
+        *self.busy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        Busy(self)
+    }
+
+    fn busy_for(&self) -> Duration {
+        let since = *self.busy.lock().unwrap_or_else(PoisonError::into_inner);
+        since.map_or(Duration::ZERO, |since| since.elapsed())
     }
 
     /// Makes one commit; nothing if it must go the long way.
@@ -87,33 +103,6 @@ impl Way {
             }
         };
         made.map_err(|e| self.link.place().at(e))
-    }
-}
-
-#[derive(Debug, Default)]
-struct Queue {
-    jobs: VecDeque<Job>,
-    /// Of all jobs together.
-    load: usize,
-}
-
-/// A commit that waits its turn.
-#[derive(Debug)]
-struct Job {
-    commit: Commit,
-    /// It was refused on the short way.
-    refused: bool,
-    bytes: usize,
-    load: usize,
-    reply: oneshot::Sender<Result<CommitOutcome>>,
-}
-
-impl Job {
-    fn new(commit: Commit, refused: bool, reply: oneshot::Sender<Result<CommitOutcome>>) -> Self {
-        let events: usize = commit.appends.iter().map(|append| append.events.len()).sum();
-        // A new record takes the server about a third of the time that an event does.
-        let others = commit.parts() - commit.writes.len() / 2;
-        Self { bytes: commit.bytes(), load: events.max(others), commit, refused, reply }
     }
 }
 
@@ -135,12 +124,11 @@ impl Committer {
             second: Way::new(second, SECOND_LOAD),
             wakes,
             queue: Mutex::default(),
-            closed: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
         });
         let by_first = tokio::spawn(serve(shared.clone(), |shared| &shared.first));
         let by_second = tokio::spawn(serve(shared.clone(), |shared| &shared.second));
-        Self { shared, tasks: Mutex::new(vec![by_first, by_second]) }
+        Self { shared, tasks: tokio::sync::Mutex::new(vec![by_first, by_second]) }
     }
 
     pub(crate) async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
@@ -160,13 +148,20 @@ impl Committer {
         self.shared.waiting.load(Ordering::Relaxed)
     }
 
+    /// For how long the commits that are under way have been.
+    pub(crate) fn busy_for(&self) -> Duration {
+        self.shared.first.busy_for().max(self.shared.second.busy_for())
+    }
+
     /// Takes nothing more, and waits until what is queued has gone through.
     pub(crate) async fn close(&self) {
         self.shared.close();
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        for task in tasks {
+        let mut tasks = self.tasks.lock().await;
+        // One leaves the list when it has ended: whoever closes at the same time, or after one who gave up, waits for the rest.
+        while let Some(task) = tasks.last_mut() {
             // If it panicked, its callers know.
             let _ = task.await;
+            tasks.pop();
         }
         self.shared.first.link.drop_session();
         self.shared.second.link.drop_session();
@@ -197,7 +192,7 @@ impl Drop for Committer {
 
 impl Shared {
     fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
+        self.queue().close();
         self.first.work.notify_one();
         self.second.work.notify_one();
     }
@@ -207,10 +202,7 @@ impl Shared {
     }
 
     fn push(&self, job: Job) -> Result<()> {
-        if self.closed.load(Ordering::SeqCst) {
-            return Err(closed(Operation::Commit));
-        }
-        let load = self.queue().push(job);
+        let load = self.queue().push(job).ok_or_else(|| closed(Operation::Commit))?;
         self.first.work.notify_one();
         if load >= self.second.least {
             self.second.work.notify_one();
@@ -223,9 +215,11 @@ impl Shared {
     async fn commit_alone(&self, commit: &Commit) -> Alone {
         let Some(short) = Short::of(commit) else { return Alone::Not };
         let Ok(_desk) = self.first.desk.try_lock() else { return Alone::Not };
-        if self.closed.load(Ordering::SeqCst) || !self.queue().jobs.is_empty() {
+        // Behind what was given up, everybody had better wait where those who give up leave nothing behind.
+        if !self.queue().is_free() || self.first.link.is_behind() {
             return Alone::Not;
         }
+        let _busy = self.first.begin();
         // In a box, because those who find somebody else there would carry room for it to no purpose.
         match Box::pin(self.first.make(short, commit)).await {
             Ok(Some(judged)) => Alone::Done(self.tell(judged)),
@@ -238,7 +232,7 @@ impl Shared {
     /// Otherwise the first to come back would travel alone, and the rest wait for its flush. No time passes on purpose.
     async fn let_callers_come_back(&self, calls: usize) {
         for _ in 0..TURNS {
-            if calls == 1 || self.queue().jobs.len() >= calls {
+            if calls == 1 || self.queue().len() >= calls {
                 return;
             }
             tokio::task::yield_now().await;
@@ -288,50 +282,6 @@ impl Shared {
     fn tell(&self, judged: Judged) -> Result<CommitOutcome> {
         self.wakes.written(judged.topics);
         judged.outcome
-    }
-}
-
-impl Queue {
-    /// Gives how much is queued now.
-    fn push(&mut self, job: Job) -> usize {
-        self.load += job.load;
-        self.jobs.push_back(job);
-        self.load
-    }
-
-    fn pop(&mut self) -> Option<Job> {
-        let job = self.jobs.pop_front()?;
-        self.load -= job.load;
-        Some(job)
-    }
-
-    /// Takes what may travel together, if it is enough. Nobody waits for an answer to what was abandoned, so that stays
-    /// behind.
-    fn take(&mut self, least: usize) -> Vec<Job> {
-        let (mut batch, mut bytes, mut load) = (Vec::new(), 0, 0);
-        if self.load < least {
-            return batch;
-        }
-        while let Some(job) = self.jobs.front() {
-            // A trim lets event ids be used again, which the others of its batch could not know.
-            let alone = !job.commit.trims.is_empty();
-            let full =
-                batch.len() == BATCH || bytes + job.bytes > BATCH_BYTES || load + job.load > LOAD || alone;
-            if full && !batch.is_empty() {
-                break;
-            }
-            let Some(job) = self.pop() else { break };
-            if job.reply.is_closed() {
-                continue;
-            }
-            bytes += job.bytes;
-            load += job.load;
-            batch.push(job);
-            if alone {
-                break;
-            }
-        }
-        batch
     }
 }
 
@@ -417,17 +367,20 @@ async fn serve(shared: Arc<Shared>, by: fn(&Shared) -> &Way) {
     let way = by(&shared);
     loop {
         let desk = way.desk.lock().await;
-        let batch = shared.queue().take(way.least);
-        if !batch.is_empty() {
-            let calls = batch.len();
-            shared.write(&way.link, batch).await;
-            shared.let_callers_come_back(calls).await;
-            continue;
+        let next = shared.queue().next(way.least);
+        match next {
+            Next::Batch(batch) => {
+                let calls = batch.len();
+                let busy = way.begin();
+                shared.write(&way.link, batch).await;
+                drop(busy);
+                shared.let_callers_come_back(calls).await;
+            }
+            Next::Wait => {
+                drop(desk);
+                way.work.notified().await;
+            }
+            Next::End => return,
         }
-        drop(desk);
-        if shared.closed.load(Ordering::SeqCst) {
-            return;
-        }
-        way.work.notified().await;
     }
 }

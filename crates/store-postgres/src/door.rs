@@ -31,7 +31,7 @@ impl PostgresStore {
     /// `Unavailable` if there is no connection to be had.
     pub async fn begin(&self) -> Result<OwnTransaction> {
         self.shared.check_open(Operation::Commit)?;
-        let borrowed = self.shared.pool.borrow().await.map_err(|e| e.during(Operation::Commit))?;
+        let borrowed = self.shared.door.borrow().await.map_err(|e| e.during(Operation::Commit))?;
         let begun = borrowed.session().lend().await;
         begun.map_err(|e| self.shared.place.at(failed(e)))?;
         Ok(OwnTransaction { borrowed, wakes: self.shared.wakes.clone() })

@@ -104,16 +104,24 @@ impl PostgresStore {
     /// # Errors
     /// `Unavailable` if the server cannot be asked.
     pub async fn held_up(&self) -> Result<HeldUp> {
-        look(self.shared.reader(), &self.shared.committer).await.map_err(|e| e.during(Operation::Check))
+        look(&self.shared.readers.reader(), &self.shared.committer)
+            .await
+            .map_err(|e| e.during(Operation::Check))
     }
 }
 
-pub(crate) async fn look(link: &Link, committer: &Committer) -> Result<HeldUp> {
-    let commits = link.read(&COMMITS, &[&&*link.place().schema]).await?;
-    let feed = link.read(&FEED, &[]).await?;
-    let commits = commits.first().map(|row| held_commits(row, committer.waiting())).transpose();
-    let feed = feed.first().map(held_feed).transpose();
-    Ok(HeldUp { commits: commits.map_err(failed)?, feed: feed.map_err(failed)? })
+async fn look(link: &Link, committer: &Committer) -> Result<HeldUp> {
+    Ok(HeldUp { commits: commits(link, committer).await?, feed: feed(link).await? })
+}
+
+pub(crate) async fn commits(link: &Link, committer: &Committer) -> Result<Option<HeldCommits>> {
+    let rows = link.read(&COMMITS, &[&&*link.place().schema]).await?;
+    rows.first().map(|row| held_commits(row, committer.waiting())).transpose().map_err(failed)
+}
+
+pub(crate) async fn feed(link: &Link) -> Result<Option<HeldFeed>> {
+    let rows = link.read(&FEED, &[]).await?;
+    rows.first().map(held_feed).transpose().map_err(failed)
 }
 
 fn held_commits(row: &Row, commits_waiting: usize) -> Result<HeldCommits, tokio_postgres::Error> {

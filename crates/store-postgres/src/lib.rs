@@ -20,7 +20,9 @@ mod link;
 mod log;
 mod migrate;
 mod open;
+mod place;
 mod pool;
+mod readers;
 mod records;
 mod schema_name;
 mod server;
@@ -33,7 +35,7 @@ mod wake;
 mod write;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidelock_store::plan::{Turns, check_names, check_renewal};
@@ -48,8 +50,10 @@ use address::Address;
 use clock::StoreTime;
 use committer::Committer;
 use leases::Fronts;
-use link::{Link, Place};
+use link::Link;
+use place::Place;
 use pool::Pool;
+use readers::Readers;
 use wake::Wakes;
 
 pub use door::OwnTransaction;
@@ -76,14 +80,15 @@ struct Shared {
     fronts: Fronts,
     wakes: Wakes,
     committer: Committer,
-    readers: Vec<Link>,
-    next_reader: AtomicUsize,
+    readers: Readers,
     leases: Link,
     /// Renewals have a connection to themselves: whatever holds up the others, no lease is lost for want of one.
     heartbeats: Link,
     /// What the store does by itself may have to wait for a row, and nobody waits behind it.
     housekeeping: Link,
-    pool: Pool,
+    /// Whoever adjusts items does it to mend something, and must not wait for transactions that hang.
+    adjusters: Pool,
+    door: Pool,
     /// Whether anything was written since the clock was last written down.
     used: AtomicBool,
 }
@@ -110,8 +115,7 @@ impl PostgresStore {
     }
 
     async fn open_at(address: Address, options: &PostgresOptions) -> Result<Self> {
-        let schema = options.schema.as_str();
-        let place = Arc::new(Place::new(address, schema, options.prepare));
+        let place = Arc::new(Place::new(address, options));
         prepare_place(&place, options).await.map_err(|e| e.during(Operation::Open))?;
         let wakes = Wakes::start(place.clone(), options).await;
         let link = || Link::new(place.clone());
@@ -121,16 +125,16 @@ impl PostgresStore {
             fronts: Fronts::new(options.clock.clone()),
             committer: Committer::start(link(), link(), wakes.clone()),
             wakes,
-            readers: (0..options.readers).map(|_| link()).collect(),
-            next_reader: AtomicUsize::new(0),
+            readers: Readers::new((0..options.readers).map(|_| link())),
             leases: link(),
             heartbeats: link(),
             housekeeping: link(),
-            pool: Pool::new(place.clone(), options.door),
+            adjusters: Pool::new(place.clone(), 1),
+            door: Pool::new(place.clone(), options.door),
             used: AtomicBool::new(false),
             place,
         });
-        shared.time.now(shared.reader()).await.map_err(|e| e.during(Operation::Open))?;
+        shared.time.now(&shared.readers.reader()).await.map_err(|e| e.during(Operation::Open))?;
         tokio::spawn(sweep::keep_house(Arc::downgrade(&shared), options.sweep_interval));
         Ok(Self { shared })
     }
@@ -138,8 +142,9 @@ impl PostgresStore {
 
 /// Looks at the server, and makes or checks the tables.
 async fn prepare_place(place: &Place, options: &PostgresOptions) -> Result<()> {
-    let session = place.connect(None).await?;
-    server::check(&session, options).await.map_err(|e| place.at(e))?;
+    let session = place.connect().await?;
+    let check = place.in_time(place.deadline(), server::check(&session, options));
+    check.await.map_err(|e| place.at(e))?;
     let migrated = if options.migrate {
         migrate::migrate(&session, &place.schema).await
     } else {
@@ -149,11 +154,6 @@ async fn prepare_place(place: &Place, options: &PostgresOptions) -> Result<()> {
 }
 
 impl Shared {
-    fn reader(&self) -> &Link {
-        let turn = self.next_reader.fetch_add(1, Ordering::Relaxed);
-        &self.readers[turn % self.readers.len()]
-    }
-
     fn used(&self) {
         self.used.store(true, Ordering::Relaxed);
     }
@@ -168,7 +168,7 @@ impl Shared {
         filter: &ItemFilter,
         adjustment: &Adjustment,
     ) -> Result<Adjusted> {
-        let borrowed = self.pool.borrow().await?;
+        let borrowed = self.adjusters.borrow().await?;
         let (adjusted, topics) = commit::adjust(borrowed.session(), items, filter, adjustment).await?;
         borrowed.give_back();
         self.wakes.written(topics);
@@ -191,7 +191,7 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> Result<Timestamp> {
         self.shared.check_open(Operation::Now)?;
-        self.shared.time.now(self.shared.reader()).await.map_err(|e| e.during(Operation::Now))
+        self.shared.time.now(&self.shared.readers.reader()).await.map_err(|e| e.during(Operation::Now))
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
@@ -204,31 +204,33 @@ impl Store for PostgresStore {
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
         self.shared.check_open(Operation::ReadStream)?;
         query.check().map_err(|e| e.during(Operation::ReadStream))?;
-        log::read_stream(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::ReadStream))
+        log::read_stream(&self.shared.readers.reader(), &query)
+            .await
+            .map_err(|e| e.during(Operation::ReadStream))
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         self.shared.check_open(Operation::ReadFeed)?;
         query.check().map_err(|e| e.during(Operation::ReadFeed))?;
-        log::read_feed(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::ReadFeed))
+        log::read_feed(&self.shared.readers.reader(), &query).await.map_err(|e| e.during(Operation::ReadFeed))
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
         self.shared.check_open(Operation::Heads)?;
         query.check().map_err(|e| e.during(Operation::Heads))?;
-        log::heads(self.shared.reader(), query).await.map_err(|e| e.during(Operation::Heads))
+        log::heads(&self.shared.readers.reader(), query).await.map_err(|e| e.during(Operation::Heads))
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
         self.shared.check_open(Operation::Get)?;
         check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
-        records::get(self.shared.reader(), keys).await.map_err(|e| e.during(Operation::Get))
+        records::get(&self.shared.readers.reader(), keys).await.map_err(|e| e.during(Operation::Get))
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
         self.shared.check_open(Operation::Scan)?;
         query.check().map_err(|e| e.during(Operation::Scan))?;
-        records::scan(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::Scan))
+        records::scan(&self.shared.readers.reader(), &query).await.map_err(|e| e.during(Operation::Scan))
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
@@ -250,7 +252,7 @@ impl Store for PostgresStore {
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
         self.shared.check_open(Operation::Items)?;
         query.check().map_err(|e| e.during(Operation::Items))?;
-        leases::list(self.shared.reader(), &query).await.map_err(|e| e.during(Operation::Items))
+        leases::list(&self.shared.readers.reader(), &query).await.map_err(|e| e.during(Operation::Items))
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
@@ -261,7 +263,7 @@ impl Store for PostgresStore {
         let mut query = ItemQuery { filter, after: None, limit: ADJUSTED_AT_ONCE };
         // A few at a time, so that nobody waits long for a row.
         loop {
-            let page = leases::list(self.shared.reader(), &query).await;
+            let page = leases::list(&self.shared.readers.reader(), &query).await;
             let page = page.map_err(|e| half_done(e, total).during(Operation::Adjust))?;
             let names: Vec<ItemRef> = page.items.into_iter().map(|item| item.item).collect();
             if !names.is_empty() {
@@ -284,9 +286,10 @@ impl Store for PostgresStore {
     async fn close(&self) -> Result<()> {
         self.shared.committer.close().await;
         self.shared.place.close();
-        self.shared.pool.close();
+        self.shared.adjusters.close();
+        self.shared.door.close();
         let others = [&self.shared.leases, &self.shared.heartbeats, &self.shared.housekeeping];
-        self.shared.readers.iter().chain(others).for_each(Link::drop_session);
+        self.shared.readers.links().chain(others).for_each(Link::drop_session);
         self.shared.wakes.close();
         Ok(())
     }

@@ -1,89 +1,16 @@
 //! A connection that is there when it is needed: made on first use, and made anew when it was lost.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::try_join;
-use tidelock_store::{ErrorKind, Operation, Result};
-use tokio::sync::mpsc;
-use tokio_postgres::{Notification, Row};
+use tidelock_store::{Operation, Result, StoreError};
+use tokio_postgres::Row;
 
-use crate::address::Address;
 use crate::error::{closed, failed, is_refusal};
-use crate::home::Home;
-use crate::open::Prepare;
+use crate::place::Place;
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
-use crate::tls;
-
-/// Where the store is: everything that it takes to make a connection to it.
-#[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) address: Address,
-    pub(crate) schema: Arc<str>,
-    pub(crate) prepare: Prepare,
-    pub(crate) home: Home,
-    closed: AtomicBool,
-}
-
-impl Place {
-    pub(crate) fn new(address: Address, schema: &str, prepare: Prepare) -> Self {
-        Self {
-            address,
-            schema: schema.into(),
-            prepare,
-            home: Home::default(),
-            closed: AtomicBool::new(false),
-        }
-    }
-
-    /// A connection about which nothing is known yet, not even whether there are tables.
-    pub(crate) async fn connect(
-        &self,
-        notifications: Option<mpsc::UnboundedSender<Notification>>,
-    ) -> Result<Session> {
-        let (client, connection) = tls::connect(&self.address).await?;
-        let started =
-            Session::start(client, connection, self.schema.clone(), self.prepare, notifications).await;
-        started.map_err(|e| self.at(failed(e)))
-    }
-
-    /// A connection to the store itself.
-    pub(crate) async fn enter(
-        &self,
-        notifications: Option<mpsc::UnboundedSender<Notification>>,
-    ) -> Result<Arc<Session>> {
-        let mut session = self.connect(notifications).await?;
-        let epoch = self.home.enter(&session).await.map_err(|e| self.refused(e))?;
-        session.belongs_to(epoch);
-        Ok(Arc::new(session))
-    }
-
-    /// A server that was replaced does not keep us from the others that the URL names.
-    fn refused(&self, error: tidelock_store::StoreError) -> tidelock_store::StoreError {
-        if error.kind() == ErrorKind::Rewound {
-            self.address.was_bad();
-        }
-        self.at(error)
-    }
-
-    /// An error, with the server it is about, unless it says so already.
-    pub(crate) fn at(&self, error: tidelock_store::StoreError) -> tidelock_store::StoreError {
-        if error.context().starts_with(self.address.label()) {
-            error
-        } else {
-            error.about(self.address.label())
-        }
-    }
-
-    pub(crate) fn close(&self) {
-        self.closed.store(true, Ordering::SeqCst);
-    }
-
-    pub(crate) fn is_closed(&self) -> bool {
-        self.closed.load(Ordering::SeqCst)
-    }
-}
 
 /// A statement, and what it is run with.
 pub(crate) type Question<'a> = (&'static Statement, Parameters<'a>);
@@ -93,21 +20,25 @@ pub(crate) type Question<'a> = (&'static Statement, Parameters<'a>);
 pub(crate) struct Link {
     place: Arc<Place>,
     session: RwLock<Option<Arc<Session>>>,
-    /// Held by whoever connects, so that a crowd does not connect many times.
-    connecting: tokio::sync::Mutex<()>,
+    /// Held by whoever connects, so that a crowd does not connect many times. Why it failed the last time.
+    connecting: tokio::sync::Mutex<Option<StoreError>>,
+    /// How often it failed.
+    failures: AtomicU64,
 }
 
 impl Link {
     pub(crate) fn new(place: Arc<Place>) -> Self {
-        Self { place, session: RwLock::default(), connecting: tokio::sync::Mutex::default() }
+        Self {
+            place,
+            session: RwLock::default(),
+            connecting: tokio::sync::Mutex::default(),
+            failures: AtomicU64::new(0),
+        }
     }
 
     pub(crate) async fn session(&self) -> Result<Arc<Session>> {
-        if self.place.is_closed() {
-            self.drop_session();
-            return Err(closed(Operation::Open));
-        }
-        match self.open_session() {
+        self.check_open()?;
+        match self.open_session().filter(|session| !session.is_silent()) {
             Some(session) => Ok(session),
             // Apart, because what it takes to connect is large, and every call would carry room for it.
             None => Box::pin(self.connect()).await,
@@ -115,13 +46,58 @@ impl Link {
     }
 
     async fn connect(&self) -> Result<Arc<Session>> {
-        let _turn = self.connecting.lock().await;
-        if let Some(session) = self.open_session() {
+        let known_failures = self.failures.load(Ordering::SeqCst);
+        let mut failure = self.connecting.lock().await;
+        if let Some(session) = self.open_session().filter(|session| !session.is_silent()) {
             return Ok(session);
         }
-        let session = self.place.enter(None).await?;
+        // What failed while this one waited has failed for it as well. If each of a crowd tried in turn, the last would wait
+        // for as many timeouts as there are others.
+        if self.failures.load(Ordering::SeqCst) > known_failures
+            && let Some(error) = &*failure
+        {
+            return Err(error.clone());
+        }
+        let made = self.make_session().await;
+        if let Err(error) = &made {
+            *failure = Some(error.clone());
+            self.failures.fetch_add(1, Ordering::SeqCst);
+        }
+        made
+    }
+
+    /// Makes sure that there is a connection which answers.
+    async fn make_session(&self) -> Result<Arc<Session>> {
+        match self.open_session() {
+            Some(silent) => {
+                let answer = async { silent.catch_up().await.map_err(failed) };
+                self.place.in_time(self.place.deadline(), answer).await.map_err(|e| self.place.at(e))?;
+                Ok(silent)
+            }
+            None => self.keep(self.place.enter(None).await?),
+        }
+    }
+
+    /// Whether the connection has yet to answer questions for which nobody waits any more.
+    pub(crate) fn is_behind(&self) -> bool {
+        let session = self.session.read().unwrap_or_else(PoisonError::into_inner);
+        session.as_ref().is_some_and(|session| session.is_behind())
+    }
+
+    /// Keeps a new connection, unless the store was closed while it was made.
+    fn keep(&self, session: Arc<Session>) -> Result<Arc<Session>> {
         *self.session.write().unwrap_or_else(PoisonError::into_inner) = Some(session.clone());
+        self.check_open()?;
         Ok(session)
+    }
+
+    /// Lets go of the connection if the store was closed.
+    fn check_open(&self) -> Result<()> {
+        if self.place.is_closed() {
+            self.drop_session();
+            return Err(closed(Operation::Open));
+        }
+        Ok(())
     }
 
     /// Asks for something that can be asked again: if the connection is lost meanwhile, it is, once.
@@ -172,5 +148,78 @@ impl Link {
     fn open_session(&self) -> Option<Arc<Session>> {
         let session = self.session.read().unwrap_or_else(PoisonError::into_inner);
         session.as_ref().filter(|session| !session.is_closed()).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::net::TcpListener;
+    use std::sync::atomic::AtomicUsize;
+    use std::thread;
+    use std::time::Duration;
+
+    use futures_util::future::join_all;
+    use tidelock_store::{Advice, ErrorKind};
+    use tokio::time::timeout;
+
+    use super::*;
+    use crate::address::Address;
+    use crate::open::PostgresOptions;
+
+    /// A server that ends every connection at once, and counts them.
+    fn refusing() -> (u16, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (port, visitors) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+        let count = visitors.clone();
+        thread::spawn(move || {
+            for visitor in listener.incoming() {
+                count.fetch_add(1, Ordering::SeqCst);
+                drop(visitor);
+            }
+        });
+        (port, visitors)
+    }
+
+    /// A server that lets everybody in, and then says nothing.
+    fn silent() -> u16 {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        thread::spawn(move || {
+            let welcome = b"R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I";
+            let visitors = listener.incoming().map(|visitor| {
+                let mut visitor = visitor.unwrap();
+                visitor.write_all(welcome).unwrap();
+                visitor
+            });
+            drop(visitors.collect::<Vec<_>>());
+        });
+        port
+    }
+
+    fn link_to(port: u16) -> Link {
+        let mut options = PostgresOptions::default();
+        let url = format!("postgres://u@127.0.0.1:{port}/d?target_session_attrs=any&connect_timeout_ms=500");
+        let address = Address::parse(&url, &mut options).unwrap();
+        Link::new(Arc::new(Place::new(address, &options)))
+    }
+
+    #[tokio::test]
+    async fn a_server_that_lets_in_and_says_nothing_is_not_waited_for_for_ever() {
+        let link = link_to(silent());
+        let refused = timeout(Duration::from_secs(60), link.session()).await.expect("an answer").unwrap_err();
+        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        assert!(refused.context().contains("not ready for use within 500ms"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn a_crowd_that_waits_for_a_connection_fails_together_and_the_next_one_tries_again() {
+        let (port, visitors) = refusing();
+        let link = link_to(port);
+        let crowd = join_all((0..50).map(|_| link.session())).await;
+        assert!(crowd.iter().all(|failed| failed.as_ref().is_err_and(|e| e.advice() == Advice::Later)));
+        assert_eq!(visitors.load(Ordering::SeqCst), 1);
+        link.session().await.unwrap_err();
+        assert_eq!(visitors.load(Ordering::SeqCst), 2);
     }
 }

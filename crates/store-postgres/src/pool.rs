@@ -3,13 +3,13 @@
 //! A connection comes back to the pool only when its borrower says that it is clean. Dropped in any other way, by a
 //! cancelled future or a panic, it is closed, and the server undoes what was open on it.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::{Operation, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::closed;
-use crate::link::Place;
+use crate::place::Place;
 use crate::session::Session;
 
 /// Some connections, made when they are needed.
@@ -24,7 +24,7 @@ pub(crate) struct Pool {
 #[derive(Debug)]
 pub(crate) struct Borrowed {
     session: Arc<Session>,
-    idle: Arc<Mutex<Vec<Arc<Session>>>>,
+    pool: Pool,
     _place: OwnedSemaphorePermit,
 }
 
@@ -43,16 +43,28 @@ impl Pool {
             Some(session) => session,
             None => self.place.enter(None).await?,
         };
-        Ok(Borrowed { session, idle: self.idle.clone(), _place: place })
+        Ok(Borrowed { session, pool: self.clone(), _place: place })
     }
 
     pub(crate) fn close(&self) {
         self.places.close();
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.idle().clear();
+    }
+
+    /// Keeps a connection for the next one, unless there will be none.
+    fn keep(&self, session: Arc<Session>) {
+        let mut idle = self.idle();
+        if !self.places.is_closed() {
+            idle.push(session);
+        }
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Arc<Session>>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take_idle(&self) -> Option<Arc<Session>> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         idle.retain(|session| !session.is_closed());
         idle.pop()
     }
@@ -65,6 +77,6 @@ impl Borrowed {
 
     /// Gives the connection back. No transaction is open on it.
     pub(crate) fn give_back(self) {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(self.session);
+        self.pool.keep(self.session);
     }
 }

@@ -1,11 +1,13 @@
 //! One connection to the server, and what was prepared on it.
 
+mod silence;
+
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Notification, Row};
@@ -14,6 +16,7 @@ use crate::home::Epoch;
 use crate::open::Prepare;
 use crate::statement::{Statement, in_schema};
 use crate::tls::Connection;
+use silence::Silence;
 
 type PgResult<T> = Result<T, tokio_postgres::Error>;
 
@@ -47,6 +50,10 @@ pub(crate) struct Session {
     warnings: Arc<AtomicU64>,
     /// Nothing until it is known to lead to the store.
     epoch: Option<Epoch>,
+    silence: Silence,
+    given_up: AtomicBool,
+    /// Rung when it is given up.
+    end: Arc<Notify>,
 }
 
 impl Session {
@@ -58,12 +65,29 @@ impl Session {
         prepare: Prepare,
         notifications: Option<mpsc::UnboundedSender<Notification>>,
     ) -> PgResult<Self> {
-        let warnings = Arc::new(AtomicU64::new(0));
-        tokio::spawn(drive(connection, warnings.clone(), notifications));
+        let (warnings, end) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
+        let driven = drive(connection, warnings.clone(), notifications);
+        let given_up = end.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = driven => {}
+                () = given_up.notified() => {}
+            }
+        });
         if prepare == Prepare::Always {
             client.batch_execute(&ours("SET")).await?;
         }
-        Ok(Self { client, schema, prepare, prepared: Mutex::default(), warnings, epoch: None })
+        Ok(Self {
+            client,
+            schema,
+            prepare,
+            prepared: Mutex::default(),
+            warnings,
+            epoch: None,
+            silence: Silence::default(),
+            given_up: AtomicBool::new(false),
+            end,
+        })
     }
 
     /// From now on it can be used for as long as this epoch lasts.
@@ -73,7 +97,33 @@ impl Session {
 
     /// Whether it cannot be used any more: it was lost, or leads to a server that was replaced.
     pub(crate) fn is_closed(&self) -> bool {
-        self.client.is_closed() || self.epoch.as_ref().is_some_and(Epoch::is_over)
+        self.client.is_closed()
+            || self.given_up.load(Ordering::Relaxed)
+            || self.epoch.as_ref().is_some_and(Epoch::is_over)
+    }
+
+    /// Ends the connection at once. Whoever waits for an answer is told that it was lost.
+    pub(crate) fn give_up(&self) {
+        self.given_up.store(true, Ordering::Relaxed);
+        self.end.notify_one();
+    }
+
+    /// Whether the server has yet to answer questions for which nobody waits any more.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.silence.is_any()
+    }
+
+    /// Whether there are so many of them that nothing should be asked before it has answered.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.silence.is_long()
+    }
+
+    /// Waits until everything that was asked before has been answered.
+    pub(crate) async fn catch_up(&self) -> PgResult<()> {
+        let waiting = self.silence.ask();
+        let answer = self.client.batch_execute("").await;
+        waiting.answered();
+        answer
     }
 
     /// How many warnings the server has sent so far. Those that belong to an answer are counted before it is given.
@@ -103,11 +153,22 @@ impl Session {
     ) -> PgResult<Vec<Row>> {
         match self.prepare {
             Prepare::Always => {
-                let prepared = self.prepared(statement).await?;
-                self.client.query(&prepared, with).await
+                let waiting = self.silence.ask();
+                let answer = self.query_prepared(statement, with).await;
+                waiting.answered();
+                answer
             }
             Prepare::Never => Box::pin(self.ask(statement, with)).await,
         }
+    }
+
+    async fn query_prepared(
+        &self,
+        statement: &'static Statement,
+        with: Parameters<'_>,
+    ) -> PgResult<Vec<Row>> {
+        let prepared = self.prepared(statement).await?;
+        self.client.query(&prepared, with).await
     }
 
     /// Runs a statement without preparing it: the quickest for what is asked once.
@@ -118,7 +179,11 @@ impl Session {
     ) -> PgResult<Vec<Row>> {
         let typed: Vec<(&(dyn ToSql + Sync), Type)> =
             with.iter().copied().zip(statement.types.iter().cloned()).collect();
-        self.client.query_typed(&in_schema(statement.sql, &self.schema), &typed).await
+        let sql = in_schema(statement.sql, &self.schema);
+        let waiting = self.silence.ask();
+        let answer = self.client.query_typed(&sql, &typed).await;
+        waiting.answered();
+        answer
     }
 
     /// Runs something that has no parameters and gives nothing: BEGIN, COMMIT and the like.

@@ -15,10 +15,11 @@ use tidelock_store::{Signal, Signals, Topic};
 use tokio::sync::{Notify as Bell, mpsc};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::Notification;
-use tokio_postgres::types::Type;
+use tokio_postgres::types::{ToSql, Type};
 
-use crate::link::Place;
+use crate::error::failed;
 use crate::open::{Notify, PostgresOptions, Prepare};
+use crate::place::Place;
 use crate::session::Session;
 use crate::statement::Statement;
 use message::Changed;
@@ -182,12 +183,22 @@ impl Teller {
         self.shared.signals.notify_all();
     }
 
-    async fn tell(&self) {
+    /// A hint that is lost is made up for by polling. But a connection that does not answer will not tell what others say
+    /// either, and nobody may be kept from closing by it.
+    async fn tell(&mut self) {
         let Some(ear) = &self.ear else { return };
         let Some(changed) = self.shared.news().take(Instant::now()) else { return };
-        let message = message::write(&self.name, &changed);
-        // A hint that is lost is made up for by polling.
-        let _ = ear.session.query(&NOTIFY, &[&self.shared.channel(), &message]).await;
+        let (channel, message) = (self.shared.channel(), message::write(&self.name, &changed));
+        let with: [&(dyn ToSql + Sync); 2] = [&channel, &message];
+        let told = timeout(self.shared.place.connect_timeout, ear.session.query(&NOTIFY, &with));
+        let answered = tokio::select! {
+            told = told => told.is_ok(),
+            () = self.shared.end() => false,
+        };
+        if !answered {
+            ear.session.give_up();
+            self.ear = None;
+        }
     }
 
     /// Passes on what was heard; if that is nothing, the connection has ended.
@@ -209,7 +220,10 @@ async fn connect(shared: &Shared) -> tidelock_store::Result<Ear> {
     let (to, heard) = mpsc::unbounded_channel();
     let session = shared.place.enter(Some(to)).await?;
     // A notification is a transaction like any other; nobody shall wait for the disk on account of a hint.
-    session.execute("SET synchronous_commit = off").await.map_err(crate::error::failed)?;
-    session.execute(&format!("LISTEN {}", shared.channel())).await.map_err(crate::error::failed)?;
+    let listening = async {
+        session.execute("SET synchronous_commit = off").await.map_err(failed)?;
+        session.execute(&format!("LISTEN {}", shared.channel())).await.map_err(failed)
+    };
+    shared.place.in_time(shared.place.deadline(), listening).await?;
     Ok(Ear { session, heard })
 }

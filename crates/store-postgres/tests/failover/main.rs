@@ -9,6 +9,7 @@
 mod kept;
 mod lost;
 mod returned;
+mod silent;
 mod wait;
 
 mod audit;

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Commit, Lease, Renewal, Store};
+use tidelock_store::{Adjustment, Commit, ItemFilter, Lease, Renewal, Store, When};
 use tidelock_store_postgres::PostgresStore;
 
-use crate::ground::{Ground, append, committed, lease, soon, wake};
+use crate::ground::{Ground, append, committed, lease, lease_for, soon, wake};
 
 const DOOR: usize = 2;
 const HOUR: Duration = Duration::from_secs(3_600);
@@ -98,4 +98,42 @@ async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
     soon("the commit", commit).await.unwrap();
     assert!(all_stand(&soon("the renewals", renewing).await.unwrap()));
     committed(&store, Commit::new().settle(busy.ack()).settle(quiet.ack())).await;
+}
+
+/// Schedule 34: the row stays locked for longer than the leases last. The call goes on waiting for it, and goes on renewing
+/// the others, for whoever renews many at once can make no other call meanwhile.
+#[tokio::test]
+async fn an_item_whose_row_stays_locked_lets_no_other_lease_run_out() {
+    let ground = Ground::shared();
+    let (store, holder, looker) = (ground.open().await, ground.connect().await, ground.connect().await);
+    committed(&store, wake("busy")).await;
+    committed(&store, wake("quiet")).await;
+    let short = Duration::from_millis(150);
+    let tokens: Vec<_> = lease_for(&store, "worker", 2, short).await.iter().map(Lease::token).collect();
+    holder.run("BEGIN; SELECT FROM tidelock.items WHERE key = 'busy' FOR UPDATE").await;
+    let renewing = tokio::spawn(async move { store.renew(&tokens, short).await.unwrap() });
+    let deadline = "SELECT deadline FROM tidelock.items WHERE key = 'quiet'";
+    for _ in 0..4 {
+        let before: i64 = looker.one(deadline).await;
+        let sql = format!("SELECT ({deadline}) > {before}");
+        looker.until("the other lease is renewed once more", &sql).await;
+    }
+    assert!(!renewing.is_finished());
+    holder.run("COMMIT").await;
+    assert!(all_stand(&soon("the renewals", renewing).await.unwrap()));
+}
+
+/// An operator who mends something does not wait for the handlers that have to be mended.
+#[tokio::test]
+async fn adjustments_go_through_while_every_connection_for_transactions_is_held() {
+    let ground = Ground::shared();
+    let store = ground.open_with(|options| options.door = DOOR).await;
+    committed(&store, wake("letter")).await;
+    let mut handlers = Vec::new();
+    for _ in 0..DOOR {
+        handlers.push(store.begin().await.unwrap());
+    }
+    let adjusting = store.adjust(ItemFilter::queue("mail"), Adjustment::Defer { until: When::In(HOUR) });
+    assert_eq!(soon("the adjustment", adjusting).await.unwrap().changed, 1);
+    drop(handlers);
 }

@@ -93,10 +93,10 @@ impl Site {
         committed(&self.store, append("next", "next")).await;
     }
 
-    /// Of the store: one that commits, four that read, one each for leases, heartbeats, housekeeping and notifications, and
-    /// the door's.
+    /// Of the store: one that commits, four that read, one each for leases, heartbeats, adjustments, housekeeping and
+    /// notifications, and the door's.
     async fn check_sessions(&self) {
-        let most = 1 + 4 + 4 + DOOR;
+        let most = 1 + 4 + 5 + DOOR;
         let sql = format!("SELECT count(*) <= {most} FROM pg_stat_activity WHERE application_name = '@'");
         self.plain.until("the connections of dropped calls are closed", &sql).await;
     }

@@ -7,14 +7,18 @@
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
+mod closed;
 mod dropped;
 mod failed;
 mod impatient;
 mod killed;
 mod replies;
+mod silent;
 mod together;
 
 #[path = "../../../store-sqlite/tests/dice/mod.rs"]
 mod dice;
 #[path = "../ground/mod.rs"]
 mod ground;
+#[path = "../stopped/mod.rs"]
+mod stopped;

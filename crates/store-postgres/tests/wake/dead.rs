@@ -1,38 +1,16 @@
 //! The session that listens and tells is there, and does not answer.
 
-use std::process::Command;
 use std::time::Duration;
 
 use tidelock_store::{Store, Topic};
 use tidelock_store_postgres::Notify;
-use tidelock_test_postgres::Server;
+use tidelock_test_postgres::{Proxy, Server};
 
-use crate::ground::{Ground, Plain, append, committed, queue, soon, wake};
+use crate::ground::{Ground, NEVER, append, committed, queue, soon, wake};
+use crate::stopped::Stopped;
 
-/// A process of the server that is stopped, until this is dropped.
-struct Stopped(i32);
-
-impl Stopped {
-    /// Stops the one session that listens.
-    async fn ear(plain: &Plain) -> Self {
-        let listens =
-            "SELECT pid FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'LISTEN %'";
-        let stopped = Self(plain.one(listens).await);
-        signal("-STOP", stopped.0);
-        stopped
-    }
-}
-
-impl Drop for Stopped {
-    fn drop(&mut self) {
-        signal("-CONT", self.0);
-    }
-}
-
-fn signal(which: &str, process: i32) {
-    let sent = Command::new("kill").args([which, &process.to_string()]).status().unwrap();
-    assert!(sent.success());
-}
+/// What the one session that listens was told last.
+const LISTEN: &str = "LISTEN %";
 
 /// Schedule 14: no commit waits for a notification, and no waiter for the session that should tell it.
 #[tokio::test]
@@ -41,7 +19,7 @@ async fn a_session_that_does_not_answer_holds_up_neither_commits_nor_polls() {
     let ground = Ground::on(&server.url());
     let store = ground.open_with(|options| options.poll_interval = Duration::from_millis(50)).await;
     let other = ground.open_with(|options| options.notify = Notify::Never).await;
-    let stopped = Stopped::ear(&ground.connect().await).await;
+    let stopped = Stopped::session(&ground.connect().await, LISTEN).await;
     let mut log = store.signal(Topic::Log);
     for _ in 0..5 {
         committed(&store, append("a", "a")).await;
@@ -53,4 +31,52 @@ async fn a_session_that_does_not_answer_holds_up_neither_commits_nor_polls() {
         soon("a poll", items.wait()).await;
     }
     drop(stopped);
+}
+
+/// Schedule 14: another takes its place, and is heard. Nobody polls.
+#[tokio::test]
+async fn a_session_that_does_not_answer_is_replaced() {
+    let server = Server::start().unwrap();
+    let ground = Ground::on(&server.url());
+    let plain = ground.connect().await;
+    let store = ground
+        .open_with(|options| {
+            options.poll_interval = NEVER;
+            options.connect_timeout = Duration::from_secs(2);
+        })
+        .await;
+    let stopped = Stopped::session(&plain, LISTEN).await;
+    committed(&store, append("a", "nobody hears of it")).await;
+    let two =
+        "SELECT count(*) = 2 FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'LISTEN %'";
+    plain.until("another session listens", two).await;
+    let other = ground.open().await;
+    let mut items = store.signal(Topic::Queue(queue()));
+    committed(&other, wake("letter")).await;
+    soon("the signal of a notification", items.wait()).await;
+    drop(stopped);
+}
+
+/// Nobody is left who waits for the answer, and so the connection goes too.
+#[tokio::test]
+async fn a_session_that_does_not_answer_is_let_go_of_when_the_store_is_closed() {
+    let server = Server::start().unwrap();
+    let ground = Ground::on(&server.url());
+    let (plain, proxy) = (ground.connect().await, Proxy::to(ground.port()).unwrap());
+    let store = ground.through(proxy.port()).open().await;
+    let stopped = Stopped::session(&plain, LISTEN).await;
+    let mut log = store.signal(Topic::Log);
+    for _ in 0..5 {
+        committed(&store, append("a", "a")).await;
+        soon("one's own commit's signal", log.wait()).await;
+    }
+    store.close().await.unwrap();
+    // The server's end of it is stopped, and stays.
+    soon("the end of all tasks", async {
+        while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 1 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    })
+    .await;
+    drop((store, stopped));
 }

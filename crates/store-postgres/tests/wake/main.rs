@@ -4,9 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 mod dead;
+mod house;
 mod lost;
 mod notified;
 mod polled;
 
 #[path = "../ground/mod.rs"]
 mod ground;
+#[path = "../stopped/mod.rs"]
+mod stopped;

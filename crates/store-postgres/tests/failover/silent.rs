@@ -1,0 +1,38 @@
+//! A primary that falls silent: its connections stay open, and nothing is heard of it any more.
+
+use tidelock_store::{Advice, LeaseToken, Renewal, Result, Store};
+use tidelock_store_postgres::PostgresStore;
+
+use crate::careful::{LONG, note, wake_and_lease};
+use crate::ground::{append, soon};
+use crate::pair::{Pair, url};
+
+async fn renew(store: PostgresStore, lease: LeaseToken) -> Result<Vec<Renewal>> {
+    store.renew(&[lease], LONG).await
+}
+
+/// Schedule 74. COMMIT-6: nobody waits for ever for an answer of a server that was replaced. What was under way has an unknown
+/// outcome, or is asked again where it can be.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_primary_that_fell_silent_is_told_once_it_was_replaced() {
+    let pair = Pair::synchronous();
+    let url = url(&[pair.door.port(), pair.standby.port()]) + "?connect_timeout_ms=2000";
+    let store = PostgresStore::open(&url).await.unwrap();
+    let before = note(&store, "before").await;
+    let lease = wake_and_lease(&store, "kept", LONG).await;
+    soon("a renewal", renew(store.clone(), lease.token())).await.unwrap();
+
+    pair.door.stall();
+    let committing = tokio::spawn({
+        let store = store.clone();
+        async move { store.commit(append("during", "during")).await }
+    });
+    let renewing = tokio::spawn(renew(store.clone(), lease.token()));
+    pair.standby.promote().unwrap();
+
+    let error = soon("the end of the wait", committing).await.unwrap().unwrap_err();
+    assert_eq!(error.advice(), Advice::Unknown, "{error}");
+    let renewed = soon("the renewal", renewing).await.unwrap().unwrap();
+    assert!(matches!(renewed[..], [Renewal::Renewed(_)]), "{renewed:?}");
+    assert!(note(&store, "after").await > before);
+}

@@ -1,0 +1,83 @@
+//! A server that takes everything and answers nothing, and callers who do not wait for ever.
+
+use std::future::ready;
+
+use futures_util::future::join_all;
+use tidelock_store::{Advice, ErrorKind, RecordKey, Slot, Store};
+use tidelock_store_postgres::PostgresStore;
+use tidelock_test_postgres::Server;
+
+use crate::ground::{Ground, append, committed, soon};
+use crate::stopped::Stopped;
+
+/// What a read was asked with last.
+const READ: &str = "%moment LEFT JOIN%";
+
+async fn read(store: &PostgresStore) -> tidelock_store::Result<Vec<Slot>> {
+    store.get(&[RecordKey::new("a").unwrap()]).await
+}
+
+/// Asks, and does not wait for the answer.
+async fn give_up(store: &PostgresStore) {
+    tokio::select! {
+        biased;
+        _ = read(store) => panic!("the session is stopped"),
+        () = ready(()) => {}
+    }
+}
+
+/// The driver keeps what it was asked until it is answered. After so many who gave up, callers are told instead; and once the
+/// server goes on, so does everything.
+#[tokio::test]
+async fn callers_who_give_up_do_not_pile_up_questions() {
+    let server = Server::start().unwrap();
+    let ground = Ground::on(&server.url());
+    let plain = ground.connect().await;
+    let store = ground
+        .open_with(|options| {
+            options.readers = 1;
+            options.connect_timeout = std::time::Duration::from_secs(2);
+        })
+        .await;
+    read(&store).await.unwrap();
+    let stopped = Stopped::session(&plain, READ).await;
+    for _ in 0..1_000 {
+        give_up(&store).await;
+    }
+    let crowd = soon("answers", join_all((0..100).map(|_| read(&store)))).await;
+    for refused in crowd {
+        let refused = refused.unwrap_err();
+        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+    }
+    drop(stopped);
+    soon("an answer", read(&store)).await.unwrap();
+}
+
+/// One of the connections that read does not answer. Whoever comes after the one who waits for it takes another.
+#[tokio::test]
+async fn a_reader_that_does_not_answer_holds_up_only_those_who_had_asked_it() {
+    let server = Server::start().unwrap();
+    let ground = Ground::on(&server.url());
+    let plain = ground.connect().await;
+    let store = ground.open_with(|options| options.readers = 3).await;
+    // The first connection was made when the store was opened; the second is the only one that was asked this.
+    read(&store).await.unwrap();
+    let stopped = Stopped::session(&plain, READ).await;
+    let mut waiting = Vec::new();
+    for _ in 0..3 {
+        waiting.push(tokio::spawn({
+            let store = store.clone();
+            async move { read(&store).await.unwrap() }
+        }));
+        tokio::task::yield_now().await;
+    }
+    for _ in 0..100 {
+        soon("an answer of another connection", read(&store)).await.unwrap();
+    }
+    assert_eq!(waiting.iter().filter(|waiting| !waiting.is_finished()).count(), 1);
+    drop(stopped);
+    for waiting in waiting {
+        soon("the answer", waiting).await.unwrap();
+    }
+    committed(&store, append("a", "a")).await;
+}

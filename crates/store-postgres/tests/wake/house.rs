@@ -1,0 +1,84 @@
+//! What a handle asks the server by itself.
+
+use std::time::Duration;
+
+use tidelock_store_postgres::PostgresStore;
+use tokio::task::JoinHandle;
+
+use crate::ground::{Ground, append, committed};
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+async fn open(ground: &Ground) -> PostgresStore {
+    ground
+        .open_with(|options| {
+            options.sweep_interval = INTERVAL;
+            options.poll_interval = INTERVAL;
+        })
+        .await
+}
+
+/// A handle that is used all the time.
+async fn busy(ground: &Ground) -> JoinHandle<()> {
+    let store = open(ground).await;
+    tokio::spawn(async move {
+        loop {
+            committed(&store, append("busy", "a")).await;
+            tokio::time::sleep(INTERVAL / 10).await;
+        }
+    })
+}
+
+/// Writes down every time that somebody writes the clock down.
+const WATCH: &str = "CREATE TABLE tidelock.saves (nth bigserial, before bigint, after bigint);
+    CREATE FUNCTION tidelock.note() RETURNS trigger LANGUAGE plpgsql AS
+        'BEGIN INSERT INTO tidelock.saves (before, after) VALUES (OLD.clock, NEW.clock); RETURN NULL; END';
+    CREATE TRIGGER note AFTER UPDATE OF clock ON tidelock.meta FOR EACH ROW EXECUTE FUNCTION tidelock.note()";
+
+/// There is one row for it, so the work must not grow with the number of processes.
+#[tokio::test]
+async fn however_many_handles_there_are_the_clock_is_written_down_about_once_in_an_interval() {
+    let ground = Ground::shared();
+    let plain = ground.connect().await;
+    let mut handles = vec![busy(&ground).await];
+    plain.run(WATCH).await;
+    for _ in 1..6 {
+        handles.push(busy(&ground).await);
+    }
+    plain.until("the clock was written down a few times", "SELECT count(*) >= 12 FROM tidelock.saves").await;
+    let too_early =
+        format!("SELECT count(*) FROM tidelock.saves WHERE after - before < {}", INTERVAL.as_micros() / 2);
+    assert_eq!(plain.one::<i64>(&too_early).await, 0);
+    handles.iter().for_each(JoinHandle::abort);
+}
+
+/// A thousand of them cost the server a thousand connections, and nothing more.
+#[tokio::test]
+async fn a_handle_that_nobody_uses_asks_nothing() {
+    let ground = Ground::shared();
+    let (idle, plain) = (open(&ground).await, ground.connect().await);
+    let elsewhere = Ground::shared();
+    let (other, watcher) = (busy(&elsewhere).await, elsewhere.connect().await);
+    watcher.run(WATCH).await;
+    let last = "SELECT max(query_start)::text FROM pg_stat_activity WHERE application_name = '@'";
+    let before: String = plain.one(last).await;
+    // The other one does its rounds meanwhile.
+    watcher.until("several rounds have passed", "SELECT count(*) >= 6 FROM tidelock.saves").await;
+    assert_eq!(plain.one::<String>(last).await, before);
+    other.abort();
+    drop(idle);
+}
+
+/// Only those whose commits are held up look for whoever does it.
+#[tokio::test]
+async fn whoever_holds_commits_up_is_looked_for_by_those_who_wait() {
+    const LOOKS: &str = "SELECT count(*) > 0 FROM pg_stat_activity
+        WHERE application_name = '@' AND query LIKE '%pg_blocking_pids%'";
+    let ground = Ground::shared();
+    let (store, plain) = (open(&ground).await, ground.connect().await);
+    let holder = ground.let_nobody_append().await;
+    let held = tokio::spawn(async move { committed(&store, append("a", "held up")).await });
+    plain.until("it was looked for", LOOKS).await;
+    holder.run("COMMIT").await;
+    held.await.unwrap();
+}
