@@ -211,7 +211,8 @@ BEGIN
 END $$;
 
 -- The same for many streams, each named once and sorted by name, with any number of events. Rows that are there are changed
--- in that order; then those that are not are created in that order. So no two batches ever wait for each other.
+-- in that order; then those that are not are created in that order. So no two batches ever wait for each other. That order hangs
+-- on the plan, which must take name by name; behind a pooler nobody but the function itself can say so.
 --
 -- The leases that are named, sorted by item, must stand. They are locked where the long way locks them: after the streams that are
 -- there. If one is lost, nothing of the batch is made this way.
@@ -224,7 +225,7 @@ CREATE FUNCTION tidelock.append_many(
         owners integer[], ordinals bigint[], streams text[], ids uuid[], types text[], payloads text[], metadata text[],
         queues text[], items text[], fences bigint[])
     RETURNS bigint[]
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
     AS $$
 DECLARE
     stand  bigint;
@@ -293,13 +294,15 @@ END $$;
 -- left is written where it is still as it looked; if any of it is not, the server undoes it all, as for any other race. The
 -- moment is later than the look, and a record that ran out since then is no longer what was judged.
 --
+-- As above, rows are changed and created in the order of their keys.
+--
 -- Gives the moment, the revision that each key had (0: none), and which keys were not as expected, counted from 1, with the value
 -- and the expiry that were seen there. Of a commit that has one of those nothing is written.
 CREATE FUNCTION tidelock.write_many(
         keys text[], owners integer[], expectations bigint[], new_values text[], ends bigint[], lives bigint[],
         makers integer[], ids uuid[], fingerprints uuid[], results text[],
         OUT moment bigint, OUT before bigint[], OUT clashes bigint[], OUT seen text[], OUT expiries bigint[])
-    LANGUAGE plpgsql VOLATILE
+    LANGUAGE plpgsql VOLATILE SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
     AS $$
 DECLARE
     refused   integer[];

@@ -1,7 +1,7 @@
 //! Commits that name the same streams in opposite order.
 
-use tidelock_store::{Commit, ExpectedVersion, Position, Store};
-use tidelock_store_postgres::PostgresStore;
+use tidelock_store::{Commit, ExpectedRevision, ExpectedVersion, Json, Position, RecordKey, Store, Write};
+use tidelock_store_postgres::{PostgresStore, Prepare};
 use tokio::task::JoinHandle;
 
 use crate::ground::{Ground, committed, event, feed_after, soon, stream};
@@ -34,6 +34,79 @@ async fn streams_are_locked_by_name_however_a_commit_lists_them() {
         soon("a commit", commit).await.unwrap();
     }
     assert_eq!(feed_after(&one, Position::START).await.len(), 6);
+}
+
+/// Both ways of planning: by an index each time, which a connection of our own is told to; and as the server likes, where
+/// nothing can be told to a connection. For a table as small as here it likes to read it from its beginning.
+const PLANS: [Prepare; 2] = [Prepare::Always, Prepare::Never];
+
+/// Schedule 13: the same for commits that travel together the short way, one stream to each.
+#[tokio::test]
+async fn streams_of_a_batch_are_locked_by_name_wherever_they_lie_in_the_table() {
+    for prepare in PLANS {
+        let ground = Ground::shared();
+        let store = ground.open_with(|options| options.prepare = prepare).await;
+        for name in ["z", "a", "m"] {
+            committed(&store, to(&[name])).await;
+        }
+        let (table, holder, looker) =
+            (ground.connect().await, ground.connect().await, ground.connect().await);
+        table.run("ANALYZE tidelock.streams; BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
+        let ahead = spawn(&store, to(&["m"]));
+        looker.until_blocked(1).await;
+        holder.run("BEGIN; SELECT FROM tidelock.streams WHERE name = 'a' FOR UPDATE").await;
+        let batch = [spawn(&store, to(&["z"])), spawn(&store, to(&["a"]))];
+        until_queued(&store, 1 + batch.len()).await;
+
+        table.run("COMMIT").await;
+        soon("the one ahead", ahead).await.unwrap();
+        looker.until_blocked(1).await;
+        assert_eq!(looker.one::<i64>(VERSION_OF_Z).await, 1, "they travelled apart");
+        looker.run("SELECT FROM tidelock.streams WHERE name = 'z' FOR UPDATE NOWAIT").await;
+        holder.run("COMMIT").await;
+        for commit in batch {
+            soon("a commit", commit).await.unwrap();
+        }
+        assert_eq!(looker.one::<i64>(VERSION_OF_Z).await, 2);
+    }
+}
+
+const VERSION_OF_Z: &str = "SELECT version FROM tidelock.streams WHERE name = 'z'";
+
+/// Waits until so many commits of the handle are under way or wait for their turn.
+async fn until_queued(store: &PostgresStore, commits: usize) {
+    let queued = async {
+        while store.held_up().await.unwrap().commits.is_none_or(|held| held.commits_waiting < commits) {}
+    };
+    soon("the commits to be queued", queued).await;
+}
+
+/// Schedule 13: the same for records that go the short way.
+#[tokio::test]
+async fn records_of_a_batch_are_locked_by_key_wherever_they_lie_in_the_table() {
+    for prepare in PLANS {
+        let ground = Ground::shared();
+        let store = ground.open_with(|options| options.prepare = prepare).await;
+        for key in ["z", "a"] {
+            committed(&store, put(&[key])).await;
+        }
+        let (holder, looker) = (ground.connect().await, ground.connect().await);
+        let others = "INSERT INTO tidelock.records (key, revision) SELECT 'other-' || n, 1 FROM generate_series(1, 200) n";
+        holder.run(&format!("{others}; ANALYZE tidelock.records; BEGIN")).await;
+        holder.run("SELECT FROM tidelock.records WHERE key = 'a' FOR UPDATE").await;
+        let waiting = spawn(&store, put(&["z", "a"]));
+        looker.until_blocked(1).await;
+        looker.run("SELECT FROM tidelock.records WHERE key = 'z' FOR UPDATE NOWAIT").await;
+        holder.run("COMMIT").await;
+        soon("the commit", waiting).await.unwrap();
+    }
+}
+
+fn put(keys: &[&str]) -> Commit {
+    keys.iter().fold(Commit::new(), |commit, key| {
+        let (key, value) = (RecordKey::new(*key).unwrap(), Json::new(&1).unwrap());
+        commit.write(Write::put(&key, ExpectedRevision::Any, value))
+    })
 }
 
 /// Schedule 13: somebody else locks rows in another order than the store, and the server picks the store's transaction to
