@@ -14,7 +14,7 @@ use crate::PostgresStore;
 use crate::committer::Committer;
 use crate::error::failed;
 use crate::link::Link;
-use crate::statement::Statement;
+use crate::statement::{Statement, now};
 
 /// Of all who block somebody that waits for a row of this schema, the one that is not waiting itself and has been at it
 /// longest.
@@ -32,13 +32,21 @@ static COMMITS: Statement = Statement::new(
     &[Type::TEXT],
 );
 /// The oldest ticket after which positions were drawn. When it was taken is not known; at the latest when its session was
-/// last told to do something.
+/// last told to do something, and before the first event that waits behind it. Only the second can be seen of a session of
+/// another role, and of a transaction that was prepared.
 static FEED: Statement = Statement::new(
-    "SELECT coalesce(t.pid, 0), a.usename::text, a.application_name, coalesce(host(a.client_addr), 'local'), a.state,
-            (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint,
-            (extract(epoch FROM clock_timestamp() - a.query_start) * 1000000)::bigint, s.last - t.after
-     FROM tidelock.settled() s JOIN tidelock.tickets t ON t.after < s.last LEFT JOIN pg_stat_activity a ON a.pid = t.pid
-     ORDER BY t.after LIMIT 1",
+    concat!(
+        "SELECT coalesce(t.pid, 0), a.usename::text, a.application_name, coalesce(host(a.client_addr), 'local'), a.state,
+                (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint,
+                greatest((extract(epoch FROM clock_timestamp() - a.query_start) * 1000000)::bigint,
+                         (SELECT ",
+        now!(),
+        " - e.recorded_at FROM tidelock.events e WHERE e.position > t.after ORDER BY e.position LIMIT 1)),
+                s.last - t.after
+         FROM tidelock.settled() s JOIN tidelock.tickets t ON t.after < s.last
+         LEFT JOIN pg_stat_activity a ON a.pid = t.pid
+         ORDER BY t.after LIMIT 1"
+    ),
     &[],
 );
 

@@ -6,8 +6,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Bounds, Commit, CommitId, FeedQuery, ItemFilter, LeaseRequest, Position, RecordKey, Store,
-    Wake, When, WorkerName, Write,
+    Adjustment, Bounds, Commit, CommitId, FeedQuery, ItemFilter, Lease, LeaseRequest, Position, RecordKey,
+    Store, StoreError, Wake, When, WorkerName, Write,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -17,6 +17,8 @@ use crate::ground::{Ground, Plain, accepted, append, committed, item, queue, soo
 const ROUNDS: u64 = 240;
 /// How often a handle is opened anew, so that making connections is among the moments.
 const ANEW_EVERY: u64 = 12;
+/// How many kinds of calls there are.
+const KINDS: u64 = 8;
 /// More polls than any of the calls takes.
 const MOST_POLLS: u64 = 14;
 const DOOR: usize = 2;
@@ -40,7 +42,7 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_open_and_nothing_half() {
             site.store = open(&site.ground).await;
         }
         let drop_at = Moment { polls: dice.below(MOST_POLLS), at_a_wake: dice.one_in(2) };
-        finished += usize::from(drop_at.reached(site.call(dice.below(6), round)).await);
+        finished += usize::from(drop_at.reached(site.call(dice.below(KINDS), round)).await);
         if dice.one_in(8) {
             site.next_borrower(ROUNDS + round).await;
         }
@@ -69,9 +71,17 @@ impl Site {
             1 => drop(self.store.commit(whole(nth)).await),
             2 => drop(self.store.adjust(ItemFilter::queue("mail"), defer()).await),
             3 => drop(self.own(nth).await),
-            4 => drop(self.store.lease(request()).await),
+            4 => drop(self.lease_and_renew().await),
+            5 => drop(open(&self.ground).await),
+            6 => drop(self.store.get(&[RecordKey::new("whole/0").unwrap()]).await),
             _ => drop(self.store.read_feed(FeedQuery::after(Position::START)).await),
         }
+    }
+
+    async fn lease_and_renew(&self) -> Result<(), StoreError> {
+        let leased = self.store.lease(request()).await?;
+        let tokens: Vec<_> = leased.leases.iter().map(Lease::token).collect();
+        self.store.renew(&tokens, Duration::from_secs(1)).await.map(drop)
     }
 
     /// A row of one's own and a commit, in one transaction.

@@ -102,6 +102,25 @@ async fn the_application_sweeps_what_has_had_its_time() {
     shop.admin.until("the clock is written down", "SELECT clock > 0 FROM tidelock.meta").await;
 }
 
+/// Schedule 3, in a role that sees of others' sessions no more than that they are there: how far, since when, and which one.
+#[tokio::test]
+async fn the_application_is_told_who_holds_the_feed_back_and_since_when() {
+    let shop = Shop::new().await;
+    let store = shop.open("app").await;
+    let holder = shop.ground.connect().await;
+    holder.run("BEGIN; SELECT tidelock.append_one('slow', -1, gen_random_uuid(), 'said', '1', '{}')").await;
+    committed(&store, append("a", "behind")).await;
+
+    let held = store.held_up().await.unwrap().feed.expect("the feed is held up");
+    assert_eq!((held.by.session, held.behind), (holder.one("SELECT pg_backend_pid()").await, 2), "{held:?}");
+    assert_eq!((held.by.open_for, held.by.state), (None, None), "it does not see that");
+    let longer = async {
+        while store.held_up().await.unwrap().feed.is_none_or(|feed| feed.standing_for <= held.standing_for) {}
+    };
+    soon("the time to grow", longer).await;
+    holder.run("ROLLBACK").await;
+}
+
 /// TIME-2, in the role of those who have to keep it.
 #[tokio::test]
 async fn the_application_mends_a_calendar_that_was_set_back() {

@@ -1,10 +1,14 @@
 //! Whoever holds commits or the feed up is named.
 
+mod log;
+
 use std::time::{Duration, Instant};
 
 use tidelock_store::{Commit, ExpectedVersion, FeedQuery, NewEvent, Position, Store, StreamName};
 use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
 use tidelock_store_postgres::{HeldUp, PostgresOptions, PostgresStore, SchemaName};
+
+use log::Log;
 
 async fn open(schema: &str) -> PostgresStore {
     let schema = SchemaName::new(format!("{schema}_{}", std::process::id())).expect("a good name");
@@ -105,6 +109,30 @@ async fn a_transaction_left_open_after_an_append_is_named_until_it_ends() {
     visitor.batch_execute("COMMIT").await.unwrap();
     assert_nothing_held_up(&store).await;
     assert_eq!(feed(&store).await, 3);
+}
+
+/// Schedule 3: nobody has to ask. What waits for a second is logged by the store itself, with the session; and as long as it
+/// lasts, though nobody commits any more.
+#[tokio::test]
+async fn what_is_held_up_for_long_is_logged_with_the_session() {
+    Log::listen();
+    let store = open("held_logged").await;
+    let (on_feed, on_commits) = (outsider().await, outsider().await);
+    on_feed.batch_execute(&append_and_stay("held_logged")).await.unwrap();
+    store.commit(note("a")).await.unwrap().committed().unwrap();
+    let feed = format!("session: {},", session_of(&on_feed).await);
+    for _ in 0..2 {
+        Log::until_said("the feed is held up by a database session", &feed).await;
+    }
+
+    let schema = format!("held_logged_{}", std::process::id());
+    let lock = format!("BEGIN; SELECT FROM {schema}.streams WHERE name = 'a' FOR UPDATE");
+    on_commits.batch_execute(&lock).await.unwrap();
+    let behind = tokio::spawn(async move { store.commit(note("a")).await });
+    let commits = format!("session: {},", session_of(&on_commits).await);
+    Log::until_said("commits are held up by a database session", &commits).await;
+    on_commits.batch_execute("ROLLBACK").await.unwrap();
+    behind.await.unwrap().unwrap().committed().unwrap();
 }
 
 /// Schedule 3: `idle_in_transaction_session_timeout` ends what nobody ends.
