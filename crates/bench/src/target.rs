@@ -43,7 +43,7 @@ impl Target {
             scheme => Err(Failure::Usage {
                 what: format!(
                     "store {:?} is none that can be measured",
-                    scheme.map_or(url, |(name, _)| name)
+                    tidelock::shown_url(scheme.map_or(url, |(name, _)| name))
                 ),
                 hint: KNOWN.to_owned(),
             }),

@@ -3,8 +3,6 @@
 //! A command that only looks makes nothing and changes no table: a file that is not there is said to be missing, and one that is not
 //! Tidelock's is left as it is. What is told of a URL never has a password in it.
 
-mod shown;
-
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,8 +10,6 @@ use tidelock::postgres::PostgresStore;
 use tidelock::{ErrorKind, Operation, Store, StoreError};
 
 use crate::failure::Failure;
-
-pub(crate) use shown::shown;
 
 /// What is meant when nothing is said.
 const DEFAULT: &str = "sqlite:tidelock.db";
@@ -61,7 +57,7 @@ impl Place {
 
     /// The URL as it may be shown.
     pub(crate) fn shown(&self) -> String {
-        shown(&self.url)
+        tidelock::shown_url(&self.url)
     }
 
     /// Whether it is a file that is not there yet.
@@ -108,7 +104,9 @@ impl Place {
             Some(("memory" | "sqlite" | "postgres" | "postgresql", _)) => {
                 "mend that, or name another store with --store URL".to_owned()
             }
-            None if !self.url.is_empty() => format!("--store sqlite:{}, if a file is meant", self.url),
+            None if !self.url.is_empty() && !self.url.contains('=') => {
+                format!("--store sqlite:{}, if a file is meant", self.url)
+            }
             _ => "give sqlite:PATH or postgres://USER@HOST/DATABASE".to_owned(),
         }
     }

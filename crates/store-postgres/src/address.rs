@@ -168,7 +168,7 @@ mod tests {
             ("postgres://u:s3cret@a%20b/d?sslmode=require", "no certificate can have such a name"),
             ("postgres://u@localhost/d?pasword=s3cret", "unknown option \"pasword\""),
             ("postgres://u:s3cret@localhost/d?readers=0", "option readers=0"),
-            ("postgres://u:s3cret@localhost/d?keepalives=2", "from 0 to 1"),
+            ("postgres://u:s3cret@localhost/d?keepalives=2", "1 for yes, or 0 for no"),
             ("postgres://u:s3cret@localhost/d?target_session_attrs=primary", "read-write"),
             ("postgres://u:s3cret@localhost/d?connect_timeout=0", "from 1 to 600"),
         ];

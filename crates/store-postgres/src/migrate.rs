@@ -87,7 +87,7 @@ async fn applied(session: &Session, schema: &str) -> Result<usize> {
     if !has_table {
         return Ok(0);
     }
-    let rows = session.ask(&APPLIED, &[]).await.map_err(failed)?;
+    let rows = session.ask(&APPLIED, &[]).await.map_err(|e| not_ours(e, schema))?;
     for (at, row) in rows.iter().enumerate() {
         let text = |column| row.try_get::<_, String>(column).map_err(failed);
         let number: i32 = row.try_get(0).map_err(failed)?;
@@ -151,10 +151,22 @@ fn check_known(known: Option<&Migration>, number: i32, name: &str, sum: &str) ->
     }
 }
 
+/// Many programs have a table of migrations, and some of them have it where somebody put a store.
+fn not_ours(error: tokio_postgres::Error, schema: &str) -> StoreError {
+    if error.code() != Some(&SqlState::UNDEFINED_COLUMN) {
+        return failed(error);
+    }
+    incompatible(format!(
+        "the table \"migrations\" of schema {schema:?} is not Tidelock's: give the store a schema of its own with schema=NAME"
+    ))
+    .caused_by(failed(error))
+}
+
 fn not_allowed(error: StoreError, schema: &str) -> StoreError {
     if is_denied(&error) {
         return incompatible(format!(
-            "schema {schema:?} is not up to date, and this role may not change it: open it once with the owner role"
+            "schema {schema:?} has no store or an older one, and this role may not make or change its tables: open it once with \
+             the owner role (docs/guides/postgres.md)"
         ))
         .caused_by(error);
     }

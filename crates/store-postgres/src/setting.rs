@@ -23,9 +23,13 @@ impl Setting<'_> {
             .ok_or_else(|| self.must_be(&format!("a number from {least} to {most}")))
     }
 
-    /// Whether it is on: 0 or 1.
+    /// Whether it is on.
     pub(crate) fn switch(&self) -> Result<bool> {
-        Ok(self.number::<u8>(0, 1)? == 1)
+        match self.value {
+            "1" => Ok(true),
+            "0" => Ok(false),
+            _ => Err(self.must_be("1 for yes, or 0 for no")),
+        }
     }
 
     /// A time in milliseconds.
@@ -65,6 +69,14 @@ mod tests {
             let refused = setting(bad).number::<usize>(1, 64).unwrap_err().to_string();
             assert_eq!(refused, format!("check: option readers={bad}: must be a number from 1 to 64"));
         }
+    }
+
+    #[test]
+    fn a_switch_is_on_or_off_and_says_how_either_is_written() {
+        let setting = |value| Setting { name: "migrate", value };
+        assert_eq!(["1", "0"].map(|value| setting(value).switch().unwrap()), [true, false]);
+        let refused = setting("false").switch().unwrap_err();
+        assert_eq!(refused.context(), "option migrate=false: must be 1 for yes, or 0 for no");
     }
 
     #[test]

@@ -192,6 +192,15 @@ async fn a_schema_of_somebody_else_is_left_alone() {
     let refused = open(&ground, "").await.unwrap_err();
     assert!(refused.to_string().contains("\"events\" already exists"), "{refused}");
     assert!(plain.one::<bool>("SELECT to_regclass('tidelock.streams') IS NULL").await);
+
+    let ground = Ground::shared();
+    let plain = ground.connect().await;
+    plain.run("CREATE SCHEMA @; CREATE TABLE tidelock.migrations (id int)").await;
+    for options in ["&migrate=1", "&migrate=0"] {
+        let refused = open(&ground, options).await.unwrap_err();
+        check_incompatible(&refused, "is not Tidelock's: give the store a schema of its own");
+    }
+    assert!(plain.one::<bool>("SELECT to_regclass('tidelock.streams') IS NULL").await);
 }
 
 async fn without_migrate_nothing_is_made() {

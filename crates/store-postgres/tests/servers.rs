@@ -5,7 +5,7 @@
 
 use std::net::TcpListener;
 
-use tidelock_store::{Advice, ErrorKind, StoreError};
+use tidelock_store::{Advice, ErrorKind, FeedQuery, Position, Store, StoreError};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Server;
 
@@ -71,6 +71,35 @@ async fn a_server_is_reached_through_its_socket() {
 
     let refused = refusal(&url(nothing())).await;
     assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+}
+
+/// As roles for reports often are. Such a program can open the store all the same, and is told how.
+#[tokio::test]
+async fn a_role_that_never_writes_is_told_how_to_read() {
+    let server = Server::start().unwrap();
+    PostgresStore::open(&server.url()).await.unwrap();
+    server
+        .run_sql(
+            "postgres",
+            "CREATE ROLE report LOGIN SUPERUSER; ALTER ROLE report SET default_transaction_read_only = on",
+        )
+        .unwrap();
+    let url = server.url_of("report", "postgres");
+    let refused = refusal(&url).await;
+    assert!(refused.context().contains("default_transaction_read_only is on for this role"), "{refused}");
+    let (_, option) = refused.context().rsplit_once("write ").unwrap();
+    let store = PostgresStore::open(&format!("{url}?{option}")).await.unwrap();
+    assert!(store.read_feed(FeedQuery::after(Position::START)).await.unwrap().at_end);
+}
+
+#[tokio::test]
+async fn a_wrong_option_for_the_session_is_said_to_be_one() {
+    let server = Server::start().unwrap();
+    for setting in ["fsyn%3D1", "statement_timeout%3Dsoon"] {
+        let refused = refusal(&format!("{}?options=-c%20{setting}", server.url())).await;
+        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
+        assert!(refused.context().contains("check what options= sets"), "{refused}");
+    }
 }
 
 #[tokio::test]

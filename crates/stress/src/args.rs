@@ -60,7 +60,7 @@ impl Args {
         Duration::from_secs(self.patience.unwrap_or_else(|| PATIENCE.max(TIMES_SLOWER * self.seconds)))
     }
 
-    /// The command that makes the same choices again.
+    /// The command that makes the same choices again; a password has to be put in again by hand.
     pub(crate) fn replay(&self, seed: u64) -> String {
         let scenarios = if self.scenarios.is_empty() { "all".to_owned() } else { self.scenarios.join(" ") };
         let floor = self.floor.map_or(String::new(), |floor| format!(" --floor {floor}"));
@@ -68,7 +68,9 @@ impl Args {
         let minutes = self.minutes.map_or(String::new(), |minutes| format!(" --minutes {minutes}"));
         format!(
             "tidelock-stress {scenarios} --store {} --seconds {}{patience}{minutes} --workers {}{floor} --seed {seed}",
-            self.store, self.seconds, self.workers
+            tidelock::shown_url(&self.store),
+            self.seconds,
+            self.workers
         )
     }
 }
@@ -83,6 +85,8 @@ mod tests {
         let args = Args::parse_from(typed.split(' '));
         assert_eq!(args.replay(42), format!("{typed} --seed 42"));
         assert_eq!(Args::parse_from(args.replay(42).split(' ')).seed, Some(42));
+        let secret = Args::parse_from(["tidelock-stress", "--store", "postgres://me:secret@localhost/shop"]);
+        assert!(secret.replay(1).contains(" --store postgres://me@localhost/shop "), "{}", secret.replay(1));
         let all = Args::parse_from(["tidelock-stress", "--store", "sqlite:"]);
         assert_eq!(all.replay(1), "tidelock-stress all --store sqlite: --seconds 10 --workers 4 --seed 1");
     }

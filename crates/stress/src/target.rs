@@ -46,7 +46,10 @@ impl Target {
                 Ok(Self::Given { url: url.to_owned() })
             }
             _ => Err(Failure::Usage {
-                what: format!("store {url:?} is none that several processes can share"),
+                what: format!(
+                    "store {:?} is none that several processes can share",
+                    tidelock::shown_url(url)
+                ),
                 hint: KNOWN.to_owned(),
             }),
         }
@@ -97,10 +100,7 @@ impl fmt::Display for Target {
         match self {
             Self::File { url, .. } => f.write_str(url),
             Self::Own { .. } => f.write_str("a PostgreSQL server of our own"),
-            // There may be a password in it.
-            Self::Given { url } => {
-                write!(f, "PostgreSQL at {}", url.rsplit_once('@').map_or(url.as_str(), |at| at.1))
-            }
+            Self::Given { url } => f.write_str(&tidelock::shown_url(url)),
         }
     }
 }
@@ -149,7 +149,15 @@ mod tests {
 
     #[test]
     fn a_password_is_not_shown() {
-        let given = Target::parse("postgres://me:secret@localhost/shop").unwrap();
-        assert_eq!(given.to_string(), "PostgreSQL at localhost/shop");
+        for (url, shown) in [
+            ("postgres://me:secret@localhost/shop", "postgres://me@localhost/shop"),
+            ("postgres://me@localhost/shop?password=secret", "postgres://me@localhost/shop?password=…"),
+        ] {
+            assert_eq!(Target::parse(url).unwrap().to_string(), shown);
+        }
+        for url in ["postgress://me:secret@localhost", "host=localhost password=secret"] {
+            let refused = Target::parse(url).unwrap_err().to_string();
+            assert!(!refused.contains("secret"), "{refused}");
+        }
     }
 }

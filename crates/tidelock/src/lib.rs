@@ -108,7 +108,7 @@ pub mod worker;
 mod handle;
 pub mod testing;
 
-pub use open::open;
+pub use open::{open, shown_url};
 pub use tidelock_derive::Event;
 /// An event as the store keeps it; the trait [`Event`] is what users' own types implement.
 pub use tidelock_store::Event as StoredEvent;

@@ -1,7 +1,10 @@
 //! From a URL to a store.
 
+mod shown;
+
 use std::sync::Arc;
 
+pub use shown::shown_url;
 use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
 
 /// Opens the store that a URL names.
@@ -28,12 +31,12 @@ async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
         }
         Some(("sqlite", rest)) => open_sqlite(rest).await,
         Some(("postgres" | "postgresql", _)) => open_postgres(url).await,
-        Some((scheme, _)) => Err(no_store_url(&format!("{scheme:?} is no kind of store"))),
-        None => Err(no_store_url(&format!("{url:?} is no store URL"))),
+        // What comes after the colon may hold a password.
+        Some((scheme, _)) => Err(no_store_url(&format!("{:?} is no kind of store", shown_url(scheme)))),
+        None => Err(no_store_url(&format!("{:?} is no store URL", shown_url(url)))),
     }
 }
 
-/// Only what stands before the colon is ever quoted: what comes after it may hold a password.
 fn no_store_url(what: &str) -> StoreError {
     StoreError::invalid(format!(
         "{what}: write memory:, sqlite:PATH or postgres://USER@HOST/DATABASE, for example sqlite:shop.db"
@@ -97,7 +100,12 @@ mod tests {
         assert!(refusal("shop.db").await.contains("sqlite:shop.db"));
         assert!(refusal("redis://localhost").await.contains("sqlite:PATH"));
         assert!(refusal("memory:x").await.contains("nothing after the colon"));
-        assert!(!refusal("postgress://joe:hush@host/shop").await.contains("hush"));
+        for secret in
+            ["postgress://joe:hush@host/shop", "host=db password=hush", "host=db password=hush:hush"]
+        {
+            let refused = refusal(secret).await;
+            assert!(!refused.contains("hush") && refused.contains("postgres://USER@HOST"), "{refused}");
+        }
     }
 
     #[cfg(feature = "sqlite")]

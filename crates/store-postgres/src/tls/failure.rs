@@ -63,6 +63,7 @@ fn refused_by_server(error: &DbError) -> StoreError {
         }
         "3D000" => "create the database, or check its name in the URL",
         "42501" => "grant the user CONNECT on the database",
+        "42704" | "22023" | "55P02" => "check what options= sets in the URL",
         "53300" => "raise max_connections on the server, or open fewer stores with fewer readers",
         "57P03" => "the server is starting or stopping",
         _ => "",
@@ -82,11 +83,20 @@ fn refused_on_the_way(error: &io::Error) -> StoreError {
     }
     // The driver's own word for a server that takes writes when it should not, or the reverse; the system's have a number.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
-        return passing(format!(
-            "{error}: the server is not of the kind that target_session_attrs asks for; a standby takes no writes"
-        ));
+        return passing(format!("{error}: {}", other_than_asked_for(&error.to_string())));
     }
     passing(format!("cannot be reached: {error}: is the server running, and is this its host and port?"))
+}
+
+/// What to do about a server that is not of the kind that `target_session_attrs` asks for, by the driver's words.
+fn other_than_asked_for(said: &str) -> &'static str {
+    match said {
+        "database does not allow writes" => {
+            "it is a standby, so name the primary; or default_transaction_read_only is on for this role or database, so switch \
+             it off, or, if this program only reads, write target_session_attrs=any"
+        }
+        _ => "a store is read from where it is written, so leave target_session_attrs out",
+    }
 }
 
 fn not_encrypted(error: &rustls::Error) -> StoreError {

@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
 use crate::output::{Look, Output};
-use crate::place::{Place, shown};
+use crate::place::Place;
 
 /// Everything that a scene needs.
 pub(super) struct Stage<'a> {
@@ -38,8 +38,8 @@ impl<'a> Stage<'a> {
         let can = store.capabilities();
         let other = if can.shared { open(&url).await? } else { store.clone() };
         let prefix = if folder.is_none() && can.durable { own_prefix() } else { String::new() };
-        out.line(Look::Faint, &format!("the store is {}", shown(&url)))?;
-        Ok(Self { store, other, url: shown(&url), prefix, scene: 0, out, folder })
+        out.line(Look::Faint, &format!("the store is {}", tidelock::shown_url(&url)))?;
+        Ok(Self { store, other, url: tidelock::shown_url(&url), prefix, scene: 0, out, folder })
     }
 
     /// Closes the store, and removes it if it was made for this.

@@ -1,10 +1,21 @@
 //! A store's URL as it may be shown: without whatever is secret in it.
+//!
+//! It is for texts that were typed by hand, too: what cannot be understood can hold a password all the same.
 
 /// Options of a URL whose value nobody else should see.
 const SECRETS: [&str; 3] = ["password", "sslkey", "sslpassword"];
 
-/// The URL without passwords, wherever a URL can have one.
-pub(crate) fn shown(url: &str) -> String {
+/// A store's URL without passwords, wherever a URL can have one: for logs and messages.
+///
+/// ```
+/// assert_eq!(tidelock::shown_url("postgres://shop:hush@db.example/shop"), "postgres://shop@db.example/shop");
+/// ```
+#[must_use]
+pub fn shown_url(url: &str) -> String {
+    if let Some((name, _)) = url.split_once('=').filter(|(name, _)| !name.contains(':')) {
+        // Names and values, as libpq takes them, and no URL. Which of the values are secret is not for us to say.
+        return format!("{name}=…");
+    }
     let url = without_password(url);
     match url.split_once('?') {
         Some((front, query)) => format!("{front}?{}", without_secrets(query)),
@@ -53,8 +64,11 @@ mod tests {
             ("postgres://host/shop?user=joe&password=hush", "postgres://host/shop?user=joe&password=…"),
             ("postgres://host/shop?PassWord=hush", "postgres://host/shop?PassWord=…"),
             ("postgress://joe:hush@host/shop?x=1", "postgress://joe@host/shop?x=1"),
+            ("host=db password='hush hush'", "host=…"),
+            ("password=hu:sh host=db", "password=…"),
+            ("sqlite:shop.db?readers=1", "sqlite:shop.db?readers=1"),
         ] {
-            assert_eq!(shown(url), expected);
+            assert_eq!(shown_url(url), expected);
         }
     }
 }
