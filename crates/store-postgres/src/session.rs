@@ -24,7 +24,8 @@ type PgResult<T> = Result<T, tokio_postgres::Error>;
 pub(crate) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
 /// How a plan is made for a connection of our own. All of it is about speed and nothing about correctness: behind a
-/// proxy it is left out.
+/// proxy it is left out. (Rows that are taken one by one, by an index, are also locked in the order of their names. Statements that are
+/// sent by a proxy, too, see to that themselves.)
 ///
 /// Every statement of this crate looks rows up by an index. A plan that was made while a table was small would read
 /// through the whole of it, and be kept while the table grows.

@@ -36,6 +36,9 @@ async fn streams_are_locked_by_name_however_a_commit_lists_them() {
     assert_eq!(feed_after(&one, Position::START).await.len(), 6);
 }
 
+/// What is sent together where nothing is known of the streams, and where they must be there.
+const WAYS: [ExpectedVersion; 2] = [ExpectedVersion::Any, ExpectedVersion::Exists];
+
 /// Both ways of planning: by an index each time, which a connection of our own is told to; and as the server likes, where
 /// nothing can be told to a connection. For a table as small as here it likes to read it from its beginning.
 const PLANS: [Prepare; 2] = [Prepare::Always, Prepare::Never];
@@ -43,7 +46,7 @@ const PLANS: [Prepare; 2] = [Prepare::Always, Prepare::Never];
 /// Schedule 13: the same for commits that travel together the short way, one stream to each.
 #[tokio::test]
 async fn streams_of_a_batch_are_locked_by_name_wherever_they_lie_in_the_table() {
-    for prepare in PLANS {
+    for (prepare, expected) in PLANS.iter().flat_map(|prepare| WAYS.map(|expected| (*prepare, expected))) {
         let ground = Ground::shared();
         let store = ground.open_with(|options| options.prepare = prepare).await;
         for name in ["z", "a", "m"] {
@@ -55,7 +58,8 @@ async fn streams_of_a_batch_are_locked_by_name_wherever_they_lie_in_the_table() 
         let ahead = spawn(&store, to(&["m"]));
         looker.until_blocked(1).await;
         holder.run("BEGIN; SELECT FROM tidelock.streams WHERE name = 'a' FOR UPDATE").await;
-        let batch = [spawn(&store, to(&["z"])), spawn(&store, to(&["a"]))];
+        let batch = ["z", "a"]
+            .map(|name| spawn(&store, Commit::new().append(&stream(name), expected, [event(name)])));
         until_queued(&store, 1 + batch.len()).await;
 
         table.run("COMMIT").await;
