@@ -13,6 +13,7 @@ mod commit;
 mod committer;
 mod door;
 mod error;
+mod failures;
 mod held_up;
 mod home;
 mod leases;

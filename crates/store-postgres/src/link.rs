@@ -1,13 +1,13 @@
 //! A connection that is there when it is needed: made on first use, and made anew when it was lost.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use futures_util::future::try_join;
-use tidelock_store::{Operation, Result, StoreError};
+use tidelock_store::{Operation, Result};
 use tokio_postgres::Row;
 
 use crate::error::{closed, failed, is_refusal};
+use crate::failures::Failures;
 use crate::place::Place;
 use crate::session::{Parameters, Session};
 use crate::statement::Statement;
@@ -20,10 +20,9 @@ pub(crate) type Question<'a> = (&'static Statement, Parameters<'a>);
 pub(crate) struct Link {
     place: Arc<Place>,
     session: RwLock<Option<Arc<Session>>>,
-    /// Held by whoever connects, so that a crowd does not connect many times. Why it failed the last time.
-    connecting: tokio::sync::Mutex<Option<StoreError>>,
-    /// How often it failed.
-    failures: AtomicU64,
+    /// Held by whoever connects, so that a crowd does not connect many times.
+    connecting: tokio::sync::Mutex<()>,
+    failures: Failures,
 }
 
 impl Link {
@@ -32,7 +31,7 @@ impl Link {
             place,
             session: RwLock::default(),
             connecting: tokio::sync::Mutex::default(),
-            failures: AtomicU64::new(0),
+            failures: Failures::default(),
         }
     }
 
@@ -46,24 +45,15 @@ impl Link {
     }
 
     async fn connect(&self) -> Result<Arc<Session>> {
-        let known_failures = self.failures.load(Ordering::SeqCst);
-        let mut failure = self.connecting.lock().await;
+        let came = self.failures.come();
+        let _turn = self.connecting.lock().await;
         if let Some(session) = self.open_session().filter(|session| !session.is_silent()) {
             return Ok(session);
         }
-        // What failed while this one waited has failed for it as well. If each of a crowd tried in turn, the last would wait
-        // for as many timeouts as there are others.
-        if self.failures.load(Ordering::SeqCst) > known_failures
-            && let Some(error) = &*failure
-        {
-            return Err(error.clone());
+        if let Some(error) = self.failures.since(came) {
+            return Err(error);
         }
-        let made = self.make_session().await;
-        if let Err(error) = &made {
-            *failure = Some(error.clone());
-            self.failures.fetch_add(1, Ordering::SeqCst);
-        }
-        made
+        self.make_session().await.inspect_err(|error| self.failures.note(error))
     }
 
     /// Makes sure that there is a connection which answers.
@@ -155,31 +145,15 @@ impl Link {
 mod tests {
     use std::io::Write;
     use std::net::TcpListener;
-    use std::sync::atomic::AtomicUsize;
     use std::thread;
     use std::time::Duration;
 
-    use futures_util::future::join_all;
     use tidelock_store::{Advice, ErrorKind};
     use tokio::time::timeout;
 
     use super::*;
     use crate::address::Address;
     use crate::open::PostgresOptions;
-
-    /// A server that ends every connection at once, and counts them.
-    fn refusing() -> (u16, Arc<AtomicUsize>) {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, visitors) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
-        let count = visitors.clone();
-        thread::spawn(move || {
-            for visitor in listener.incoming() {
-                count.fetch_add(1, Ordering::SeqCst);
-                drop(visitor);
-            }
-        });
-        (port, visitors)
-    }
 
     /// A server that lets everybody in, and then says nothing.
     fn silent() -> u16 {
@@ -210,16 +184,5 @@ mod tests {
         let refused = timeout(Duration::from_secs(60), link.session()).await.expect("an answer").unwrap_err();
         assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
         assert!(refused.context().contains("not ready for use within 500ms"), "{refused}");
-    }
-
-    #[tokio::test]
-    async fn a_crowd_that_waits_for_a_connection_fails_together_and_the_next_one_tries_again() {
-        let (port, visitors) = refusing();
-        let link = link_to(port);
-        let crowd = join_all((0..50).map(|_| link.session())).await;
-        assert!(crowd.iter().all(|failed| failed.as_ref().is_err_and(|e| e.advice() == Advice::Later)));
-        assert_eq!(visitors.load(Ordering::SeqCst), 1);
-        link.session().await.unwrap_err();
-        assert_eq!(visitors.load(Ordering::SeqCst), 2);
     }
 }

@@ -83,7 +83,9 @@ impl Place {
         notifications: Option<mpsc::UnboundedSender<Notification>>,
     ) -> Result<Session> {
         let (client, connection) = tls::connect(&self.address).await?;
-        let session = Session::start(client, connection, self.schema.clone(), self.prepare, notifications);
+        let schema = self.schema.clone();
+        let session =
+            Session::start(client, connection, schema, self.prepare, notifications, self.connect_timeout);
         self.in_time(deadline, async { session.await.map_err(failed) }).await.map_err(|e| self.at(e))
     }
 

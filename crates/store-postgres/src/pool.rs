@@ -9,6 +9,7 @@ use tidelock_store::{Operation, Result};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::closed;
+use crate::failures::Failures;
 use crate::place::Place;
 use crate::session::Session;
 
@@ -18,6 +19,7 @@ pub(crate) struct Pool {
     place: Arc<Place>,
     idle: Arc<Mutex<Vec<Arc<Session>>>>,
     places: Arc<Semaphore>,
+    failures: Arc<Failures>,
 }
 
 /// A connection of one's own.
@@ -30,18 +32,20 @@ pub(crate) struct Borrowed {
 
 impl Pool {
     pub(crate) fn new(place: Arc<Place>, size: usize) -> Self {
-        Self { place, idle: Arc::default(), places: Arc::new(Semaphore::new(size)) }
+        Self { place, idle: Arc::default(), places: Arc::new(Semaphore::new(size)), failures: Arc::default() }
     }
 
     /// Waits for a connection that nobody else has.
     pub(crate) async fn borrow(&self) -> Result<Borrowed> {
+        let came = self.failures.come();
         let place = self.places.clone().acquire_owned().await.map_err(|_| closed(Operation::Open))?;
         if self.place.is_closed() {
             return Err(closed(Operation::Open));
         }
-        let session = match self.take_idle() {
-            Some(session) => session,
-            None => self.place.enter(None).await?,
+        let session = match (self.take_idle(), self.failures.since(came)) {
+            (Some(session), _) => session,
+            (None, Some(error)) => return Err(error),
+            (None, None) => self.place.enter(None).await.inspect_err(|error| self.failures.note(error))?,
         };
         Ok(Borrowed { session, pool: self.clone(), _place: place })
     }

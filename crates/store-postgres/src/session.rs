@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::future::poll_fn;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{Notify, mpsc};
 use tokio_postgres::error::Severity;
@@ -37,6 +38,17 @@ const MANNERS: [(&str, &str); 5] = [
     ("plan_cache_mode", "force_generic_plan"),
 ];
 
+/// Our own transactions never pause between two statements, unless this process is stopped or its machine is gone; and then the
+/// rows that they hold, and the feed, must not wait until somebody finds out. A limit that the server has for everybody stands.
+fn end_after(pause: Duration) -> String {
+    format!(
+        "SELECT set_config('{IDLE_LIMIT}', '{}ms', false) WHERE current_setting('{IDLE_LIMIT}') = '0'; ",
+        pause.as_millis()
+    )
+}
+
+const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
+
 /// Later statements see what others committed meanwhile, whatever the role's or the database's default is.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
@@ -65,6 +77,7 @@ impl Session {
         schema: Arc<str>,
         prepare: Prepare,
         notifications: Option<mpsc::UnboundedSender<Notification>>,
+        longest_pause: Duration,
     ) -> PgResult<Self> {
         let (warnings, end) = (Arc::new(AtomicU64::new(0)), Arc::new(Notify::new()));
         let driven = drive(connection, warnings.clone(), notifications);
@@ -76,7 +89,7 @@ impl Session {
             }
         });
         if prepare == Prepare::Always {
-            client.batch_execute(&ours("SET")).await?;
+            client.batch_execute(&(ours("SET") + &end_after(longest_pause))).await?;
         }
         Ok(Self {
             client,
@@ -237,7 +250,8 @@ fn ours(set: &str) -> String {
 }
 
 fn theirs() -> String {
-    MANNERS.map(|(name, _)| format!("SET LOCAL {name} = DEFAULT; ")).concat()
+    let names = MANNERS.iter().map(|(name, _)| *name).chain([IDLE_LIMIT]);
+    names.map(|name| format!("SET LOCAL {name} = DEFAULT; ")).collect()
 }
 
 /// Moves bytes until the session is dropped or the connection is lost.

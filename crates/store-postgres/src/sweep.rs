@@ -54,7 +54,7 @@ pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration) {
 }
 
 /// While the server says nothing, looks from time to time whether another has taken its place, for one that was replaced may
-/// keep everybody waiting for ever. Nothing, once nobody wants to know any more.
+/// keep everybody waiting for ever. Ends with the store.
 async fn watch(store: &Arc<Shared>, round: impl Future<Output = bool>) -> bool {
     let mut round = pin!(round);
     loop {
@@ -73,10 +73,11 @@ async fn watch(store: &Arc<Shared>, round: impl Future<Output = bool>) -> bool {
 /// Says whether the feed is behind, so that somebody goes on looking though nobody commits any more.
 async fn round(store: &Shared, interval: Duration, behind: bool) -> bool {
     let used = store.used.swap(false, Ordering::Relaxed) || store.committer.waiting() > 0;
+    // First, because the sweep may have to wait for the same session.
+    tell_who_holds_up_commits(store).await;
     if used && let Err(error) = sweep(store, interval).await {
         tracing::debug!(%error, "housekeeping failed; the next round will do it");
     }
-    tell_who_holds_up_commits(store).await;
     (used || behind) && tell_who_holds_up_the_feed(store).await
 }
 

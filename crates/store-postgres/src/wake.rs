@@ -25,7 +25,7 @@ use crate::statement::Statement;
 use message::Changed;
 use news::News;
 
-/// How long to wait before a connection that could not be made is tried again.
+/// How long to wait, on average, before a connection that could not be made is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
 static NOTIFY: Statement = Statement::new("SELECT pg_notify($1, $2)", &[Type::TEXT, Type::TEXT]);
@@ -144,6 +144,12 @@ struct Teller {
     ear: Option<Ear>,
 }
 
+/// About so long, and not as long as the others: a server that was away shall not meet all processes at the same moment, again and
+/// again.
+fn apart(pause: Duration) -> Duration {
+    pause / 2 + pause.mul_f64(f64::from(uuid::Uuid::now_v7().as_u128() as u32) / f64::from(u32::MAX))
+}
+
 fn own_name() -> String {
     uuid::Uuid::now_v7().simple().to_string()
 }
@@ -161,7 +167,7 @@ impl Teller {
                 },
                 None => tokio::select! {
                     () = self.shared.end() => {}
-                    () = sleep(RETRY) => {}
+                    () = sleep(apart(RETRY)) => {}
                 },
             }
         }
@@ -226,4 +232,18 @@ async fn connect(shared: &Shared) -> tidelock_store::Result<Ear> {
     };
     shared.place.in_time(shared.place.deadline(), listening).await?;
     Ok(Ear { session, heard })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn those_who_lost_their_connections_together_do_not_come_back_together() {
+        let pauses: HashSet<Duration> = (0..100).map(|_| apart(RETRY)).collect();
+        assert!(pauses.len() > 50, "{pauses:?}");
+        assert!(pauses.iter().all(|pause| (RETRY / 2..=RETRY * 3 / 2).contains(pause)), "{pauses:?}");
+    }
 }

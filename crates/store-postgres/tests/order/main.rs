@@ -10,6 +10,7 @@
 mod bystander;
 mod crossing;
 mod follower;
+mod halted;
 mod late;
 mod naive;
 mod standby;
