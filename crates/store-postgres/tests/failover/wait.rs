@@ -1,12 +1,13 @@
 //! A commit that waits for the standby, and is told not to: nobody may take that for success.
 
 use tidelock_store::{
-    Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedVersion, Position, Result, Store,
+    Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedRevision, ExpectedVersion, Json, Position,
+    RecordKey, Result, Revision, Store, Write,
 };
 use tidelock_store_postgres::PostgresStore;
 use tokio::task::JoinHandle;
 
-use crate::careful::{LONG, read_after, wake_and_lease};
+use crate::careful::{LONG, commit, read_after, wake_and_lease};
 use crate::ground::{event, stream};
 use crate::pair::{Pair, wait_until};
 
@@ -41,15 +42,21 @@ enum Way {
     Door,
 }
 
-/// Commits that can be sent again, each known again by something else.
+/// Commits that can be sent again, each known again by something else; among them one for each of the ways to the server.
 async fn every_kind(store: &PostgresStore, name: &str) -> Vec<(Way, Commit)> {
     let append_to = |commit: Commit, nth| {
         commit.append(&stream(&format!("{name}-{nth}")), ExpectedVersion::NoStream, [event("said")])
     };
     let append = |nth| append_to(Commit::new(), nth);
     let lease = wake_and_lease(store, name, LONG).await;
+    let there = stream(&format!("{name}-there"));
+    commit(store, Commit::new().append(&there, ExpectedVersion::NoStream, [event("before")])).await;
+    let record = RecordKey::new(name).unwrap();
+    let put = Write::put(&record, ExpectedRevision::Absent, Json::new(&1).unwrap());
     vec![
         (Way::Store, append(1)),
+        (Way::Store, Commit::new().append(&there, ExpectedVersion::Exists, [event("next")])),
+        (Way::Store, Commit::new().write(put).with_id(CommitId::fresh())),
         (Way::Store, append_to(append(2), 3)),
         (Way::Store, append(4).with_id(CommitId::fresh())),
         (Way::Store, Commit::new().settle(lease.ack())),
@@ -83,14 +90,18 @@ fn assert_unknown(outcome: Result<CommitOutcome>) {
     assert_eq!((error.kind(), error.advice()), (ErrorKind::Unavailable, Advice::Unknown), "{error}");
 }
 
-/// Sees that each append of the commit made one event, and that it is where the answer says.
+/// Sees that each append of the commit made one event, and that it is where the answer says; and each write one revision.
 async fn assert_there_once(store: &PostgresStore, commit: &Commit, outcome: Result<CommitOutcome>) {
     let committed = outcome.unwrap().committed().unwrap();
     let events = read_after(store, Position::START).await.unwrap();
     for (append, told) in commit.appends.iter().zip(&committed.appends) {
-        let there: Vec<_> = events.iter().filter(|event| event.stream == append.stream).collect();
+        let there: Vec<_> = events.iter().filter(|event| event.id == append.events[0].id).collect();
         let [event] = there[..] else { panic!("{there:?}") };
-        assert_eq!(event.id, append.events[0].id);
+        assert_eq!(event.stream, append.stream);
         assert_eq!((told.version, told.positions), (event.version, Some((event.position, event.position))));
     }
+    assert!(
+        committed.writes.iter().all(|written| written.revision == Some(Revision::FIRST)),
+        "{committed:?}"
+    );
 }
