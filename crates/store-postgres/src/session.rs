@@ -30,7 +30,11 @@ pub(crate) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 ///
 /// Every statement of this crate looks rows up by an index. A plan that was made while a table was small would read
 /// through the whole of it, and be kept while the table grows.
-const MANNERS: [(&str, &str); 5] = [
+///
+/// And what was changed meanwhile is looked at again, whatever the role's or the database's default is. With a stricter isolation it
+/// is an error (40001), which a commit is made again for; but leases and renewals would be refused without need.
+const MANNERS: [(&str, &str); 6] = [
+    ("default_transaction_isolation", "'read committed'"),
     ("enable_seqscan", "off"),
     ("enable_hashjoin", "off"),
     ("enable_mergejoin", "off"),

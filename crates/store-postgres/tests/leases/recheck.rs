@@ -28,7 +28,12 @@ const CALENDAR: &str =
 impl Site {
     async fn new() -> Self {
         let ground = Ground::shared();
-        let (store, other) = (ground.open().await, ground.open().await);
+        let store = ground.open().await;
+        Self::of(ground, store).await
+    }
+
+    async fn of(ground: Ground, store: PostgresStore) -> Self {
+        let other = ground.open().await;
         let (plain, brake) = (ground.connect().await, ground.connect().await);
         plain.run(CALENDAR).await;
         Self { store, other, plain, brake }
@@ -53,7 +58,18 @@ impl Site {
 /// locked.
 #[tokio::test]
 async fn an_item_that_somebody_else_took_meanwhile_is_not_granted() {
-    let site = Site::new().await;
+    check_not_granted(Site::new().await).await;
+}
+
+/// Schedule 78: the same where a role or a database has an isolation in which whatever is changed meanwhile is an error.
+#[tokio::test]
+async fn an_item_that_somebody_else_took_is_no_error_whatever_the_default_isolation_is() {
+    let ground = Ground::shared();
+    let store = ground.open_where("default_transaction_isolation%3Dserializable").await;
+    check_not_granted(Site::of(ground, store).await).await;
+}
+
+async fn check_not_granted(site: Site) {
     committed(&site.store, wake("taken")).await;
     committed(&site.store, wake("free")).await;
     let leasing = site.lease_up_to_the_brake().await;

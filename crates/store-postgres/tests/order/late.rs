@@ -219,18 +219,21 @@ async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
 /// there was when it began. Readers must see all that is settled, and writers what came before them.
 #[tokio::test]
 async fn nothing_is_missed_whatever_the_default_isolation_is() {
-    let ground = Ground::shared();
-    let writer = ground.open_where("default_transaction_isolation%3Dserializable").await;
-    let reader = ground.open_where("default_transaction_isolation%3Dserializable").await;
-    let own = writer.begin().await.unwrap();
-    own.query("SELECT 1", &[]).await.unwrap();
-    let slow = Slow::begin(&ground).await;
-    accepted(soon("the one through the door", own.commit(append("own", "own"))).await.unwrap());
-    committed(&writer, append("fast", "fast")).await;
-    assert!(feed_after(&reader, Position::START).await.is_empty());
-    slow.commit().await;
-    let events = feed_after(&reader, Position::START).await;
-    assert_eq!(said(&events), ["slow", "own", "fast"]);
+    // A connection of our own is told which one to use. One that belongs to a pooler cannot be told.
+    for prepare in ["always", "never"] {
+        let setting = format!("default_transaction_isolation%3Dserializable&prepare={prepare}");
+        let ground = Ground::shared();
+        let (writer, reader) = (ground.open_where(&setting).await, ground.open_where(&setting).await);
+        let own = writer.begin().await.unwrap();
+        own.query("SELECT 1", &[]).await.unwrap();
+        let slow = Slow::begin(&ground).await;
+        accepted(soon("the one through the door", own.commit(append("own", "own"))).await.unwrap());
+        committed(&writer, append("fast", "fast")).await;
+        assert!(feed_after(&reader, Position::START).await.is_empty());
+        slow.commit().await;
+        let events = feed_after(&reader, Position::START).await;
+        assert_eq!(said(&events), ["slow", "own", "fast"]);
+    }
 }
 
 /// A ticket is out until what it stands for is visible, however far positions jump meanwhile.
