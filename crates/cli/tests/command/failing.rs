@@ -56,7 +56,9 @@ fn a_database_of_somebody_else_is_left_as_it_is() {
 
 #[test]
 fn a_url_that_means_no_store_is_a_mistake_and_its_password_stays_secret() {
-    for url in ["mongodb:shop", "postgress://joe:hush@host/shop", "memory:", "shop.db"] {
+    for url in
+        ["mongodb:shop", "postgress://joe:hush@host/shop", "memory:", "shop.db", "host=db password=hush"]
+    {
         let refused = said(bare(&["streams", "--store", url]));
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
         assert!(refused.err.contains("  try: ") && !refused.err.contains("hush"), "{refused:?}");
