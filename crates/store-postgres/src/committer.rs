@@ -228,11 +228,16 @@ impl Shared {
         }
     }
 
-    /// Lets the callers of a batch that has just been answered have their turn, so that they share the next one too.
-    /// Otherwise the first to come back would travel alone, and the rest wait for its flush. No time passes on purpose.
+    /// Lets the callers of a batch that has just been answered have their turn, so that they share the next one too, with those who
+    /// queue already. Otherwise the first to come back would travel alone, and the rest wait for its flush; or two halves would take
+    /// turns for ever, each waiting for the other's. No time passes on purpose.
     async fn let_callers_come_back(&self, calls: usize) {
+        let queued = self.queue().len();
+        if calls + queued == 1 {
+            return;
+        }
         for _ in 0..TURNS {
-            if calls == 1 || self.queue().len() >= calls {
+            if self.queue().len() >= queued + calls {
                 return;
             }
             tokio::task::yield_now().await;

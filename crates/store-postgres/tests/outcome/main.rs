@@ -15,6 +15,7 @@ mod killed;
 mod replies;
 mod silent;
 mod together;
+mod turns;
 
 #[path = "../../../store-sqlite/tests/dice/mod.rs"]
 mod dice;
