@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join;
-use tidelock_store::{Advice, Commit, CommitOutcome, Operation, Result, StoreError};
+use tidelock_store::{Advice, Commit, CommitOutcome, ErrorKind, Operation, Result, StoreError};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
@@ -126,8 +126,8 @@ impl Committer {
             queue: Mutex::default(),
             waiting: AtomicUsize::new(0),
         });
-        let by_first = tokio::spawn(serve(shared.clone(), |shared| &shared.first));
-        let by_second = tokio::spawn(serve(shared.clone(), |shared| &shared.second));
+        let by_first = tokio::spawn(keep_serving(shared.clone(), |shared| &shared.first));
+        let by_second = tokio::spawn(keep_serving(shared.clone(), |shared| &shared.second));
         Self { shared, tasks: tokio::sync::Mutex::new(vec![by_first, by_second]) }
     }
 
@@ -140,7 +140,7 @@ impl Committer {
         };
         let (reply, answer) = oneshot::channel();
         self.shared.push(Job::new(commit, refused, reply))?;
-        answer.await.map_err(|_| closed(Operation::Commit))?
+        answer.await.map_err(|_| cut_off())?
     }
 
     /// How many commits have been asked for and not answered.
@@ -159,7 +159,7 @@ impl Committer {
         let mut tasks = self.tasks.lock().await;
         // One leaves the list when it has ended: whoever closes at the same time, or after one who gave up, waits for the rest.
         while let Some(task) = tasks.last_mut() {
-            // If it panicked, its callers know.
+            // It can only have been cut off, and its callers know.
             let _ = task.await;
             tasks.pop();
         }
@@ -365,6 +365,20 @@ fn fail(batch: Vec<Job>, error: &StoreError) {
         let error = error.clone();
         let error = if calls == 1 { error } else { error.about(format_args!("a batch of {calls} commits")) };
         let _ = job.reply.send(Err(error.during(Operation::Commit)));
+    }
+}
+
+/// Whoever served the commit went away in the middle of it: a panic, or the end of the runtime.
+fn cut_off() -> StoreError {
+    let context = "the task that made the commit was cut off in the middle of it";
+    StoreError::new(ErrorKind::Unavailable, Advice::Unknown, Operation::Commit, context)
+}
+
+/// A panic takes the batch with it in which it happened, and not all that come later.
+async fn keep_serving(shared: Arc<Shared>, by: fn(&Shared) -> &Way) {
+    while tokio::spawn(serve(shared.clone(), by)).await.is_err_and(|ended| ended.is_panic()) {
+        // A transaction may be open on it.
+        by(&shared).link.drop_session();
     }
 }
 

@@ -12,6 +12,7 @@ mod dropped;
 mod failed;
 mod impatient;
 mod killed;
+mod panicked;
 mod replies;
 mod silent;
 mod together;
