@@ -26,7 +26,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const NEVER: Duration = Duration::from_secs(3_600);
 
 /// How often a fact is looked at.
-const GLANCE: Duration = Duration::from_millis(2);
+pub(crate) const GLANCE: Duration = Duration::from_millis(2);
 
 /// Where one test plays.
 #[derive(Debug, Clone)]

@@ -95,9 +95,12 @@ async fn a_connection_that_is_made_while_the_store_is_closed_is_not_kept() {
         let store = store.clone();
         async move { store.get(&[RecordKey::new("a").unwrap()]).await }
     });
-    while proxy.connections() == before {
-        tokio::task::yield_now().await;
-    }
+    soon("another connection", async {
+        while proxy.connections() == before {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     store.close().await.unwrap();
     proxy.heal();
     let refused = soon("an answer", reading).await.unwrap().unwrap_err();

@@ -6,7 +6,7 @@ use tidelock_store::{Store, Topic};
 use tidelock_store_postgres::Notify;
 use tidelock_test_postgres::{Proxy, Server};
 
-use crate::ground::{Ground, NEVER, append, committed, queue, soon, wake};
+use crate::ground::{GLANCE, Ground, NEVER, append, committed, queue, soon, wake};
 use crate::stopped::Stopped;
 
 /// What the one session that listens was told last.
@@ -74,7 +74,7 @@ async fn a_session_that_does_not_answer_is_let_go_of_when_the_store_is_closed() 
     // The server's end of it is stopped, and stays.
     soon("the end of all tasks", async {
         while tokio::runtime::Handle::current().metrics().num_alive_tasks() > 1 {
-            tokio::time::sleep(Duration::from_millis(2)).await;
+            tokio::time::sleep(GLANCE).await;
         }
     })
     .await;
