@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use tidelock::{ItemFilter, ItemQuery, Position, Result, Store, Tidelock, Timestamp};
+use tidelock::{ItemFilter, ItemQuery, Position, Result, Store, StoreExt, Tidelock, Timestamp};
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
@@ -115,7 +115,7 @@ impl Samples {
     async fn take(&self, tidelock: &Tidelock, before: Option<&Latest>, counts: Counts) -> Result<Sample> {
         let store = &**tidelock.store();
         let at = store.now().await?;
-        let head_position = tidelock::feed::end_of(store).await?;
+        let head_position = store.feed_end().await?;
         let per_second = |count: u64, before: u64, since: Timestamp| {
             let seconds = at.since(since).as_secs_f64();
             (seconds > 0.0).then(|| count.saturating_sub(before) as f64 / seconds)

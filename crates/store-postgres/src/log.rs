@@ -2,8 +2,9 @@
 
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Json, Position,
-    Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, Json,
+    Position, Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version,
+    limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -56,7 +57,7 @@ static FEED: Statement = Statement::new(
             SELECT max(position) AS upto, count(*) AS count
             FROM (SELECT position FROM tidelock.events WHERE position > $1 ORDER BY position LIMIT $2) s)
          SELECT seen.upto, seen.count, e.*,
-                (SELECT min(last_before) FROM tidelock.epochs WHERE last_before < $1 AND $1 <= epoch)
+                (SELECT min(last_before) FROM tidelock.epochs WHERE last_before < $1 AND $1 < epoch)
          FROM seen LEFT JOIN LATERAL (SELECT e.stream, ",
         event_columns!(),
         " FROM tidelock.events e
@@ -70,6 +71,25 @@ static FEED: Statement = Statement::new(
 static LAST_POSITION: Statement = Statement::new(
     "SELECT base, coalesce((SELECT last_before FROM tidelock.epochs WHERE epoch = base), base) FROM tidelock.last()",
     &[],
+);
+
+/// The last position up to this one that stays valid: of an event, of one that was trimmed, or where an epoch ended. A settled
+/// position that no event has would be refused once an epoch has begun.
+static END: Statement = Statement::new(
+    "SELECT greatest(
+        (SELECT max(position) FROM tidelock.events WHERE position <= $1),
+        (SELECT max(last_before) FROM tidelock.epochs WHERE last_before <= $1),
+        (SELECT m.position_floor FROM tidelock.meta m
+         WHERE m.position_floor <= $1 AND NOT EXISTS (SELECT FROM tidelock.epochs e WHERE e.epoch = m.position_floor)))",
+    &[Type::INT8],
+);
+/// After which position there are so many events up to another; and, if a third was lost when the database moved, the last one
+/// that is here.
+static BACK: Statement = Statement::new(
+    "SELECT coalesce(
+                (SELECT position FROM tidelock.events WHERE position <= $2 ORDER BY position DESC LIMIT 1 OFFSET $3), 0),
+            (SELECT min(last_before) FROM tidelock.epochs WHERE last_before < $1 AND $1 < epoch)",
+    &[Type::INT8, Type::INT8, Type::INT8],
 );
 
 /// Heads of streams, each with its last event.
@@ -111,7 +131,11 @@ pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<Stre
 }
 
 pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage> {
-    let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
+    let start = start(link, query.from).await?;
+    let mut page = FeedPage { events: Vec::new(), next: start, at_end: query.is_end() };
+    if page.at_end {
+        return Ok(page);
+    }
     let (mut left, mut settled) = (limits::FEED_SCAN, None);
     while left > 0 && !page.at_end && page.events.len() < query.limit {
         let scan = scan_of(query).min(left);
@@ -120,10 +144,41 @@ pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage
         }
         left -= scan;
     }
-    if page.next == query.after {
-        check_given_out(link, query.after).await?;
+    if page.next == start {
+        check_given_out(link, start).await?;
     }
     Ok(page)
+}
+
+/// The position after which a page begins. What is behind a position is looked at by the page itself.
+async fn start(link: &Link, from: FeedStart) -> Result<Position> {
+    match from {
+        FeedStart::After(position) => Ok(position),
+        FeedStart::Before(position, events) => {
+            check_given_out(link, position).await?;
+            back(link, position, end(link).await?, events).await
+        }
+        FeedStart::Last(events) => {
+            let end = end(link).await?;
+            if events == 0 { Ok(end) } else { back(link, end, end, events).await }
+        }
+    }
+}
+
+/// Where the feed ends. Asked for in two trips: what is settled at the first is visible at the second.
+async fn end(link: &Link) -> Result<Position> {
+    let settled = settled_of(&link.read(&SETTLED, &[]).await?)?;
+    let rows = link.read(&END, &[&(settled.get() as i64)]).await?;
+    Position::new(number(first(&rows)?, 0)?)
+}
+
+/// The position after which there are so many events up to this one, of a feed that ends there.
+async fn back(link: &Link, position: Position, end: Position, events: usize) -> Result<Position> {
+    let upto = position.min(end).get() as i64;
+    let rows = link.read(&BACK, &[&(position.get() as i64), &upto, &(events as i64)]).await?;
+    let row = first(&rows)?;
+    check_not_lost(position, row.try_get(1).map_err(failed)?)?;
+    if events == 0 { Ok(position) } else { Position::new(number(row, 0)?) }
 }
 
 /// How many events to look at in one go: all that may be, unless each has to be sent over to be judged.
@@ -151,18 +206,19 @@ async fn look_on(
     let (after, scanned, most) = (page.next.get() as i64, scan as i64, most as i64);
     let (settled, rows) =
         read_settled(link, settled, &[&after, &scanned, &filter.stream_prefix, &types, &most]).await?;
-    check_not_lost(query.after, rows.first())?;
-    let seen = rows.first().map_or(Ok(0), |row| row.try_get::<_, i64>(1)).map_err(failed)? as usize;
+    let first = first(&rows)?;
+    check_not_lost(page.next, first.try_get(10).map_err(failed)?)?;
+    let seen = number(first, 1)? as usize;
     if seen == 0 {
         page.at_end = true;
         return Ok(false);
     }
-    let upto = Position::new(number(&rows[0], 0)?)?;
+    let upto = Position::new(number(first, 0)?)?;
     let more = add_passing(&rows, query, settled, page)?;
     let (full, held) = (page.events.len() == query.limit, upto > settled);
     page.next = match page.events.last() {
         Some(last) if full => last.position,
-        last if held => held_at(query, last).unwrap_or(settled).max(page.next),
+        last if held => held_at(query, last, page.next).unwrap_or(settled).max(page.next),
         _ => upto,
     };
     page.at_end = if held { !full } else { !more && seen < scan && page.next == upto };
@@ -190,10 +246,10 @@ fn add_passing(rows: &[Row], query: &FeedQuery, settled: Position, page: &mut Fe
 
 /// Where to go on if what comes next is not settled yet: where the last event is, if all events were sent over. A settled
 /// position that no event has would do as well, but is taken for lost if the database should lose what comes after it.
-fn held_at(query: &FeedQuery, last: Option<&Event>) -> Option<Position> {
+fn held_at(query: &FeedQuery, last: Option<&Event>, read: Position) -> Option<Position> {
     let filter = &query.filter;
     let all = filter.stream_prefix.is_empty() && filter.types.is_empty() && filter.metadata.is_empty();
-    all.then(|| last.map_or(query.after, |event| event.position))
+    all.then(|| last.map_or(read, |event| event.position))
 }
 
 /// Reads on in the feed; and, before the first time, up to where it is settled.
@@ -206,16 +262,22 @@ async fn read_settled(
         return Ok((settled, link.read(&FEED, with).await?));
     }
     let (looked, rows) = link.read_in_turn((&SETTLED, &[]), (&FEED, with)).await?;
-    let row =
-        looked.first().ok_or_else(|| StoreError::corrupt("nobody knows how far the feed is settled"))?;
-    let found = Position::new(number(row, 0)?)?;
+    let found = settled_of(&looked)?;
     *settled = Some(found);
     Ok((found, rows))
 }
 
+fn settled_of(rows: &[Row]) -> Result<Position> {
+    Position::new(number(first(rows)?, 0)?)
+}
+
+/// The row of a question that is answered by one row at least.
+fn first(rows: &[Row]) -> Result<&Row> {
+    rows.first().ok_or_else(|| StoreError::corrupt("the server gave no row where there is always one"))
+}
+
 /// Refuses a position that was given out before the database moved, by the part of it that did not come along.
-fn check_not_lost(position: Position, row: Option<&Row>) -> Result<()> {
-    let last = row.map_or(Ok(None), |row| row.try_get::<_, Option<i64>>(10)).map_err(failed)?;
+fn check_not_lost(position: Position, last: Option<i64>) -> Result<()> {
     match last {
         Some(last) => Err(StoreError::rewound(position, Position::new(last as u64)?)),
         None => Ok(()),
@@ -225,7 +287,7 @@ fn check_not_lost(position: Position, row: Option<&Row>) -> Result<()> {
 /// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.
 async fn check_given_out(link: &Link, position: Position) -> Result<()> {
     let rows = link.read(&LAST_POSITION, &[]).await?;
-    let row = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+    let row = first(&rows)?;
     let (given_out, last) = (Position::new(number(row, 0)?)?, Position::new(number(row, 1)?)?);
     if position > given_out { Err(StoreError::rewound(position, last)) } else { Ok(()) }
 }

@@ -3,8 +3,9 @@
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, Json, Position,
-    Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version, limits,
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, Json,
+    Position, Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version,
+    limits,
 };
 
 use crate::error::{corrupt, failed};
@@ -33,6 +34,8 @@ const FEED: &str = concat!(
     event_columns!(),
     " FROM tidelock_events WHERE position > ?1 ORDER BY position LIMIT ?2"
 );
+const BACK: &str =
+    "SELECT position FROM tidelock_events WHERE position <= ?1 ORDER BY position DESC LIMIT 1 OFFSET ?2";
 
 /// SQLite looks up by one lower bound only and walks from there, so it is given the higher of prefix and last name.
 pub(crate) const NAMES_AFTER: &str =
@@ -59,12 +62,16 @@ pub(crate) fn read_stream(reader: &mut Reader, query: &StreamQuery) -> Result<St
 
 pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPage> {
     let Reader { connection, names } = reader;
-    let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
+    let start = start(connection, query.from)?;
+    let mut page = FeedPage { events: Vec::new(), next: start, at_end: query.is_end() };
+    if page.at_end {
+        return Ok(page);
+    }
     let mut alike = Alike::default();
     let mut statement = connection.prepare_cached(FEED).map_err(failed)?;
     // One more than may be looked at, to know whether the feed ends here.
     let mut rows =
-        statement.query(params![query.after.get() as i64, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
+        statement.query(params![start.get() as i64, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
     for seen in 0.. {
         let Some(row) = rows.next().map_err(failed)? else {
             page.at_end = true;
@@ -80,10 +87,35 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
             page.events.push(alike.event(row, stream)?);
         }
     }
-    if page.next == query.after {
-        check_given_out(connection, query.after)?;
+    if page.next == start {
+        check_given_out(connection, start)?;
     }
     Ok(page)
+}
+
+/// The position after which a page begins. What is behind a position is looked at by the page itself.
+fn start(connection: &Connection, from: FeedStart) -> Result<Position> {
+    match from {
+        FeedStart::After(position) => Ok(position),
+        FeedStart::Before(position, events) => {
+            check_given_out(connection, position)?;
+            back(connection, position, events)
+        }
+        FeedStart::Last(events) => back(connection, last_position(connection)?, events),
+    }
+}
+
+/// The position so many events before this one.
+fn back(connection: &Connection, position: Position, events: usize) -> Result<Position> {
+    if events == 0 {
+        return Ok(position);
+    }
+    let mut statement = connection.prepare_cached(BACK).map_err(failed)?;
+    let mut rows = statement.query(params![position.get() as i64, events as i64]).map_err(failed)?;
+    match rows.next().map_err(failed)? {
+        Some(row) => Position::new(number(row, 0)?),
+        None => Ok(Position::START),
+    }
 }
 
 /// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.

@@ -6,7 +6,8 @@ use crate::commit::{Commit, CommitOutcome};
 use crate::error::Result;
 use crate::json::Json;
 use crate::leases::{Item, ItemFilter, ItemQuery, ItemRef, NamePattern};
-use crate::log::{Event, ExpectedVersion, NewEvent, StreamQuery};
+use crate::log::{Event, ExpectedVersion, FeedQuery, NewEvent, StreamQuery};
+use crate::marks::Position;
 use crate::names::{RecordKey, StreamName};
 use crate::records::{ExpectedRevision, Slot, Write};
 use crate::store::Store;
@@ -39,6 +40,11 @@ pub trait StoreExt: Store {
     async fn item(&self, item: &ItemRef) -> Result<Option<Item>> {
         let filter = ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str()));
         Ok(self.items(ItemQuery::new(filter)).await?.items.pop())
+    }
+
+    /// Where the feed ends: everything that is appended from now on comes after it (LOG-11).
+    async fn feed_end(&self) -> Result<Position> {
+        Ok(self.read_feed(FeedQuery::end()).await?.next)
     }
 
     /// All events of a stream, page after page.

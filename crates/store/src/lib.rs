@@ -52,8 +52,8 @@ pub use leases::{
     LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settlement, Wake,
 };
 pub use log::{
-    AfterAppend, Append, Direction, Event, ExpectedVersion, FeedFilter, FeedPage, FeedQuery, Head, HeadPage,
-    HeadQuery, NewEvent, StreamPage, StreamQuery, StreamState,
+    AfterAppend, Append, Direction, Event, ExpectedVersion, FeedFilter, FeedPage, FeedQuery, FeedStart, Head,
+    HeadPage, HeadQuery, NewEvent, StreamPage, StreamQuery, StreamState,
 };
 pub use marks::{Fence, Mark, Position, Priority, Revision, Version};
 pub use memory::MemoryStore;

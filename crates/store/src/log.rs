@@ -17,8 +17,8 @@ use crate::names::{EventType, StreamName};
 
 pub(crate) use read::check_page;
 pub use read::{
-    Direction, FeedFilter, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, StreamPage, StreamQuery,
-    check_names,
+    Direction, FeedFilter, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage,
+    StreamQuery, check_names,
 };
 
 /// An event that is not in the store yet.

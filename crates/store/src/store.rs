@@ -54,7 +54,7 @@ pub trait Store: Debug + Send + Sync {
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage>;
 
     /// A page of the feed of all streams. A position given out is final: nothing will ever appear at or before it
-    /// (LOG-7).
+    /// (LOG-7). It begins behind a position, at the end, or so many events before either (LOG-11, LOG-12).
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage>;
 
     /// Version, count and last event of streams, by name or by prefix.

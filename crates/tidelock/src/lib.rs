@@ -91,8 +91,6 @@ pub mod runs;
 
 mod closing;
 
-pub mod feed;
-
 pub mod claims;
 
 pub mod scopes;

@@ -6,7 +6,7 @@ mod target;
 use std::sync::Arc;
 
 use tidelock::reactions::{ReactionFilter, Reactions};
-use tidelock::{Store, Timestamp, limits};
+use tidelock::{Store, StoreExt, Timestamp, limits};
 
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
@@ -28,7 +28,7 @@ async fn routes(
     now: Timestamp,
     out: &mut Output,
 ) -> Result<(), Failure> {
-    let end = tidelock::feed::end_of(&**store).await?;
+    let end = store.feed_end().await?;
     let mut routes = Reactions::new(store.clone()).routes().await?;
     if let Some(pattern) = &args.reaction {
         routes.retain(|route| pattern.matches(&route.reaction));

@@ -55,6 +55,11 @@ impl Shop {
         shop
     }
 
+    /// Whatever store this URL names.
+    pub(crate) fn on(url: String) -> Self {
+        Self::at(tempfile::tempdir().unwrap(), url)
+    }
+
     fn at(folder: TempDir, url: String) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -19,5 +19,6 @@ mod looking;
 mod moving;
 mod operating;
 mod reactions;
+mod restarted;
 mod runs;
 mod serving;

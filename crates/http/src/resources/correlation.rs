@@ -11,7 +11,9 @@ mod running;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::{EventId, FeedQuery, Metadata, Position, Result as StoreResult, StoredEvent, limits};
+use tidelock::{
+    EventId, FeedQuery, FeedStart, Metadata, Position, Result as StoreResult, StoredEvent, limits,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::extract::{InPath, InQuery};
@@ -19,8 +21,8 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 use part::Part;
 
-/// Positions before the one that is asked about, from which on is read.
-const BEFORE: u64 = 5_000;
+/// Events before the position that is asked about, from which on is read.
+const BEFORE: usize = 5_000;
 /// Pages of the feed that one request reads, at most.
 const PAGES: usize = 10;
 
@@ -51,7 +53,7 @@ pub(crate) struct Conversation {
 /// A part of the feed.
 #[derive(Debug, Serialize, ToSchema)]
 struct Looked {
-    /// After this position.
+    /// From this position on.
     #[schema(value_type = u64)]
     from: Position,
     /// Up to this one.
@@ -71,19 +73,33 @@ pub(crate) async fn show(
     InPath(id): InPath<String>,
     InQuery(asked): InQuery<Where>,
 ) -> Result<Json<Conversation>, Problem> {
-    let start = asked.after.map_or_else(|| begin(asked.around), Ok)?;
+    let start = asked.start();
+    let from = first(&served, start).await?;
     let Found { events, to, at_end } = look(&served, &id, start).await?;
     let mut items = running::parts(&served, &events).await?;
     items.extend(reacting::parts(&served, &events).await?);
-    Ok(Json(Conversation {
-        items,
-        looked: Looked { from: start, to },
-        next: (!at_end).then(|| to.to_string()),
-    }))
+    Ok(Json(Conversation { items, looked: Looked { from, to }, next: (!at_end).then(|| to.to_string()) }))
 }
 
-fn begin(around: Option<Position>) -> StoreResult<Position> {
-    Position::new(around.map_or(0, |around| around.get().saturating_sub(BEFORE)))
+impl Where {
+    fn start(&self) -> FeedStart {
+        match (self.after, self.around) {
+            (Some(after), _) => FeedStart::After(after),
+            (None, Some(around)) => FeedStart::Before(around, BEFORE),
+            (None, None) => FeedStart::After(Position::START),
+        }
+    }
+}
+
+/// The position from which on is looked.
+async fn first(served: &Served, start: FeedStart) -> StoreResult<Position> {
+    match start {
+        FeedStart::After(position) => Ok(position),
+        _ => {
+            let page = served.store().read_feed(FeedQuery::from(start).limit(1)).await?;
+            Ok(page.events.first().map_or(page.next, |event| event.position))
+        }
+    }
 }
 
 struct Found {
@@ -92,10 +108,11 @@ struct Found {
     at_end: bool,
 }
 
-async fn look(served: &Served, id: &str, start: Position) -> StoreResult<Found> {
-    let mut found = Found { events: Vec::new(), to: start, at_end: false };
+async fn look(served: &Served, id: &str, mut start: FeedStart) -> StoreResult<Found> {
+    let mut found = Found { events: Vec::new(), to: Position::START, at_end: false };
     for _ in 0..PAGES {
-        let page = served.store().read_feed(query(id, found.to)).await?;
+        let page = served.store().read_feed(query(id, start)).await?;
+        start = FeedStart::After(page.next);
         found.events.extend(page.events.into_iter().filter(|event| belongs(event, id)));
         (found.to, found.at_end) = (page.next, page.at_end);
         if found.at_end || found.events.len() >= limits::PAGE_SIZE {
@@ -106,10 +123,10 @@ async fn look(served: &Served, id: &str, start: Position) -> StoreResult<Found> 
 }
 
 /// The event that began a conversation need not say that it belongs to it: where there can be one, everything is looked at here.
-fn query(id: &str, after: Position) -> FeedQuery {
+fn query(id: &str, from: FeedStart) -> FeedQuery {
     match id.parse::<EventId>() {
-        Ok(_) => FeedQuery::after(after),
-        Err(_) => FeedQuery::after(after).metadata("correlation", id),
+        Ok(_) => FeedQuery::from(from),
+        Err(_) => FeedQuery::from(from).metadata("correlation", id),
     }
 }
 

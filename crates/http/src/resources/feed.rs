@@ -3,11 +3,12 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::{EventType, FeedQuery, Position};
+use tidelock::{EventType, FeedQuery, FeedStart, Position};
 use utoipa::{IntoParams, ToSchema};
 
 use super::event::EventShown;
 use crate::extract::InQuery;
+use crate::limits::PAGE;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
@@ -19,6 +20,9 @@ pub(crate) struct Asked {
     /// Only events after this position; from the start, if there is none.
     #[param(value_type = Option<u64>)]
     after: Option<Position>,
+    /// Begin with the last so many events of all instead.
+    #[param(minimum = 0, maximum = 1000)]
+    last: Option<usize>,
     /// Only events of these types, with commas in between.
     types: Option<String>,
     /// Only events of streams whose name begins with this.
@@ -52,8 +56,7 @@ pub(crate) async fn page(
     InQuery(asked): InQuery<Asked>,
 ) -> Result<Json<FeedShown>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let query =
-        FeedQuery::after(asked.after.unwrap_or(Position::START)).limit(limit).stream_prefix(asked.prefix);
+    let query = FeedQuery::from(start(&asked)?).limit(limit).stream_prefix(asked.prefix);
     let page = served.store().read_feed(query.types(types(asked.types.as_deref())?)).await?;
     let next = (!page.at_end).then(|| page.next.to_string());
     Ok(Json(FeedShown {
@@ -61,6 +64,20 @@ pub(crate) async fn page(
         next,
         position: page.next,
     }))
+}
+
+fn start(asked: &Asked) -> Result<FeedStart, Problem> {
+    match (asked.after, asked.last) {
+        (Some(_), Some(_)) => {
+            Err(Problem::bad_request("query-invalid", "either `after` or `last` can be given, and not both"))
+        }
+        (_, Some(events)) if events > PAGE => {
+            let detail = format!("the last {events} events were asked for; the limit is {PAGE}");
+            Err(Problem::bad_request("limit-invalid", detail))
+        }
+        (_, Some(events)) => Ok(FeedStart::Last(events)),
+        (after, None) => Ok(FeedStart::After(after.unwrap_or(Position::START))),
+    }
 }
 
 /// The types in a list with commas.

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
-use tidelock::{FeedQuery, Position, Signal, Topic};
+use tidelock::{FeedQuery, FeedStart, Position, Signal, Topic};
 use utoipa::IntoParams;
 
 use super::event::EventShown;
@@ -99,7 +99,7 @@ impl Follower {
             let position = event.position;
             piece.push("event", Some(&position), &EventShown::from(event));
         }
-        self.query.after = page.next;
+        self.query.from = FeedStart::After(page.next);
         Ok((piece, page.at_end))
     }
 }

@@ -8,7 +8,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::reactions::{Followed, ReactionFilter, Reactions, RouteState};
-use tidelock::{ItemRef, LaneName, Mark, NamePattern, Position, Priority, Timestamp};
+use tidelock::{ItemRef, LaneName, Mark, NamePattern, Position, Priority, StoreExt, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
@@ -71,7 +71,7 @@ impl ReactionShown {
 #[utoipa::path(get, path = "/v1/reactions", tag = "reactions", responses((status = 200, body = Page<ReactionShown>)))]
 pub(crate) async fn list(State(served): State<Served>) -> Result<Answer<Page<ReactionShown>>, Problem> {
     let reactions = reactions(&served);
-    let (now, end) = (served.store().now().await?, tidelock::feed::end_of(served.store()).await?);
+    let (now, end) = (served.store().now().await?, served.store().feed_end().await?);
     let mut shown = Vec::new();
     for route in reactions.routes().await? {
         let blocked = ReactionFilter::named(&route.reaction).blocked(true);

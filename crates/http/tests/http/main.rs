@@ -20,6 +20,7 @@ mod once;
 mod queues;
 mod quotas;
 mod reactions;
+mod restarted;
 mod runs;
 mod scopes;
 mod server;

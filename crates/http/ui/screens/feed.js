@@ -27,22 +27,17 @@ export async function show({ place, query, signal }) {
   async function restart() {
     live.stop();
     fill(events);
-    cursor = asked.after === '' ? await tail() : asked.after;
+    cursor = asked.after === '' ? null : asked.after;
     await read();
     live.begin();
   }
 
-  // A page before the end, as far as positions tell: they are in order but not without gaps.
-  async function tail() {
-    const { head_position: end = 0 } = await get('overview', {}, { signal });
-    const before = BigInt(String(end)) - BigInt(PAGE);
-    return String(before > 0n ? before : 0n);
-  }
-
   async function read() {
-    const page = await get('events', { after: cursor, types: asked.types, limit: PAGE }, { signal });
+    // At first a page before the end: the server counts events, for positions have gaps.
+    const from = cursor === null ? { last: PAGE } : { after: cursor };
+    const page = await get('events', { ...from, types: asked.types, limit: PAGE }, { signal });
     for (const event of page.items) arrived(event);
-    if (page.next) cursor = page.next;
+    cursor = page.next ?? String(page.position);
     more.hidden = !page.next || page.items.length < PAGE;
     told();
   }

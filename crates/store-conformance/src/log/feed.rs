@@ -2,7 +2,7 @@
 
 use tidelock_store::{
     Advice, AfterTrim, Append, Commit, ErrorKind, Event, EventType, ExpectedVersion, FeedPage, FeedQuery,
-    NewEvent, Position, Store, limits,
+    FeedStart, NewEvent, Position, Store, StoreExt, limits,
 };
 
 use crate::case::{World, cases};
@@ -25,6 +25,16 @@ cases! { "log::feed":
     "LOG-7 LOG-9" a_trim_takes_its_events_out_of_the_feed_and_no_others,
     "LOG-7 LOG-9" positions_are_not_reused_after_the_newest_events_were_trimmed,
     "LOG-7" a_refused_append_leaves_nothing_in_the_feed,
+    "LOG-11" the_end_of_an_empty_feed_is_its_start,
+    "LOG-11" the_end_of_the_feed_is_where_what_comes_next_begins,
+    "LOG-11 LOG-9" the_end_stays_where_it_was_when_the_newest_events_are_trimmed,
+    "LOG-11" a_filter_and_a_limit_leave_the_end_where_it_is,
+    "LOG-12" the_last_events_are_read_by_their_number,
+    "LOG-12" events_before_a_position_are_read_by_their_number,
+    "LOG-12 LOG-9" events_that_were_trimmed_are_not_counted_from_the_end,
+    "LOG-12" a_filter_takes_from_the_last_events_what_passes,
+    "LOG-12 LOG-10" nothing_is_read_before_a_position_that_was_never_given_out,
+    "LOG-12 LIMIT-1" a_look_further_back_than_a_scan_is_refused,
 }
 
 fn all() -> FeedQuery {
@@ -37,7 +47,10 @@ async fn feed(store: &dyn Store) -> Vec<Event> {
 
 /// Every page of this query up to the end.
 async fn all_pages(store: &dyn Store, mut query: FeedQuery) -> Vec<Event> {
-    let mut found = Vec::new();
+    let (mut found, mut before) = (Vec::new(), None);
+    if let FeedStart::After(position) = query.from {
+        before = Some(position);
+    }
     loop {
         let mut page = store.read_feed(query.clone()).await.unwrap();
         assert!(page.events.len() <= query.limit);
@@ -45,8 +58,8 @@ async fn all_pages(store: &dyn Store, mut query: FeedQuery) -> Vec<Event> {
         if page.at_end {
             return found;
         }
-        assert!(page.next > query.after, "a page that is not the last gets further");
-        query.after = page.next;
+        assert!(before.is_none_or(|before| page.next > before), "a page that is not the last gets further");
+        (before, query.from) = (Some(page.next), FeedStart::After(page.next));
     }
 }
 
@@ -289,4 +302,140 @@ async fn a_refused_append_leaves_nothing_in_the_feed(world: World) {
     append(store, "c", events(1)).await;
     let streams: Vec<_> = feed(store).await.iter().map(|e| e.stream.to_string()).collect();
     assert_eq!(streams, ["a", "c"]);
+}
+
+/// The end of the feed, by the whole page that says so.
+async fn end(store: &dyn Store) -> Position {
+    let page = store.read_feed(FeedQuery::end()).await.unwrap();
+    assert_eq!((page.events.len(), page.at_end), (0, true));
+    assert_eq!(store.feed_end().await.unwrap(), page.next);
+    page.next
+}
+
+fn last(events: usize) -> FeedQuery {
+    FeedQuery::from(FeedStart::Last(events))
+}
+
+fn before(position: Position, events: usize) -> FeedQuery {
+    FeedQuery::from(FeedStart::Before(position, events))
+}
+
+async fn close_and_trim(store: &dyn Store, name: &str, to: u64) {
+    commit(store, Commit::new().with_append(Append::closing(&stream(name), exact(to)))).await;
+    commit(store, Commit::new().trim(&stream(name), version(to), AfterTrim::StayClosed)).await;
+}
+
+async fn the_end_of_an_empty_feed_is_its_start(world: World) {
+    assert_eq!(end(&*world.store).await, Position::START);
+    append(&*world.store, "a", events(1)).await;
+    assert_eq!(feed(&*world.store).await.len(), 1, "what comes is read on from there");
+}
+
+async fn the_end_of_the_feed_is_where_what_comes_next_begins(world: World) {
+    let store = &*world.store;
+    for name in ["a", "b", "a"] {
+        append(store, name, events(3)).await;
+        assert_eq!(end(store).await, feed(store).await.last().unwrap().position);
+    }
+    let (here, there) = (end(store).await, end(&*world.another().await).await);
+    assert_eq!(here, there);
+    let page = store.read_feed(FeedQuery::after(here)).await.unwrap();
+    assert_eq!(page, FeedPage { events: vec![], next: here, at_end: true });
+
+    append(store, "c", events(2)).await;
+    let new = store.read_feed(FeedQuery::after(here)).await.unwrap().events;
+    assert_eq!(new.iter().map(|e| e.stream.as_str()).collect::<Vec<_>>(), ["c", "c"]);
+}
+
+async fn the_end_stays_where_it_was_when_the_newest_events_are_trimmed(world: World) {
+    let store = &*world.store;
+    append(store, "a", events(1)).await;
+    append(store, "b", events(2)).await;
+    let here = end(store).await;
+    close_and_trim(store, "b", 2).await;
+    assert_eq!(end(store).await, here);
+    let page = store.read_feed(FeedQuery::after(here)).await.unwrap();
+    assert_eq!(page, FeedPage { events: vec![], next: here, at_end: true });
+
+    append(store, "c", events(1)).await;
+    assert_eq!(store.read_feed(FeedQuery::after(here)).await.unwrap().events.len(), 1);
+}
+
+async fn a_filter_and_a_limit_leave_the_end_where_it_is(world: World) {
+    let store = &*world.store;
+    append(store, "a", events(5)).await;
+    let here = end(store).await;
+    for query in [FeedQuery::end().stream_prefix("b"), FeedQuery::end().metadata("who", "anna").limit(1)] {
+        let page = store.read_feed(query).await.unwrap();
+        assert_eq!(page, FeedPage { events: vec![], next: here, at_end: true });
+    }
+    let refused = store.read_feed(FeedQuery::end().limit(0)).await.unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::Invalid);
+}
+
+async fn the_last_events_are_read_by_their_number(world: World) {
+    let store = &*world.store;
+    assert_eq!(store.read_feed(last(3)).await.unwrap().next, Position::START);
+    for name in ["a", "b", "a"] {
+        append(store, name, events(2)).await;
+    }
+    let whole = feed(store).await;
+    for count in 1..=8 {
+        assert_eq!(all_pages(store, last(count)).await, whole[6_usize.saturating_sub(count)..], "{count}");
+    }
+    let page = store.read_feed(last(4).limit(3)).await.unwrap();
+    assert_eq!(page, FeedPage { events: whole[2..5].to_vec(), next: whole[4].position, at_end: false });
+}
+
+async fn events_before_a_position_are_read_by_their_number(world: World) {
+    let store = &*world.store;
+    append(store, "a", events(6)).await;
+    let whole = feed(store).await;
+    for (at, event) in (0_usize..).zip(&whole) {
+        for count in 0..8 {
+            let from = (at + 1).saturating_sub(count);
+            let query = before(event.position, count);
+            assert_eq!(all_pages(store, query).await, whole[from..], "{count} up to {at}");
+        }
+    }
+    assert_eq!(all_pages(store, before(Position::START, 3)).await, whole);
+}
+
+async fn events_that_were_trimmed_are_not_counted_from_the_end(world: World) {
+    let store = &*world.store;
+    for name in ["a", "b", "a", "b"] {
+        append(store, name, events(2)).await;
+    }
+    let here = end(store).await;
+    close_and_trim(store, "b", 4).await;
+    let left = feed(store).await;
+    assert_eq!(all_pages(store, last(3)).await, left[1..]);
+    assert_eq!(all_pages(store, before(here, 1)).await, left[3..]);
+    assert_eq!(all_pages(store, last(9)).await, left);
+}
+
+async fn a_filter_takes_from_the_last_events_what_passes(world: World) {
+    let store = &*world.store;
+    numbered(store, ["a", "b", "a", "b", "a"].map(|name| (name, event(0)))).await;
+    assert_eq!(numbers(store, last(4).stream_prefix("a")).await, [3, 5]);
+    assert_eq!(numbers(store, last(1).stream_prefix("b")).await, [0; 0]);
+}
+
+async fn nothing_is_read_before_a_position_that_was_never_given_out(world: World) {
+    let store = &*world.store;
+    append(store, "s", events(2)).await;
+    let never = end(store).await.plus(1);
+    for count in [0, 1, 5] {
+        let refused = store.read_feed(before(never, count)).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Rewound, "{refused}");
+    }
+}
+
+async fn a_look_further_back_than_a_scan_is_refused(world: World) {
+    let store = &*world.store;
+    for query in [last(limits::FEED_SCAN + 1), before(Position::START, limits::FEED_SCAN + 1)] {
+        let refused = store.read_feed(query).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
+    }
+    assert!(store.read_feed(last(limits::FEED_SCAN)).await.unwrap().at_end);
 }

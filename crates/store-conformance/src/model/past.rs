@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock_store::{
     Append, Commit, CommitId, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion,
-    FeedQuery, Fence, HeadQuery, ItemRef, Lease, LeaseRequest, LeaseToken, NewEvent, Position, RecordKey,
-    Revision, Settlement, StreamName, StreamQuery, Timestamp, Version, WorkerName, Write, limits,
+    FeedQuery, Fence, HeadQuery, ItemRef, Lease, LeaseRequest, LeaseToken, NewEvent, RecordKey, Revision,
+    Settlement, StreamName, StreamQuery, Timestamp, Version, WorkerName, Write, limits,
 };
 
 use super::call::{Answer, Call, Tick};
@@ -49,9 +49,8 @@ impl Past {
                 let from = from.map(|from| Version::new(from).unwrap());
                 Call::ReadStream(StreamQuery { stream, direction, from, limit })
             }
-            Step::ReadFeed { after, prefix, limit } => {
-                let after = Position::new(after).unwrap();
-                Call::ReadFeed(FeedQuery::after(after).stream_prefix(prefix).limit(limit))
+            Step::ReadFeed { from, prefix, limit } => {
+                Call::ReadFeed(FeedQuery::from(from).stream_prefix(prefix).limit(limit))
             }
             Step::Heads { prefix, limit } => Call::Heads(heads(prefix, limit)),
             Step::Get => Call::Get(RECORDS.map(|key| RecordKey::new(key).unwrap()).to_vec()),

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Event, FeedQuery, HeadPage, Item, ItemFilter, ItemQuery, LeaseRequest,
-    Leased, Position, Record, RecordQuery, Result, Store, StoreError, StreamPage, StreamQuery, Timestamp,
-    Version,
+    Commit, CommitOutcome, Committed, Event, FeedQuery, FeedStart, HeadPage, Item, ItemFilter, ItemQuery,
+    LeaseRequest, Leased, Position, Record, RecordQuery, Result, Store, StoreError, StreamPage, StreamQuery,
+    Timestamp, Version,
 };
 
 use super::call::{Answer, Call, Tick};
@@ -144,20 +144,30 @@ impl<'a> Player<'a> {
         Ok(page)
     }
 
+    /// Where the event is that this counts up to; the last one, if there are fewer.
+    fn ranked(&self, rank: Position) -> Position {
+        let count = usize::try_from(rank.get()).unwrap_or(usize::MAX).min(self.positions.len());
+        count.checked_sub(1).map_or(Position::START, |at| self.positions[at])
+    }
+
     async fn feed(&self, store: &dyn Store, query: FeedQuery) -> std::result::Result<Vec<Event>, Trouble> {
-        let after = usize::try_from(query.after.get()).unwrap_or(usize::MAX).min(self.positions.len());
-        let after = after.checked_sub(1).map_or(Position::START, |at| self.positions[at]);
-        let mut query = FeedQuery { after, ..query };
+        let from = match query.from {
+            FeedStart::After(rank) => FeedStart::After(self.ranked(rank)),
+            FeedStart::Before(rank, events) => FeedStart::Before(self.ranked(rank), events),
+            last => last,
+        };
+        let mut read = if let FeedStart::After(position) = from { position } else { Position::START };
+        let mut query = FeedQuery { from, ..query };
         let mut events = Vec::new();
         for _ in 0..MOST_PAGES {
             let page = store.read_feed(query.clone()).await?;
-            if page.events.len() > query.limit || page.next < query.after {
+            if page.events.len() > query.limit || page.next < read {
                 return wrong(format!("{} events, up to {}", page.events.len(), page.next));
             }
-            if page.events.iter().any(|event| event.position <= query.after || event.position > page.next) {
-                return wrong(format!("an event is not between {} and {}", query.after, page.next));
+            if page.events.iter().any(|event| event.position <= read || event.position > page.next) {
+                return wrong(format!("an event is not between {read} and {}", page.next));
             }
-            query.after = page.next;
+            (read, query.from) = (page.next, FeedStart::After(page.next));
             for event in page.events {
                 events.push(self.event(event)?);
             }

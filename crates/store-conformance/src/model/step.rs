@@ -9,8 +9,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tidelock_store::{
-    Adjustment, AfterTrim, Bounds, Change, Direction, Exit, ItemFilter, ItemRef, Json, LaneName, Mark,
-    NamePattern, Priority, QueueName, RecordKey, StreamName, Timestamp, Wake, When,
+    Adjustment, AfterTrim, Bounds, Change, Direction, Exit, FeedStart, ItemFilter, ItemRef, Json, LaneName,
+    Mark, NamePattern, Position, Priority, QueueName, RecordKey, StreamName, Timestamp, Wake, When,
 };
 
 use super::call::Tick;
@@ -27,7 +27,7 @@ pub(super) enum Step {
     Commit { under_id: bool, parts: Vec<PartStep> },
     CommitAgain { which: usize, altered: bool },
     ReadStream { stream: StreamName, direction: Direction, from: Option<u64>, limit: usize },
-    ReadFeed { after: u64, prefix: String, limit: usize },
+    ReadFeed { from: FeedStart, prefix: String, limit: usize },
     Heads { prefix: Option<String>, limit: usize },
     Get,
     Scan { prefix: String, limit: usize },
@@ -90,13 +90,23 @@ fn a_look_at_everything() -> impl Iterator<Item = Step> {
         limit: 1_000,
     });
     let others = [
-        Step::ReadFeed { after: 0, prefix: String::new(), limit: 1_000 },
+        Step::ReadFeed { from: FeedStart::After(Position::START), prefix: String::new(), limit: 1_000 },
         Step::Heads { prefix: None, limit: 1 },
         Step::Get,
         Step::Scan { prefix: String::new(), limit: 1_000 },
         Step::Items { filter: ItemFilter::default(), limit: 1_000 },
     ];
     streams.chain(others)
+}
+
+/// The position counts events.
+fn feed_start() -> impl Strategy<Value = FeedStart> {
+    let position = || (0..30_u64).prop_map(|rank| Position::START.plus(rank));
+    prop_oneof![
+        3 => position().prop_map(FeedStart::After),
+        1 => (position(), 0..6_usize).prop_map(|(position, events)| FeedStart::Before(position, events)),
+        1 => (0..6_usize).prop_map(FeedStart::Last),
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -114,8 +124,8 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(which, altered)| Step::CommitAgain { which, altered }),
         4 => (stream(), direction(), option::of(1..9_u64), limit())
             .prop_map(|(stream, direction, from, limit)| Step::ReadStream { stream, direction, from, limit }),
-        3 => (0..30_u64, prefix(), limit())
-            .prop_map(|(after, prefix, limit)| Step::ReadFeed { after, prefix, limit }),
+        3 => (feed_start(), prefix(), limit())
+            .prop_map(|(from, prefix, limit)| Step::ReadFeed { from, prefix, limit }),
         2 => (option::of(prefix()), limit()).prop_map(|(prefix, limit)| Step::Heads { prefix, limit }),
         3 => Just(Step::Get),
         2 => (prop::sample::select(vec!["", "k", "k-", "z"]), limit())

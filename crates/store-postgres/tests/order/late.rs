@@ -6,22 +6,22 @@ use tidelock_store::{Commit, ExpectedVersion, FeedQuery, Position, Store, StoreE
 use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_after, said, soon, stream};
 
 /// Writes as the store does, and ends when it is told to.
-struct Slow(Plain);
+pub(crate) struct Slow(Plain);
 
 impl Slow {
     /// Has a position, and is not visible yet.
-    async fn begin(ground: &Ground) -> Self {
+    pub(crate) async fn begin(ground: &Ground) -> Self {
         let plain = ground.connect().await;
         plain.run("BEGIN").await;
         plain.run("SELECT tidelock.append_one('slow', 0, gen_random_uuid(), 'said', '\"slow\"', '{}')").await;
         Self(plain)
     }
 
-    async fn commit(self) {
+    pub(crate) async fn commit(self) {
         self.0.run("COMMIT").await;
     }
 
-    async fn roll_back(self) {
+    pub(crate) async fn roll_back(self) {
         self.0.run("ROLLBACK").await;
     }
 }

@@ -9,6 +9,7 @@
 
 mod bystander;
 mod crossing;
+mod end;
 mod follower;
 mod halted;
 mod late;

@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Instant;
 
-use tidelock_store::Commit;
+use tidelock_store::{Commit, FeedQuery, FeedStart, Store, StoreExt};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::{Server, Stop};
 
@@ -51,6 +51,31 @@ async fn a_server_that_was_only_started_again_has_lost_nothing() {
     let read = read_after(&store, before).await.unwrap();
     assert_eq!(read.iter().map(|event| event.position).collect::<Vec<_>>(), [after]);
     commit(&store, Commit::new().settle(held.ack())).await;
+}
+
+/// Schedule 104; LOG-11 and LOG-12: the end of the feed, and the events before it, across the gap between two epochs.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_end_of_the_feed_is_right_on_a_server_that_was_started_again() {
+    let server = Server::start().unwrap();
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let before = note(&store, "before").await;
+
+    for _ in 0..2 {
+        store.close().await.unwrap();
+        server.restart(Stop::Fast).unwrap();
+        let store = PostgresStore::open(&server.url()).await.unwrap();
+        assert_eq!(store.feed_end().await.unwrap(), before);
+        assert!(read_after(&store, before).await.unwrap().is_empty());
+    }
+    let store = PostgresStore::open(&server.url()).await.unwrap();
+    let after = note(&store, "after").await;
+    assert_eq!(store.feed_end().await.unwrap(), after);
+    let last = |count| FeedQuery::from(FeedStart::Last(count));
+    for (count, expected) in [(0, &[][..]), (1, &[after]), (2, &[before, after]), (3, &[before, after])] {
+        let page = store.read_feed(last(count)).await.unwrap();
+        let read: Vec<_> = page.events.iter().map(|event| event.position).collect();
+        assert_eq!((read.as_slice(), page.next), (expected, after));
+    }
 }
 
 /// A copy of the server as it is now, which is not running.

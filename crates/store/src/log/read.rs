@@ -102,11 +102,32 @@ impl FeedFilter {
     }
 }
 
+/// Where a page of the feed begins.
+///
+/// Positions are in order but not without gaps, so a place further back is asked for by a number of events, and never computed
+/// from a position.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FeedStart {
+    /// Behind this position.
+    After(Position),
+    /// With the last so many of the events up to this position; with the first event of all, if there are fewer.
+    Before(Position, usize),
+    /// With the last so many events of all. With 0 it is the end itself: an empty page, whose `next` is where to read on for what
+    /// is appended from now on.
+    Last(usize),
+}
+
+impl From<Position> for FeedStart {
+    fn from(position: Position) -> Self {
+        Self::After(position)
+    }
+}
+
 /// A page of the feed of all streams.
 #[derive(Debug, Clone)]
 pub struct FeedQuery {
-    /// Events after this position.
-    pub after: Position,
+    /// Where it begins.
+    pub from: FeedStart,
     /// Which of them.
     pub filter: FeedFilter,
     /// How many events at most.
@@ -116,7 +137,17 @@ pub struct FeedQuery {
 impl FeedQuery {
     /// The feed after this position.
     pub fn after(position: Position) -> Self {
-        Self { after: position, filter: FeedFilter::default(), limit: limits::PAGE_SIZE }
+        Self::from(FeedStart::After(position))
+    }
+
+    /// The feed from here on.
+    pub fn from(start: FeedStart) -> Self {
+        Self { from: start, filter: FeedFilter::default(), limit: limits::PAGE_SIZE }
+    }
+
+    /// The end of the feed: no events, and where to read on for what comes.
+    pub fn end() -> Self {
+        Self::from(FeedStart::Last(0))
     }
 
     /// The same, of streams whose name begins with this.
@@ -147,6 +178,11 @@ impl FeedQuery {
         self
     }
 
+    /// Whether nothing but the end of the feed is asked for.
+    pub fn is_end(&self) -> bool {
+        self.from == FeedStart::Last(0)
+    }
+
     /// Refuses what no store should be asked.
     pub fn check(&self) -> Result<()> {
         check_prefix(&self.filter.stream_prefix, "stream prefix", limits::STREAM_NAME_BYTES)?;
@@ -158,7 +194,18 @@ impl FeedQuery {
                 "a filter on {bytes} bytes of metadata; the limit is {limit}"
             )));
         }
+        self.check_start()?;
         check_page(self.limit)
+    }
+
+    fn check_start(&self) -> Result<()> {
+        match self.from {
+            FeedStart::Before(_, events) | FeedStart::Last(events) if events > limits::FEED_SCAN => {
+                let limit = limits::FEED_SCAN;
+                Err(StoreError::limit(format!("a look {events} events back; the limit is {limit}")))
+            }
+            _ => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use super::state::{State, Stream};
 use crate::error::{Result, StoreError};
 use crate::limits;
 use crate::log::{
-    Direction, Event, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, StreamPage, StreamQuery, StreamState,
+    Direction, Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage, StreamQuery,
+    StreamState,
 };
 use crate::marks::{Position, Version};
 use crate::names::StreamName;
@@ -32,12 +33,12 @@ impl State {
     }
 
     pub(super) fn read_feed(&self, query: &FeedQuery) -> Result<FeedPage> {
-        let last = self.last_position.unwrap_or(Position::START);
-        if query.after > last {
-            return Err(StoreError::rewound(query.after, last));
+        let start = self.start(query.from)?;
+        let mut page = FeedPage { events: Vec::new(), next: start, at_end: query.is_end() };
+        if page.at_end {
+            return Ok(page);
         }
-        let mut page = FeedPage { events: Vec::new(), next: query.after, at_end: false };
-        let after = self.feed.range((Bound::Excluded(query.after), Bound::Unbounded));
+        let after = self.feed.range((Bound::Excluded(start), Bound::Unbounded));
         for (seen, (position, event)) in after.enumerate() {
             if page.events.len() == query.limit || seen == limits::FEED_SCAN {
                 return Ok(page);
@@ -52,6 +53,21 @@ impl State {
         }
         page.at_end = true;
         Ok(page)
+    }
+
+    /// The position after which a page begins.
+    fn start(&self, from: FeedStart) -> Result<Position> {
+        let last = self.last_position.unwrap_or(Position::START);
+        let (position, back) = match from {
+            FeedStart::After(position) => (position, 0),
+            FeedStart::Before(position, events) => (position, events),
+            FeedStart::Last(events) => (last, events),
+        };
+        match back {
+            _ if position > last => Err(StoreError::rewound(position, last)),
+            0 => Ok(position),
+            events => Ok(self.feed.range(..=position).rev().nth(events).map_or(Position::START, |(p, _)| *p)),
+        }
     }
 
     pub(super) fn heads(&self, query: HeadQuery) -> HeadPage {

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tidelock_store::{Event, FeedQuery, Position, Result, StreamName, Timestamp, limits};
+use tidelock_store::{Event, FeedQuery, FeedStart, Result, StreamName, Timestamp, limits};
 
 use super::cure::Cure;
 use super::diagnosis::Findings;
@@ -16,7 +16,6 @@ use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::words::span;
 use crate::claims::Crowd;
-use crate::feed;
 use crate::reactions::is_reserved;
 
 /// How far back is looked.
@@ -35,9 +34,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
 
 /// The newest events, at most a page of them.
 async fn newest(exam: &Exam) -> Result<Vec<Event>> {
-    let end = feed::end_of(&*exam.store).await?;
-    let back = end.get().saturating_sub(limits::PAGE_SIZE as u64);
-    Ok(exam.store.read_feed(FeedQuery::after(Position::new(back)?).limit(limits::PAGE_SIZE)).await?.events)
+    Ok(exam.store.read_feed(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
 }
 
 /// The moments at which commits wrote, by stream. What was committed at one moment was committed together, and met nobody.

@@ -25,7 +25,7 @@ async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(st
     let tidelock = stage.tidelock().await;
     let lag = async || {
         let store = tidelock.store();
-        let (now, end) = (store.now().await.unwrap(), tidelock::feed::end_of(&**store).await.unwrap());
+        let (now, end) = (store.now().await.unwrap(), store.feed_end().await.unwrap());
         let routes = tidelock.reactions().routes().await.unwrap();
         routes.first().and_then(|route| route.lag(end, now))
     };

@@ -1,6 +1,6 @@
 //! The feed of all streams.
 
-use tidelock::{FeedFilter, FeedQuery, Position, Store, Topic, limits};
+use tidelock::{FeedFilter, FeedQuery, Position, Store, StoreExt, Topic, limits};
 
 use super::wait;
 use crate::args::EventsArgs;
@@ -39,7 +39,7 @@ async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Resul
     let mut signal = store.signal(Topic::Log);
     let mut after = match args.after {
         Some(position) => position,
-        None => tidelock::feed::end_of(store).await?,
+        None => store.feed_end().await?,
     };
     loop {
         let page = store.read_feed(query(args, after, limits::PAGE_SIZE)).await?;
@@ -57,5 +57,5 @@ fn query(args: &EventsArgs, after: Position, limit: usize) -> FeedQuery {
         types: args.types.clone(),
         metadata: args.metadata.clone(),
     };
-    FeedQuery { after, filter, limit }
+    FeedQuery { filter, limit, ..FeedQuery::after(after) }
 }

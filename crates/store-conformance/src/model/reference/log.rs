@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use tidelock_store::{
     AfterAppend, AfterTrim, Append, Appended, Commit, Direction, Event, EventId, ExpectedVersion, FeedQuery,
-    Head, HeadPage, HeadQuery, Position, Reason, StreamName, StreamPage, StreamQuery, StreamState, Timestamp,
-    Trim, Version,
+    FeedStart, Head, HeadPage, HeadQuery, Position, Reason, StreamName, StreamPage, StreamQuery, StreamState,
+    Timestamp, Trim, Version,
 };
 
 #[derive(Default)]
@@ -172,10 +172,25 @@ impl Log {
     }
 
     pub(super) fn read_feed(&self, query: &FeedQuery) -> Vec<Event> {
+        let start = match query.from {
+            FeedStart::After(position) => position,
+            FeedStart::Before(position, count) => self.back(position, count),
+            FeedStart::Last(count) => self.back(Position::START.plus(self.given), count),
+        };
         let passes = |event: &&Event| {
-            event.position > query.after && event.stream.as_str().starts_with(&query.filter.stream_prefix)
+            event.position > start && event.stream.as_str().starts_with(&query.filter.stream_prefix)
         };
         self.events.iter().filter(passes).cloned().collect()
+    }
+
+    /// After which position there are so many of the events up to this one.
+    fn back(&self, position: Position, count: usize) -> Position {
+        let upto: Vec<_> = self.events.iter().map(|e| e.position).filter(|p| *p <= position).collect();
+        match (count, upto.len().checked_sub(count + 1)) {
+            (0, _) => position,
+            (_, Some(at)) => upto[at],
+            (_, None) => Position::START,
+        }
     }
 
     pub(super) fn heads(&self, query: &HeadQuery) -> HeadPage {

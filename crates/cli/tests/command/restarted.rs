@@ -1,0 +1,55 @@
+//! The command on a PostgreSQL server that was restarted: positions go on far above the old ones.
+
+use std::io::{BufRead, BufReader};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::json;
+use tidelock_test_postgres::{Server, Stop};
+
+use crate::ground::{PATIENCE, Shop, append, mail, told};
+
+/// Schedule 104; CMD-5, LOG-11. A clean restart, then one commit.
+#[test]
+fn every_look_at_the_end_of_the_feed_works_after_a_restart_of_the_server() {
+    let server = Server::start().unwrap();
+    let shop = Shop::on(server.url());
+    shop.ok(&["migrate"]);
+    shop.with(|store| async move {
+        append(&*store, "order-1", "placed", &[json!("north")]).await;
+        mail(&store, 1).await;
+    });
+    server.restart(Stop::Fast).unwrap();
+    shop.with(|store| async move { append(&*store, "other", "placed", &[json!("late")]).await });
+
+    shop.ok(&["doctor"]);
+    assert_eq!(shop.json(&["reactions", "--routes"]).len(), 2);
+    follows_from_here_on(&shop);
+}
+
+/// Shows what is appended from now on, and nothing that was there before.
+fn follows_from_here_on(shop: &Shop) {
+    let mut follower = shop.spawn(&["events", "--follow", "--json"]);
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let (tell, told_first) = mpsc::channel();
+    let reader = thread::spawn(move || tell.send(lines.next().transpose()));
+    let begun = Instant::now();
+    // What is appended before it has found the end is not shown, so it is given something until it has.
+    let first = loop {
+        shop.with(|store| async move { append(&*store, "other", "placed", &[json!("new")]).await });
+        match told_first.recv_timeout(Duration::from_millis(20)) {
+            Ok(first) => break first.unwrap(),
+            Err(_) => assert!(begun.elapsed() < PATIENCE, "nothing is shown"),
+        }
+    };
+    if first.is_some() {
+        kill(Pid::from_raw(follower.id() as i32), Signal::SIGINT).unwrap();
+    }
+    drop(reader.join());
+    let ended = told(&follower.wait_with_output().unwrap());
+    assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+    assert!(first.is_some_and(|line| line.contains("\"new\"")));
+}
