@@ -29,6 +29,7 @@ mod holding;
 mod keys;
 mod operation;
 mod stake;
+mod term;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};

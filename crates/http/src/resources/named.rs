@@ -21,6 +21,10 @@ pub(super) fn parts(name: &str) -> Result<(String, Vec<String>), Problem> {
 
 /// As it was before it was shown; anything else is what it is.
 pub(super) fn unescaped(part: &str) -> String {
+    let part = match part.strip_prefix("%70er ") {
+        Some(rest) => format!("per {rest}"),
+        None => part.to_owned(),
+    };
     part.replace("%2F", "/").replace("%25", "%")
 }
 
@@ -42,6 +46,7 @@ mod tests {
         assert_eq!(of("door"), ("door".into(), String::new()));
         assert_eq!(of("door/7/left"), ("door".into(), "7|left".into()));
         assert_eq!(of("a%2Fb/100%25"), ("a/b".into(), "100%".into()));
+        assert_eq!(of("a/%70er day"), ("a".into(), "per day".into()));
         assert_eq!(of("100%"), ("100%".into(), String::new()));
         for empty in ["", "/", "a//b", "a/"] {
             assert!(parts(empty).is_err(), "{empty}");

@@ -66,7 +66,7 @@ pub(crate) struct Listed {
 #[schema(as = Quota)]
 pub(crate) struct QuotaShown {
     /// Its whole name.
-    #[schema(example = "quota/seats/boat-3/per day")]
+    #[schema(example = "quota/seats/boat-3/per day in Europe%2FBerlin")]
     key: String,
     /// How much is taken, reservations included.
     used: i64,
@@ -107,6 +107,9 @@ pub(crate) struct Looking {
     /// In each stretch of this length.
     #[param(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
+    /// Days and hours are those of this zone; UTC, if this is left out.
+    #[param(example = "Europe/Berlin")]
+    zone: Option<String>,
 }
 
 /// How much is left.
@@ -132,8 +135,9 @@ pub(crate) async fn show(
     InPath(name): InPath<String>,
     InQuery(asked): InQuery<Looking>,
 ) -> Result<Answer<Used>, Problem> {
-    let Looking { limit, per, every_ms } = asked;
-    let quota = Named { name: &name, limit, per, every_ms, zone: None }.quota(&served.tidelock().claims())?;
+    let Looking { limit, per, every_ms, zone } = asked;
+    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }
+        .quota(&served.tidelock().claims())?;
     let usage = quota.usage().await.map_err(refused)?;
     let left = limit.saturating_sub(usage.used).max(0);
     Ok(Answer(Used { used: usage.used, limit, left, resets_at: usage.resets_at }))

@@ -12,7 +12,7 @@ async fn ask(client: &Client, verb: &str, body: Value) -> Reply {
 }
 
 async fn used(client: &Client) -> Value {
-    client.get(&format!("{QUOTA}?limit=5&per=day")).await.ok(200)["used"].clone()
+    client.get(&format!("{QUOTA}?limit=5&per=day&zone=Europe/Berlin")).await.ok(200)["used"].clone()
 }
 
 /// HTTP-31. HTTP-33.
@@ -30,24 +30,36 @@ async fn no_more_is_taken_than_there_is(stage: Stage) {
     assert_eq!((&told["used"], &told["limit"], &told["requested"]), (&json!(5), &json!(5), &json!(1)));
     assert!(told["resets_at"].is_string() && exceeded.headers.contains_key("retry-after"));
     assert_eq!(ask(&second, "reserve", reserving.clone()).await.status, 429);
-    let usage = here.client(READER).get(&format!("{QUOTA}?limit=5&per=day")).await.ok(200);
+    let usage = here.client(READER).get(&format!("{QUOTA}?limit=5&per=day&zone=Europe/Berlin")).await.ok(200);
     assert_eq!((&usage["left"], &usage["used"]), (&json!(0), &json!(5)));
-    let back = json!({ "voucher": reserved["voucher"], "per": "day" });
+    let back = json!({ "voucher": reserved["voucher"], "per": "day", "zone": "Europe/Berlin" });
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "already");
     assert_eq!(ask(&first, "confirm", back).await.problem(), (409, "reservation-over".into()));
     let reserved = ask(&first, "reserve", reserving).await.ok(201);
-    let voucher = json!({ "voucher": reserved["voucher"], "per": "day" });
+    let voucher = json!({ "voucher": reserved["voucher"], "per": "day", "zone": "Europe/Berlin" });
     let confirmed = ask(&second, "confirm", voucher).await.ok(200);
     assert_eq!(used(&first).await, 5);
     for grant in [&granted, &confirmed] {
-        let back = json!({ "grant": grant["grant"], "per": "day" });
+        let back = json!({ "grant": grant["grant"], "per": "day", "zone": "Europe/Berlin" });
         assert_eq!(ask(&second, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
         assert_eq!(ask(&first, "refund", back).await.ok(200)["outcome"], "already");
     }
     assert_eq!(used(&second).await, 0);
     let listed = second.get("/v1/quotas?prefix=seats").await.ok(200);
-    assert_eq!(listed["items"][0]["key"], "quota/seats/boat-3/per day");
+    assert_eq!(listed["items"][0]["key"], "quota/seats/boat-3/per day in Europe%2FBerlin");
+    let elsewhere = json!({ "grant": granted["grant"], "per": "day" });
+    assert_eq!(
+        ask(&first, "refund", elsewhere).await.problem(),
+        (400, "invalid".into()),
+        "UTC is another zone"
+    );
+    let unconfirmed = json!({ "grant": reserved["voucher"]["grant"], "per": "day", "zone": "Europe/Berlin" });
+    assert_eq!(
+        ask(&first, "refund", unconfirmed).await.problem(),
+        (400, "invalid".into()),
+        "it was only reserved"
+    );
     let elsewhere = json!({ "grant": granted["grant"], "per": "hour" });
     assert_eq!(ask(&first, "refund", elsewhere).await.problem(), (400, "invalid".into()));
 }

@@ -28,7 +28,7 @@ pub(super) trait Bid: Debug + Send {
     fn is_witness(&self) -> bool;
 
     /// The commit has landed.
-    fn won(&mut self, committed: &Committed);
+    fn won(&mut self, committed: &Committed) -> Result<()>;
 
     /// The commit was refused.
     fn learn(&mut self, conflict: &Conflict) -> Result<Learned>;
@@ -77,7 +77,7 @@ pub(super) async fn bid(
         let commit = if witnessed { commit } else { sender::repeatable(commit) };
         let conflict = match claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
-                bids.iter_mut().for_each(|bid| bid.won(&committed));
+                bids.iter_mut().try_for_each(|bid| bid.won(&committed))?;
                 return Ok(Bidding::Won(committed.at));
             }
             CommitOutcome::Conflict(conflict) => conflict,

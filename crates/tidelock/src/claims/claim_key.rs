@@ -5,6 +5,10 @@
 
 use std::fmt;
 
+/// How a part begins that is a period, and how one begins that is none and would look like it.
+const PER: &str = "per ";
+const NO_PER: &str = "%70er ";
+
 /// Names a claim: its kind, and what it is on.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClaimKey {
@@ -25,14 +29,24 @@ impl ClaimKey {
         let part = part.to_string();
         self.hollow |= part.is_empty();
         self.path.push('/');
-        // Without a slash in it, so that no key is among the parts of another.
-        for c in part.chars() {
-            match c {
-                '%' => self.path.push_str("%25"),
-                '/' => self.path.push_str("%2F"),
-                c => self.path.push(c),
+        match part.strip_prefix(PER) {
+            // Only a period begins like this.
+            Some(rest) => {
+                self.path.push_str(NO_PER);
+                push_escaped(&mut self.path, rest);
             }
+            None => push_escaped(&mut self.path, &part),
         }
+        self
+    }
+
+    /// The same, for each of these periods. It is told from every other part by how it begins.
+    pub(super) fn per(mut self, period: &impl fmt::Display) -> Self {
+        let part = period.to_string();
+        self.hollow |= part.is_empty();
+        self.path.push('/');
+        self.path.push_str(PER);
+        push_escaped(&mut self.path, &part);
         self
     }
 
@@ -49,6 +63,17 @@ impl ClaimKey {
     /// Whether some part is empty, which names nothing.
     pub(super) fn is_hollow(&self) -> bool {
         self.hollow
+    }
+}
+
+/// Without a slash in it, so that no key is among the parts of another.
+fn push_escaped(path: &mut String, part: &str) {
+    for c in part.chars() {
+        match c {
+            '%' => path.push_str("%25"),
+            '/' => path.push_str("%2F"),
+            c => path.push(c),
+        }
     }
 }
 
@@ -80,5 +105,9 @@ mod tests {
         assert_ne!(apart, ClaimKey::new("lock", &"a/b"));
         assert_ne!(ClaimKey::new("lock", &"a/b"), ClaimKey::new("lock", &"a%2Fb"));
         assert!(ClaimKey::new("lock", &"").is_hollow() && !apart.is_hollow());
+        let quota = || ClaimKey::new("quota", &"points");
+        assert_eq!(quota().per(&"day in Europe/Berlin").as_str(), "quota/points/per day in Europe%2FBerlin");
+        assert_ne!(quota().per(&"day"), quota().part(&"per day"));
+        assert_ne!(quota().part(&"per day"), quota().part(&"%70er day"));
     }
 }

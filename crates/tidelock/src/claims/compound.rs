@@ -1,16 +1,24 @@
 //! Compound: several rights at once. One commit takes them all, or none: there is nothing to clean up, no order to get wrong, and
 //! nobody who has one waits for somebody who has the other.
+//!
+//! All of them have one lease, which ends at one moment for all parts: what is drawn of quotas is a reservation until then, and is confirmed when
+//! the compound is completed. Whoever wants locks that others stand in line for stands in all those lines, with numbers
+//! that are drawn in one commit; so the order is the same in every line, and no two wait for each other.
 
 mod all_of;
 mod refusal;
 
-use tidelock_store::{Commit, StoreError, Topic};
+use std::time::Duration;
+
+use tidelock_store::{Commit, RecordKey, Result as Stored, StoreError, Timestamp, Topic};
 
 use super::bid::{Bid, Bidding, bid};
 use super::holding::{Hold, Holding};
-use super::patience::Patience;
-use super::quota::Draw;
-use super::stake::{Stake, Standing};
+use super::lock::{Line, NobodyWaits, Turn};
+use super::patience::{Patience, Waiting};
+use super::quota::{Draw, shared_end};
+use super::stake::Stake;
+use super::term::{self, Term};
 use super::{ClaimError, ClaimKey, Claims, Idempotency, Lock, Quota, Singleton};
 use crate::telemetry;
 
@@ -18,7 +26,9 @@ pub use all_of::AllOf;
 pub use refusal::{Refusal, Why};
 
 /// How often a quota's period may end, or room be made in it, between two tries.
-const ATTEMPTS: u32 = 8;
+const ATTEMPTS: u32 = 32;
+/// How long a holder that has died keeps others waiting, if nothing but quotas is held.
+const LEASE: Duration = Duration::from_secs(30);
 
 /// Several rights, to be had together.
 #[derive(Debug, Clone)]
@@ -31,6 +41,7 @@ pub struct Compound {
     quotas: Vec<(Quota, u32)>,
     with: Commit,
     patience: Patience,
+    lease: Option<Duration>,
 }
 
 /// What came of claiming several rights.
@@ -53,6 +64,7 @@ impl Compound {
             quotas: Vec::new(),
             with: Commit::new(),
             patience: Patience::none(),
+            lease: None,
         }
     }
 
@@ -68,13 +80,13 @@ impl Compound {
         self
     }
 
-    /// And this lock. Those who stand in line for it are not waited for.
+    /// And this lock, behind those who stand in line for it.
     pub fn lock(mut self, lock: &Lock) -> Self {
         self.locks.push(lock.clone());
         self
     }
 
-    /// And so much of this quota.
+    /// And so much of this quota: reserved for as long as the rest is held, and taken for good when that is completed.
     pub fn quota(mut self, quota: &Quota, units: u32) -> Self {
         self.quotas.push((quota.clone(), units));
         self
@@ -92,56 +104,172 @@ impl Compound {
         self
     }
 
+    /// How long a holder that has died keeps others waiting, for all parts; the shortest of their leases unless this says otherwise,
+    /// or half a minute if there are only quotas. The lease of one that lives is renewed, so it need not be as long as the work.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = Some(lease);
+        self
+    }
+
     /// Claims all of them, in one commit; or says what was in the way.
     ///
     /// # Errors
     /// `Refused` if some part of the commit that was to land with them does not hold.
     pub async fn claim(&self) -> Result<Compounding, ClaimError> {
         let mut waiting = self.patience.begin();
+        let refusals = match self.attempt(self.unless_others_wait()?, Commit::new()).await? {
+            Compounding::Refused(refusals) => refusals,
+            won => return Ok(won),
+        };
+        if self.patience.deadline.is_zero() || !refusal::are_locks(&refusals) {
+            return Ok(Compounding::Refused(refusals));
+        }
+        for refusal in &refusals {
+            refusal.tell(&self.claims.by, 1);
+        }
+        let lines = self.locks.iter().map(|lock| Line::new(&self.claims, lock.key()));
+        let mut lines = lines.collect::<Stored<Vec<_>>>()?;
+        let outcome = self.in_line(&mut lines, &mut waiting).await;
+        for line in lines {
+            line.leave().await?;
+        }
+        outcome
+    }
+
+    /// Stands in line for every lock until it is this one's turn in all of them and everything can be had, or until patience is over.
+    async fn in_line(&self, lines: &mut [Line], waiting: &mut Waiting) -> Result<Compounding, ClaimError> {
+        Line::draw(lines).await?;
         loop {
-            let refusals = match self.attempt().await? {
-                Compounding::Refused(refusals) => refusals,
-                won => return Ok(won),
-            };
-            let Some(record) = refusal::lock_to_wait_for(&refusals)? else {
-                return Ok(Compounding::Refused(refusals));
+            let (refusals, wait_for) = match turn(lines).await? {
+                Turns::First(leave) => match self.attempt(Vec::new(), leave).await {
+                    Ok(Compounding::Refused(refusals)) => match refusal::lock_to_wait_for(&refusals)? {
+                        Some(record) => (refusals, record),
+                        None => return Ok(Compounding::Refused(refusals)),
+                    },
+                    Ok(won) => {
+                        lines.iter_mut().for_each(Line::left);
+                        return Ok(won);
+                    }
+                    // A place was lost meanwhile; the numbers were not.
+                    Err(ClaimError::Refused { conflict, .. })
+                        if lines.iter().any(|line| line.has_lost(&conflict)) =>
+                    {
+                        lines.iter_mut().filter(|line| line.has_lost(&conflict)).for_each(Line::left);
+                        continue;
+                    }
+                    Err(error) => return Err(error),
+                },
+                Turns::Behind(refusal, place) => (vec![refusal], place),
             };
             for refusal in &refusals {
                 refusal.tell(&self.claims.by, waiting.looks + 1);
             }
-            let mut signal = self.claims.store().signal(Topic::Record(record));
+            let mut signal = self.claims.store().signal(Topic::Record(wait_for));
             if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
                 return Ok(Compounding::Refused(refusals));
             }
         }
     }
 
-    async fn attempt(&self) -> Result<Compounding, ClaimError> {
+    /// Tries to have all of them, on these conditions, and with this in the commit.
+    async fn attempt(&self, mut alone: Vec<NobodyWaits>, leave: Commit) -> Result<Compounding, ClaimError> {
         let (mut stakes, mut draws) = (self.stakes().await?, self.draws().await?);
         let first = stakes.first().map(|stake| &stake.key).or(draws.first().map(Bid::key));
         let Some(first) = first.cloned() else {
             return Err(StoreError::invalid("a compound of nothing was claimed").into());
         };
+        let lease = self.shared_lease(&first, &stakes)?;
+        let with = leave.writes.into_iter().fold(self.with.clone(), Commit::write);
         for _ in 0..ATTEMPTS {
+            self.set_end(&mut stakes, &mut draws, lease).await?;
             let bids = stakes.iter_mut().map(|stake| stake as &mut dyn Bid);
-            let mut bids: Vec<_> = bids.chain(draws.iter_mut().map(|draw| draw as &mut dyn Bid)).collect();
-            if let Bidding::Won(at) = bid(&self.claims, &mut bids, self.with.clone()).await? {
-                let holds = stakes.iter_mut().map(|stake| match stake.standing() {
-                    Standing::Won(revision) => Hold::new(stake, revision, at),
-                    _ => unreachable!("what was won is had"),
-                });
-                let holding = Holding::keep(&self.claims, &first, holds.collect());
-                let grants = draws.iter().map(|draw| (draw.key().clone(), draw.grant()));
+            let bids = bids.chain(draws.iter_mut().map(|draw| draw as &mut dyn Bid));
+            let mut bids: Vec<_> = bids.chain(alone.iter_mut().map(|alone| alone as &mut dyn Bid)).collect();
+            if let Bidding::Won(at) = bid(&self.claims, &mut bids, with.clone()).await? {
+                let all = self.all_of(&first, stakes, draws, at, lease).await?;
                 telemetry::claimed(&first, &self.claims.by, "won");
-                return Ok(Compounding::Won(AllOf::new(holding, grants.collect())));
+                return Ok(Compounding::Won(all));
             }
-            let refusals = self.refusals(&mut stakes, &mut draws).await?;
+            let mut refusals = self.refusals(&mut stakes, &mut draws).await?;
+            refusals.extend(self.those_who_wait(&mut alone).await?);
             if !refusals.is_empty() {
                 telemetry::claimed(&first, &self.claims.by, "refused");
                 return Ok(Compounding::Refused(refusals));
             }
         }
         Err(ClaimError::Contended { key: first, attempts: ATTEMPTS })
+    }
+
+    /// What was won, held from now on.
+    async fn all_of(
+        &self,
+        first: &ClaimKey,
+        stakes: Vec<Stake>,
+        draws: Vec<Draw>,
+        at: Timestamp,
+        lease: Duration,
+    ) -> Result<AllOf, ClaimError> {
+        let mut holds = Vec::new();
+        for mut stake in stakes {
+            // Under an operation, a part of what was won before may have been given back since.
+            let revision = stake.won_under().ok_or_else(|| ClaimError::Settled { key: stake.key.clone() })?;
+            holds.push(Hold::new(&stake, revision, at));
+        }
+        let mut pledges = Vec::new();
+        for (draw, (quota, _)) in draws.into_iter().zip(&self.quotas) {
+            pledges.push(draw.into_pledge(quota).await?);
+        }
+        Ok(AllOf::new(Holding::keep_all(&self.claims, first, holds, pledges, lease)))
+    }
+
+    /// One lease for all of them.
+    fn shared_lease(&self, key: &ClaimKey, stakes: &[Stake]) -> Stored<Duration> {
+        let shortest = stakes.iter().filter_map(|stake| stake.lease).min();
+        let lease = self.lease.or(shortest).unwrap_or(LEASE);
+        term::check(key, "lease", lease)?;
+        Ok(lease)
+    }
+
+    /// Has everything end at one moment, if it is not renewed.
+    async fn set_end(
+        &self,
+        stakes: &mut [Stake],
+        draws: &mut [Draw],
+        lease: Duration,
+    ) -> Result<(), ClaimError> {
+        let term = match draws.is_empty() {
+            true => Term::lasting(lease),
+            false => {
+                let now = self.claims.store().now().await?;
+                let end = shared_end(now, lease);
+                for (draw, (quota, _)) in draws.iter_mut().zip(&self.quotas) {
+                    draw.reserve_until(quota, end).await?;
+                }
+                Term::until(end, now)
+            }
+        };
+        for stake in stakes {
+            stake.lease = Some(lease);
+            stake.term = Some(term);
+        }
+        Ok(())
+    }
+
+    /// The condition that nobody stands in line for any of the locks.
+    fn unless_others_wait(&self) -> Stored<Vec<NobodyWaits>> {
+        self.locks.iter().map(|lock| NobodyWaits::new(lock.key())).collect()
+    }
+
+    /// Those who stand in line. A line in which nobody is left is no longer looked at.
+    async fn those_who_wait(&self, alone: &mut Vec<NobodyWaits>) -> Result<Vec<Refusal>, ClaimError> {
+        let mut refusals = Vec::new();
+        for alone in alone.iter().filter(|alone| alone.met) {
+            if let Some(by) = Line::new(&self.claims, &alone.key)?.first().await? {
+                refusals.push(Refusal::behind(&alone.key, by));
+            }
+        }
+        alone.retain(|alone| !alone.met);
+        Ok(refusals)
     }
 
     async fn stakes(&self) -> Result<Vec<Stake>, ClaimError> {
@@ -164,7 +292,7 @@ impl Compound {
     async fn draws(&self) -> Result<Vec<Draw>, ClaimError> {
         let mut draws = Vec::new();
         for (quota, units) in &self.quotas {
-            draws.push(quota.bid(*units).await?);
+            draws.push(quota.pledge(*units).await?);
         }
         Ok(draws)
     }
@@ -173,12 +301,41 @@ impl Compound {
     async fn refusals(&self, stakes: &mut [Stake], draws: &mut [Draw]) -> Result<Vec<Refusal>, ClaimError> {
         let mut refusals: Vec<Refusal> = stakes.iter_mut().filter_map(Refusal::of).collect();
         for ((quota, _), draw) in self.quotas.iter().zip(draws) {
-            if let Some(exceeded) = quota.make_room(draw).await? {
-                refusals.push(Refusal { key: exceeded.key.clone(), why: Why::Exceeded(Box::new(exceeded)) });
+            match quota.make_room(draw).await {
+                Ok(Some(exceeded)) => {
+                    let key = exceeded.key.clone();
+                    refusals.push(Refusal { key, why: Why::Exceeded(Box::new(exceeded)) });
+                }
+                Ok(None) => {}
+                // What came of the rest says more.
+                Err(ClaimError::Settled { .. }) if !refusals.is_empty() => {}
+                Err(error) => return Err(error),
             }
         }
         Ok(refusals)
     }
+}
+
+/// Whose turn it is in several lines.
+enum Turns {
+    /// One's own in all of them: with this in the commit, the places are given up.
+    First(Commit),
+    /// Somebody else's in one of them, who stands there.
+    Behind(Refusal, RecordKey),
+}
+
+/// Takes or keeps a place in every line, and looks whose turn it is.
+async fn turn(lines: &mut [Line]) -> Stored<Turns> {
+    let (mut leave, mut behind) = (Commit::new(), None);
+    for line in lines {
+        match line.turn().await? {
+            Turn::First(left) => leave.writes.extend(left.writes),
+            Turn::Behind(ahead) => {
+                behind.get_or_insert((Refusal::behind(&line.key, ahead.by), ahead.place));
+            }
+        }
+    }
+    Ok(behind.map_or(Turns::First(leave), |(refusal, place)| Turns::Behind(refusal, place)))
 }
 
 impl Compounding {

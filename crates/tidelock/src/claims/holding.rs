@@ -9,14 +9,16 @@ use std::time::Duration;
 
 use tidelock_store::{
     Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Fence, Guard, RecordKey, Result, Revision,
-    Slot, Store, Timestamp, When, Write,
+    Slot, Timestamp, When, Write,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::bid::found;
 use super::entry::{Entry, LeaseNote};
+use super::quota::{Pledge, View, shared_end};
 use super::stake::Stake;
+use super::term::Term;
 use super::{ClaimError, ClaimKey, Claims, keys};
 use crate::events::sender;
 
@@ -60,11 +62,6 @@ impl Hold {
         Ok(Self { key, record, lease_record, entry, revision, lease, ttl, since })
     }
 
-    /// The same, for so long.
-    pub(super) fn lasting(self, lease: Duration) -> Self {
-        Self { lease, ..self }
-    }
-
     pub(super) fn fence(&self) -> Fence {
         Fence::new(self.revision.get()).expect("a revision is in the range of a fence")
     }
@@ -95,11 +92,21 @@ impl Hold {
             .write(Write::delete(&self.lease_record, ExpectedRevision::Any))
     }
 
-    pub(super) fn renew(&self, mut commit: Commit) -> Result<Commit> {
+    pub(super) fn renew(&self, mut commit: Commit, term: Term) -> Result<Commit> {
         commit.guards.push(self.guard());
-        let note = LeaseNote::json(self.lease, Some(self.since))?;
+        let note = LeaseNote::json(term.length, Some(self.since))?;
         let write = Write::put(&self.lease_record, ExpectedRevision::Any, note);
-        Ok(commit.write(write.expiring(When::In(self.lease))))
+        Ok(commit.write(write.expiring(term.end)))
+    }
+
+    /// What the holder itself has left behind, if that is why something was refused.
+    pub(super) fn left<'a>(&self, conflict: &'a Conflict) -> Option<&'a Slot> {
+        found(conflict, &self.record).filter(|slot| self.is_ended(slot))
+    }
+
+    /// It was completed or given back under this fence.
+    pub(super) fn over(&self) -> ClaimError {
+        ClaimError::Over { key: self.key.clone(), fence: self.fence() }
     }
 
     fn mine(&self) -> ExpectedRevision {
@@ -121,27 +128,66 @@ impl Hold {
     }
 }
 
+/// What came of a commit that ends what is held.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It has landed.
+    Now(Committed),
+    /// The holder had ended it before: this is what was in the way.
+    Before(Conflict),
+}
+
 /// Claims that are held together.
 #[derive(Debug)]
 pub(super) struct Holding {
     claims: Claims,
     /// What is held, in a word.
     key: ClaimKey,
-    holds: Arc<[Hold]>,
+    held: Arc<Held>,
     lost: CancellationToken,
     beat: JoinHandle<()>,
 }
 
+/// What is held together: claims, and what is drawn of quotas.
+#[derive(Debug)]
+struct Held {
+    claims: Claims,
+    holds: Vec<Hold>,
+    pledges: Vec<Pledge>,
+    /// How long all of it is kept for a holder that does not come back.
+    lease: Duration,
+}
+
+/// How often what is reserved may change between a look and a commit.
+const ATTEMPTS: u32 = 8;
+
 impl Holding {
+    /// Renews this claim from now on, until this goes away.
+    pub(super) fn keep(claims: &Claims, hold: Hold) -> Self {
+        let (key, lease) = (hold.key.clone(), hold.lease);
+        Self::keep_all(claims, &key, vec![hold], Vec::new(), lease)
+    }
+
     /// Renews these from now on, until this goes away.
-    pub(super) fn keep(claims: &Claims, key: &ClaimKey, holds: Vec<Hold>) -> Self {
-        let (holds, lost) = (Arc::<[Hold]>::from(holds), CancellationToken::new());
-        let beat = tokio::spawn(beat(claims.store().clone(), holds.clone(), lost.clone()));
-        Self { claims: claims.clone(), key: key.clone(), holds, lost, beat }
+    pub(super) fn keep_all(
+        claims: &Claims,
+        key: &ClaimKey,
+        holds: Vec<Hold>,
+        pledges: Vec<Pledge>,
+        lease: Duration,
+    ) -> Self {
+        let held = Arc::new(Held { claims: claims.clone(), holds, pledges, lease });
+        let lost = CancellationToken::new();
+        let beat = tokio::spawn(beat(held.clone(), lost.clone()));
+        Self { claims: claims.clone(), key: key.clone(), held, lost, beat }
     }
 
     pub(super) fn holds(&self) -> &[Hold] {
-        &self.holds
+        &self.held.holds
+    }
+
+    pub(super) fn pledges(&self) -> &[Pledge] {
+        &self.held.pledges
     }
 
     pub(super) fn lost(&self) -> &CancellationToken {
@@ -150,7 +196,7 @@ impl Holding {
 
     /// Commits, provided that all of these are still held.
     pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
-        commit.guards.extend(self.holds.iter().map(Hold::guard));
+        commit.guards.extend(self.holds().iter().map(Hold::guard));
         match self.claims.send(&sender::repeatable(commit)).await? {
             CommitOutcome::Committed(committed) => Ok(committed),
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
@@ -158,40 +204,73 @@ impl Holding {
     }
 
     /// Makes a commit that ends what is held. If nobody heard how an earlier try of it ended, what is there now tells.
-    pub(super) async fn end(&self, commit: Commit) -> Result<Option<Committed>, ClaimError> {
+    pub(super) async fn end(&self, commit: Commit) -> Result<Ended, ClaimError> {
         match self.claims.send(&commit).await? {
-            CommitOutcome::Committed(committed) => Ok(Some(committed)),
-            CommitOutcome::Conflict(conflict) if is_over(&conflict, &self.holds) => Ok(None),
+            CommitOutcome::Committed(committed) => {
+                self.beat.abort();
+                Ok(Ended::Now(committed))
+            }
+            CommitOutcome::Conflict(conflict) if is_over(&conflict, self.holds()) => {
+                Ok(Ended::Before(conflict))
+            }
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
         }
     }
 
-    /// Gives all of these back, together with the rest of this commit.
-    pub(super) async fn release(&self, with: Commit) -> Result<(), ClaimError> {
-        let commit = self.holds.iter().fold(with, |commit, hold| hold.release(commit));
-        self.end(commit).await.map(drop)
+    /// Makes a commit that ends all that is held, with what is drawn of quotas as it stands at that moment.
+    pub(super) async fn end_all(
+        &self,
+        make: impl Fn(&[View]) -> Result<Commit, ClaimError>,
+    ) -> Result<Ended, ClaimError> {
+        let mut views = Pledge::look(&self.claims, self.pledges()).await?;
+        for _ in 0..ATTEMPTS {
+            let refused = match self.end(make(&views)?).await {
+                Err(refused @ ClaimError::Refused { .. }) => refused,
+                ended => return ended,
+            };
+            let now = Pledge::look(&self.claims, self.pledges()).await?;
+            if let Some(gone) = self.pledges().iter().zip(&now).find(|(_, view)| !view.stands()) {
+                self.lost.cancel();
+                return Err(ClaimError::Settled { key: gone.0.key.clone() });
+            }
+            if views.iter().zip(&now).all(|(before, now)| before.is_like(now)) {
+                return Err(refused);
+            }
+            views = now;
+        }
+        Err(ClaimError::Contended { key: self.key.clone(), attempts: ATTEMPTS })
+    }
+
+    /// Gives the claims back.
+    pub(super) async fn release(&self) -> Result<(), ClaimError> {
+        let commit = self.holds().iter().fold(Commit::new(), |commit, hold| hold.release(commit));
+        match self.end(commit).await? {
+            Ended::Now(_) => Ok(()),
+            Ended::Before(conflict) => self.released_before(&conflict),
+        }
+    }
+
+    /// Fine, if all of these were given back, and none was completed.
+    pub(super) fn released_before(&self, conflict: &Conflict) -> Result<(), ClaimError> {
+        let completed = |hold: &&Hold| hold.left(conflict).is_some_and(|slot| slot.live().is_some());
+        self.holds().iter().find(completed).map_or(Ok(()), |hold| Err(hold.over()))
     }
 
     /// Gives all of these back without anybody waiting for it; if that does not get through, their lease runs out.
     pub(super) fn release_later(&self) {
         self.beat.abort();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
-        if self.holds.is_empty() {
-            return;
-        }
-        let (store, holds) = (self.claims.store().clone(), self.holds.clone());
+        let held = self.held.clone();
         runtime.spawn(async move {
-            let commit = holds.iter().fold(Commit::new(), |commit, hold| hold.release(commit));
-            if let Err(error) = store.commit(commit).await {
-                let key = holds.first().map_or("", |hold| hold.key.as_str());
-                tracing::warn!(key, %error, "a claim was not given back; its lease runs out");
+            if let Err(error) = held.release().await {
+                tracing::warn!(key = held.name(), %error, "a claim was not given back; its lease runs out");
             }
         });
     }
 
     /// Tells a claim that was lost from whatever else does not hold.
     pub(super) fn refused(&self, conflict: Conflict) -> ClaimError {
-        if let Some(hold) = self.holds.iter().find(|hold| found(&conflict, &hold.record).is_some()) {
+        if let Some(hold) = self.holds().iter().find(|hold| found(&conflict, &hold.record).is_some()) {
             self.lost.cancel();
             return hold.lost();
         }
@@ -205,29 +284,81 @@ impl Drop for Holding {
     }
 }
 
-/// Renews at a third of the shortest lease, until one is lost.
-async fn beat(store: Arc<dyn Store>, holds: Arc<[Hold]>, lost: CancellationToken) {
-    let Some(shortest) = holds.iter().map(|hold| hold.lease).min() else { return };
+impl Held {
+    fn name(&self) -> &str {
+        let first = self.holds.first().map(|hold| &hold.key);
+        first.or(self.pledges.first().map(|pledge| &pledge.key)).map_or("", |key| key.as_str())
+    }
+
+    /// Gives all of it back, in one commit.
+    async fn release(&self) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let views = Pledge::look(&self.claims, &self.pledges).await?;
+            let commit = self.holds.iter().fold(Commit::new(), |commit, hold| hold.release(commit));
+            let both = self.pledges.iter().zip(&views);
+            let commit =
+                both.clone().try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
+            let stands = both.clone().all(|(_, view)| view.stands());
+            let Some(conflict) = self.claims.store().commit(commit).await?.conflict() else { return Ok(()) };
+            if !stands || self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some()) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Renews all of it, in one commit; says what was in the way.
+    async fn renew(&self) -> Result<Option<Conflict>, ClaimError> {
+        if self.pledges.is_empty() {
+            let term = Term::lasting(self.lease);
+            let commit =
+                self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+            return Ok(self.claims.store().commit(commit).await?.conflict());
+        }
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let views = Pledge::look(&self.claims, &self.pledges).await?;
+            let conflict = self.claims.store().commit(self.renewal(&views).await?).await?.conflict();
+            let Some(conflict) = conflict else { break };
+            let lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
+            if lost || attempts == ATTEMPTS || views.iter().any(|view| !view.stands()) {
+                return Ok(Some(conflict));
+            }
+        }
+        for pledge in &self.pledges {
+            pledge.tidy().await?;
+        }
+        Ok(None)
+    }
+
+    /// Everything ends at one moment.
+    async fn renewal(&self, views: &[View]) -> Result<Commit> {
+        let now = self.claims.store().now().await?;
+        let end = shared_end(now, self.lease);
+        let term = Term::until(end, now);
+        let commit = self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+        let mut both = self.pledges.iter().zip(views);
+        both.try_fold(commit, |commit, (pledge, view)| pledge.extend(commit, view, end))
+    }
+}
+
+/// Renews at a third of the lease, until one of these is lost.
+async fn beat(held: Arc<Held>, lost: CancellationToken) {
     loop {
-        tokio::time::sleep(shortest / 3).await;
-        match renew(&*store, &holds).await {
-            Ok(Some(conflict)) if is_over(&conflict, &holds) => return,
+        tokio::time::sleep(held.lease / 3).await;
+        match held.renew().await {
+            Ok(Some(conflict)) if is_over(&conflict, &held.holds) => return,
             Ok(Some(_)) => return lost.cancel(),
             Ok(None) => {}
             Err(error) => {
-                let key = holds.first().map_or("", |hold| hold.key.as_str());
-                tracing::warn!(key, %error, "the lease of a claim was not renewed");
+                tracing::warn!(key = held.name(), %error, "the lease of a claim was not renewed");
             }
         }
     }
 }
 
-async fn renew(store: &dyn Store, holds: &[Hold]) -> Result<Option<Conflict>> {
-    let commit = holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit))?;
-    Ok(store.commit(commit).await?.conflict())
-}
-
 /// Whether the holder itself has brought it to its end, which is no loss.
 fn is_over(conflict: &Conflict, holds: &[Hold]) -> bool {
-    holds.iter().any(|hold| found(conflict, &hold.record).is_some_and(|slot| hold.is_ended(slot)))
+    holds.iter().any(|hold| hold.left(conflict).is_some())
 }

@@ -166,7 +166,7 @@ impl Idempotency {
         match (stake.standing(), bidding) {
             (Standing::Won(revision), Bidding::Won(at)) => {
                 let hold = Hold::new(stake, revision, at);
-                let holding = Holding::keep(&self.claims, &self.key, vec![hold]);
+                let holding = Holding::keep(&self.claims, hold);
                 Ok(Claim::Won(Won::new(holding, self.on_failure)))
             }
             (Standing::Held(rival), _) if rival.entry.differs(stake.entry.fingerprint) => {

@@ -2,7 +2,7 @@
 //!
 //! Everything that Tidelock names for itself begins with `~`.
 
-use tidelock_store::{RecordKey, Result, StoreError};
+use tidelock_store::{RecordKey, Result, Revision, StoreError, Timestamp};
 use uuid::Uuid;
 
 use super::ClaimKey;
@@ -79,14 +79,14 @@ pub(super) fn of_window(window: &RecordKey) -> &str {
     window.as_str().strip_prefix(WINDOWS).unwrap_or(window.as_str())
 }
 
-/// What was taken in this window.
-pub(super) fn taken_in(window: &RecordKey) -> Result<RecordKey> {
-    RecordKey::new(format!("~claim-taken/{}", of_window(window)))
-}
-
 /// There for as long as a quota's window is open; its revision tells one window from every other.
 pub(super) fn window(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim-window", key)
+}
+
+/// The same, of the quota with this whole name.
+pub(super) fn window_of(quota: &str) -> Result<RecordKey> {
+    of(WINDOWS, quota)
 }
 
 /// What was taken in a quota's window.
@@ -94,19 +94,24 @@ pub(super) fn taken(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim-taken", key)
 }
 
-/// A reservation of a quota. Like places in a line, they are used again.
-pub(super) fn reservation(key: &ClaimKey, place: usize) -> Result<RecordKey> {
-    under("~claim-reservation", &key.clone().part(&place))
+/// The same, of the quota with this whole name.
+pub(super) fn taken_of(quota: &str) -> Result<RecordKey> {
+    of("~claim-taken/", quota)
 }
 
-/// There for as long as a reservation stands.
-pub(super) fn reservation_lease(reservation: &RecordKey) -> Result<RecordKey> {
-    RecordKey::new(format!("~claim-lease/{}", reservation.as_str().trim_start_matches('~')))
+/// The moments at which reservations of a quota end.
+pub(super) fn ledger(quota: &str) -> Result<RecordKey> {
+    of("~claim-ledger/", quota)
 }
 
-/// What the reservations of a quota begin with.
-pub(super) fn reservations(key: &ClaimKey) -> String {
-    format!("~claim-reservation/{key}/")
+/// How much of a quota is reserved until one moment, in one window.
+pub(super) fn bucket(quota: &str, window: Revision, end: Timestamp) -> Result<RecordKey> {
+    of("~claim-bucket/", &format!("{quota}/{}/{}", window.get(), end.micros()))
+}
+
+/// There for as long as a reservation of a quota stands.
+pub(super) fn reservation(quota: &str, id: Uuid) -> Result<RecordKey> {
+    of("~claim-reservation/", &format!("{quota}/{id}"))
 }
 
 /// There once a grant was given back.
@@ -137,6 +142,10 @@ pub(super) fn lease_of(record: &RecordKey) -> Result<RecordKey> {
 /// Whether this is a lease, and not a claim.
 pub(super) fn is_lease(record: &RecordKey) -> bool {
     record.as_str().ends_with('/')
+}
+
+fn of(place: &str, name: &str) -> Result<RecordKey> {
+    RecordKey::new(format!("{place}{name}")).map_err(|error| error.about(format_args!("claim {name:?}")))
 }
 
 fn under(place: &str, key: &ClaimKey) -> Result<RecordKey> {

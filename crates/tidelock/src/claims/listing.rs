@@ -6,7 +6,7 @@ use tidelock_store::{
 };
 
 use super::entry::{Entry, LeaseNote, State};
-use super::{Claims, keys};
+use super::{Claims, keys, quota};
 
 /// A claim that somebody is at, or was when they died.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -156,10 +156,20 @@ impl Claims {
     pub async fn quotas(&self, prefix: &str, after: Option<RecordKey>, limit: usize) -> Result<QuotaPage> {
         let query = RecordQuery { prefix: keys::windows(prefix), after, limit };
         let page = self.store().scan(query).await?;
-        let taken = page.records.iter().map(|record| keys::taken_in(&record.key));
-        let slots = self.slots(taken.collect::<Result<_>>()?).await?;
-        let listed = page.records.iter().zip(&slots).map(|(window, taken)| QuotaInfo::of(window, taken));
-        Ok(QuotaPage { quotas: listed.collect::<Result<_>>()?, next: page.next })
+        let names = || page.records.iter().map(|record| keys::of_window(&record.key));
+        let taken = self.slots(names().map(keys::taken_of).collect::<Result<_>>()?).await?;
+        let ledgers = self.slots(names().map(keys::ledger).collect::<Result<_>>()?).await?;
+        let mut quotas = Vec::new();
+        for ((window, taken), ledger) in page.records.iter().zip(&taken).zip(&ledgers) {
+            let mut listed = QuotaInfo::of(window, taken)?;
+            // What is past its end does not count, whether or not it was credited.
+            if ledger.live().is_some() {
+                let taken = quota::taken(&**self.store(), &listed.key).await?;
+                listed.used = taken.map_or(0, |(used, _)| used);
+            }
+            quotas.push(listed);
+        }
+        Ok(QuotaPage { quotas, next: page.next })
     }
 
     /// A page of claims, without the leases that stand between them. Like the store, it gives less than a page rather than look at everything.

@@ -21,7 +21,7 @@ use super::stake::{Rival, Stake, Standing};
 use super::{ClaimError, ClaimKey, Claims, Resumed, keys};
 use crate::telemetry;
 
-use line::{Line, NobodyWaits, Turn};
+pub(super) use line::{Line, NobodyWaits, Turn};
 
 pub(crate) use crowd::Crowd;
 pub use guard::LockGuard;
@@ -229,7 +229,7 @@ impl Lock {
         match (stake.standing(), bidding) {
             (Standing::Won(revision), Bidding::Won(at)) => {
                 let hold = Hold::new(stake, revision, at);
-                let guard = LockGuard::new(Holding::keep(&self.claims, &self.key, vec![hold]));
+                let guard = LockGuard::new(Holding::keep(&self.claims, hold));
                 Locking::Locked(guard.left_for(self.claims.operation.as_ref()))
             }
             (Standing::Held(rival), _) => self.busy(waiting, rival.by().clone(), Some(&rival)),

@@ -86,7 +86,9 @@ impl Bid for NotYet {
         true
     }
 
-    fn won(&mut self, _: &Committed) {}
+    fn won(&mut self, _: &Committed) -> Result<()> {
+        Ok(())
+    }
 
     fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
         self.was_done = self.note.met(conflict).is_some();

@@ -13,6 +13,7 @@ use tidelock_store::{
 
 use super::entry::Entry;
 use super::holding::Hold;
+use super::term::{self, Term};
 use super::{ClaimError, ClaimKey, Claims, keys};
 
 /// A right that was passed on: what whoever goes on with it has to know.
@@ -81,13 +82,14 @@ impl Resumed {
     /// Holds it for so long from now on, by the store's clock, and says until when that is.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it; `Over` if it was completed or given back.
+    /// `Lost` if somebody else has it; `Over` if it was completed or given back; `Store` if the lease is no time, or too long.
     pub async fn renew(&self, lease: Duration) -> Result<Timestamp, ClaimError> {
+        term::check(&self.key, "lease", lease)?;
         let hold = match self.look().await? {
-            Found::Held(hold) => hold.lasting(lease),
+            Found::Held(hold) => hold,
             other => return Err(self.not_held(&other)),
         };
-        match self.claims.send(&hold.renew(Commit::new())?).await? {
+        match self.claims.send(&hold.renew(Commit::new(), Term::lasting(lease))?).await? {
             CommitOutcome::Committed(committed) => Ok(committed.at.plus(lease)),
             CommitOutcome::Conflict(_) => Err(self.not_held(&self.look().await?)),
         }

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use jiff::fmt::temporal::DateTimePrinter;
 use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
 use tidelock_store::{Result, StoreError, Timestamp, When};
@@ -39,8 +40,26 @@ pub(super) struct Stretch {
 }
 
 impl Period {
+    /// How it is named in a key, with its zone: nothing if there is only one, empty if the zone has no name.
+    pub(super) fn named(self, zone: &TimeZone) -> Option<String> {
+        match self {
+            Self::Ever => None,
+            Self::Every(_) => Some(self.to_string()),
+            _ if *zone == TimeZone::UTC => Some(self.to_string()),
+            _ => {
+                let zone = DateTimePrinter::new().time_zone_to_string(zone);
+                Some(zone.map_or_else(|_| String::new(), |zone| format!("{self} in {zone}")))
+            }
+        }
+    }
+
     /// The stretch that this moment is in.
     pub(super) fn at(self, now: Timestamp, zone: &TimeZone) -> Result<Stretch> {
+        if self == Self::Every(Duration::ZERO) {
+            return Err(StoreError::invalid(
+                "a period of no time is over before it begins; say 1 ms or more",
+            ));
+        }
         let unfit = |e: jiff::Error| StoreError::invalid(format!("the {self} of {now} has no end: {e}"));
         let moment = jiff::Timestamp::from_microsecond(now.micros()).map_err(unfit)?;
         self.stretch(&moment.to_zoned(zone.clone())).map_err(unfit)?

@@ -4,8 +4,12 @@
 //! open. The period is a record that expires when it is over, so the store's clock decides which one is charged, at the moment
 //! of the commit; its revision tells one period from the next, so that what is given back goes where it was taken from.
 
+mod booking;
+mod crediting;
 mod draw;
 mod grant;
+mod ledger;
+mod pledge;
 mod reservation;
 mod taking;
 
@@ -19,20 +23,23 @@ use tidelock_store::{
 };
 
 use super::bid::{Bid, Bidding, bid};
-use super::{ClaimError, ClaimKey, Claims, Period, keys};
+use super::{ClaimError, ClaimKey, Claims, Period, keys, term};
 use crate::telemetry;
 
-use reservation::Booking;
-
-pub(super) use draw::Draw;
+use booking::Booking;
 use draw::Met;
+
+pub(super) use crediting::taken;
+pub(super) use draw::Draw;
+pub(super) use ledger::shared_end;
+pub(super) use pledge::{Pledge, View};
 
 pub use grant::{Grant, Refund};
 pub use reservation::{Reservation, Voucher};
 pub use taking::{Exceeded, Taking, Usage};
 
-/// How often a period may end between two looks at it.
-const ATTEMPTS: u32 = 8;
+/// How often a period may end, or reservations lapse, between two looks at it.
+const ATTEMPTS: u32 = 32;
 
 /// So much in a period, and no more.
 #[derive(Debug, Clone)]
@@ -52,6 +59,12 @@ pub struct Quota {
 pub(super) struct Window {
     pub(super) revision: Revision,
     pub(super) end: Option<Timestamp>,
+}
+
+impl Window {
+    fn of(slot: &Slot) -> Option<Self> {
+        slot.live().map(|record| Self { revision: record.revision, end: record.expires_at })
+    }
 }
 
 impl Quota {
@@ -80,9 +93,9 @@ impl Quota {
 
     /// The whole name of this quota.
     pub fn key(&self) -> ClaimKey {
-        match self.period {
-            Period::Ever => self.name.clone(),
-            period => self.name.clone().part(&format_args!("per {period}")),
+        match self.period.named(&self.zone) {
+            None => self.name.clone(),
+            Some(period) => self.name.clone().per(&period),
         }
     }
 
@@ -103,13 +116,14 @@ impl Quota {
         Ok(self.told(taken.map(|draw| draw.grant())))
     }
 
-    /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed.
+    /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed. While many reservations of the
+    /// quota stand, up to a 64th of that later: [`Reservation::until`] says when.
     ///
     /// # Errors
     /// As [`take`](Self::take); and `Settled` if it was reserved before, under the same [operation](Claims::operation), and has been confirmed, given back or gone back by itself since.
     pub async fn reserve(&self, units: u32, life: Duration) -> Result<Taking<Reservation>, ClaimError> {
-        let booking = Booking::new(&self.key(), life)?;
-        let reserved = match self.draw(units, Some(booking), Commit::new()).await? {
+        term::check(&self.key(), "life", life)?;
+        let reserved = match self.draw(units, Some(life), Commit::new()).await? {
             Ok(draw) => Ok(Reservation::of(self.clone(), draw).await?),
             Err(exceeded) => Err(exceeded),
         };
@@ -138,23 +152,21 @@ impl Quota {
     /// # Errors
     /// `Store` if the store fails.
     pub async fn usage(&self) -> Result<Usage, ClaimError> {
-        let keys = [keys::window(&self.key())?, keys::taken(&self.key())?];
-        let slots = self.claims.store().get(&keys).await?;
-        let [Slot::Live(window), taken] = &slots[..] else {
-            return Ok(Usage { used: 0, limit: self.limit, resets_at: None });
-        };
-        let used = taken.live().map(|record| record.value.to()).transpose()?.unwrap_or(0);
-        Ok(Usage { used, limit: self.limit, resets_at: window.expires_at })
+        let taken = taken(&**self.claims.store(), self.key().as_str()).await?;
+        let (used, resets_at) = taken.map_or((0, None), |(used, window)| (used, window.end));
+        Ok(Usage { used, limit: self.limit, resets_at })
     }
 
     async fn draw(
         &self,
         units: u32,
-        booking: Option<Booking>,
+        life: Option<Duration>,
         with: Commit,
     ) -> Result<Result<Draw, Exceeded>, ClaimError> {
         let mut draw = self.bid(units).await?;
-        draw.booking = booking;
+        if let Some(life) = life {
+            draw.booking = Some(Booking::lasting(self, draw.window, life, false).await?);
+        }
         for _ in 0..ATTEMPTS {
             if let Bidding::Won(_) = bid(&self.claims, &mut [&mut draw as &mut dyn Bid], with.clone()).await?
             {
@@ -164,28 +176,25 @@ impl Quota {
             if let Some(exceeded) = self.make_room(&mut draw).await? {
                 return Ok(Err(exceeded));
             }
+            if let Some(booking) = &draw.booking {
+                draw.booking = Some(booking.again(self, draw.window).await?);
+            }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// After a refusal: opens the next window, or takes back what was reserved for too long; or says that there is not so much.
+    /// After a refusal: opens the next window, or credits what has lapsed; or says that there is not so much.
     pub(super) async fn make_room(&self, draw: &mut Draw) -> Result<Option<Exceeded>, ClaimError> {
         match draw.met.take() {
             Some(Met::Exceeded(used)) => {
-                let any = reservation::reclaim(&self.claims, &self.key(), draw.window).await?;
-                Ok((!any).then(|| draw.exceeded(used)))
+                let any = crediting::credit(&self.claims, &self.key(), draw.window).await?;
+                return Ok((!any).then(|| draw.exceeded(used)));
             }
-            // Those that have run out are in the way of others even where there is enough of the quota.
-            Some(Met::Crowded) => {
-                reservation::reclaim(&self.claims, &self.key(), draw.window).await?;
-                Ok(None)
-            }
-            Some(Met::Over) => {
-                draw.window = self.open().await?;
-                Ok(None)
-            }
-            None => Ok(None),
+            Some(Met::Over) => draw.window = self.open().await?,
+            Some(Met::Settled) => return Err(ClaimError::Settled { key: self.key() }),
+            Some(Met::Moved) | None => {}
         }
+        Ok(None)
     }
 
     /// A bid for so much, in the window that is thought to be open.
@@ -198,12 +207,17 @@ impl Quota {
         Ok(draw.once(self.claims.operation.as_ref())?)
     }
 
+    /// The same, to be held with other claims.
+    pub(super) async fn pledge(&self, units: u32) -> Result<Draw, ClaimError> {
+        Ok(self.bid(units).await?.pledged(self.claims.operation.as_ref()))
+    }
+
     /// The window that is open, opened if need be.
     async fn look(&self) -> Result<Window, ClaimError> {
         let slots = self.claims.store().get(&[keys::window(&self.key())?]).await?;
-        match slots.first() {
-            Some(Slot::Live(record)) => Ok(Window { revision: record.revision, end: record.expires_at }),
-            _ => self.open().await,
+        match slots.first().and_then(Window::of) {
+            Some(window) => Ok(window),
+            None => self.open().await,
         }
     }
 
@@ -214,11 +228,11 @@ impl Quota {
             let now = self.claims.store().now().await?;
             let stretch = self.period.at(now, &self.zone)?;
             let opened = Write::put(&window, ExpectedRevision::Absent, Json::new(&stretch.label)?);
-            let opened = match stretch.end {
-                Some(end) => opened.expiring(end),
-                None => opened,
-            };
             let none = Write::put(&taken, ExpectedRevision::Any, Json::new(&0)?);
+            let (opened, none) = match stretch.end {
+                Some(end) => (opened.expiring(end), none.expiring(end)),
+                None => (opened, none),
+            };
             let outcome = self.claims.send(&Commit::new().write(opened).write(none)).await?;
             if let Some(window) = opened_window(&window, outcome, stretch.end) {
                 return Ok(window);

@@ -130,7 +130,7 @@ impl Singleton {
         let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], Commit::new()).await?;
         Ok(match self.outcome(&mut stake, bidding) {
             Single::Won(hold) => {
-                let holding = Holding::keep(&self.claims, &stake.key, vec![hold]);
+                let holding = Holding::keep(&self.claims, hold);
                 Single::Won(Won::new(holding, OnFailure::Release))
             }
             Single::Taken(winner) => Single::Taken(winner),
@@ -148,7 +148,7 @@ impl Singleton {
     ) -> Result<Single<()>, ClaimError> {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
-        let mut stake = Stake::new(self.key_at(now)?, entry, None)?.with_ttl(self.ttl);
+        let mut stake = Stake::new(self.key_at(now)?, entry, None)?.with_ttl(self.life());
         let mut not_yet = self.not_yet()?;
         let mut bids: Vec<&mut dyn Bid> = vec![&mut stake];
         bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Bid));
@@ -173,7 +173,7 @@ impl Singleton {
         let now = self.claims.store().now().await?;
         let record = keys::record(&self.key_at(now)?)?;
         let write = Write::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
-        Ok(match self.ttl {
+        Ok(match self.life() {
             Some(ttl) => write.expiring(When::In(ttl)),
             None => write,
         })
@@ -181,7 +181,7 @@ impl Singleton {
 
     pub(super) fn stake(&self, now: Timestamp) -> Result<Stake, StoreError> {
         let entry = Entry::pending(&self.claims, None);
-        Ok(Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.ttl))
+        Ok(Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life()))
     }
 
     fn taken(&self, details: &(impl Serialize + ?Sized), now: Timestamp) -> Result<Entry, StoreError> {
@@ -196,7 +196,19 @@ impl Singleton {
     /// The whole name of the claim at this moment.
     fn key_at(&self, now: Timestamp) -> Result<ClaimKey, StoreError> {
         let stretch = self.period.at(now, &self.zone)?;
-        Ok(if stretch.label.is_empty() { self.key.clone() } else { self.key.clone().part(&stretch.label) })
+        Ok(match self.period.named(&self.zone) {
+            Some(period) if stretch.label.is_empty() => self.key.clone().per(&period),
+            Some(period) => self.key.clone().per(&period).part(&stretch.label),
+            None => self.key.clone(),
+        })
+    }
+
+    /// How long it is remembered: a stretch that begins when it is taken has nothing else to end by.
+    fn life(&self) -> Option<Duration> {
+        match self.period {
+            Period::Every(long) => Some(self.ttl.unwrap_or(long)),
+            _ => self.ttl,
+        }
     }
 
     fn outcome(&self, stake: &mut Stake, bidding: Bidding) -> Single<Hold> {

@@ -12,6 +12,7 @@ use tidelock_store::{
 
 use super::bid::{Bid, Learned, found};
 use super::entry::{Entry, LeaseNote};
+use super::term::{self, Term};
 use super::{ClaimKey, keys};
 
 /// A bid for a claim.
@@ -23,6 +24,8 @@ pub(super) struct Stake {
     pub(super) entry: Entry,
     /// None if there is nothing to be done any more: the entry says already what came of it.
     pub(super) lease: Option<Duration>,
+    /// When the lease ends, if not that long after the commit.
+    pub(super) term: Option<Term>,
     /// How long the result is kept, if not for ever.
     pub(super) ttl: Option<Duration>,
     seen: Seen,
@@ -74,7 +77,9 @@ impl Stake {
     pub(super) fn new(key: ClaimKey, entry: Entry, lease: impl Into<Option<Duration>>) -> Result<Self> {
         let (record, lease_record) = (keys::record(&key)?, keys::lease(&key)?);
         let lease = lease.into();
-        Ok(Self { key, record, lease_record, entry, lease, ttl: None, seen: Seen::Free, standing: None })
+        lease.map_or(Ok(()), |lease| term::check(&key, "lease", lease))?;
+        let (term, ttl, seen, standing) = (None, None, Seen::Free, None);
+        Ok(Self { key, record, lease_record, entry, lease, term, ttl, seen, standing })
     }
 
     /// The same, with a result that is kept for so long.
@@ -87,6 +92,14 @@ impl Stake {
     /// How it stands, once it was bid for.
     pub(super) fn standing(&mut self) -> Standing {
         self.standing.take().or_else(|| self.lapsed()).expect("whoever bids learns how it stands")
+    }
+
+    /// The fence that it was won under; none if it is known of other claims only that they were won.
+    pub(super) fn won_under(&mut self) -> Option<Revision> {
+        match self.standing.take().or_else(|| self.lapsed()) {
+            Some(Standing::Won(revision)) => Some(revision),
+            _ => None,
+        }
     }
 
     /// Whether something is known about how it stands.
@@ -188,8 +201,9 @@ impl Bid for Stake {
         });
         Ok(match (self.lease, &self.seen) {
             (Some(long), _) => {
-                let note = LeaseNote::json(long, None)?;
-                commit.write(Write::put(&self.lease_record, lease, note).expiring(When::In(long)))
+                let term = self.term.unwrap_or(Term::lasting(long));
+                let note = LeaseNote::json(term.length, None)?;
+                commit.write(Write::put(&self.lease_record, lease, note).expiring(term.end))
             }
             (None, Seen::Stale(_)) => commit.guard_record(&self.lease_record, lease),
             (None, _) => commit,
@@ -200,9 +214,10 @@ impl Bid for Stake {
         true
     }
 
-    fn won(&mut self, committed: &Committed) {
+    fn won(&mut self, committed: &Committed) -> Result<()> {
         let written = committed.writes.iter().find(|written| written.key == self.record);
         self.standing = written.and_then(|written| written.revision).map(Standing::Won);
+        Ok(())
     }
 
     fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {

@@ -3,6 +3,7 @@
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
+mod adding_up;
 mod compound;
 mod idempotency;
 mod lock;

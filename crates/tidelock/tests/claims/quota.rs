@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::claims::{Exceeded, Grant, Period, Quota, Refund, Taking, TimeZone};
 use tidelock::prelude::*;
-use tidelock::{ManualClock, MemoryStore};
+use tidelock::{ManualClock, MemoryStore, Timestamp};
 use tidelock_test_stage::{Gate, Stage, note, on_every_store, until};
 
 use crate::mumbling::Mumbling;
@@ -123,10 +123,85 @@ async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: Stage) {
     assert!(matches!(error, ClaimError::Settled { .. }), "{error}");
     assert_eq!(forgotten.refund().await.unwrap(), Refund::Already);
     assert_eq!(used(&quota).await, 7);
-    // One that is late and that nobody needed is confirmed all the same.
-    let late = quota.reserve(1, Duration::from_millis(1)).await.unwrap().granted().unwrap();
-    late.confirm().await.unwrap();
-    assert_eq!(used(&quota).await, 8);
+}
+
+/// Schedule 112. CLAIM-13: past its end it neither counts nor can be confirmed, whether or not its units are needed.
+async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: Stage) {
+    let quota = points(&stage.tidelock().await, 10);
+    taken(&quota, 1).await;
+    let late = quota.reserve(3, Duration::from_millis(50)).await.unwrap().granted().unwrap();
+    let standing = quota.reserve(4, Duration::from_secs(600)).await.unwrap().granted().unwrap();
+    until("it is past its end", async || used(&quota).await == 5).await;
+    let listed = stage.tidelock().await.claims().quotas("quota/points/", None, 10).await.unwrap().quotas;
+    assert_eq!((listed.len(), listed[0].used), (1, 5), "also where quotas are listed");
+    for _ in 0..2 {
+        let error = late.confirm().await.unwrap_err();
+        assert!(matches!(error, ClaimError::Settled { .. }), "{error}");
+        assert_eq!(late.refund().await.unwrap(), Refund::Already);
+    }
+    assert_eq!(exceeded(&quota, 6).await.used, 5);
+    assert_eq!(used(&quota).await, 5);
+    standing.confirm().await.unwrap();
+    taken(&quota, 5).await;
+    exceeded(&quota, 1).await;
+}
+
+/// Schedule 112. CLAIM-13: one caller, and nobody in the way.
+async fn a_lone_caller_has_five_thousand_reservations(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let quota = points(&tidelock, 5_000);
+    let reserve =
+        async |life: u64| quota.reserve(1, Duration::from_secs(life)).await.unwrap().granted().unwrap();
+    let mut held = Vec::new();
+    // Many at a time on stores where each one takes a while; the last ones alone, among all the others.
+    let at_once = if stage.is_simulated() { 1 } else { 50 };
+    while held.len() < 4_900 {
+        let some = (0..at_once).map(|_| reserve(3_600));
+        held.extend(futures_util::future::join_all(some).await);
+    }
+    for nth in 0..100 {
+        held.push(reserve(600 + nth).await);
+    }
+    assert!(matches!(quota.reserve(1, Duration::from_secs(60)).await.unwrap(), Taking::Exceeded(_)));
+    held[0].confirm().await.unwrap();
+    assert_eq!(held[4_999].refund().await.unwrap(), Refund::Refunded);
+    assert_eq!(used(&quota).await, 4_999);
+    reserve(60).await.confirm().await.unwrap();
+}
+
+/// Schedule 112. CLAIM-12: while reservations lapse under way, no more is granted than there is, and what lapsed is had again.
+async fn a_quota_holds_while_reservations_come_and_go(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let callers: Vec<_> = (0..24u32)
+        .map(|nth| {
+            let quota = points(&tidelock, 12);
+            tokio::spawn(async move {
+                let mut kept = 0;
+                for round in 0..8 {
+                    let life = if (nth + round) % 3 == 0 {
+                        Duration::from_secs(600)
+                    } else {
+                        Duration::from_millis(1)
+                    };
+                    match quota.reserve(1, life).await.unwrap() {
+                        Taking::Granted(reserved) if reserved.confirm().await.is_ok() => kept += 1,
+                        _ => {}
+                    }
+                    assert!(quota.usage().await.unwrap().used <= 12);
+                }
+                kept
+            })
+        })
+        .collect();
+    let mut kept: i64 = 0;
+    for caller in callers {
+        kept += caller.await.unwrap();
+    }
+    let quota = points(&tidelock, 12);
+    until("what was not kept went back", async || used(&quota).await == kept).await;
+    assert!(kept <= 12);
+    taken(&quota, u32::try_from(12 - kept).unwrap()).await;
+    exceeded(&quota, 1).await;
 }
 
 /// CLAIM-13: thirty reservations side by side find places of their own.
@@ -190,6 +265,41 @@ async fn a_quota_survives_answers_that_are_lost(stage: Stage) {
     assert_eq!(used(&deaf).await, 5);
 }
 
+/// Schedule 63. CLAIM-12: on a store whose clock is its own, with a zone in which it is about to be midnight.
+async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_one_day(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    // A machine can be so slow that midnight has passed before anything was taken.
+    while !charged_across_midnight(&tidelock).await {}
+}
+
+/// Whether all that was to be done before midnight was.
+async fn charged_across_midnight(tidelock: &Tidelock) -> bool {
+    let now = tidelock.store().now().await.unwrap();
+    // Midnight is three seconds from now, to the second.
+    let left = 86_400 - (now.micros() / 1_000_000 + 3).rem_euclid(86_400);
+    let midnight = Timestamp::from_micros((now.micros() / 1_000_000 + 3) * 1_000_000).unwrap();
+    let zone = TimeZone::posix(&format!("<here>-{}:{:02}:{:02}", left / 3_600, left / 60 % 60, left % 60));
+    let day = |tidelock: &Tidelock| points(tidelock, 18).per(Period::Day).zone(zone.clone().unwrap());
+    let gate = Gate::over(tidelock);
+    let (quick, slow) = (day(tidelock), day(&Tidelock::over(gate.clone())));
+    let before = taken(&slow, 18).await;
+    if before.ends != Some(midnight) {
+        return false;
+    }
+    gate.stop();
+    let late = tokio::spawn(async move { (slow.take(10).await.unwrap().granted().unwrap(), slow) });
+    until("it is midnight", async || tidelock.store().now().await.unwrap() >= midnight).await;
+    assert_eq!(used(&quick).await, 0, "the day is over at midnight");
+    taken(&quick, 8).await;
+    gate.go_on();
+    let (late, slow) = late.await.unwrap();
+    assert_eq!(late.ends, Some(midnight.plus(Duration::from_secs(86_400))));
+    assert_eq!(used(&quick).await, 18, "the new day is charged, and only that");
+    assert_eq!(slow.refund(&before).await.unwrap(), Refund::Over, "yesterday's goes nowhere");
+    assert_eq!(used(&quick).await, 18);
+    true
+}
+
 on_every_store!(
     no_more_is_granted_than_there_is,
     of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted,
@@ -197,6 +307,10 @@ on_every_store!(
     what_is_given_back_after_its_period_is_over_changes_nothing,
     a_reservation_is_confirmed_or_given_back,
     a_reservation_that_is_not_confirmed_goes_back_by_itself,
+    a_reservation_past_its_end_neither_counts_nor_can_be_confirmed,
+    a_lone_caller_has_five_thousand_reservations,
+    a_quota_holds_while_reservations_come_and_go,
+    what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_one_day,
     reservations_do_not_get_in_each_others_way,
     a_rate_begins_anew_when_its_time_is_over,
     a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all,

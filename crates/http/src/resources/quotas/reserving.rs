@@ -99,6 +99,9 @@ pub(crate) struct Confirming {
     /// As it was reserved.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
+    /// As it was reserved.
+    #[schema(example = "Europe/Berlin")]
+    zone: Option<String>,
 }
 
 /// Take a reservation for good.
@@ -114,8 +117,8 @@ pub(crate) async fn confirm(
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<Confirming>,
 ) -> Result<Answer<Granted>, Problem> {
-    let Confirming { voucher, per, every_ms } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&claims)?;
+    let Confirming { voucher, per, every_ms, zone } = asked;
+    let quota = Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     let grant = quota.resume(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
     Ok(Answer(Granted { grant }))
 }
@@ -135,6 +138,9 @@ pub(crate) struct Refunding {
     /// As it was taken.
     #[schema(value_type = Option<u64>, minimum = 1000)]
     every_ms: Option<Millis>,
+    /// As it was taken.
+    #[schema(example = "Europe/Berlin")]
+    zone: Option<String>,
 }
 
 /// What came of giving back.
@@ -174,8 +180,8 @@ pub(crate) async fn refund(
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<Refunding>,
 ) -> Result<Answer<Refunded>, Problem> {
-    let Refunding { grant, voucher, per, every_ms } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: None }.quota(&claims)?;
+    let Refunding { grant, voucher, per, every_ms, zone } = asked;
+    let quota = Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     let refund = match (grant, voucher) {
         (Some(grant), None) => quota.refund(&grant).await,
         (None, Some(voucher)) => match quota.resume(&voucher) {

@@ -1,27 +1,29 @@
 //! Several rights that are held together: renewed, completed and given back in one commit each.
 
 use serde::Serialize;
-use tidelock_store::{Commit, Committed, Fence, Json};
+use tidelock_store::{Commit, CommitId, Committed, Conflict, Fence, Json, Slot};
 use tokio_util::sync::CancellationToken;
 
-use super::super::holding::{Hold, Holding};
+use super::super::entry::{Entry, State};
+use super::super::holding::{Ended, Hold, Holding};
 use super::super::{ClaimError, ClaimKey, Grant};
-use crate::events::sender;
 
-/// Several rights, held together. Their leases are renewed until this goes away.
+/// Several rights, held together. Their leases are renewed until this goes away, and end at one moment: if the holder dies, or is stopped
+/// for longer than a lease lasts, all of it is free then, and what was drawn of quotas has gone back.
 ///
-/// If it is dropped before it is completed, locks are given back if there are only locks and quotas; otherwise nobody knows how
-/// far the work has come, and everything is free when its lease has run out.
+/// If it is dropped before it is completed, everything is given back if there are only locks and quotas; otherwise nobody knows how
+/// far the work has come, and everything is free when the lease has run out.
 #[derive(Debug)]
 #[must_use = "what is held together is given back, or runs out, together"]
 pub struct AllOf {
     holding: Box<Holding>,
-    grants: Vec<(ClaimKey, Grant)>,
+    grants: Vec<Grant>,
     over: bool,
 }
 
 impl AllOf {
-    pub(super) fn new(holding: Holding, grants: Vec<(ClaimKey, Grant)>) -> Self {
+    pub(super) fn new(holding: Holding) -> Self {
+        let grants = holding.pledges().iter().map(|pledge| pledge.grant.clone()).collect();
         Self { holding: Box::new(holding), grants, over: false }
     }
 
@@ -30,16 +32,15 @@ impl AllOf {
         self.holding.holds().iter().map(|hold| (&hold.key, hold.fence()))
     }
 
-    /// What was taken of quotas.
+    /// What was drawn of quotas. It can be [refunded](super::super::Quota::refund) once it is completed.
     pub fn grants(&self) -> impl Iterator<Item = &Grant> {
-        self.grants.iter().map(|(_, grant)| grant)
+        self.grants.iter()
     }
 
     /// The names of all that is held, for people.
     pub fn names(&self) -> String {
-        super::names(
-            self.holding.holds().iter().map(|hold| &hold.key).chain(self.grants.iter().map(|g| &g.0)),
-        )
+        let holds = self.holding.holds().iter().map(|hold| &hold.key);
+        super::names(holds.chain(self.holding.pledges().iter().map(|pledge| &pledge.key)))
     }
 
     /// Cancelled when one of these is lost: whatever is completed from then on is refused, so stop.
@@ -55,10 +56,13 @@ impl AllOf {
         self.holding.commit(commit).await
     }
 
-    /// Completes keys and singletons with this result and gives locks back, in one commit.
+    /// Completes keys and singletons with this result, gives locks back and takes for good what was drawn of quotas, in one
+    /// commit.
     ///
     /// # Errors
-    /// `Lost` if somebody else has one of them: then nothing is completed and nothing given back.
+    /// - `Lost` if somebody else has one of them, and `Settled` if the lease ran out and what was drawn of a quota has gone back: then
+    ///   nothing is completed and nothing given back.
+    /// - `Over` if it was completed before: the first result counts.
     pub async fn complete(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
         self.complete_with(value, Commit::new()).await
     }
@@ -72,42 +76,76 @@ impl AllOf {
         value: &(impl Serialize + ?Sized),
         with: Commit,
     ) -> Result<(), ClaimError> {
+        if self.over {
+            return Err(self.ended_before());
+        }
         let value = Json::new(value)?;
-        let commit = self.holding.holds().iter().try_fold(with, |commit, hold| end(hold, commit, &value))?;
-        self.end(commit).await
+        let with = self.repeatable(with);
+        let holding = &self.holding;
+        let ended = holding.end_all(|views| {
+            let commit =
+                holding.holds().iter().try_fold(with.clone(), |commit, hold| end(hold, commit, &value))?;
+            let mut both = holding.pledges().iter().zip(views);
+            Ok(both.try_fold(commit, |commit, (pledge, view)| pledge.confirm(commit, view))?)
+        });
+        if let Ended::Before(conflict) = ended.await? {
+            self.holding.holds().iter().try_for_each(|hold| completed_so(hold, &conflict, &value))?;
+        }
+        self.grants = self.grants.iter().map(Grant::confirmed).collect();
+        self.over = true;
+        Ok(())
     }
 
-    /// Undoes all of it: keys, singletons and locks are free again, and what was taken of quotas goes back.
+    /// Undoes all of it: keys, singletons and locks are free again, and what was drawn of quotas goes back.
     ///
     /// # Errors
-    /// `Lost` if somebody else has one of them: then nothing is given back.
+    /// As [`complete`](Self::complete): then nothing is given back.
     pub async fn release(mut self) -> Result<(), ClaimError> {
-        loop {
-            let commit = self.holding.holds().iter().fold(Commit::new(), |commit, hold| hold.release(commit));
-            let commit =
-                self.grants.iter().try_fold(commit, |commit, (key, grant)| grant.give_back(commit, key))?;
-            let conflict = match self.end(commit).await {
-                Err(ClaimError::Refused { conflict, .. }) => conflict,
-                ended => return ended,
-            };
-            // What was taken from a period that is over has nowhere to go back to.
-            let before = self.grants.len();
-            self.grants.retain(|(key, grant)| !grant.is_over(&conflict, key).unwrap_or(false));
-            if self.grants.len() == before {
-                return Err(self.holding.refused(*conflict));
-            }
+        if self.over {
+            return Err(self.ended_before());
         }
-    }
-
-    async fn end(&mut self, commit: Commit) -> Result<(), ClaimError> {
-        if commit.parts() > 0 {
-            // With nothing held there is nothing to tell by whether an earlier try has landed.
-            let commit = if self.holding.holds().is_empty() { sender::repeatable(commit) } else { commit };
-            self.holding.end(commit).await?;
+        let with = self.repeatable(Commit::new());
+        let holding = &self.holding;
+        let ended = holding.end_all(|views| {
+            let commit = holding.holds().iter().fold(with.clone(), |commit, hold| hold.release(commit));
+            let mut both = holding.pledges().iter().zip(views);
+            Ok(both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?)
+        });
+        if let Ended::Before(conflict) = ended.await? {
+            self.holding.released_before(&conflict)?;
         }
         self.over = true;
         Ok(())
     }
+
+    /// With no claim held there is nothing to tell by whether an earlier try has landed.
+    fn repeatable(&self, with: Commit) -> Commit {
+        match self.holding.holds().is_empty() && with.id.is_none() {
+            true => with.with_id(CommitId::fresh()),
+            false => with,
+        }
+    }
+
+    fn ended_before(&self) -> ClaimError {
+        match (self.holding.holds().first(), self.holding.pledges().first()) {
+            (Some(hold), _) => hold.over(),
+            (None, Some(pledge)) => ClaimError::Settled { key: pledge.key.clone() },
+            (None, None) => unreachable!("a compound holds something"),
+        }
+    }
+}
+
+/// Fine, if this is how it ended: the first reply was lost.
+fn completed_so(hold: &Hold, conflict: &Conflict, value: &Json) -> Result<(), ClaimError> {
+    let Some(left) = hold.left(conflict) else { return Ok(()) };
+    let is_so = match left {
+        Slot::Live(record) => {
+            let entry = Entry::read(record)?;
+            entry.state == State::Done && entry.value.is_some_and(|kept| kept.same_value(value))
+        }
+        _ => hold.is_lock(),
+    };
+    if is_so { Ok(()) } else { Err(hold.over()) }
 }
 
 fn end(hold: &Hold, commit: Commit, value: &Json) -> Result<Commit, ClaimError> {

@@ -22,7 +22,7 @@ pub struct Refusal {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Why {
-    /// Somebody else has it.
+    /// Somebody else has it, or stands in line for it.
     Held {
         /// Who.
         by: WorkerName,
@@ -74,6 +74,11 @@ impl Refusal {
         Some(Self { key, why })
     }
 
+    /// Somebody stands in line for this lock.
+    pub(super) fn behind(key: &ClaimKey, by: WorkerName) -> Self {
+        Self { key: key.clone(), why: Why::Held { by, since: None, until: None } }
+    }
+
     /// Counts and logs that somebody was in the way.
     pub(super) fn tell(&self, waiter: &WorkerName, attempts: u32) {
         if let Why::Held { by, .. } = &self.why {
@@ -95,9 +100,14 @@ impl Why {
 /// The record of a lock to wait for, if locks are all that is in the way.
 pub(super) fn lock_to_wait_for(refusals: &[Refusal]) -> Result<Option<RecordKey>> {
     match refusals.first() {
-        Some(first) if refusals.iter().all(Refusal::is_lock) => keys::record(&first.key).map(Some),
+        Some(first) if are_locks(refusals) => keys::record(&first.key).map(Some),
         _ => Ok(None),
     }
+}
+
+/// Whether nothing but locks is in the way.
+pub(super) fn are_locks(refusals: &[Refusal]) -> bool {
+    refusals.iter().all(Refusal::is_lock)
 }
 
 impl std::error::Error for Refusal {}

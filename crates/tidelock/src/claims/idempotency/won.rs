@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Commit, Committed, Fence, Guard, Json, Timestamp, Write};
+use tidelock_store::{Commit, Committed, Conflict, Fence, Guard, Json, Slot, Timestamp, Write};
 use tokio_util::sync::CancellationToken;
 
 use super::super::entry::Entry;
-use super::super::holding::{Hold, Holding};
+use super::super::holding::{Ended, Hold, Holding};
 use super::super::{ClaimError, ClaimKey, Passed};
 use super::OnFailure;
 use crate::events::sender;
@@ -67,7 +67,7 @@ impl<T> Won<T> {
     /// # Errors
     /// `Lost` if somebody else has it.
     pub async fn release(self) -> Result<(), ClaimError> {
-        self.holding.release(Commit::new()).await
+        self.holding.release().await
     }
 
     /// The work has failed: gives the key back, or keeps the failure, as the policy says.
@@ -80,8 +80,20 @@ impl<T> Won<T> {
             OnFailure::Remember => {
                 let entry = self.hold().entry.failed(error.to_string(), self.since());
                 let write = self.hold().conclude(&entry)?;
-                self.holding.end(Commit::new().write(write)).await.map(drop)
+                match self.holding.end(Commit::new().write(write)).await? {
+                    Ended::Now(_) => Ok(()),
+                    Ended::Before(conflict) if self.before(&conflict)?.error == entry.error => Ok(()),
+                    Ended::Before(_) => Err(self.hold().over()),
+                }
             }
+        }
+    }
+
+    /// What came of it, if it was brought to its end before.
+    fn before(&self, conflict: &Conflict) -> Result<Entry, ClaimError> {
+        match self.hold().left(conflict) {
+            Some(Slot::Live(record)) => Ok(Entry::read(record)?),
+            _ => Err(self.hold().over()),
         }
     }
 
@@ -91,28 +103,36 @@ impl<T> Won<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Won<T> {
-    /// Keeps the result, if nobody else has taken the claim over, and gives it back as everybody who asks later gets it.
+    /// Keeps the result, if nobody else has taken the claim over, and gives it back as everybody who asks later gets it. A claim
+    /// that was completed before, here or [by its fence](super::Idempotency::resume), keeps the first result, which is given back.
     ///
     /// # Errors
+    /// - `Failed` if a failure was kept before, and `Over` if the claim was given back.
     /// - `Lost` if somebody else has it: what this caller did must not count.
     /// - `Store` with advice `Unknown` if it could not be found out whether the result was kept: claim the key again to see.
     pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
         let json = Json::new(value)?;
         let write = self.hold().conclude(&self.done(json.clone()))?;
-        self.holding.end(Commit::new().write(write)).await?;
-        json.to().map_err(|source| ClaimError::Unreadable { key: self.key().clone(), source })
+        match self.holding.end(Commit::new().write(write)).await? {
+            Ended::Before(conflict) => super::result(self.key(), &self.before(&conflict)?),
+            Ended::Now(_) => {
+                json.to().map_err(|source| ClaimError::Unreadable { key: self.key().clone(), source })
+            }
+        }
     }
 
     /// Keeps the result in the same commit as what it stands for: all of it lands, or none. The parts of the commit come
     /// before the result among those written.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); and `Refused` if some part of the commit does not hold. The claim still stands
-    /// then: decide again.
+    /// As [`complete`](Self::complete); `Refused` if some part of the commit does not hold, and the claim still stands: decide
+    /// again; and `Over` if it was completed or given back before: nothing of this commit has landed.
     pub async fn complete_with(&self, value: &T, commit: Commit) -> Result<Committed, ClaimError> {
         let commit = commit.write(self.completion(value)?);
-        let landed = self.holding.end(sender::repeatable(commit)).await?;
-        landed.ok_or_else(|| ClaimError::Lost { key: self.key().clone(), fence: self.fence() })
+        match self.holding.end(sender::repeatable(commit)).await? {
+            Ended::Now(committed) => Ok(committed),
+            Ended::Before(_) => Err(self.hold().over()),
+        }
     }
 
     /// The part of a commit that keeps the result, for a commit that somebody else makes: a reaction's, say. It is refused if

@@ -76,7 +76,7 @@ impl LockGuard {
     /// # Errors
     /// `Lost` if somebody else has it.
     pub async fn release(mut self) -> Result<(), ClaimError> {
-        let released = self.holding().release(Commit::new()).await;
+        let released = self.holding().release().await;
         self.holding = None;
         released
     }

@@ -23,14 +23,16 @@ const KEPT: Duration = Duration::from_secs(3);
 
 /// The condition that nobody waits for a lock.
 #[derive(Debug)]
-pub(super) struct NobodyWaits {
-    key: ClaimKey,
+pub(in super::super) struct NobodyWaits {
+    pub(in super::super) key: ClaimKey,
     line: RecordKey,
+    /// It does not hold.
+    pub(in super::super) met: bool,
 }
 
 impl NobodyWaits {
-    pub(super) fn new(key: &ClaimKey) -> Result<Self> {
-        Ok(Self { key: key.clone(), line: keys::line(key)? })
+    pub(in super::super) fn new(key: &ClaimKey) -> Result<Self> {
+        Ok(Self { key: key.clone(), line: keys::line(key)?, met: false })
     }
 }
 
@@ -47,10 +49,13 @@ impl Bid for NobodyWaits {
         false
     }
 
-    fn won(&mut self, _: &Committed) {}
+    fn won(&mut self, _: &Committed) -> Result<()> {
+        Ok(())
+    }
 
     fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
-        Ok(found(conflict, &self.line).map_or(Learned::Nothing, |_| Learned::Refused))
+        self.met = found(conflict, &self.line).is_some();
+        Ok(if self.met { Learned::Refused } else { Learned::Nothing })
     }
 }
 
@@ -63,9 +68,9 @@ struct Standing {
 
 /// Somebody's way through the line.
 #[derive(Debug)]
-pub(super) struct Line {
+pub(in super::super) struct Line {
     claims: Claims,
-    key: ClaimKey,
+    pub(in super::super) key: ClaimKey,
     line: RecordKey,
     number: Option<Revision>,
     place: Option<Place>,
@@ -79,7 +84,7 @@ struct Place {
 }
 
 /// Whose turn it is.
-pub(super) enum Turn {
+pub(in super::super) enum Turn {
     /// One's own: with this in the commit, the place is given up.
     First(Commit),
     /// Somebody else's, before.
@@ -87,13 +92,13 @@ pub(super) enum Turn {
 }
 
 /// The next one ahead in line.
-pub(super) struct Ahead {
-    pub(super) by: WorkerName,
-    pub(super) place: RecordKey,
+pub(in super::super) struct Ahead {
+    pub(in super::super) by: WorkerName,
+    pub(in super::super) place: RecordKey,
 }
 
 impl Line {
-    pub(super) fn new(claims: &Claims, key: &ClaimKey) -> Result<Self> {
+    pub(in super::super) fn new(claims: &Claims, key: &ClaimKey) -> Result<Self> {
         Ok(Self {
             claims: claims.clone(),
             key: key.clone(),
@@ -104,13 +109,13 @@ impl Line {
     }
 
     /// Who is first, if anybody is.
-    pub(super) async fn first(&self) -> Result<Option<WorkerName>> {
+    pub(in super::super) async fn first(&self) -> Result<Option<WorkerName>> {
         let first = self.standing().await?.into_iter().min_by_key(|(_, standing)| standing.number);
         Ok(first.map(|(_, standing)| standing.by))
     }
 
     /// Takes or keeps a place, and looks whose turn it is.
-    pub(super) async fn turn(&mut self) -> Result<Turn> {
+    pub(in super::super) async fn turn(&mut self) -> Result<Turn> {
         let number = self.number().await?;
         self.keep(number).await?;
         let standing = self.standing().await?;
@@ -128,12 +133,12 @@ impl Line {
     }
 
     /// The place was given up in a commit that has landed.
-    pub(super) fn left(&mut self) {
+    pub(in super::super) fn left(&mut self) {
         self.place = None;
     }
 
     /// Gives the place up.
-    pub(super) async fn leave(mut self) -> Result<()> {
+    pub(in super::super) async fn leave(mut self) -> Result<()> {
         if let Some(place) = self.place.take() {
             // If it was lost, there is nothing to give up.
             let _left = self.claims.send(&place.give_up()).await?;
@@ -141,16 +146,30 @@ impl Line {
         Ok(())
     }
 
+    /// Draws the numbers in several lines, in one commit: whoever draws later is behind in every line that both stand in, so
+    /// that no two callers wait for each other.
+    pub(in super::super) async fn draw(lines: &mut [Self]) -> Result<()> {
+        let Some(first) = lines.first() else { return Ok(()) };
+        let signs = lines.iter().map(Self::sign).collect::<Result<Vec<_>>>()?;
+        let drawn = first.claims.send(&signs.into_iter().fold(Commit::new(), Commit::write)).await?;
+        let drawn = drawn.committed().map(|committed| committed.writes).unwrap_or_default();
+        for (at, line) in lines.iter_mut().enumerate() {
+            line.number = drawn.get(at).and_then(|written| written.revision);
+        }
+        Ok(())
+    }
+
+    /// Whether the place was lost, going by what was in the way of giving it up.
+    pub(in super::super) fn has_lost(&self, conflict: &Conflict) -> bool {
+        self.place.as_ref().is_some_and(|place| found(conflict, &place.record).is_some())
+    }
+
     /// The number in line: drawn once.
     async fn number(&mut self) -> Result<Revision> {
-        if let Some(number) = self.number {
-            return Ok(number);
+        if self.number.is_none() {
+            Self::draw(std::slice::from_mut(self)).await?;
         }
-        let drawn = self.claims.send(&Commit::new().write(self.sign()?)).await?.committed();
-        let revision = drawn.ok().and_then(|committed| committed.writes.first()?.revision);
-        let number =
-            revision.ok_or_else(|| StoreError::corrupt("a write without expectations was refused"))?;
-        Ok(*self.number.insert(number))
+        self.number.ok_or_else(|| StoreError::corrupt("a write without expectations was refused"))
     }
 
     /// Says that somebody waits.

@@ -1,17 +1,17 @@
 //! A bid for some of a quota: the window is still open, and what is taken stays within the limit.
 
-use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Bounds, Commit, Committed, Conflict, ExpectedRevision, Json, Reason, RecordKey, Result, Slot, StoreError,
-    Write,
+    Timestamp, Write,
 };
 use uuid::Uuid;
 
 use super::super::bid::{Bid, Learned, found};
 use super::super::operation::{Note, Operation};
-use super::super::{ClaimKey, keys};
-use super::reservation::Booking;
-use super::{Exceeded, Grant, Window};
+use super::super::{ClaimError, ClaimKey, keys};
+use super::booking::Booking;
+use super::pledge::Pledge;
+use super::{Exceeded, Grant, Quota, Window};
 
 /// A bid for some of a quota.
 #[derive(Debug)]
@@ -28,15 +28,9 @@ pub(in super::super) struct Draw {
     id: Uuid,
     /// Where it says that it was had before.
     note: Option<Note>,
-    pub(super) noted: Option<Noted>,
-}
-
-/// What was had before, under the same operation.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct Noted {
-    grant: Grant,
-    /// Where it is booked, if it was reserved.
-    pub(super) place: Option<usize>,
+    pub(super) noted: Option<Grant>,
+    /// Whether it is held with other claims, and only noted when it is confirmed.
+    is_pledged: bool,
 }
 
 /// Why some of a quota cannot be had.
@@ -44,8 +38,10 @@ pub(super) struct Noted {
 pub(super) enum Met {
     /// The window is over.
     Over,
-    /// There is hardly a place left for another reservation.
-    Crowded,
+    /// The moment at which the reservation was to end was taken off the list, or put there, meanwhile.
+    Moved,
+    /// It was had before, under the same operation, and is over.
+    Settled,
     /// So much was taken already.
     Exceeded(i64),
 }
@@ -65,6 +61,7 @@ impl Draw {
             id: Uuid::now_v7(),
             note: None,
             noted: None,
+            is_pledged: false,
         })
     }
 
@@ -74,9 +71,38 @@ impl Draw {
         Ok(self)
     }
 
+    /// The same, to be held with other claims. Asked for again under the same operation, it is the same reservation.
+    pub(super) fn pledged(mut self, operation: Option<&Operation>) -> Self {
+        if let Some(operation) = operation {
+            let name = format!("{}/{}", self.key, operation.id);
+            self.id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
+        }
+        self.is_pledged = true;
+        self
+    }
+
+    /// Until when it is reserved, for what is held with other claims.
+    pub(in super::super) async fn reserve_until(
+        &mut self,
+        quota: &Quota,
+        end: Timestamp,
+    ) -> Result<(), ClaimError> {
+        self.booking = Some(Booking::until(quota, self.window, end).await?);
+        Ok(())
+    }
+
+    /// What is held with other claims, once it is had.
+    pub(in super::super) async fn into_pledge(self, quota: &Quota) -> Result<Pledge, ClaimError> {
+        let grant = match self.booking.and_then(|booking| booking.made) {
+            Some((booked, _)) => Some(booked.grant),
+            None => None,
+        };
+        Pledge::of(quota, self.id, grant, self.note).await
+    }
+
     /// What is granted, or was before.
     pub(in super::super) fn grant(&self) -> Grant {
-        self.noted.as_ref().map_or_else(|| self.fresh(), |noted| noted.grant.clone())
+        self.noted.clone().unwrap_or_else(|| self.fresh())
     }
 
     fn fresh(&self) -> Grant {
@@ -86,22 +112,25 @@ impl Draw {
             units: self.units,
             window: self.window.revision,
             ends: self.window.end,
+            reserved: self.booking.is_some(),
         }
     }
 
-    fn to_note(&self) -> Noted {
-        Noted { grant: self.fresh(), place: self.booking.as_ref().map(Booking::place) }
-    }
-
     /// What was had before, if that was asked for like this.
-    fn as_asked(&self, noted: Noted) -> Result<Noted> {
-        if noted.grant.units == self.units && noted.place.is_some() == self.booking.is_some() {
+    fn as_asked(&self, noted: Grant) -> Result<Grant> {
+        if noted.units == self.units && noted.reserved == self.booking.is_some() {
             return Ok(noted);
         }
         Err(StoreError::mismatch(format!(
             "claim {:?}: the operation took {} units before, not like this; use an id of its own for each request",
-            self.key, noted.grant.units
+            self.key, noted.units
         )))
+    }
+
+    /// Refuses to go on with what was reserved under the same operation and is not what is asked for now.
+    fn as_made(&self) -> Result<()> {
+        let made = self.booking.as_ref().and_then(|booking| booking.made.as_ref());
+        made.map_or(Ok(()), |(booked, _)| self.as_asked(booked.grant.clone()).map(drop))
     }
 
     pub(super) fn exceeded(&self, used: i64) -> Exceeded {
@@ -133,7 +162,8 @@ impl Bid for Draw {
             Bounds::at_most(self.limit),
         ));
         let commit = match &self.note {
-            Some(note) => commit.write(note.write(Json::new(&self.to_note())?)),
+            Some(note) if self.is_pledged => commit.guard_record(&note.record, ExpectedRevision::Absent),
+            Some(note) => commit.write(note.write(Json::new(&self.fresh())?)),
             None => commit,
         };
         match &self.booking {
@@ -143,24 +173,34 @@ impl Bid for Draw {
     }
 
     fn is_witness(&self) -> bool {
-        self.note.is_some()
+        self.note.is_some() || self.is_pledged
     }
 
-    fn won(&mut self, committed: &Committed) {
-        if let Some(booking) = &mut self.booking {
-            booking.won(committed);
-        }
+    fn won(&mut self, committed: &Committed) -> Result<()> {
+        let grant = self.fresh();
+        self.booking.as_mut().map_or(Ok(()), |booking| booking.won(committed, &grant))
     }
 
     fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
         if let Some(record) = self.note.as_ref().and_then(|note| note.met(conflict)) {
+            if self.is_pledged {
+                return Ok(self.refused(Met::Settled));
+            }
             self.noted = Some(self.as_asked(record.value.to()?)?);
+            return Ok(Learned::Landed(None));
+        }
+        let grant = self.fresh();
+        if let Some(booking) = &mut self.booking
+            && booking.has_landed(conflict, &grant)?
+        {
+            self.as_made()?;
             return Ok(Learned::Landed(None));
         }
         match found(conflict, &self.record) {
             Some(Slot::Live(record)) => {
                 self.window = Window { revision: record.revision, end: record.expires_at };
-                return Ok(Learned::Again);
+                // Buckets are those of a window.
+                return Ok(if self.booking.is_some() { self.refused(Met::Moved) } else { Learned::Again });
             }
             Some(_) => return Ok(self.refused(Met::Over)),
             None => {}
@@ -172,12 +212,9 @@ impl Bid for Draw {
         if let Some(used) = used {
             return Ok(self.refused(Met::Exceeded(used)));
         }
-        Ok(match &mut self.booking {
-            Some(booking) if booking.met(conflict) => match booking.move_on(&self.key)? {
-                true => Learned::Again,
-                false => self.refused(Met::Crowded),
-            },
-            _ => Learned::Nothing,
-        })
+        match &self.booking {
+            Some(booking) if booking.met(conflict)? => Ok(self.refused(Met::Moved)),
+            _ => Ok(Learned::Nothing),
+        }
     }
 }

@@ -22,6 +22,9 @@ pub struct Grant {
     pub(super) window: Revision,
     /// When that period ends, if it does.
     pub ends: Option<Timestamp>,
+    /// Whether it is only reserved, and goes back by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) reserved: bool,
 }
 
 /// What came of giving back.
@@ -38,12 +41,22 @@ pub enum Refund {
 impl Grant {
     pub(super) async fn refund(&self, claims: &Claims, key: &ClaimKey) -> Result<Refund, ClaimError> {
         self.belongs_to(key)?;
+        if self.reserved {
+            let context =
+                format!("a grant of {key:?} that is reserved and not confirmed goes back by its reservation");
+            return Err(StoreError::invalid(context).into());
+        }
         let commit = claims.repeatable(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(Refund::Refunded),
             CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => Ok(Refund::Already),
             CommitOutcome::Conflict(_) => Ok(Refund::Over),
         }
+    }
+
+    /// The same, taken for good.
+    pub(in super::super) fn confirmed(&self) -> Self {
+        Self { reserved: false, ..self.clone() }
     }
 
     /// Refuses what was taken of another quota, or is less than nothing.
@@ -60,7 +73,7 @@ impl Grant {
     }
 
     /// Gives back in this commit, if the period is still open, and notes that it was done.
-    pub(in super::super) fn give_back(&self, commit: Commit, key: &ClaimKey) -> Result<Commit> {
+    fn give_back(&self, commit: Commit, key: &ClaimKey) -> Result<Commit> {
         let note =
             Write::put(&keys::refund(key, self.id)?, ExpectedRevision::Absent, Json::new(&self.units)?);
         let note = match self.ends {
@@ -74,7 +87,7 @@ impl Grant {
     }
 
     /// Whether the period was over.
-    pub(in super::super) fn is_over(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
+    fn is_over(&self, conflict: &Conflict, key: &ClaimKey) -> Result<bool> {
         Ok(found(conflict, &keys::window(key)?).is_some())
     }
 

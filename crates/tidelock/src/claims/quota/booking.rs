@@ -1,0 +1,117 @@
+//! Where a reservation is written down: its own record, and the bucket of the moment at which it ends.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    Commit, Committed, Conflict, ExpectedRevision, Json, RecordKey, Result, Revision, Slot, Timestamp, When,
+    Write,
+};
+
+use super::super::bid::found;
+use super::super::{ClaimError, keys};
+use super::ledger::{Ledger, change, shared_end};
+use super::{ATTEMPTS, Grant, Quota, Window, crediting};
+
+/// What stands in the record of a reservation, which expires when it ends.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Booked {
+    pub(super) grant: Grant,
+    pub(super) end: Timestamp,
+}
+
+impl Booked {
+    /// Takes the reservation out of the books, at this revision of its record; what it took stays taken.
+    pub(super) fn settle(&self, record: &RecordKey, revision: Revision) -> Result<[Write; 2]> {
+        let bucket = keys::bucket(&self.grant.quota, self.grant.window, self.end)?;
+        let mine = ExpectedRevision::Revision(revision);
+        Ok([Write::delete(record, mine), change(&bucket, -self.grant.units)])
+    }
+
+    pub(super) fn write(&self, record: &RecordKey, expected: ExpectedRevision) -> Result<Write> {
+        Ok(Write::put(record, expected, Json::new(self)?).expiring(When::At(self.end)))
+    }
+}
+
+/// A reservation that is asked for.
+#[derive(Debug)]
+pub(super) struct Booking {
+    life: Duration,
+    end: Timestamp,
+    ledger: Ledger,
+    /// The reservation, once it is made: what is in it, and its revision.
+    pub(super) made: Option<(Booked, Revision)>,
+}
+
+impl Booking {
+    /// For so long from now on. Those who met others have their reservations end together.
+    pub(super) async fn lasting(
+        quota: &Quota,
+        window: Window,
+        life: Duration,
+        shares: bool,
+    ) -> Result<Self, ClaimError> {
+        let (ledger, now) = look(quota, window).await?;
+        let end = match shares || ledger.is_crowded() {
+            true => shared_end(now, life),
+            false => now.plus(life),
+        };
+        Ok(Self { life, end, ledger, made: None })
+    }
+
+    /// Until this moment.
+    pub(super) async fn until(quota: &Quota, window: Window, end: Timestamp) -> Result<Self, ClaimError> {
+        let (ledger, now) = look(quota, window).await?;
+        Ok(Self { life: end.since(now), end, ledger, made: None })
+    }
+
+    /// The same, after it was refused: in the window that is open now, and away from others.
+    pub(super) async fn again(&self, quota: &Quota, window: Window) -> Result<Self, ClaimError> {
+        Self::lasting(quota, window, self.life, true).await
+    }
+
+    pub(super) fn stage(&self, commit: Commit, grant: &Grant) -> Result<Commit> {
+        let record = keys::reservation(&grant.quota, grant.id)?;
+        let booked = Booked { grant: grant.clone(), end: self.end };
+        let commit = commit.write(booked.write(&record, ExpectedRevision::Absent)?);
+        self.ledger.book(commit, self.end, grant.units)
+    }
+
+    pub(super) fn won(&mut self, committed: &Committed, grant: &Grant) -> Result<()> {
+        let record = keys::reservation(&grant.quota, grant.id)?;
+        let written = committed.writes.iter().find(|written| written.key == record);
+        let booked = Booked { grant: grant.clone(), end: self.end };
+        self.made = written.and_then(|written| written.revision).map(|revision| (booked, revision));
+        Ok(())
+    }
+
+    /// Whether an earlier try has landed, going by what was in the way of this one.
+    pub(super) fn has_landed(&mut self, conflict: &Conflict, grant: &Grant) -> Result<bool> {
+        let record = keys::reservation(&grant.quota, grant.id)?;
+        let Some(Slot::Live(there)) = found(conflict, &record) else { return Ok(false) };
+        self.made = Some((there.value.to()?, there.revision));
+        Ok(true)
+    }
+
+    /// Whether the moment was taken off the list, or put there, meanwhile.
+    pub(super) fn met(&self, conflict: &Conflict) -> Result<bool> {
+        let bucket = self.ledger.bucket(self.end)?;
+        Ok(found(conflict, self.ledger.record()).is_some() || found(conflict, &bucket).is_some())
+    }
+}
+
+/// The ledger of a quota, and what time it is. Moments that have passed do not pile up in it.
+pub(super) async fn look(quota: &Quota, window: Window) -> Result<(Ledger, Timestamp), ClaimError> {
+    let (store, key) = (quota.claims.store(), quota.key());
+    let mut looks = 0;
+    loop {
+        looks += 1;
+        let slots = store.get(&[keys::ledger(key.as_str())?]).await?;
+        let ledger = Ledger::read(key.as_str(), window, &slots[0])?;
+        let now = store.now().await?;
+        let is_full = ledger.is_crowded() && !ledger.lapsed(now, 1).is_empty();
+        if !is_full || looks > ATTEMPTS || !crediting::credit(&quota.claims, &key, window).await? {
+            return Ok((ledger, now));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! When the standing reservations of a quota end.
+//!
+//! A *bucket* is a counter of what is reserved until one moment, and the ledger is the list of those moments. So what has lapsed is found by looking at the ledger
+//! and at the buckets whose moment has passed: what that costs depends on how many moments there are, and not on how many reservations.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock_store::{
+    Bounds, Commit, ExpectedRevision, Json, RecordKey, Result, Revision, Slot, Timestamp, When, Write,
+};
+
+use super::super::keys;
+use super::Window;
+
+/// With fewer moments than this, a reservation ends exactly when it was asked to.
+const FEW: usize = 16;
+/// With more, it ends up to this fraction of its life later, at a moment that it shares with others.
+const FINENESS: u128 = 64;
+
+/// The moments at which reservations end, in a window of a quota.
+#[derive(Debug, Clone)]
+pub(super) struct Ledger {
+    quota: String,
+    window: Window,
+    record: RecordKey,
+    revision: Option<Revision>,
+    ends: Vec<Timestamp>,
+}
+
+/// What stands in the record of a ledger.
+#[derive(Debug, Serialize, Deserialize)]
+struct Written {
+    ends: Vec<i64>,
+}
+
+impl Ledger {
+    pub(super) fn read(quota: &str, window: Window, slot: &Slot) -> Result<Self> {
+        let (record, written) = (keys::ledger(quota)?, slot.live());
+        let ends = match written {
+            Some(written) => written.value.to::<Written>()?.ends,
+            None => Vec::new(),
+        };
+        let ends = ends.into_iter().map(Timestamp::from_micros).collect::<Result<_>>()?;
+        let revision = written.map(|written| written.revision);
+        Ok(Self { quota: quota.to_owned(), window, record, revision, ends })
+    }
+
+    pub(super) fn has(&self, end: Timestamp) -> bool {
+        self.ends.contains(&end)
+    }
+
+    /// Whether nothing was put on it or taken off since.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        self.revision == other.revision
+    }
+
+    /// Whether there are so many moments that reservations have to share them.
+    pub(super) fn is_crowded(&self) -> bool {
+        self.ends.len() >= FEW
+    }
+
+    /// The moments that have passed; so many at most.
+    pub(super) fn lapsed(&self, now: Timestamp, most: usize) -> Vec<Timestamp> {
+        self.ends.iter().copied().filter(|end| *end <= now).take(most).collect()
+    }
+
+    /// Adds units to the bucket of this moment, which is opened if there is none.
+    pub(super) fn book(&self, commit: Commit, end: Timestamp, units: i64) -> Result<Commit> {
+        let bucket = self.bucket(end)?;
+        if self.has(end) {
+            return Ok(commit.write(change(&bucket, units)));
+        }
+        let opened = Write::put(&bucket, ExpectedRevision::Absent, Json::new(&units)?);
+        let opened = self.expiring(opened, self.window.end.map(|over| over.max(end)));
+        let ends = self.ends.iter().copied().chain([end]).collect();
+        Ok(commit.write(self.write(ends)?).write(opened))
+    }
+
+    /// Takes these moments off the list.
+    pub(super) fn without(&self, gone: &[Timestamp]) -> Result<Write> {
+        self.write(self.ends.iter().copied().filter(|end| !gone.contains(end)).collect())
+    }
+
+    pub(super) fn bucket(&self, end: Timestamp) -> Result<RecordKey> {
+        keys::bucket(&self.quota, self.window.revision, end)
+    }
+
+    /// Whether a refusal was about this list.
+    pub(super) fn record(&self) -> &RecordKey {
+        &self.record
+    }
+
+    fn write(&self, ends: Vec<Timestamp>) -> Result<Write> {
+        let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
+        if ends.is_empty() {
+            return Ok(Write::delete(&self.record, expected));
+        }
+        let written = Written { ends: ends.into_iter().map(Timestamp::micros).collect() };
+        Ok(self.expiring(Write::put(&self.record, expected, Json::new(&written)?), self.window.end))
+    }
+
+    /// A period that never ends keeps its ledger, as it keeps its counter.
+    fn expiring(&self, write: Write, end: Option<Timestamp>) -> Write {
+        match end {
+            Some(end) => write.expiring(When::At(end)),
+            None => write,
+        }
+    }
+}
+
+/// Adds to a bucket that is there, or takes out of it. One that is not there was credited: its moment has passed.
+pub(super) fn change(bucket: &RecordKey, units: i64) -> Write {
+    let add = Write::add(bucket, units, Bounds::at_least(0));
+    Write { expected: ExpectedRevision::Exists, ..add }
+}
+
+/// The moment that a reservation ends at, so that those which end at about the same time end together.
+pub(in super::super) fn shared_end(now: Timestamp, life: Duration) -> Timestamp {
+    let step = (life.as_micros() / FINENESS).max(1);
+    let step = 1_i64 << step.ilog2().min(62);
+    let end = now.plus(life).micros();
+    let up = end.rem_euclid(step);
+    let up = if up == 0 { 0 } else { step - up };
+    now.plus(life).plus(Duration::from_micros(up.unsigned_abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_end_that_is_shared_is_never_early_and_hardly_late() {
+        for micros in [1, 63, 64, 1_000, 50_000, 3_000_000, 30_000_000, 604_800_000_000] {
+            let life = Duration::from_micros(micros);
+            for now in [0, 1, 77, 1_893_456_000_123_457] {
+                let now = Timestamp::from_micros(now).unwrap();
+                let late = shared_end(now, life).since(now.plus(life));
+                assert!(shared_end(now, life) >= now.plus(life) && late <= life / 64, "{micros}: {late:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn few_moments_are_shared_by_many() {
+        let life = Duration::from_secs(3_600);
+        let begun = Timestamp::from_micros(1_893_456_000_000_000).unwrap();
+        let moments = (0..3_600).map(|second| shared_end(begun.plus(Duration::from_secs(second)), life));
+        let moments: std::collections::BTreeSet<_> = moments.collect();
+        assert!(moments.len() <= 129, "{}", moments.len());
+    }
+}

@@ -1,0 +1,303 @@
+//! Claims add up: what is had together comes back together, and every caller sees the same of it.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tidelock::claims::{
+    AllOf, Compound, Compounding, Lock, Patience, Period, Quota, Refusal, Single, Taking, TimeZone, Why,
+};
+use tidelock::prelude::*;
+use tidelock::{ErrorKind, Fence, limits};
+use tidelock_test_stage::{Gate, PATIENCE, Seen, Stage, on_every_store, until};
+
+use crate::mumbling::Mumbling;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn points(claims: &Claims) -> Quota {
+    claims.quota("points", 10).of("child-7")
+}
+
+/// A key, a lock and all of a quota, under one lease.
+fn award(claims: &Claims, lease: Duration) -> Compound {
+    claims
+        .compound()
+        .idempotency(&claims.idempotency("award:1").lease(lease))
+        .lock(&claims.lock("child-7").lease(lease))
+        .quota(&points(claims), 10)
+}
+
+async fn won(compound: &Compound) -> AllOf {
+    compound.claim().await.unwrap().won().unwrap()
+}
+
+async fn used(claims: &Claims) -> i64 {
+    points(claims).usage().await.unwrap().used
+}
+
+/// Waits until the compound can be had again; until then everything that it asks for is in the way, and not a part of it.
+async fn won_again(compound: &Compound) -> AllOf {
+    let again = std::sync::Mutex::new(None);
+    until("all of it came back", async || match compound.claim().await.unwrap() {
+        Compounding::Won(all) => {
+            *again.lock().unwrap() = Some(all);
+            true
+        }
+        Compounding::Refused(refusals) => {
+            assert_eq!(
+                kinds(&refusals),
+                ["idempotency", "lock", "quota"],
+                "a part came back without the rest"
+            );
+            false
+        }
+    })
+    .await;
+    again.into_inner().unwrap().unwrap()
+}
+
+fn kinds(refusals: &[Refusal]) -> Vec<&'static str> {
+    refusals.iter().map(|refusal| refusal.key.kind()).collect()
+}
+
+/// Schedule 110. CLAIM-14: a holder that is dropped.
+async fn a_compound_that_is_dropped_comes_back_with_its_lease(stage: Stage) {
+    let claims = stage.tidelock().await.claims();
+    let all = award(&claims, stage.lease());
+    drop(won(&all).await);
+    assert_eq!(used(&claims).await, 10, "how far the work has come is not known before the lease ends");
+    let mut again = won_again(&all).await;
+    again.complete("awarded").await.unwrap();
+    assert_eq!(used(&claims).await, 10, "charged once");
+}
+
+/// Schedule 110. CLAIM-14: a holder that is stopped for longer than its lease lasts completes nothing, and gives nothing back.
+async fn a_compound_whose_holder_is_stopped_comes_back_with_its_lease(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let gate = Gate::over(&tidelock);
+    let slow = Tidelock::over(gate.clone()).claims();
+    let mut late = won(&award(&slow, stage.lease())).await;
+    gate.stop();
+    let mut again = won_again(&award(&tidelock.claims(), stage.lease())).await;
+    gate.go_on();
+    let refused = late.complete("late").await.unwrap_err();
+    assert!(matches!(refused, ClaimError::Lost { .. } | ClaimError::Settled { .. }), "{refused}");
+    assert!(late.release().await.is_err());
+    assert_eq!(used(&tidelock.claims()).await, 10, "the second one's units are still drawn");
+    again.complete("awarded").await.unwrap();
+    assert_eq!(used(&tidelock.claims()).await, 10);
+}
+
+/// CLAIM-14: work that takes longer than a lease keeps all parts, units included.
+async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let (claims, lease) = (tidelock.claims(), stage.lease());
+    let mut all = won(&award(&claims, lease)).await;
+    let end = tidelock.store().now().await.unwrap().plus(lease * 3);
+    until("three leases have passed", async || {
+        assert!(matches!(points(&claims).take(1).await.unwrap(), Taking::Exceeded(_)));
+        tidelock.store().now().await.unwrap() > end
+    })
+    .await;
+    assert!(!all.lost().is_cancelled());
+    all.complete("awarded").await.unwrap();
+    let grant = all.grants().next().unwrap().clone();
+    assert_eq!(used(&claims).await, 10);
+    points(&claims).refund(&grant).await.unwrap();
+    assert_eq!(used(&claims).await, 0);
+}
+
+/// CLAIM-14. CLAIM-13: what is only drawn for a while cannot be given back as if it were taken for good.
+async fn units_of_a_compound_go_back_once(stage: Stage) {
+    let claims = stage.tidelock().await.claims();
+    let all = won(&award(&claims, MINUTE)).await;
+    let grant = all.grants().next().unwrap().clone();
+    let refused = points(&claims).refund(&grant).await.unwrap_err();
+    assert!(refused.to_string().contains("not confirmed"), "{refused}");
+    assert_eq!(used(&claims).await, 10);
+    all.release().await.unwrap();
+    assert_eq!(used(&claims).await, 0);
+    let locks = claims.compound().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
+    drop(won(&locks).await);
+    until("locks and units went back at once", async || used(&claims).await == 0).await;
+    drop(won(&locks.patience(Patience::of(PATIENCE))).await);
+    let quotas = claims.compound().quota(&points(&claims), 3).quota(&claims.quota("other", 5), 5);
+    until("there is enough", async || used(&claims).await == 0).await;
+    let mut all = won(&quotas).await;
+    all.complete(&()).await.unwrap();
+    assert_eq!(used(&claims).await, 3, "a compound of quotas alone is confirmed by completing it");
+}
+
+/// CLAIM-7. CLAIM-14.
+async fn a_compound_survives_answers_that_are_lost(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let claims = Mumbling::over(&tidelock).claims();
+    let mut all = won(&award(&claims, MINUTE)).await;
+    all.complete("awarded").await.unwrap();
+    assert_eq!(used(&claims).await, 10);
+    points(&claims).refund(all.grants().next().unwrap()).await.unwrap();
+    let other = claims.compound().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
+    won(&other).await.release().await.unwrap();
+    assert_eq!(used(&claims).await, 0);
+}
+
+fn door(tidelock: &Tidelock) -> Lock {
+    tidelock.claims().lock("door").within(PATIENCE).lease(Duration::from_secs(20))
+}
+
+async fn waiting(tidelock: &Tidelock, lock: &str) -> usize {
+    let places = RecordQuery::prefix(format!("~claim-place/lock/{lock}/"));
+    tidelock.store().scan(places).await.unwrap().records.len()
+}
+
+/// Schedule 111. CLAIM-11: a compound is behind those who came before it, and before those who came after.
+async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let (served, first) = (Seen::default(), door(&tidelock).acquire().await.unwrap().locked().unwrap());
+    let mut callers = Vec::new();
+    for nth in 0..6 {
+        let (other, served) = (stage.tidelock().await, served.clone());
+        callers.push(tokio::spawn(async move {
+            if nth == 4 {
+                let claims = other.claims();
+                let both = claims.compound().lock(&door(&other)).lock(&claims.lock("window"));
+                let mut all = won(&both.patience(Patience::of(PATIENCE))).await;
+                served.note("compound");
+                return all.complete(&()).await.unwrap();
+            }
+            let guard = door(&other).acquire().await.unwrap().locked().unwrap();
+            served.note(format!("{nth}"));
+            guard.release().await.unwrap();
+        }));
+        until("it stands in line", async || waiting(&tidelock, "door").await == nth + 1).await;
+    }
+    let claims = tidelock.claims();
+    let Compounding::Refused(refusals) =
+        claims.compound().lock(&claims.lock("window")).lock(&claims.lock("door")).claim().await.unwrap()
+    else {
+        panic!("others stand in line")
+    };
+    assert!(refusals.iter().all(|refusal| matches!(refusal.why, Why::Held { .. })), "{refusals:?}");
+    first.release().await.unwrap();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    assert_eq!(served.lines(), ["0", "1", "2", "3", "compound", "5"]);
+    assert_eq!((waiting(&tidelock, "door").await, waiting(&tidelock, "window").await), (0, 0));
+}
+
+/// Schedule 113. CLAIM-1: whoever completes again gets what the first completion kept.
+async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: Stage) {
+    let (here, there) = (stage.tidelock().await, stage.tidelock().await);
+    let key = |tidelock: &Tidelock, key: &str| tidelock.claims().idempotency(key).lease(MINUTE);
+    let claimed = async |name: &str| match key(&here, name).claim::<u32>().await.unwrap() {
+        Claim::Won(won) => won,
+        other => panic!("{other:?}"),
+    };
+    let won = claimed("a").await;
+    assert_eq!((won.complete(&1).await.unwrap(), won.complete(&2).await.unwrap()), (1, 1));
+    let refused = won.complete_with(&3, Commit::new()).await.unwrap_err();
+    assert!(matches!(refused, ClaimError::Over { .. }), "{refused}");
+    assert!(matches!(won.fail("no").await, Err(ClaimError::Over { .. })));
+    // By its fence, in another process, before and after.
+    let won = claimed("b").await;
+    let by_fence = key(&there, "b").resume(won.fence());
+    by_fence.complete(&1).await.unwrap();
+    assert_eq!(won.complete(&2).await.unwrap(), 1);
+    let won = claimed("c").await;
+    let by_fence = key(&there, "c").resume(won.fence());
+    assert_eq!(won.complete(&1).await.unwrap(), 1);
+    assert!(matches!(by_fence.complete(&2).await, Err(ClaimError::Over { .. })));
+    let won = claimed("d").await;
+    key(&there, "d").resume(won.fence()).fail("no").await.unwrap();
+    assert!(matches!(won.complete(&2).await, Err(ClaimError::Failed { .. })));
+    let won = claimed("e").await;
+    key(&there, "e").resume(won.fence()).release().await.unwrap();
+    assert!(matches!(won.complete(&2).await, Err(ClaimError::Over { .. })));
+    for name in ["a", "b", "c"] {
+        let Claim::Done(result) = key(&there, name).claim::<u32>().await.unwrap() else { panic!("{name}") };
+        assert_eq!(result, 1, "{name}");
+    }
+    // The same of several.
+    let claims = here.claims();
+    let mut all = self::won(&claims.compound().idempotency(&key(&here, "f"))).await;
+    all.complete(&1).await.unwrap();
+    assert!(matches!(all.complete(&2).await, Err(ClaimError::Over { .. })));
+    let Claim::Done(result) = key(&there, "f").claim::<u32>().await.unwrap() else { panic!() };
+    assert_eq!(result, 1);
+}
+
+/// CLAIM-8: what a period says is no scope, and a day in one zone is no day in another.
+async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Stage) {
+    let claims = stage.tidelock().await.claims();
+    let quota = || claims.quota("points", 1).of("child-7");
+    let zones =
+        ["CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT,M3.2.0,M11.1.0"].map(|tz| TimeZone::posix(tz).unwrap());
+    let mut quotas = vec![
+        quota(),
+        quota().of("per day"),
+        quota().per(Period::Day),
+        quota().per(Period::Year),
+        quota().of("per day").per(Period::Day),
+        quota().of("%70er day"),
+        quota().per(Period::Every(MINUTE)),
+        quota().per(Period::Day).zone(TimeZone::get("Europe/Berlin").unwrap()),
+        quota().per(Period::Day).zone(TimeZone::posix("<+05>-5").unwrap()),
+    ];
+    quotas.extend(zones.iter().map(|zone| quota().per(Period::Day).zone(zone.clone())));
+    for quota in &quotas {
+        assert!(matches!(quota.take(1).await.unwrap(), Taking::Granted(_)), "{:?}", quota.key());
+    }
+    // A zone says nothing about what has no calendar.
+    let ever = quota().zone(zones[0].clone());
+    assert!(matches!(ever.take(1).await.unwrap(), Taking::Exceeded(_)));
+    let today = stage.tidelock().await.store().now().await.unwrap().to_string()[..10].to_owned();
+    let single = || claims.singleton("prayer");
+    let mut singles = vec![single().of(today), single().per(Period::Day), single()];
+    singles.extend(zones.iter().map(|zone| single().per(Period::Day).zone(zone.clone())));
+    for (nth, single) in singles.iter().enumerate() {
+        assert!(
+            matches!(single.take(&nth, Commit::new()).await.unwrap(), Single::Won(())),
+            "the one at {nth}"
+        );
+    }
+}
+
+/// CLAIM-22: a lease that ends at once, or hardly ever, is refused before anything is written.
+async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: Stage) {
+    let claims = stage.tidelock().await.claims();
+    let long = limits::LEASE_DURATION + Duration::from_micros(1);
+    for lease in [Duration::ZERO, Duration::from_nanos(999), long, Duration::MAX] {
+        let refused = [
+            claims.lock("door").lease(lease).acquire().await.map(drop),
+            claims.idempotency("k").lease(lease).claim::<Value>().await.map(drop),
+            claims.singleton("s").lease(lease).claim::<Value>().await.map(drop),
+            points(&claims).reserve(1, lease).await.map(drop),
+            claims.compound().lock(&claims.lock("door").lease(lease)).claim().await.map(drop),
+            claims.lock("door").resume(Fence::new(1).unwrap()).renew(lease).await.map(drop),
+        ];
+        for (nth, refused) in refused.into_iter().enumerate() {
+            let Err(ClaimError::Store(error)) = refused else { panic!("{nth} took a lease of {lease:?}") };
+            assert!(matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded), "{error}");
+            assert!(error.to_string().contains("lease") || error.to_string().contains("life"), "{error}");
+        }
+    }
+    let never = claims.rate("logins", 1, Duration::ZERO).take(1).await.unwrap_err();
+    assert!(matches!(never, ClaimError::Store(_)), "{never}");
+    assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
+    assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
+    let longest = claims.lock("door").lease(limits::LEASE_DURATION);
+    longest.acquire().await.unwrap().locked().unwrap().release().await.unwrap();
+}
+
+on_every_store!(
+    a_compound_that_is_dropped_comes_back_with_its_lease,
+    a_compound_whose_holder_is_stopped_comes_back_with_its_lease,
+    a_compound_keeps_its_units_for_as_long_as_it_works,
+    units_of_a_compound_go_back_once,
+    a_compound_survives_answers_that_are_lost,
+    a_compound_stands_in_line_for_its_locks,
+    a_claim_that_is_completed_twice_keeps_the_first_result,
+    quotas_and_singletons_of_other_periods_and_zones_are_others,
+    leases_of_no_time_and_of_absurd_length_are_refused,
+);
