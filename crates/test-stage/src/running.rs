@@ -47,8 +47,7 @@ impl Running {
         tokio::time::timeout(PATIENCE, ended).await.expect("the application ends").unwrap()
     }
 
-    /// Leaves it to itself, without waiting for it to end: for one that is cut off from its store, and never would. This is no
-    /// death of a process: what it has begun goes on. A store that answers no more plays that, or a [`Process`](crate::Process).
+    /// Drops it where it is, without waiting for it to end: for one that is cut off from its store, and never would.
     pub fn abandon(mut self) {
         if let Some(ended) = self.ended.take() {
             ended.abort();

@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, Event as StoredEvent, ExpectedRevision, ExpectedVersion, Result, Store,
-    StreamName, StreamQuery, StreamState, Version,
+    AfterTrim, Append, Commit, Conflict, Event as StoredEvent, ExpectedRevision, ExpectedVersion, Result,
+    Store, StreamName, StreamQuery, StreamState, Version,
 };
 use tokio::time::Instant;
 
@@ -40,6 +40,16 @@ pub use unread::Unread;
 
 /// How long reactions are waited for, unless something else is said.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// As good as no end.
+const LONGEST: Duration = Duration::from_secs(86_400 * 365);
+
+/// How often the tombstone is to land on the very events that reactions are known to be done with, before it is put behind
+/// whatever has come meanwhile.
+const QUIET_TRIES: usize = 3;
+
+/// How often the last commit is made again whose snapshot was replaced under it.
+const TRIES: usize = 8;
 
 /// How long to wait before the next look at what reactions have left to do; twice as long each time, up to the other.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
@@ -82,7 +92,7 @@ pub struct Closed {
 
 impl<A: Aggregate> Closing<A> {
     /// The same, waiting this long for reactions to handle what is there, before the stream is shut and again after; with zero, not
-    /// at all. The default is half a minute.
+    /// at all. Others who append meanwhile make it no longer. The default is half a minute.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
@@ -95,6 +105,10 @@ impl<A: Aggregate> Closing<A> {
     }
 
     /// Closes the stream for good. Called again, after a crash or out of habit, it goes on or finds that all is done.
+    ///
+    /// Others who go on appending do not hold it up. First it tries to shut the stream behind events that reactions are done with;
+    /// if others are quicker each time, it shuts the stream behind theirs, and reactions handle those before they go. It
+    /// renews its lease for as long as it works; how long the archive takes is up to the archive.
     ///
     /// # Errors
     /// See [`CloseError`]. Once the tombstone is there the stream stays shut, whatever fails after it.
@@ -124,9 +138,9 @@ impl<A: Aggregate> Closing<A> {
             return Err(CloseError::NoSnapshot { stream });
         }
         let desk = Desk::take(self.store(), &stream).await?;
-        let done = self.work_at(&desk, &stream, plan).await;
+        let done = desk.keep(self.work_at(&desk, &stream, plan)).await;
         desk.leave().await;
-        done
+        done?
     }
 
     async fn work_at(&self, desk: &Desk<'_>, stream: &StreamName, plan: Plan) -> Result<Closed, CloseError> {
@@ -134,7 +148,7 @@ impl<A: Aggregate> Closing<A> {
             let through = self.version_of_closed(stream).await?;
             return Ok(Closed { stream: stream.clone(), through, archived: 0 });
         };
-        self.wait_for_reactions(desk, stream, books.through).await?;
+        self.wait_for_reactions(stream, books.through, self.deadline()).await?;
         let archived = self.hand_over(desk, stream, &mut books).await?;
         self.finish(desk, stream, &books).await?;
         Ok(Closed { stream: stream.clone(), through: books.through, archived })
@@ -147,10 +161,14 @@ impl<A: Aggregate> Closing<A> {
         stream: &StreamName,
         plan: Plan,
     ) -> Result<Option<Books>, CloseError> {
+        let deadline = self.deadline();
+        let mut tries = 0;
         loop {
             let books = Books::find(self.store(), stream).await?;
             match books {
-                Some(books) if !books.done && books.plan == plan => return Ok(Some(books)),
+                Some(books) if !books.done && books.plan == plan => {
+                    return self.as_shut(stream, books).await.map(Some);
+                }
                 Some(books) if !books.done => {
                     return Err(CloseError::OtherPlan {
                         stream: stream.clone(),
@@ -160,21 +178,28 @@ impl<A: Aggregate> Closing<A> {
                 Some(books) if books.plan == Plan::StayClosed => return Ok(None),
                 _ => {}
             }
-            let revision = books.map(|books| books.revision);
-            if let Some(begun) = self.begin(desk, stream, plan, revision.flatten()).await? {
-                return Ok(Some(begun));
+            let revision = books.and_then(|books| books.revision);
+            let quiet = tries < QUIET_TRIES;
+            tries += 1;
+            match self.begin(desk, stream, plan, revision, deadline, quiet).await? {
+                Ok(begun) => return Ok(Some(begun)),
+                Err(_) if quiet => {}
+                Err(conflict) => return Err(refused(stream, conflict)),
             }
         }
     }
 
-    /// Begins new books, with the tombstone in the same commit; nothing if somebody appended meanwhile.
+    /// Begins new books, with the tombstone in the same commit: behind the events that reactions are done with, if it is to be
+    /// quiet, and otherwise behind all that there are by then.
     async fn begin(
         &self,
         desk: &Desk<'_>,
         stream: &StreamName,
         plan: Plan,
         before: Option<tidelock_store::Revision>,
-    ) -> Result<Option<Books>, CloseError> {
+        deadline: Instant,
+        quiet: bool,
+    ) -> Result<Result<Books, Conflict>, CloseError> {
         let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
         let Some(version) = page.state.version() else {
             return Err(CloseError::NoStream { stream: stream.clone() });
@@ -182,32 +207,54 @@ impl<A: Aggregate> Closing<A> {
         let Some(through) = plan.through(version, page.first) else {
             return Err(CloseError::NothingToClear { stream: stream.clone(), version });
         };
+        let is_open = matches!(page.state, StreamState::Open(_));
+        if !plan.shuts() && !is_open {
+            return Err(CloseError::Shut { stream: stream.clone(), version });
+        }
         // Whatever can be refused is refused before anything is shut.
-        self.wait_for_reactions(desk, stream, through).await?;
+        self.wait_for_reactions(stream, through, deadline).await?;
         let begun_at = Some(desk.since());
         let mut books = Books { plan, through, archived: None, begun_at, done: false, revision: before };
         let mut commit = books.note(desk, stream)?;
-        if plan.shuts() && matches!(page.state, StreamState::Open(_)) {
-            commit = commit.with_append(Append::closing(stream, ExpectedVersion::Exact(version)));
+        if plan.shuts() && is_open {
+            let expected = if quiet { ExpectedVersion::Exact(version) } else { ExpectedVersion::Exists };
+            commit = commit.with_append(Append::closing(stream, expected));
         }
-        let Ok(committed) = desk.commit(commit).await?.committed() else { return Ok(None) };
+        let committed = match desk.commit(commit).await?.committed() {
+            Ok(committed) => committed,
+            Err(conflict) => return Ok(Err(conflict)),
+        };
         books.revision = committed.writes.first().and_then(|written| written.revision);
-        Ok(Some(books))
+        self.as_shut(stream, books).await.map(Ok)
+    }
+
+    /// The same books, through to the tombstone if there is one: events may have come before it that nobody looked at.
+    async fn as_shut(&self, stream: &StreamName, mut books: Books) -> Result<Books, CloseError> {
+        let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
+        if let (true, StreamState::Closed(version)) = (books.plan.shuts(), page.state) {
+            books.through = version;
+        }
+        Ok(books)
+    }
+
+    /// Until when reactions are waited for that have something left to do now.
+    fn deadline(&self) -> Instant {
+        let now = Instant::now();
+        now.checked_add(self.patience).unwrap_or_else(|| now + LONGEST)
     }
 
     async fn wait_for_reactions(
         &self,
-        desk: &Desk<'_>,
         stream: &StreamName,
         through: Version,
+        deadline: Instant,
     ) -> Result<(), CloseError> {
-        let deadline = Instant::now() + self.patience;
         let mut pause = PAUSE.0;
         while let Some(unfinished) = Unfinished::find(self.store(), stream, through, &self.ignored).await? {
             if unfinished.is_blocked() || Instant::now() + pause > deadline {
                 return Err(CloseError::Unfinished { stream: stream.clone(), unfinished });
             }
-            desk.keep(tokio::time::sleep(pause)).await?;
+            tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
         }
         Ok(())
@@ -226,7 +273,7 @@ impl<A: Aggregate> Closing<A> {
             let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(count) };
             let (from, to) = (first.version, last.version);
             count += events.len() as u64;
-            desk.keep(self.archive.take(events)).await?.map_err(|source| {
+            self.archive.take(events).await.map_err(|source| {
                 let stream = stream.clone();
                 CloseError::Archive { stream, from, to, source }
             })?;
@@ -248,7 +295,9 @@ impl<A: Aggregate> Closing<A> {
     /// The events go; with them, in one commit, comes what replaces them.
     async fn finish(&self, desk: &Desk<'_>, stream: &StreamName, books: &Books) -> Result<(), CloseError> {
         let over = Books { done: true, ..books.clone() };
+        let mut tries = 0;
         loop {
+            tries += 1;
             let commit = over.note(desk, stream)?;
             let commit = match books.plan {
                 Plan::StayClosed => commit.trim(stream, books.through, AfterTrim::StayClosed),
@@ -262,9 +311,11 @@ impl<A: Aggregate> Closing<A> {
                     commit.with_append(shut).trim(stream, books.through, AfterTrim::Reopen)
                 }
             };
-            // Only the snapshot can have moved, because others keep them too; the next one is as good.
-            if desk.commit(commit).await?.committed().is_ok() {
-                return Ok(());
+            // The snapshot can have moved, because others keep them too; the next one is as good.
+            match desk.commit(commit).await?.committed() {
+                Ok(_) => return Ok(()),
+                Err(_) if tries < TRIES => {}
+                Err(conflict) => return Err(refused(stream, conflict)),
             }
         }
     }
@@ -295,6 +346,10 @@ impl<A: Aggregate> Closing<A> {
     fn store(&self) -> &dyn Store {
         &**self.target.tidelock().store()
     }
+}
+
+fn refused(stream: &StreamName, conflict: Conflict) -> CloseError {
+    CloseError::Refused { stream: stream.clone(), conflict }
 }
 
 impl<A: Aggregate> std::fmt::Debug for Closing<A> {

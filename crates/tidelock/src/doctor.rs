@@ -22,6 +22,7 @@ mod blocked;
 mod expired;
 mod expiring;
 mod expiry_loop;
+mod hung;
 mod parked;
 mod retrying;
 mod unrouted;

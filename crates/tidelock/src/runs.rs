@@ -46,6 +46,9 @@ pub use schedules::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo, Sch
 pub use summary::{Parent, RunState};
 pub use workflow::{Workflow, WorkflowFn};
 
+/// A run that was parked this often in a row, with no progress between, does not go on by itself.
+pub(crate) const LASTING: u32 = 3;
+
 /// The run that a work item stands for the right to drive; nothing, if it stands for something else.
 pub fn run_of(item: &ItemRef) -> Option<RunId> {
     keys::workflow_of(&item.queue)?;

@@ -9,10 +9,12 @@
 
 mod heartbeat;
 mod pace;
+mod polls;
 mod served;
 mod server;
 mod slots;
 mod task;
+mod timeout;
 mod work;
 
 use std::fmt;
@@ -22,7 +24,7 @@ use std::time::Duration;
 
 use tidelock_store::{Result, Store, WorkerName};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
+use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use heartbeat::Heartbeat;
 use server::Server;
@@ -30,10 +32,12 @@ use slots::Slots;
 
 pub(crate) use server::panic_message;
 pub(crate) use task::is_loss;
+pub(crate) use timeout::{timed_out, within};
 
 pub use pace::Pace;
 pub use served::Served;
 pub use task::Task;
+pub use timeout::TIMEOUT;
 pub use work::{Handling, Settled, Work, each};
 
 /// How a worker goes about it.
@@ -95,18 +99,24 @@ impl Worker {
     /// Serves until `shutdown` is ready; then leases no more, lets what runs come to its end (renewing its leases
     /// meanwhile) and gives back what was leased and not begun.
     ///
+    /// When this future is dropped or aborted, the worker stops where it is: nothing more is leased, renewed or settled, and
+    /// what was being worked on is dropped. Its leases run out, and others go on.
+    ///
     /// # Errors
     /// None today: what a store refuses is logged and tried again.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         let crew = Arc::new(Crew::new(self.store, &self.options));
-        let heart = tokio::spawn(crew.heartbeat.clone().beat());
+        let dropped = crew.dropped.clone().drop_guard();
+        let _heart = AbortOnDropHandle::new(tokio::spawn(crew.heartbeat.clone().beat()));
         let pace = self.options.pace.over(self.queues.len());
         for served in self.queues {
-            crew.servers.spawn(Server::new(&crew, served, pace).serve());
+            let server = Server::new(&crew, served, pace).serve();
+            crew.servers.spawn(crew.dropped.clone().run_until_cancelled_owned(server));
         }
         shutdown.await;
         let stopped = crew.stop(self.options.patience).await;
-        heart.abort();
+        // What outlasted the patience may still end well.
+        dropped.disarm();
         Ok(stopped)
     }
 }
@@ -127,6 +137,8 @@ pub(crate) struct Crew {
     heartbeat: Arc<Heartbeat>,
     /// Told when no more is to be leased.
     stopping: CancellationToken,
+    /// Told when the worker's future is dropped: everything that was spawned for it is dropped, too.
+    dropped: CancellationToken,
     servers: TaskTracker,
     tasks: TaskTracker,
 }
@@ -140,6 +152,7 @@ impl Crew {
             grace: options.grace,
             slots: Slots::new(options.slots),
             stopping: CancellationToken::new(),
+            dropped: CancellationToken::new(),
             servers: TaskTracker::new(),
             tasks: TaskTracker::new(),
         }

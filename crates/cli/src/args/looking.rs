@@ -209,6 +209,9 @@ pub(crate) struct DoctorArgs {
     /// How long something may wait before it counts as not moving, such as 30s, 5m or 1h
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
     patience: Duration,
+    /// How long something may be held without progress before it counts as hung
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    hung: Duration,
     /// Show at most this many findings of each kind
     #[arg(long, value_name = "COUNT", default_value_t = Bounds::default().show)]
     show: usize,
@@ -222,6 +225,6 @@ pub(crate) struct DoctorArgs {
 
 impl DoctorArgs {
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds { patience: self.patience, show: self.show, scan: self.scan, runs: self.runs }
+        Bounds { patience: self.patience, hung: self.hung, show: self.show, scan: self.scan, runs: self.runs }
     }
 }

@@ -16,6 +16,7 @@ on_files_and_postgres!(
     a_healthy_store_is_found_healthy,
     what_is_blocked_is_named_with_its_error_and_its_cure,
     leases_of_the_silent_and_items_that_kill_their_workers_are_found,
+    work_that_is_held_for_long_without_progress_is_found,
     queues_that_nobody_serves_are_found,
     reactions_that_nobody_routes_or_that_stopped_are_found,
     retries_and_leases_about_to_end_are_only_notices,
@@ -115,6 +116,21 @@ fn leases_of_the_silent_and_items_that_kill_their_workers_are_found(shop: &Shop)
     let (what, mend) = only(shop, "expiry_loop");
     assert!(what.starts_with("item \"b\" of queue \"post\": its lease ran out 2 times"), "{what}");
     assert!(mend.contains("tidelock defer 1h --queue post --key b"), "{mend}");
+}
+
+/// CMD-5. Schedule 107: the doctor names it meanwhile.
+fn work_that_is_held_for_long_without_progress_is_found(shop: &Shop) {
+    shop.with(|store| async move {
+        wake(&*store, "mail", "a", 1).await;
+        lease(&*store, "mail", PATIENCE * 60).await;
+    });
+    let (code, found) = findings(shop, &["--hung", "0s"]);
+    assert_eq!((code, found.len()), (1, 1), "{found:?}");
+    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("hung"), &json!("sick")));
+    let what = found[0]["what"].as_str().unwrap();
+    assert!(what.starts_with("worker \"worker-7\" holds it and has made no progress for"), "{what}");
+    assert!(mend(&found[0]).contains("a shorter timeout"), "{found:?}");
+    assert_eq!(findings(shop, &[]), (0, Vec::new()), "not before twice the time that a handler has");
 }
 
 fn queues_that_nobody_serves_are_found(shop: &Shop) {

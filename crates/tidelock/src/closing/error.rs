@@ -1,6 +1,6 @@
 //! Why books are not closed.
 
-use tidelock_store::{StoreError, StreamName, Timestamp, Version};
+use tidelock_store::{Conflict, StoreError, StreamName, Timestamp, Version};
 
 use super::archive::ArchiveFailure;
 use crate::events::LoadError;
@@ -24,6 +24,26 @@ pub enum CloseError {
         stream: StreamName,
         /// Its version.
         version: Version,
+    },
+    /// The stream is closed, so it has no window that could be moved.
+    #[error(
+        "stream {stream:?}: it is closed at version {version}, so there is no window to move; close() clears it away"
+    )]
+    Shut {
+        /// Which.
+        stream: StreamName,
+        /// Its version.
+        version: Version,
+    },
+    /// The store refused, each time, because of something that others did to the stream or to its snapshot.
+    #[error(
+        "stream {stream:?}: its books did not land, because others were in the way each time: {conflict}"
+    )]
+    Refused {
+        /// Which.
+        stream: StreamName,
+        /// What was in the way.
+        conflict: Conflict,
     },
     /// Somebody else works on the same books.
     #[error(

@@ -2,11 +2,16 @@
 
 use std::time::Duration;
 
+use crate::worker::TIMEOUT;
+
 /// How far to look, and how much to say of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
     /// How long something may wait before it counts as not moving.
     pub patience: Duration,
+    /// How long something may be held without progress before it counts as hung. Twice what a handler has unless its options say
+    /// otherwise; more, if some of them do.
+    pub hung: Duration,
     /// How many findings of each kind are kept; the rest are counted.
     pub show: usize,
     /// How many work items are looked at, at most: of those that are blocked, of those that are held, and of the rest.
@@ -17,6 +22,6 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { patience: Duration::from_secs(30), show: 10, scan: 100_000, runs: 200 }
+        Self { patience: Duration::from_secs(30), hung: 2 * TIMEOUT, show: 10, scan: 100_000, runs: 200 }
     }
 }

@@ -11,7 +11,7 @@ use super::diagnosis::Findings;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::unserved::Unserved;
-use super::{Bounds, blocked, expired, expiring, expiry_loop, parked, retrying, unrouted};
+use super::{Bounds, blocked, expired, expiring, expiry_loop, hung, parked, retrying, unrouted};
 
 /// Looks at one item, and says what is the matter with it.
 type Look = fn(&Item, &Exam) -> Option<Finding>;
@@ -32,6 +32,8 @@ pub(super) struct Exam {
     pub(super) now: Timestamp,
     /// How long something may wait before it counts as not moving.
     pub(super) patience: Duration,
+    /// How long something may be held without progress.
+    hung: Duration,
     pub(super) scan: usize,
     /// How many open runs to look at.
     pub(super) runs: usize,
@@ -44,6 +46,7 @@ impl Exam {
             store: store.clone(),
             now,
             patience: bounds.patience,
+            hung: bounds.hung,
             scan: bounds.scan,
             runs: bounds.runs,
         })
@@ -52,6 +55,11 @@ impl Exam {
     /// How long ago that was; nothing if not so long that patience is over.
     pub(super) fn is_long_ago(&self, then: Timestamp) -> bool {
         then <= self.now && self.now.since(then) >= self.patience
+    }
+
+    /// Whether something that was held since then, without progress, counts as hung.
+    pub(super) fn is_overlong(&self, since: Timestamp) -> bool {
+        since <= self.now && self.now.since(since) >= self.hung
     }
 
     /// The moment that lies so far back.
@@ -85,7 +93,11 @@ impl Exam {
             let page = self.store.items(query.clone()).await?;
             looked += page.items.len();
             for item in page.items.iter().filter(|item| !routes.contains(&item.item)) {
-                match LOOKS.iter().find_map(|look| look(item, self)) {
+                let finding = match LOOKS.iter().find_map(|look| look(item, self)) {
+                    Some(finding) => Some(finding),
+                    None => hung::look(item, self).await?,
+                };
+                match finding {
                     Some(finding) => findings.add(finding),
                     None => unserved.count(item, self),
                 }

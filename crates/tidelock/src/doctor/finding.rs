@@ -64,6 +64,8 @@ pub enum Kind {
     Expired,
     /// An item's leases run out again and again.
     ExpiryLoop,
+    /// An item is held for long without progress.
+    Hung,
     /// Items are due and nobody takes them.
     Unserved,
     /// An item failed and is tried again.
@@ -92,6 +94,7 @@ impl Kind {
         Self::Abandoned,
         Self::Expired,
         Self::ExpiryLoop,
+        Self::Hung,
         Self::Unserved,
         Self::Retrying,
         Self::Expiring,
@@ -114,6 +117,7 @@ impl Kind {
             Self::Abandoned => "abandoned",
             Self::Expired => "expired",
             Self::ExpiryLoop => "expiry_loop",
+            Self::Hung => "hung",
             Self::Unserved => "unserved",
             Self::Retrying => "retrying",
             Self::Expiring => "expiring",

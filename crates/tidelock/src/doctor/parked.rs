@@ -7,10 +7,7 @@ use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::words::{ahead, many};
-use crate::runs::run_of;
-
-/// Whatever was wrong this often does not pass by itself.
-const OFTEN: u32 = 3;
+use crate::runs::{LASTING, run_of};
 
 pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
     let run = run_of(&item.item)?;
@@ -22,7 +19,7 @@ pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
         || "is not tried again by itself".to_owned(),
         |hold| format!("is tried again {}", ahead(hold, exam.now)),
     );
-    let lasts = item.blocked || item.failures >= OFTEN;
+    let lasts = item.blocked || item.failures >= LASTING;
     let error = item.error.as_deref().unwrap_or("no error was kept");
     Some(Finding {
         kind: Kind::Parked,

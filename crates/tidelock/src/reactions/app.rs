@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{LaneName, Result, WorkerName};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Batch, Each, Fold, Handler};
 use super::handling::Reacting;
@@ -182,7 +183,7 @@ impl AppBuilder {
         }
         check_workflows(&self.workflows)?;
         for workflow in &self.workflows {
-            self.tidelock.workflows().add(workflow.known_name(), workflow.registered());
+            self.tidelock.workflows().learn(workflow);
         }
         Ok(App {
             tidelock: self.tidelock,
@@ -240,6 +241,10 @@ fn own_name() -> WorkerName {
 impl App {
     /// Runs until `shutdown` is ready, and then until what still runs has ended (or the worker's patience has).
     ///
+    /// When this future is dropped or aborted, the application stops where it is, as if its process had died: handlers and runs
+    /// are dropped where they wait, and nothing more is leased, renewed, routed or written. What they were at is neither acked nor
+    /// released: its leases run out, and other processes, or the next application, go on.
+    ///
     /// # Errors
     /// If the reactions cannot be registered with the store. Later failures of the store are logged and waited out.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
@@ -252,7 +257,7 @@ impl App {
         let recent = Arc::new(Recent::default());
         let router = Arc::new(Router::new(self.tidelock.store(), &recent));
         let stopping = CancellationToken::new();
-        let routing = tokio::spawn(router.clone().run(stopping.clone()));
+        let routing = AbortOnDropHandle::new(tokio::spawn(router.clone().run(stopping.clone())));
         let worker = self.worker(&router, &recent);
         let stopped = worker.run_until(shutdown).await;
         stopping.cancel();
@@ -260,7 +265,7 @@ impl App {
         stopped
     }
 
-    /// Runs for as long as the process does.
+    /// Runs for as long as the process does, or until this future is dropped: see [`run_until`](Self::run_until).
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
@@ -285,6 +290,7 @@ impl App {
         let options = &reaction.options;
         let work = Arc::new(Reacting::new(&self.tidelock, reaction, recent));
         let served = Served::new(&reaction.queue, work).leased_for(options.lease).expiries(options.expiries);
+        let served = served.timeout(options.timeout).minding_its_time();
         let served = options.limit.map_or(served.clone(), |limit| served.at_most(limit));
         self.in_lanes(&served)
     }
@@ -300,6 +306,7 @@ impl App {
     fn route(&self, reaction: &Arc<Reaction>, router: &Arc<Router>) -> Served {
         let work = Arc::new(Routing { router: router.clone(), reaction: reaction.clone() });
         let served = Served::new(&keys::route_queue(&reaction.name), work);
-        served.leased_for(self.route_lease).expiries(u32::MAX).at_most(1).outside_the_pool()
+        let served = served.leased_for(self.route_lease).expiries(u32::MAX).at_most(1);
+        served.outside_the_pool().minding_its_time()
     }
 }

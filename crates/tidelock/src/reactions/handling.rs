@@ -7,6 +7,7 @@ mod page;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, TryFutureExt};
@@ -14,6 +15,7 @@ use tidelock_store::{
     Commit, Event, ExpectedRevision, Mark, Position, Result, Settlement, Store, StoreError, Write,
 };
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use super::context::{Context, Replay};
 use super::options::Exhausted;
@@ -24,8 +26,11 @@ use super::{Failure, keys, unrouted};
 use crate::handle::Tidelock;
 use crate::staging::{Landed, Staged};
 use crate::telemetry;
-use crate::worker::{Handling, Settled, Task, Work, panic_message};
+use crate::worker::{Handling, Settled, Task, Work, panic_message, timed_out, within};
 use page::Page;
+
+/// How long a target is kept by calls that stage nothing, before what they did is acked and the next one may have it.
+const TURN: Duration = Duration::from_secs(60);
 
 /// The rebuilds of all items that were leased together, read in one go.
 type Rebuilds = Shared<BoxFuture<'static, Result<Arc<Vec<Option<Rebuild>>>>>>;
@@ -76,7 +81,7 @@ impl Reacting {
         }
         let rebuild = rebuilds.await?[nth].clone();
         let page = Page::read(&self, task.lease()).await?;
-        Turn { reacting: &self, done: task.lease().at, task, rebuild }.take(page).await
+        Turn { reacting: &self, begun: Instant::now(), done: task.lease().at, task, rebuild }.take(page).await
     }
 
     /// Where the reaction began.
@@ -91,6 +96,7 @@ impl Reacting {
 struct Turn<'a> {
     reacting: &'a Reacting,
     task: Task,
+    begun: Instant,
     rebuild: Option<Rebuild>,
     /// Handled up to here.
     done: Mark,
@@ -108,7 +114,7 @@ impl Turn<'_> {
             if self.task.lost().is_cancelled() {
                 return Ok(Settled::Lost);
             }
-            if self.task.stopping().is_cancelled() {
+            if self.task.stopping().is_cancelled() || self.begun.elapsed() >= TURN {
                 return self.ack().await;
             }
         }
@@ -116,13 +122,18 @@ impl Turn<'_> {
         self.ack().await
     }
 
-    /// A panic is a failure of this handler and of nothing else.
+    /// A panic is a failure of this handler and of nothing else; so is a call that takes too long, which is dropped.
     async fn handle(&self, events: Vec<Event>, mark: Mark) -> Result<Staged, Failure> {
         let reaction = &self.reacting.reaction;
         let count = events.len() as u64;
         let context =
             Context::new(&self.reacting.tidelock, &self.task, &reaction.name, &events[0], self.replay(mark));
-        let handling = AssertUnwindSafe(async { reaction.handler.handle(events, context.clone()).await });
+        let timeout = reaction.options.timeout;
+        let handling = AssertUnwindSafe(async {
+            let handled = within(timeout, reaction.handler.handle(events, context.clone())).await;
+            let late = || Err(Failure::again(format!("the handler {}", timed_out(timeout))));
+            handled.unwrap_or_else(late)
+        });
         let handled = handling.catch_unwind().await.unwrap_or_else(|panic| {
             Err(Failure::again(format!("the handler panicked: {}", panic_message(&*panic))))
         });

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidelock_store::{LaneName, Priority};
 
 use super::Backoff;
+use crate::worker::TIMEOUT;
 
 /// Where a reaction that was never registered before begins. Decided once: the store remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -34,6 +35,8 @@ pub(crate) struct Options {
     pub(crate) exhausted: Exhausted,
     pub(crate) backoff: Backoff,
     pub(crate) lease: Duration,
+    /// For one call of the handler.
+    pub(crate) timeout: Duration,
     pub(crate) expiries: u32,
     pub(crate) lane: Option<LaneName>,
     pub(crate) priority: Priority,
@@ -50,6 +53,7 @@ impl Default for Options {
             exhausted: Exhausted::default(),
             backoff: Backoff::default(),
             lease: Duration::from_secs(30),
+            timeout: TIMEOUT,
             expiries: 3,
             lane: None,
             priority: Priority::NORMAL,

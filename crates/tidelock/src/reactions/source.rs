@@ -118,6 +118,21 @@ impl<I: Input> Source<I> {
         self
     }
 
+    /// The same, with this much time for one call of the handler: for an event, or a batch. A call that takes longer is dropped
+    /// where it waits, and counts as a failure: nothing that it staged is written, it is retried like any other, and its slot is
+    /// free. A handler that blocks its thread cannot be dropped: its lease is renewed no more and runs out, which
+    /// [`expiries`](Self::expiries) counts. The default is [five minutes](crate::worker::TIMEOUT).
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        match timeout {
+            Duration::ZERO => {
+                self.problem = Some("a timeout of zero leaves no time for its handler".to_owned())
+            }
+            timeout => self.options.timeout = timeout,
+        }
+        self
+    }
+
     /// The same, blocked after this many leases ran out without progress. The default is 3.
     #[must_use]
     pub fn expiries(mut self, budget: u32) -> Self {

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tidelock_store::{Json, Result, Signal, Timestamp, Topic, Version};
+use tokio::time::Instant;
 
 use super::RunId;
 use super::activation::{Activation, Batch, Exit};
@@ -21,7 +22,7 @@ use super::history::{self, Entry, OutOfTime};
 use super::past::Cancel;
 use super::summary::Summarised;
 use super::workflow::Code;
-use crate::worker::Settled;
+use crate::worker::{Settled, timed_out};
 use body::{Body, Returned, Turn};
 use recorder::{Sent, send};
 
@@ -42,6 +43,9 @@ pub(crate) struct Driver {
     /// The function waits for something that is soon over, or that only it knows of.
     resting: bool,
     stopping: bool,
+    /// How long the function may wait for what is not the run's, and since when it does.
+    stall: Duration,
+    moved: Instant,
 }
 
 /// What to do when the function waits and nothing of it runs.
@@ -56,8 +60,9 @@ enum Stand {
 }
 
 impl Driver {
-    pub(crate) fn new(activation: Arc<Activation>, version: Version) -> Self {
-        Self { activation, version, hint: None, resting: false, stopping: false }
+    pub(crate) fn new(activation: Arc<Activation>, version: Version, stall: Duration) -> Self {
+        let moved = Instant::now();
+        Self { activation, version, hint: None, resting: false, stopping: false, stall, moved }
     }
 
     /// Drives it to the end of the turn.
@@ -81,7 +86,7 @@ impl Driver {
                 Turn::Wants => {}
                 Turn::Returned(end) => returned = Some(end),
                 Turn::Sent(sent) => {
-                    sending = None;
+                    (sending, self.moved) = (None, Instant::now());
                     let (batch, sent) = sent?;
                     match self.take_in(batch, sent).await? {
                         After::Resend(batch) => sending = Some(self.send(batch)),
@@ -92,6 +97,11 @@ impl Driver {
                 Turn::Late => self.tick(),
                 Turn::Stopping => self.stop(),
                 Turn::Hint => self.look().await?,
+                Turn::Stalled => {
+                    if let Some(settled) = self.stalled().await? {
+                        return Ok(settled);
+                    }
+                }
                 Turn::Idle => {
                     if let Some(settled) = self.idle().await? {
                         return Ok(settled);
@@ -110,6 +120,7 @@ impl Driver {
         let wait = timer.map(|timer| timer.since(self.activation.now()));
         let mut hint = listens.then(|| self.hint());
         let (stopping, mut resting, is_sending) = (self.stopping, self.resting, sending.is_some());
+        let stalled = self.stall.saturating_sub(self.moved.elapsed());
         let turn = tokio::select! {
             biased;
             () = task.lost().cancelled() => Turn::Lost,
@@ -118,10 +129,24 @@ impl Driver {
             () = task.stopping().cancelled(), if !stopping => Turn::Stopping,
             () = tokio::time::sleep(wait.unwrap_or_default()), if wait.is_some() => Turn::Late,
             () = glance(hint.as_mut()), if listens => Turn::Hint,
+            () = tokio::time::sleep(stalled), if !returned && !is_sending => Turn::Stalled,
         };
         self.resting = resting;
         self.hint = hint.or(self.hint.take());
         turn
+    }
+
+    /// Time enough has passed for the function to move. If a step runs, or something is to be written, it does.
+    async fn stalled(&mut self) -> Result<Option<Settled>> {
+        if !self.activation.state().is_quiet() {
+            self.moved = Instant::now();
+            return Ok(None);
+        }
+        let error = format!(
+            "the workflow {} outside its steps: it waits for something that its ctx did not give it; put that into a step",
+            timed_out(self.stall)
+        );
+        self.leave(Exit::Park(error)).await.map(Some)
     }
 
     /// Signals are of interest while something waits and the run is in hand for something else.

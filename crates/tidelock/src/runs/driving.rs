@@ -41,6 +41,7 @@ impl Driving {
         let driving = Self { tidelock: tidelock.clone(), workflow: workflow.clone() };
         let queue = keys::queue(workflow.known_name(), workflow.version);
         let served = Served::new(&queue, Arc::new(driving)).leased_for(workflow.lease).expiries(u32::MAX);
+        let served = served.timeout(workflow.stall).minding_its_time();
         workflow.limit.map_or(served.clone(), |limit| served.at_most(limit))
     }
 
@@ -81,7 +82,7 @@ impl Driving {
             }
         }
         let activation = Activation::new(&self.tidelock, &task, there, loaded.past, loaded.metadata);
-        Driver::new(activation, version).drive(&*self.workflow.code, input).await
+        Driver::new(activation, version, self.workflow.stall).drive(&*self.workflow.code, input).await
     }
 
     /// A signal came while the run was taken over, or the lease is lost, which the next try will tell.

@@ -4,13 +4,15 @@
 //! process, so that what it starts can be driven there; a process that drives nothing gets the newest that anybody has.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{Commit, CommitOutcome, ExpectedRevision, Json, Result, Slot, Store, StoreExt, Write};
 
-use super::{WorkflowName, WorkflowVersion, keys};
+use super::workflow::Code;
+use super::{Workflow, WorkflowName, WorkflowVersion, keys};
 
 /// What is known of a workflow before any of its runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,26 +53,56 @@ impl Registered {
     }
 }
 
-/// The workflows of this process, the newest version of each.
+/// The workflows of this process.
 #[derive(Debug, Default)]
-pub(crate) struct Workflows(Mutex<HashMap<WorkflowName, Registered>>);
+pub(crate) struct Workflows(Mutex<Known>);
+
+#[derive(Default)]
+struct Known {
+    /// The newest version of each.
+    newest: HashMap<WorkflowName, Registered>,
+    /// The function of each version.
+    code: HashMap<(WorkflowName, WorkflowVersion), Arc<dyn Code>>,
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.newest.fmt(f)
+    }
+}
 
 impl Workflows {
-    /// This process can drive this version.
-    pub(crate) fn add(&self, workflow: &WorkflowName, registered: Registered) {
-        let mut workflows = self.lock();
-        let known = workflows.get(workflow).copied();
-        if registered.supersedes(known) {
-            workflows.insert(workflow.clone(), registered);
+    /// This process can drive this workflow.
+    pub(crate) fn learn(&self, workflow: &Workflow) {
+        let name = workflow.known_name();
+        self.add(name, workflow.registered());
+        self.lock().code.insert((name.clone(), workflow.version), workflow.code.clone());
+    }
+
+    fn add(&self, workflow: &WorkflowName, registered: Registered) {
+        let mut known = self.lock();
+        if registered.supersedes(known.newest.get(workflow).copied()) {
+            known.newest.insert(workflow.clone(), registered);
         }
     }
 
     /// The newest that this process can drive.
     pub(crate) fn newest(&self, workflow: &WorkflowName) -> Option<Registered> {
-        self.lock().get(workflow).copied()
+        self.lock().newest.get(workflow).copied()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<WorkflowName, Registered>> {
+    /// Whether the function of this version can read this input, as far as this process knows it; if not, why.
+    pub(crate) fn check(
+        &self,
+        workflow: &WorkflowName,
+        version: WorkflowVersion,
+        input: &Json,
+    ) -> Result<()> {
+        let code = self.lock().code.get(&(workflow.clone(), version)).cloned();
+        code.map_or(Ok(()), |code| code.check(input))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Known> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,6 +15,7 @@ use tidelock_store::{Json, limits};
 use super::activation::Activation;
 use super::registered::Registered;
 use super::{Ctx, InvalidName, StepName, WorkflowName, WorkflowVersion};
+use crate::worker::TIMEOUT;
 
 /// An error of a workflow's function.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
@@ -53,6 +54,8 @@ pub struct Workflow {
     pub(crate) version: WorkflowVersion,
     pub(crate) code: Arc<dyn Code>,
     pub(crate) lease: Duration,
+    /// How long its function may wait for what is not the run's.
+    pub(crate) stall: Duration,
     pub(crate) limit: Option<usize>,
     pub(crate) deaths: u32,
     retention: Option<Duration>,
@@ -72,6 +75,7 @@ impl Workflow {
             version: WorkflowVersion::FIRST,
             code: Arc::new(Typed { function, types: PhantomData::<fn(I) -> (O, E)> }),
             lease: Duration::from_secs(30),
+            stall: TIMEOUT,
             limit: None,
             deaths: 5,
             retention: None,
@@ -115,6 +119,16 @@ impl Workflow {
     #[must_use]
     pub fn leased_for(mut self, lease: Duration) -> Self {
         self.lease = lease;
+        self
+    }
+
+    /// The same; a run is parked whose function waits for so long for something that its [`Ctx`] did not give it: no step runs,
+    /// and nothing is recorded. Steps have [timeouts](super::Step::timeout) of their own. A function that blocks its thread for
+    /// so long cannot be parked: its lease is renewed no more and runs out, which [`deaths`](Self::deaths) counts. The default
+    /// is [five minutes](TIMEOUT).
+    #[must_use]
+    pub fn stalled_after(mut self, stall: Duration) -> Self {
+        self.stall = stall;
         self
     }
 
@@ -167,6 +181,9 @@ impl fmt::Debug for Workflow {
 
 /// A workflow's function, whatever its types are.
 pub(crate) trait Code: Send + Sync + 'static {
+    /// Whether the function can read this input; if not, why. Nothing of the input is in that.
+    fn check(&self, input: &Json) -> tidelock_store::Result<()>;
+
     /// Runs it against its past, and undoes what is to be undone if it fails.
     fn run(&self, activation: Arc<Activation>, input: Json) -> BoxFuture<'_, Result<Json, BodyError>>;
 }
@@ -183,6 +200,10 @@ where
     O: Serialize + Send + 'static,
     E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
 {
+    fn check(&self, input: &Json) -> tidelock_store::Result<()> {
+        input.to::<I>().map(drop)
+    }
+
     fn run(&self, activation: Arc<Activation>, input: Json) -> BoxFuture<'_, Result<Json, BodyError>> {
         async move {
             let mut ctx = Ctx::new(&activation);

@@ -75,7 +75,12 @@ impl Heartbeat {
     async fn renew_all(&self) {
         let mut by_length: HashMap<Duration, Vec<LeaseToken>> = HashMap::new();
         for (token, task) in self.lock().iter() {
-            by_length.entry(task.duration()).or_default().push(token.clone());
+            match task.stuck_for() {
+                None => by_length.entry(task.duration()).or_default().push(token.clone()),
+                // Whoever blocks a thread cannot be dropped; the lease runs out, and that it is lost can be looked at.
+                Some(over) if over > task.duration() => task.lost().cancel(),
+                Some(_) => {}
+            }
         }
         for (duration, tokens) in by_length {
             for tokens in tokens.chunks(limits::LEASES_PER_CALL) {

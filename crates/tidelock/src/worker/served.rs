@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidelock_store::{LaneName, Lease, LeaseRequest, QueueName, WorkerName};
 use tokio::sync::Semaphore;
 
-use super::Work;
+use super::{TIMEOUT, Work};
 
 /// A queue, or one lane of it, with the work that its items stand for.
 #[derive(Clone)]
@@ -15,6 +15,9 @@ pub struct Served {
     pub(super) queue: QueueName,
     pub(super) work: Arc<dyn Work>,
     pub(super) lease: Duration,
+    pub(super) timeout: Duration,
+    /// Whether the worker ends work that takes longer; if not, the work sees to that itself.
+    pub(super) cuts: bool,
     expiries: u32,
     lane: Option<LaneName>,
     pub(super) limit: Arc<Semaphore>,
@@ -22,13 +25,15 @@ pub struct Served {
 }
 
 impl Served {
-    /// All lanes of this queue, leased for 30 seconds at a time, with as many items at once as the worker has slots for; an
-    /// item whose lease ran out three times is blocked.
+    /// All lanes of this queue, leased for 30 seconds at a time, with [five minutes](TIMEOUT) for each item and as many of them at
+    /// once as the worker has slots for; an item whose lease ran out three times is blocked.
     pub fn new(queue: &QueueName, work: Arc<dyn Work>) -> Self {
         Self {
             queue: queue.clone(),
             work,
             lease: Duration::from_secs(30),
+            timeout: TIMEOUT,
+            cuts: true,
             expiries: 3,
             lane: None,
             limit: Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)),
@@ -47,6 +52,22 @@ impl Served {
     #[must_use]
     pub fn leased_for(mut self, lease: Duration) -> Self {
         self.lease = lease;
+        self
+    }
+
+    /// The same, with this much time for an item. Work that takes longer is dropped where it waits, and counts as failed: it is
+    /// retried a second later, and its slot is free. Work that blocks its thread cannot be dropped: its lease is renewed no more,
+    /// and runs out, which [`expiries`](Self::expiries) counts. The default is [five minutes](TIMEOUT).
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// The same; the work ends in time by itself, and only a thread that it blocks for longer is the worker's affair.
+    #[must_use]
+    pub(crate) fn minding_its_time(mut self) -> Self {
+        self.cuts = false;
         self
     }
 

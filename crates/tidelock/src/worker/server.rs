@@ -12,7 +12,7 @@ use tracing::Instrument;
 
 use super::heartbeat::Beating;
 use super::slots::Slot;
-use super::{Crew, Handling, Served, Settled, Task};
+use super::{Crew, Handling, Served, Settled, Task, timed_out};
 use crate::telemetry::{self, Running};
 
 /// How long an item is put off whose work could not even fail in order.
@@ -92,13 +92,14 @@ impl Server {
 
     fn task(&self, lease: Lease) -> Task {
         telemetry::leased(&lease);
-        Task::new(&self.crew.store, lease, self.served.lease, &self.crew.stopping)
+        Task::new(&self.crew.store, lease, &self.served, &self.crew.stopping)
     }
 
     fn start(&self, task: Task, handling: Handling, slot: Option<Slot>) {
         let effort = Effort {
             beating: self.crew.heartbeat.keep(&task),
             grace: self.crew.grace,
+            timeout: self.served.cuts.then_some(self.served.timeout),
             task,
             slot,
             running: Running::begin(),
@@ -110,7 +111,8 @@ impl Server {
             key = %lease.item.key,
             fence = %lease.fence,
         );
-        self.crew.tasks.spawn(effort.make(handling).instrument(span));
+        let made = effort.make(handling).instrument(span);
+        self.crew.tasks.spawn(self.crew.dropped.clone().run_until_cancelled_owned(made));
     }
 
     /// What was leased after the shutdown began was not begun, and goes back at once.
@@ -145,6 +147,8 @@ async fn block_spent(task: Task) -> Result<Settled> {
 struct Effort {
     task: Task,
     grace: Duration,
+    /// How long the worker lets it go on; nothing if the work sees to that itself.
+    timeout: Option<Duration>,
     beating: Beating,
     slot: Option<Slot>,
     running: Running,
@@ -170,8 +174,12 @@ impl Effort {
     async fn settled(&self, handling: Handling) -> Result<Settled> {
         let outcome = tokio::select! {
             biased;
-            outcome = AssertUnwindSafe(handling).catch_unwind() => outcome,
+            outcome = AssertUnwindSafe(self.task.noting_polls(handling)).catch_unwind() => outcome,
             () = self.lost_for_good() => return Ok(Settled::Lost),
+            timeout = self.out_of_time() => {
+                let late = Settlement::retry(self.task.token(), PUT_OFF, timed_out(timeout));
+                return self.task.settle(late).await;
+            }
         };
         match outcome {
             Ok(Ok(settled)) => Ok(settled),
@@ -187,6 +195,13 @@ impl Effort {
     async fn lost_for_good(&self) {
         self.task.lost().cancelled().await;
         tokio::time::sleep(self.grace).await;
+    }
+
+    async fn out_of_time(&self) -> Duration {
+        match self.timeout {
+            Some(timeout) => tokio::time::sleep(timeout).map(|()| timeout).await,
+            None => std::future::pending().await,
+        }
     }
 
     /// A store that could not be reached is no fault of the item; one that refuses for good needs somebody to look.

@@ -9,7 +9,8 @@ use tidelock_store::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::Settled;
+use super::polls::Polls;
+use super::{Served, Settled};
 
 /// The pauses between two tries of a commit that the store could not take.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -25,6 +26,8 @@ struct Shared {
     store: Arc<dyn Store>,
     lease: Lease,
     duration: Duration,
+    timeout: Duration,
+    polls: Polls,
     lost: CancellationToken,
     stopping: CancellationToken,
 }
@@ -33,11 +36,13 @@ impl Task {
     pub(super) fn new(
         store: &Arc<dyn Store>,
         lease: Lease,
-        duration: Duration,
+        served: &Served,
         stopping: &CancellationToken,
     ) -> Self {
+        let (store, polls) = (store.clone(), Polls::default());
+        let (duration, timeout) = (served.lease, served.timeout);
         let (lost, stopping) = (CancellationToken::new(), stopping.clone());
-        Self { shared: Arc::new(Shared { store: store.clone(), lease, duration, lost, stopping }) }
+        Self { shared: Arc::new(Shared { store, lease, duration, timeout, polls, lost, stopping }) }
     }
 
     /// The lease, as it was granted.
@@ -75,6 +80,16 @@ impl Task {
     /// How long each renewal makes the lease last.
     pub(super) fn duration(&self) -> Duration {
         self.shared.duration
+    }
+
+    /// Drives the work of this task, and notes when it is polled.
+    pub(super) async fn noting_polls<T>(&self, work: impl Future<Output = T>) -> T {
+        self.shared.polls.note(work).await
+    }
+
+    /// How much longer than it may the work has blocked its thread; nothing if it does not. Its lease is not renewed then.
+    pub(super) fn stuck_for(&self) -> Option<Duration> {
+        self.shared.polls.overdue(self.shared.timeout)
     }
 
     /// Settles the lease and nothing else.

@@ -5,6 +5,7 @@
 
 mod account;
 mod close;
+mod crowd;
 mod deaths;
 mod races;
 mod reactions;

@@ -7,6 +7,7 @@
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
+mod dropped;
 mod exactly_once;
 mod exits;
 mod follow;
@@ -16,3 +17,4 @@ mod own_tables;
 mod processes;
 mod routing;
 mod stage;
+mod timeouts;

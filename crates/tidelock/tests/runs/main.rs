@@ -28,3 +28,5 @@ mod reactions;
 mod retention;
 mod schedules;
 mod signals;
+mod stalls;
+mod waiting;

@@ -144,3 +144,43 @@ async fn work_that_panics_is_retried_and_the_worker_goes_on() {
     stop.cancel();
     running.await.unwrap().unwrap();
 }
+
+/// Schedule 107. The default: work that never ends counts as failed, and its slot goes to what waits.
+#[tokio::test(start_paused = true)]
+async fn work_that_never_ends_is_dropped_counted_and_retried_and_its_slot_is_free() {
+    let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
+    let gate = work.gate.clone();
+    wake(&store, 2).await;
+    let worker = Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+    let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+    let had_it = async || items(&store).await.iter().all(|item| item.attempts == 1);
+    until("both have had the only slot", had_it).await;
+    let failed = items(&store).await.into_iter().find(|item| item.failures == 1).unwrap();
+    assert_eq!(failed.error.as_deref(), Some("timed out after 5m"));
+    gate.add_permits(2);
+    until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1)).await;
+    stop.cancel();
+    assert_eq!(running.await.unwrap().unwrap().still_running, 0);
+}
+
+/// Schedule 109. What a worker has begun ends with the worker's future: nothing is settled, and leases run out.
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_future_is_dropped_stops() {
+    let (store, work) = (store(), Gated::new(0));
+    let (gate, now) = (work.gate.clone(), work.now.clone());
+    wake(&store, 2).await;
+    let worker = Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+    let running = tokio::spawn(worker.run_until(std::future::pending()));
+    until("it is at it", async || now.load(Ordering::SeqCst) == 1).await;
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    gate.add_permits(2);
+    let ran_out = async || {
+        let now = store.now().await.unwrap();
+        items(&store).await.iter().filter_map(|item| item.holder.as_ref()).all(|holder| holder.deadline < now)
+    };
+    until("its lease ran out", ran_out).await;
+    let items = items(&store).await;
+    assert!(items.iter().all(|item| item.at == Mark::ZERO && item.settled.is_none()), "{items:?}");
+    assert_eq!(items.iter().filter(|item| item.attempts == 1).count(), 1, "nothing more was leased");
+}

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::StoreError;
 
-use crate::runs::{InvalidName, RunFailure, RunId, RunState, WorkflowName};
+use crate::runs::{InvalidName, RunFailure, RunId, RunState, Standing, WorkflowName, WorkflowVersion};
 
 /// Something that was asked of a run and did not happen, or a run that did not come to a result.
 #[derive(Debug, thiserror::Error)]
@@ -62,6 +62,20 @@ pub enum RunError {
     UnknownWorkflow {
         /// Which.
         workflow: WorkflowName,
+    },
+    /// The workflow's function cannot read the input.
+    #[error(
+        "input of run {:?}: workflow {:?}, version {}, cannot read it: {error}", run.as_str(), workflow.as_str(), version.0
+    )]
+    Input {
+        /// Which.
+        run: RunId,
+        /// Of which workflow.
+        workflow: WorkflowName,
+        /// In which version.
+        version: WorkflowVersion,
+        /// What is wrong with it.
+        error: String,
     },
     /// A signal with this id is there, and says something else.
     #[error("run {:?}: signal {id:?} is there with another name or payload; use another id for another signal", run.as_str())]
@@ -124,12 +138,25 @@ pub enum RunError {
         reason: String,
     },
     /// The run has not ended in time. It goes on.
-    #[error("run {:?}: it is still open after {waited:?}; wait longer, or ask where it stands", run.as_str())]
+    #[error("run {:?}: it is still open after {waited:?}: {}", run.as_str(), stands(standing.as_deref()))]
     StillOpen {
         /// Which.
         run: RunId,
         /// How long was waited.
         waited: Duration,
+        /// Where it stood then; nothing if the store did not say.
+        standing: Option<Box<Standing>>,
+    },
+    /// The run could not be driven for so often that it will not go on by itself. It is neither failed nor lost.
+    #[error(
+        "run {:?}: it is parked: {error}; deploy code that can go on with it, then resume it, or wait for it even if it is parked",
+        run.as_str()
+    )]
+    Parked {
+        /// Which.
+        run: RunId,
+        /// What was wrong.
+        error: String,
     },
     /// Others changed the run every time.
     #[error("run {:?}: others changed it {attempts} times meanwhile; try again", run.as_str())]
@@ -142,6 +169,10 @@ pub enum RunError {
     /// The store failed, or was given something that it cannot store.
     #[error(transparent)]
     Store(#[from] StoreError),
+}
+
+fn stands(standing: Option<&Standing>) -> String {
+    standing.map_or_else(|| "the store does not say where it stands".to_owned(), Standing::to_string)
 }
 
 impl RunError {

@@ -2,13 +2,15 @@
 //!
 //! It is told from the run's work item, and from its history if nobody is at it. Nothing is taken or changed by asking.
 
+use std::fmt;
+
 use serde::Serialize;
 use tidelock_store::{Event, Item, Result, Store, StoreExt, Timestamp, WorkerName};
 
 use crate::runs::history::{Entry, Outcome};
 use crate::runs::names::StepName;
 use crate::runs::summary::Summarised;
-use crate::runs::{RunId, history};
+use crate::runs::{LASTING, RunId, history};
 
 /// Where a run stands.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -92,6 +94,47 @@ pub enum Awaited {
         /// Which step.
         step: StepName,
     },
+}
+
+/// For people, as a sentence about the run.
+impl fmt::Display for Standing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Running { worker, .. } => write!(f, "worker {worker:?} drives it"),
+            Self::Due { .. } => {
+                f.write_str("it waits for a worker that has its workflow's version registered")
+            }
+            Self::Waiting { on, .. } if on.is_empty() => f.write_str("it waits"),
+            Self::Waiting { on, .. } => {
+                let on: Vec<String> = on.iter().map(Awaited::to_string).collect();
+                write!(f, "it waits for {}", on.join(", or for "))
+            }
+            Self::Parked { error, .. } => write!(f, "it is parked: {error}"),
+            Self::Ended(_) => f.write_str("it has ended"),
+        }
+    }
+}
+
+/// For people, as what a run waits for.
+impl fmt::Display for Awaited {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Time { name, until } => write!(f, "{until} ({:?})", name.as_str()),
+            Self::Signal { signal, .. } => write!(f, "signal {signal:?}"),
+            Self::Child { run, .. } => write!(f, "the end of run {:?}", run.as_str()),
+            Self::Attempt { step, failed, error, .. } => {
+                write!(f, "attempt {} at step {:?}: {error}", failed + 1, step.as_str())
+            }
+            Self::Verdict { step } => write!(f, "a verdict on step {:?}", step.as_str()),
+        }
+    }
+}
+
+/// Why this run, which has not ended, will not go on by itself; nothing if it may.
+pub(super) async fn lastingly_parked(store: &dyn Store, run: &Summarised) -> Result<Option<String>> {
+    let item = store.item(&run.item()).await?;
+    let lasts = |item: &Item| item.blocked || (item.failures >= LASTING && item.holder.is_none());
+    Ok(item.filter(lasts).map(|item| item.error.unwrap_or_else(|| "no error was kept".to_owned())))
 }
 
 /// Where this run stands.

@@ -21,7 +21,9 @@ use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, key
 /// A run that is to be started: await it.
 ///
 /// If there is a run under this id, of the same workflow and with the same input, it is that one; with another workflow or
-/// input it is [an error](RunError::OtherRun). The run is stored before its function is first called.
+/// input it is [an error](RunError::OtherRun). The run is stored before its function is first called. An input that the function
+/// cannot read is [refused](RunError::Input) if this process has registered it; what only other processes have, this one cannot
+/// check: such a run is parked.
 #[derive(Debug)]
 #[must_use = "nothing is started before this is awaited"]
 pub struct Start {
@@ -142,9 +144,22 @@ impl Order {
         }
         let opening = self.opening(registered, store.now().await?);
         match there {
-            None => Ok(Proposal::Commit(opening.parts()?, News::New)),
+            None => {
+                self.check_input(tidelock, opening.version)?;
+                Ok(Proposal::Commit(opening.parts()?, News::New))
+            }
             Some(there) => self.recognise(&opening, &there),
         }
+    }
+
+    /// Refuses what the function could not read, if this process has it.
+    fn check_input(&self, tidelock: &Tidelock, version: WorkflowVersion) -> Result<(), RunError> {
+        tidelock.workflows().check(&self.workflow, version, &self.input).map_err(|error| RunError::Input {
+            run: self.run.clone(),
+            workflow: self.workflow.clone(),
+            version,
+            error: error.context().to_owned(),
+        })
     }
 
     fn opening(&self, registered: Option<Registered>, now: Timestamp) -> Opening {

@@ -13,7 +13,7 @@ use crate::runs::StepName;
 use crate::runs::activation::{Op, Woken};
 use crate::runs::history::{self, AttemptFailed, Intent, Interruptible, StepDone, StepFailed, Verdict, Why};
 use crate::runs::past::End;
-use crate::worker::panic_message;
+use crate::worker::{panic_message, within};
 
 /// A step at work.
 pub(super) struct Effort<'a> {
@@ -21,7 +21,7 @@ pub(super) struct Effort<'a> {
     pub(super) op: &'a Op<'a>,
     pub(super) name: &'a StepName,
     pub(super) retry: Retry,
-    pub(super) timeout: Option<Duration>,
+    pub(super) timeout: Duration,
 }
 
 /// An attempt that failed.
@@ -94,13 +94,7 @@ impl Effort<'_> {
         effect: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, Failed> {
         let effect = self.op.effect(AssertUnwindSafe(effect).catch_unwind());
-        let made = match self.timeout {
-            Some(timeout) => match tokio::time::timeout(timeout, effect).await {
-                Ok(made) => made,
-                Err(_) => return Err(Failed::late(timeout)),
-            },
-            None => effect.await,
-        };
+        let made = within(self.timeout, effect).await.ok_or_else(|| Failed::late(self.timeout))?;
         match made {
             Ok(result) => result.map_err(|error| Failed { failure: error.into(), why: Why::Failed }),
             Err(panic) => Err(Failed::panicked(panic_message(&*panic))),
@@ -175,7 +169,7 @@ impl Effort<'_> {
 }
 
 impl Failed {
-    fn late(timeout: Duration) -> Self {
+    pub(super) fn late(timeout: Duration) -> Self {
         let failure = Failure::again(format!("it took longer than {timeout:?}"));
         Self { failure, why: Why::TimedOut }
     }

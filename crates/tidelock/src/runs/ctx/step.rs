@@ -18,6 +18,7 @@ use crate::reactions::{Backoff, Failure};
 use crate::runs::history::{StepFailed, Why};
 use crate::runs::past::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
+use crate::worker::TIMEOUT;
 
 /// How often a step is tried, and what pauses there are between. The pauses are stored, so that a run does not hold on to
 /// anything meanwhile.
@@ -130,7 +131,8 @@ impl<T, F> Step<'_, T, F> {
         self
     }
 
-    /// The same; an attempt that takes longer is dropped, and counts as failed.
+    /// The same; an attempt that takes longer is dropped, and counts as failed. The default is
+    /// [five minutes](crate::worker::TIMEOUT).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
@@ -174,6 +176,7 @@ where
                 Some(_) => Retry::never(),
                 None => Retry::default(),
             });
+            let timeout = timeout.unwrap_or(TIMEOUT);
             let effort = Effort { ctx, op: &op, name: &name, retry, timeout };
             effort.make(effect, at_most_once).await;
         }

@@ -4,6 +4,7 @@ use std::fmt::{self, Debug, Display};
 use std::future::IntoFuture;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
@@ -26,7 +27,7 @@ use crate::runs::history::{StepDone, Why};
 use crate::runs::past::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
 use crate::staging::{Stage, Staged};
-use crate::worker::panic_message;
+use crate::worker::{TIMEOUT, panic_message, within};
 
 impl Ctx {
     /// Stages writes to the store, which land in one commit with the record of the step: exactly once, or not at all.
@@ -43,7 +44,8 @@ impl Ctx {
     }
 
     fn checked_transact<T, F>(&self, name: Result<StepName, InvalidName>, effect: F) -> Transact<'_, T, F> {
-        Transact { ctx: self, name, effect, retry: Retry::default(), undo: None }
+        let (retry, timeout) = (Retry::default(), TIMEOUT);
+        Transact { ctx: self, name, effect, retry, timeout, undo: None }
     }
 }
 
@@ -54,6 +56,7 @@ pub struct Transact<'c, T, F> {
     name: Result<StepName, InvalidName>,
     effect: F,
     retry: Retry,
+    timeout: Duration,
     undo: Option<Undo<T>>,
 }
 
@@ -70,6 +73,13 @@ impl<T, F> Transact<'_, T, F> {
     /// The same, tried so often.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
+        self
+    }
+
+    /// The same; an attempt whose closure takes longer is dropped with what it staged, and counts as failed. The default is
+    /// [five minutes](crate::worker::TIMEOUT).
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
         self
     }
 
@@ -106,12 +116,12 @@ where
     E: Into<Failure>,
 {
     async fn run(self) -> Result<T, StepError> {
-        let Self { ctx, name, effect, retry, undo } = self;
+        let Self { ctx, name, effect, retry, timeout, undo } = self;
         let name = name?;
         let op = ctx.activation.ask(&name, Kind::Step).await;
         if !op.is_ended() {
             op.new_ground().await;
-            land(&Effort { ctx, op: &op, name: &name, retry, timeout: None }, effect).await;
+            land(&Effort { ctx, op: &op, name: &name, retry, timeout }, effect).await;
         }
         let result = ctx.outcome(&name, op.ended().await)?;
         ctx.remember(&name, undo.map(|undo| undoing(result.clone(), undo)));
@@ -134,7 +144,8 @@ where
     while effort.may_try().await {
         let tx = Tx::new(effort.ctx, effort.name);
         let staging = effect(tx.clone());
-        let landed = match stage(effort.op, staging).await {
+        let staged = within(effort.timeout, stage(effort.op, staging)).await;
+        let landed = match staged.unwrap_or_else(|| Err(Failed::late(effort.timeout))) {
             Ok(result) => commit(effort, &tx, Json::new(&result)).await,
             Err(failed) => Err(failed),
         };

@@ -38,6 +38,8 @@ pub(super) enum Turn {
     Late,
     /// There may be a signal.
     Hint,
+    /// The function has not moved for as long as it may.
+    Stalled,
     /// The worker is being shut down.
     Stopping,
 }

@@ -1,0 +1,158 @@
+//! Books of a stream that others go on appending to, and that slow stores and raw closes get in the way of.
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tidelock::doctor::{Bounds, Doctor};
+use tidelock::prelude::*;
+use tidelock::{Advice, Append, ErrorKind, Operation, Result, StoreError, StoredEvent, StreamState, discard};
+use tidelock_test_stage::{
+    Between, PATIENCE, Running, Seen, Stage, Wrapped, brisk, in_memory, on_every_store,
+};
+
+use crate::account::{Account, Shelf, paid_into};
+
+on_every_store!(
+    a_close_wins_against_a_writer_that_is_always_quicker,
+    a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_after_the_tombstone,
+    a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends,
+);
+
+/// Appends an event before each commit of the caller in front of it; no more than so many, so that a caller without an end has
+/// one.
+#[derive(Debug)]
+struct Quicker {
+    store: Arc<dyn Store>,
+    landed: AtomicU64,
+    left: AtomicU64,
+}
+
+impl Quicker {
+    fn than(store: &Arc<dyn Store>) -> Arc<Wrapped<Self>> {
+        let quicker = Self { store: store.clone(), landed: AtomicU64::new(0), left: AtomicU64::new(100) };
+        Wrapped::new(store.clone(), quicker)
+    }
+
+    async fn append(&self) -> Result<()> {
+        let too_many = || {
+            StoreError::new(
+                ErrorKind::Unavailable,
+                Advice::Never,
+                Operation::Commit,
+                "it never comes to an end",
+            )
+        };
+        let left = |left: u64| left.checked_sub(1);
+        self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).map_err(|_| too_many())?;
+        let paid = NewEvent::of("paid", &serde_json::json!({ "amount": 1 }))?;
+        let stream = StreamName::new("account-7")?;
+        if self.store.append(&stream, ExpectedVersion::Exists, vec![paid]).await?.committed().is_ok() {
+            self.landed.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+impl Between for Quicker {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if operation == Operation::Commit {
+            self.append().await?;
+        }
+        call.await
+    }
+}
+
+/// Schedule 108. CLOSE-7.
+async fn a_close_wins_against_a_writer_that_is_always_quicker(stage: Stage) {
+    let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
+    paid_into(&tidelock, 3).await;
+    let quicker = Quicker::than(tidelock.store());
+    let account = Tidelock::over(quicker.clone()).aggregate::<Account>("7");
+    let closed = account.books(shelf.archive()).close().await.unwrap();
+    let landed = 3 + quicker.landed.load(Ordering::SeqCst);
+    assert_eq!(closed.through.get(), landed);
+    assert_eq!(shelf.versions(), (1..=landed).collect::<Vec<_>>(), "every event that was acknowledged");
+}
+
+/// Schedule 108. CLOSE-2, CLOSE-7: what came between the last look and the tombstone is handled before it goes.
+async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_after_the_tombstone(
+    stage: Stage,
+) {
+    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Seen::default());
+    paid_into(&tidelock, 3).await;
+    let noted = seen.clone();
+    let follows = on_any().in_streams("account-");
+    let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
+        "mail",
+        follows,
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(event.version.to_string());
+                Ok(())
+            }
+        },
+    ));
+    seen.until(3).await;
+    let quicker = Quicker::than(tidelock.store());
+    let account = Tidelock::over(quicker.clone()).aggregate::<Account>("7");
+    let closed = account.books(shelf.archive()).patience(PATIENCE).close().await.unwrap();
+    let all: Vec<String> = (1..=closed.through.get()).map(|version| version.to_string()).collect();
+    assert_eq!(seen.lines(), all);
+    assert_eq!(shelf.versions().len(), all.len());
+    running.stop().await;
+}
+
+/// CLOSE-7.
+async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let account = paid_into(&tidelock, 3).await;
+    let shut = Append::closing(account.stream().unwrap(), ExpectedVersion::Exists);
+    tidelock.store().commit(Commit::new().with_append(shut)).await.unwrap().committed().unwrap();
+    let quicker = Quicker::than(tidelock.store());
+    let window = Tidelock::over(quicker).aggregate::<Account>("7").books(discard).keep_last(1).await;
+    let told = window.unwrap_err().to_string();
+    assert!(told.contains("closed"), "{told}");
+    let page = tidelock.store().read_stream(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
+    assert!(matches!(page.state, StreamState::Closed(_)) && page.events.len() == 3, "nothing was taken away");
+}
+
+/// Takes its time for every call.
+#[derive(Debug)]
+struct Slow;
+
+impl Between for Slow {
+    async fn call<T: Send>(&self, _: Operation, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        call.await
+    }
+}
+
+/// Schedule 108. CLOSE-7: on a store where each call takes a quarter of the lease, in simulated time.
+#[test]
+fn a_close_that_takes_longer_than_its_lease_keeps_it_and_the_doctor_finds_nothing() {
+    in_memory(|stage| async move {
+        let tidelock = stage.tidelock().await;
+        paid_into(&tidelock, 3).await;
+        let (store, seen) = (tidelock.store().clone(), Seen::default());
+        let noted = seen.clone();
+        let examined = move |_: Vec<StoredEvent>| {
+            let (store, noted) = (store.clone(), noted.clone());
+            async move {
+                let bounds = Bounds { patience: Duration::ZERO, ..Bounds::default() };
+                let diagnosis = Doctor::over(store).within(bounds).examine().await?;
+                noted.note(format!("{}", diagnosis.is_healthy()));
+                Ok::<_, StoreError>(())
+            }
+        };
+        let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), Slow));
+        slow.aggregate::<Account>("7").books(examined).close().await.unwrap();
+        assert_eq!(seen.lines(), ["true"]);
+    });
+}

@@ -1,0 +1,84 @@
+//! Runs whose function, or a step of theirs, never gets on.
+
+use std::future::pending;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, Retry, Standing, Workflow};
+use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+
+use crate::flow::{Switch, app, flow, result, until_it};
+
+on_every_store!(
+    a_run_whose_function_waits_outside_its_steps_is_parked_and_its_slot_is_free,
+    a_transactional_step_that_never_ends_is_timed_out_and_tried_again,
+);
+
+const SHORT: Duration = Duration::from_millis(50);
+
+/// Schedule 107. RUN-51.
+async fn a_run_whose_function_waits_outside_its_steps_is_parked_and_its_slot_is_free(stage: Stage) {
+    let (tidelock, hangs, seen) = (stage.tidelock().await, Switch::default(), Seen::default());
+    hangs.turn(true);
+    let (hung, noted) = (hangs.clone(), seen.clone());
+    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+        let (hung, noted) = (hung.clone(), noted.clone());
+        async move {
+            crate::flow::seen(ctx, "before", &noted).await?;
+            if hung.is_on() && ctx.run().as_str() == "hangs" {
+                pending::<()>().await;
+            }
+            crate::flow::seen(ctx, "after", &noted).await
+        }
+        .boxed()
+    });
+    let workflow = Workflow::new("w", workflow).stalled_after(SHORT);
+    let running = Running::start(app(&tidelock, "one", workflow).slots(1));
+    let run = tidelock.runs().start("w", "hangs", &()).await.unwrap();
+    let parked = |told: &Standing| matches!(told, Standing::Parked { again_at: Some(_), .. });
+    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else { panic!() };
+    assert!(error.starts_with("the workflow timed out after 50ms outside its steps"), "{error}");
+    let other = tidelock.runs().start("w", "other", &()).await.unwrap();
+    result::<()>(&other).await.unwrap();
+    hangs.turn(false);
+    until("it goes on", async || {
+        run.resume().await.unwrap();
+        seen.lines().contains(&"hangs:after".to_owned())
+    })
+    .await;
+    result::<()>(&run).await.unwrap();
+    let before = seen.lines().iter().filter(|line| *line == "hangs:before").count();
+    assert_eq!(before, 1, "what was recorded is not done again");
+    running.stop().await;
+}
+
+/// RUN-6.
+async fn a_transactional_step_that_never_ends_is_timed_out_and_tried_again(stage: Stage) {
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let noted = seen.clone();
+    let key = RecordKey::new("written").unwrap();
+    let written = key.clone();
+    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+        let (noted, key) = (noted.clone(), written.clone());
+        async move {
+            let write = |tx: Tx| {
+                let (noted, key) = (noted.clone(), key.clone());
+                async move {
+                    noted.note("tried");
+                    tx.put(&key, &noted.count())?;
+                    if noted.count() == 1 { pending().await } else { Ok::<_, Failure>(()) }
+                }
+            };
+            let retry = Retry::attempts(2).backoff(Backoff::fixed(Duration::from_millis(1)));
+            ctx.transact("write", write).timeout(SHORT).retry(retry).await
+        }
+        .boxed()
+    });
+    let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
+    let run = tidelock.runs().start("w", "r", &()).await.unwrap();
+    result::<()>(&run).await.unwrap();
+    let slot = tidelock.store().get_one(&key).await.unwrap();
+    assert_eq!(slot.live().unwrap().value.to::<usize>().unwrap(), 2, "of the try that ended");
+    running.stop().await;
+}
