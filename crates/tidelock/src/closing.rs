@@ -228,7 +228,7 @@ impl<A: Aggregate> Closing<A> {
         self.as_shut(stream, books).await.map(Ok)
     }
 
-    /// The same books, through to the tombstone if there is one: events may have come before it that nobody looked at.
+    /// The same books, through to the tombstone if there is one: events may have come between the last look and it.
     async fn as_shut(&self, stream: &StreamName, mut books: Books) -> Result<Books, CloseError> {
         let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
         if let (true, StreamState::Closed(version)) = (books.plan.shuts(), page.state) {

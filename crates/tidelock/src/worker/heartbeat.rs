@@ -77,7 +77,7 @@ impl Heartbeat {
         for (token, task) in self.lock().iter() {
             match task.stuck_for() {
                 None => by_length.entry(task.duration()).or_default().push(token.clone()),
-                // Whoever blocks a thread cannot be dropped; the lease runs out, and that it is lost can be looked at.
+                // A blocked thread cannot be dropped; but what it runs can look at whether its lease is lost.
                 Some(over) if over > task.duration() => task.lost().cancel(),
                 Some(_) => {}
             }

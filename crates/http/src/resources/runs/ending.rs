@@ -6,7 +6,7 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Json;
-use tidelock::runs::RunError;
+use tidelock::runs::{RunError, Standing};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::span::{self, Millis};
@@ -39,11 +39,14 @@ pub(crate) struct ResultShown {
     /// Why it failed, or was cancelled or terminated.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
+    /// Where it stood when the wait was over, if it is open: what it waits for, or why it is parked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    standing: Option<String>,
 }
 
 impl ResultShown {
     fn ended(state: StateShown, error: String) -> Self {
-        Self { state, result: None, error: Some(error) }
+        Self { state, result: None, error: Some(error), standing: None }
     }
 }
 
@@ -64,22 +67,26 @@ pub(crate) async fn result(
     let wait = span::wait(&served, asked.wait_ms);
     let open = !run.get().await.map_err(refused)?.state.is_ended();
     if open && wait.is_zero() {
-        return Ok(still_open());
+        return Ok(still_open(None));
     }
     // One that has ended is looked at once, however long that takes.
     let wait = if open { wait } else { served.limits().wait };
-    let ended = match unless_closing(&served, run.result::<Json>().within(wait).into_future()).await? {
-        Ok(result) => ResultShown { state: StateShown::Completed, result: Some(result), error: None },
+    let ended = match unless_closing(&served, run.result::<Json>().even_if_parked().within(wait).into_future()).await? {
+        Ok(result) => {
+            let (state, result) = (StateShown::Completed, Some(result));
+            ResultShown { state, result, error: None, standing: None }
+        }
         Err(RunError::Failed { failure, .. }) => ResultShown::ended(StateShown::Failed, failure.error),
         Err(RunError::Cancelled { reason, .. }) => ResultShown::ended(StateShown::Cancelled, reason),
         Err(RunError::Terminated { reason, .. }) => ResultShown::ended(StateShown::Terminated, reason),
-        Err(RunError::StillOpen { .. }) => return Ok(still_open()),
+        Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing.as_deref())),
         Err(error) => return Err(refused(error)),
     };
     Ok(Answer(ended).into_response())
 }
 
-fn still_open() -> Response {
-    let open = ResultShown { state: StateShown::Open, result: None, error: None };
+fn still_open(standing: Option<&Standing>) -> Response {
+    let standing = standing.map(Standing::to_string);
+    let open = ResultShown { state: StateShown::Open, result: None, error: None, standing };
     (StatusCode::ACCEPTED, Answer(open)).into_response()
 }

@@ -15,6 +15,7 @@ pub(super) fn refused(error: RunError) -> Problem {
         RunError::Removed { .. } => Problem::new(StatusCode::GONE, "run-removed", detail),
         RunError::Ended { state, .. } => Problem::conflict("run-ended", detail).with("state", state),
         RunError::OtherRun { .. } => Problem::conflict("other-run", detail),
+        RunError::Input { .. } => Problem::bad_request("input-invalid", detail),
         RunError::UnknownWorkflow { .. } => Problem::conflict("workflow-unknown", detail),
         RunError::OtherSignal { .. } => Problem::conflict("other-signal", detail),
         RunError::NotFailed { state, .. } => Problem::conflict("run-not-failed", detail).with("state", state),

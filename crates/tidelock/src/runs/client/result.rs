@@ -46,7 +46,7 @@ impl<T: DeserializeOwned> RunResult<T> {
         self
     }
 
-    /// The same, also while the run is parked: somebody will see to it that it goes on.
+    /// The same, also while the run is parked: for callers that wait until an operator has resumed it.
     pub fn even_if_parked(mut self) -> Self {
         self.even_if_parked = true;
         self
