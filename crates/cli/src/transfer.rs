@@ -8,7 +8,6 @@ mod batch;
 mod export;
 mod gap;
 mod import;
-mod items;
 mod keys;
 mod landmarks;
 mod line;

@@ -7,6 +7,7 @@ mod list;
 mod lost;
 mod order;
 mod renew;
+mod restore;
 mod settle;
 mod wake;
 
@@ -23,6 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
         lost::cases(),
         list::cases(),
         adjust::cases(),
+        restore::cases(),
     ]
     .into_iter()
     .flatten()

@@ -84,10 +84,55 @@ fn is_of_a_pattern(promise: &str) -> bool {
     promise.split_once('-').is_some_and(|(family, _)| PATTERNS.contains(&family))
 }
 
+/// The schedules that are named: what is counted up behind the word, and no number that comes later in the line.
 fn schedules(lines: &[String]) -> BTreeSet<u32> {
-    let rest = lines.iter().filter_map(|line| line.split_once("chedule"));
-    let numbers = rest.flat_map(|(_, rest)| rest.split(|c: char| !c.is_ascii_digit()));
-    numbers.filter_map(|number| number.parse().ok()).collect()
+    lines.iter().flat_map(|line| line.split("chedule").skip(1)).flat_map(counted_up).collect()
+}
+
+/// The numbers of ` 7`, `s 1, 2 and 4` and `s 71 to 73`, up to whatever is none of these.
+fn counted_up(rest: &str) -> Vec<u32> {
+    let rest = rest.strip_prefix('s').unwrap_or(rest);
+    let mut numbers: Vec<u32> = Vec::new();
+    let mut is_range = false;
+    for word in rest.split_whitespace() {
+        let number = word.trim_end_matches([',', '.', ';', ':', ')']);
+        match (word, number.parse::<u32>()) {
+            ("and", _) => continue,
+            ("to", _) => {
+                is_range = true;
+                continue;
+            }
+            (_, Ok(number)) => {
+                let first = numbers.last().filter(|_| is_range).map_or(number, |last| last + 1);
+                numbers.extend(first..=number);
+            }
+            _ => break,
+        }
+        is_range = false;
+        if !word.ends_with(',') && number != word {
+            break;
+        }
+    }
+    numbers
+}
+
+#[test]
+fn a_number_is_a_schedule_only_if_it_is_named_as_one() {
+    for (line, expected) in [
+        ("/// Schedule 7.", &[7][..]),
+        ("/// CLAIM-42. Schedule 58.", &[58]),
+        ("/// Schedule 58. CLAIM-42.", &[58]),
+        ("/// Schedule 58; CLAIM-42 and 43.", &[58]),
+        ("/// Schedule 58: within 42 seconds.", &[58]),
+        ("/// Schedule 58 with 42 of them.", &[58]),
+        ("/// Schedules 1, 2 and 4: all of them (schedule 9).", &[1, 2, 4, 9]),
+        ("/// In the schedules 71 to 73.", &[71, 72, 73]),
+        ("/// A schedule that is due in 42 seconds.", &[]),
+        ("/// The schedule of CLAIM-42.", &[]),
+    ] {
+        let named: Vec<_> = schedules(&[line.to_owned()]).into_iter().collect();
+        assert_eq!(named, expected, "{line}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::clock::Timestamp;
 use crate::error::{Result, StoreError};
 use crate::ids::CommitId;
-use crate::leases::{LeaseToken, Settlement, Wake};
+use crate::leases::{Item, LeaseToken, Settlement, Wake};
 use crate::limits;
 use crate::log::{Append, ExpectedVersion, NewEvent};
 use crate::marks::{Position, Revision, Version};
@@ -88,6 +88,9 @@ pub struct Commit {
     pub guards: Vec<Guard>,
     /// Events that go away, at most once per stream.
     pub trims: Vec<Trim>,
+    /// Items that are made as they were in another store, at most once each. None of them may be there.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub restores: Vec<Item>,
 }
 
 impl Commit {
@@ -170,6 +173,13 @@ impl Commit {
         self
     }
 
+    /// And this item, as it was in another store: its marks, times, counts and error. Wakes of the same commit come after.
+    #[must_use]
+    pub fn restore(mut self, item: Item) -> Self {
+        self.restores.push(item);
+        self
+    }
+
     /// How many parts it has.
     pub fn parts(&self) -> usize {
         self.appends.len()
@@ -179,6 +189,7 @@ impl Commit {
             + self.fences.len()
             + self.guards.len()
             + self.trims.len()
+            + self.restores.len()
     }
 
     /// Refuses what no store should be asked. Every adapter calls this before anything else.
@@ -188,11 +199,13 @@ impl Commit {
         self.writes.iter().try_for_each(Write::check)?;
         self.wakes.iter().try_for_each(Wake::check)?;
         self.settlements.iter().try_for_each(Settlement::check)?;
+        self.restores.iter().try_for_each(Item::check_restored)?;
         once(self.appends.iter().map(|a| &a.stream), "append to stream")?;
         once(self.appends.iter().flat_map(|a| &a.events).map(|e| e.id), "event id")?;
         once(self.writes.iter().map(|w| &w.key), "write to record")?;
         once(self.settlements.iter().map(|s| &s.lease.item), "settlement of")?;
-        once(self.trims.iter().map(|t| &t.stream), "trim of stream")
+        once(self.trims.iter().map(|t| &t.stream), "trim of stream")?;
+        once(self.restores.iter().map(|r| &r.item), "restore of")
     }
 
     /// How many bytes of JSON it holds.

@@ -31,7 +31,7 @@ pub const JSON_DEPTH: usize = 64;
 
 /// Events in one commit, over all its appends.
 pub const EVENTS_PER_COMMIT: usize = 1_000;
-/// Parts in one commit: appends, writes, wakes, settlements, fences, guards and trims together.
+/// Parts in one commit: appends, writes, wakes, settlements, fences, guards, trims and restores together.
 pub const PARTS_PER_COMMIT: usize = 1_000;
 /// Bytes of JSON in one commit, over all its parts.
 pub const COMMIT_BYTES: usize = 16 << 20;
@@ -44,6 +44,8 @@ pub const FEED_SCAN: usize = 10_000;
 pub const LEASES_PER_CALL: usize = 1_000;
 /// Characters that are kept of the error stored with a retried or blocked item; the rest is cut off.
 pub const ERROR_CHARS: usize = 2_000;
+/// The highest count of attempts, failures or expiries that an item can be restored with.
+pub const RESTORED_COUNT: u32 = 1 << 30;
 /// The highest priority; the lowest is its negative.
 pub const PRIORITY: i16 = 100;
 

@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use tidelock::{
-    Append, Commit, ExpectedRevision, ExpectedVersion, NewEvent, Record, StoredEvent, StreamName, Version,
-    When, Write, limits,
+    Append, Commit, ExpectedRevision, ExpectedVersion, Item, NewEvent, Record, StoredEvent, StreamName,
+    Version, When, Write,
 };
 
 /// Bytes of JSON in a batch at most; one more event or record still fits into a commit.
@@ -65,6 +65,11 @@ impl Batch {
         self.commit.writes.push(expires.into_iter().fold(write, Write::expiring));
     }
 
+    pub(super) fn item(&mut self, line: u64, item: Item) {
+        self.count(line, item.error.as_deref().map_or(0, str::len));
+        self.commit.restores.push(item);
+    }
+
     /// The commit, and the last line in it; nothing if there is none.
     pub(super) fn take(&mut self) -> Option<(Commit, u64)> {
         let batch = std::mem::take(self);
@@ -82,6 +87,3 @@ impl Batch {
 fn before(version: Version) -> ExpectedVersion {
     Version::new(version.get() - 1).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
 }
-
-/// How many lines a batch of items has at most: each is a settlement and a wake, and the note comes with them.
-pub(super) const ITEMS: usize = limits::PARTS_PER_COMMIT / 2 - 1;

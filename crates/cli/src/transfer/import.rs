@@ -5,9 +5,8 @@ use std::sync::Arc;
 use tidelock::reactions::{Effects, KeptByReactions, ReactionFilter, Reactions, Relocation};
 use tidelock::{Commit, Conflict, Item, Record, Store, StoredEvent, StreamName, Version};
 
-use super::batch::{Batch, ITEMS};
+use super::batch::Batch;
 use super::gap;
-use super::items::Items;
 use super::landmarks::Landmarks;
 use super::line::{Line, Totals};
 use super::note::Note;
@@ -67,7 +66,6 @@ impl<'a> Import<'a> {
             note,
             then: self.then,
             batch: Batch::default(),
-            items: Vec::new(),
             landmarks: Some(landmarks),
             relocation: Relocation::default(),
         };
@@ -86,8 +84,6 @@ struct Importing<'a> {
     note: Note,
     then: ReactionsThen,
     batch: Batch,
-    /// Items of one queue, each with its line.
-    items: Vec<(u64, Item)>,
     /// There until the last event has passed.
     landmarks: Option<Landmarks>,
     relocation: Relocation,
@@ -155,11 +151,10 @@ impl Importing<'_> {
         }
         self.look_up_landmarks().await?;
         let Some(item) = self.relocation.item(item)? else { return Ok(()) };
-        let same_queue = self.items.last().is_none_or(|(_, last)| last.item.queue == item.item.queue);
-        if !same_queue || self.items.len() >= ITEMS {
+        if !self.batch.has_room() {
             self.flush().await?;
         }
-        self.items.push((number, item));
+        self.batch.item(number, item);
         Ok(())
     }
 
@@ -177,15 +172,10 @@ impl Importing<'_> {
 
     /// Writes what was gathered, with the note of it.
     async fn flush(&mut self) -> Result<(), Failure> {
-        if let Some((commit, line)) = self.batch.take() {
-            self.commit(commit, line).await?;
+        match self.batch.take() {
+            Some((commit, line)) => self.commit(commit, line).await,
+            None => Ok(()),
         }
-        let items = std::mem::take(&mut self.items);
-        let (Some((line, _)), Some((_, first))) = (items.last(), items.first()) else { return Ok(()) };
-        let (line, queue) = (*line, first.item.queue.clone());
-        let items = Items::new(queue, items.into_iter().map(|(_, item)| item).collect());
-        let commit = items.make(&**self.store).await?;
-        self.commit(commit, line).await
     }
 
     async fn commit(&mut self, commit: Commit, line: u64) -> Result<(), Failure> {

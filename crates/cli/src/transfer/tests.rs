@@ -15,8 +15,7 @@ use crate::args::ReactionsThen;
 use crate::progress::Progress;
 
 /// What a store gives out itself, and so does not move.
-const OWN: [&str; 8] =
-    ["position", "recorded_at", "revision", "due", "hold", "attempts", "failures", "expiries"];
+const OWN: [&str; 3] = ["position", "recorded_at", "revision"];
 
 /// Everything in a store that moves, line by line.
 async fn essence(store: &Arc<dyn Store>) -> Vec<Value> {

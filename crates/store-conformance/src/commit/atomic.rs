@@ -9,7 +9,7 @@ use tidelock_store::{
 };
 
 use crate::case::{World, cases};
-use crate::items::item_now;
+use crate::items::{idle, item_now};
 use crate::sample::{
     LEASE, clash, commit, event, events, everything, exact, item, key, lease_one, mark, refused_whole,
     revision, stream, value, version, wake,
@@ -24,6 +24,7 @@ cases! { "commit::atomic":
     "COMMIT-1 LOG-1" a_guard_of_a_stream_that_fails_takes_every_other_part_with_it,
     "COMMIT-1 REC-1" a_guard_of_a_record_that_fails_takes_every_other_part_with_it,
     "COMMIT-1 LOG-9" a_trim_that_fails_takes_every_other_part_with_it,
+    "COMMIT-1 LEASE-12" a_restore_that_fails_takes_every_other_part_with_it,
     "COMMIT-1 COMMIT-2" every_part_that_fails_is_named_in_the_order_of_the_fields,
     "COMMIT-1 COMMIT-2" only_the_parts_that_fail_are_named,
 }
@@ -39,10 +40,11 @@ enum Kind {
     StreamGuard,
     RecordGuard,
     Trim,
+    Restore,
 }
 
 impl Kind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Append,
         Self::Write,
         Self::Wake,
@@ -51,10 +53,11 @@ impl Kind {
         Self::StreamGuard,
         Self::RecordGuard,
         Self::Trim,
+        Self::Restore,
     ];
 
     /// A wake always holds.
-    const CAN_FAIL: [Self; 7] = [
+    const CAN_FAIL: [Self; 8] = [
         Self::Append,
         Self::Write,
         Self::Settlement,
@@ -62,6 +65,7 @@ impl Kind {
         Self::StreamGuard,
         Self::RecordGuard,
         Self::Trim,
+        Self::Restore,
     ];
 
     /// The last part of this kind.
@@ -74,6 +78,7 @@ impl Kind {
             Self::Fence => Part::Fence(commit.fences.len() - 1),
             Self::StreamGuard | Self::RecordGuard => Part::Guard(commit.guards.len() - 1),
             Self::Trim => Part::Trim(commit.trims.len() - 1),
+            Self::Restore => Part::Restore(commit.restores.len() - 1),
         }
     }
 }
@@ -122,6 +127,7 @@ impl Scene {
             Kind::StreamGuard => commit.guard_stream(&name, exact(1)),
             Kind::RecordGuard => commit.guard_record(&record, first),
             Kind::Trim => commit.trim(&stream("closed"), version(1), AfterTrim::Reopen),
+            Kind::Restore => commit.restore(Item { mark: mark(4), ..idle("restored") }),
         }
     }
 
@@ -137,6 +143,7 @@ impl Scene {
             Kind::StreamGuard => commit.guard_stream(&name, ExpectedVersion::NoStream),
             Kind::RecordGuard => commit.guard_record(&record, ExpectedRevision::Absent),
             Kind::Trim => commit.trim(&name, version(1), AfterTrim::StayClosed),
+            Kind::Restore => commit.restore(idle("taken")),
         }
     }
 
@@ -155,6 +162,7 @@ impl Scene {
             Kind::Settlement | Kind::Fence => {
                 Reason::LeaseLost { lease: self.lost.clone(), found: Some(Box::new(self.taken.clone())) }
             }
+            Kind::Restore => Reason::Item { found: Box::new(self.taken.clone()) },
             Kind::Wake => unreachable!("a wake never fails"),
         }
     }
@@ -197,6 +205,7 @@ async fn assert_all_were_good(store: &dyn Store, scene: &Scene) {
     let record = store.get_one(&key("good")).await.unwrap();
     assert!(matches!(record, Slot::Live(record) if record.value == value(2)));
     assert_eq!(item_now(store, "new").await.mark, mark(5));
+    assert_eq!(item_now(store, "restored").await.mark, mark(4));
     let held = item_now(store, "held").await;
     assert_eq!((held.settled, held.at, held.holder), (Some(ExitKind::Ack), mark(1), None));
 }
@@ -234,6 +243,10 @@ async fn a_trim_that_fails_takes_every_other_part_with_it(world: World) {
     takes_all_with_it(&world, Kind::Trim).await;
 }
 
+async fn a_restore_that_fails_takes_every_other_part_with_it(world: World) {
+    takes_all_with_it(&world, Kind::Restore).await;
+}
+
 async fn every_part_that_fails_is_named_in_the_order_of_the_fields(world: World) {
     let (scene, store) = (Scene::make(&world).await, &*world.store);
     let mut clashes = Vec::new();
@@ -242,7 +255,7 @@ async fn every_part_that_fails_is_named_in_the_order_of_the_fields(world: World)
         all_bad = scene.bad(all_bad, kind);
         clashes.push(Clash { part: kind.last_of(&all_bad), reason: scene.reason(store, kind).await });
     }
-    let backwards = [Kind::Trim, Kind::Fence, Kind::Settlement, Kind::Write, Kind::Append];
+    let backwards = [Kind::Restore, Kind::Trim, Kind::Fence, Kind::Settlement, Kind::Write, Kind::Append];
     let guards = [Kind::StreamGuard, Kind::RecordGuard];
     let backwards = backwards.into_iter().chain(guards).fold(Commit::new(), |c, kind| scene.bad(c, kind));
 

@@ -122,6 +122,7 @@ impl Past {
                 let version = self.versions.get(&stream).map_or(1, |version| version.get());
                 commit.trim(&stream, Version::new(version.saturating_sub(back).max(1)).unwrap(), then)
             }
+            PartStep::Restore(item) => commit.restore(*item),
         }
     }
 

@@ -136,6 +136,9 @@ impl Reference {
         for (at, trim) in commit.trims.iter().enumerate() {
             note(Part::Trim(at), self.log.judge_trim(trim, commit));
         }
+        for (at, restored) in commit.restores.iter().enumerate() {
+            note(Part::Restore(at), self.leases.judge_restore(restored));
+        }
         clashes
     }
 
@@ -145,6 +148,9 @@ impl Reference {
         let writes = commit.writes.iter().map(|write| self.records.write(write, now)).collect();
         for settlement in &commit.settlements {
             self.leases.settle(settlement, now);
+        }
+        for restored in &commit.restores {
+            self.leases.restore(restored);
         }
         for wake in &commit.wakes {
             self.leases.wake(wake, now);
@@ -186,6 +192,7 @@ fn commit_makes_no_sense(commit: &Commit) -> bool {
         || twice(commit.writes.iter().map(|write| &write.key))
         || twice(commit.settlements.iter().map(|settlement| &settlement.lease.item))
         || twice(commit.trims.iter().map(|trim| &trim.stream))
+        || twice(commit.restores.iter().map(|restored| &restored.item))
 }
 
 /// Whether something comes twice.

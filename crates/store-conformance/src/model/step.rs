@@ -9,8 +9,8 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tidelock_store::{
-    Adjustment, AfterTrim, Bounds, Change, Direction, Exit, FeedStart, ItemFilter, ItemRef, Json, LaneName,
-    Mark, NamePattern, Position, Priority, QueueName, RecordKey, StreamName, Timestamp, Wake, When,
+    Adjustment, AfterTrim, Bounds, Change, Direction, Exit, FeedStart, Item, ItemFilter, ItemRef, Json,
+    LaneName, Mark, NamePattern, Position, Priority, QueueName, RecordKey, StreamName, Timestamp, Wake, When,
 };
 
 use super::call::Tick;
@@ -51,6 +51,7 @@ pub(super) enum PartStep {
     GuardStream { stream: StreamName, expected: Expect },
     GuardRecord { key: RecordKey, expected: Expect },
     Trim { stream: StreamName, back: u64, then: AfterTrim },
+    Restore(Box<Item>),
 }
 
 /// What a stream or a record must be like.
@@ -171,7 +172,42 @@ fn part() -> impl Strategy<Value = PartStep> {
         3 => (record(), expect()).prop_map(|(key, expected)| PartStep::GuardRecord { key, expected }),
         5 => (stream(), 0..4_u64, after_trim())
             .prop_map(|(stream, back, then)| PartStep::Trim { stream, back, then }),
+        4 => restored().prop_map(|item| PartStep::Restore(Box::new(item))),
     ]
+}
+
+/// An item as it may have been in another store.
+fn restored() -> impl Strategy<Value = Item> {
+    let names = (item(), lane(), priority());
+    let work = (mark(), mark(), option::weighted(0.7, moment()), option::weighted(0.3, moment()));
+    let past = (0..4_u32, 0..4_u32, 0..4_u32, prop::bool::weighted(0.2), option::of("[a-z]{1,3}"));
+    (names, work, past).prop_map(|((item, lane, priority), (one, other, due, hold), past)| {
+        let (attempts, failures, expiries, blocked, error) = past;
+        Item {
+            item,
+            lane,
+            priority,
+            at: one.min(other),
+            mark: one.max(other),
+            due,
+            hold,
+            attempts,
+            failures,
+            expiries,
+            blocked,
+            error,
+            fence: None,
+            holder: None,
+            settled: None,
+        }
+    })
+}
+
+/// Moments of another store's clock.
+fn moment() -> impl Strategy<Value = Timestamp> {
+    let moments =
+        ["2001-01-01T00:00:00Z", "2001-01-01T00:00:01Z", "2001-01-02T00:00:00Z", "2099-01-01T00:00:00Z"];
+    prop::sample::select(moments.to_vec()).prop_map(|text| text.parse().unwrap())
 }
 
 fn part_settle() -> impl Strategy<Value = PartStep> {

@@ -106,6 +106,7 @@ impl Wanted {
             streams.extend(commit.trims.iter().map(|trim| &trim.stream));
             records.extend(commit.writes.iter().map(|write| &write.key));
             items.extend(commit.wakes.iter().map(|wake| &wake.item));
+            items.extend(commit.restores.iter().map(|restored| &restored.item));
             items.extend(commit.settlements.iter().map(|settlement| &settlement.lease.item));
             items.extend(commit.fences.iter().map(|lease| &lease.item));
             for guard in &commit.guards {

@@ -39,6 +39,7 @@ pub enum Part {
     Fence(usize),
     Guard(usize),
     Trim(usize),
+    Restore(usize),
 }
 
 /// What was expected, and what is there.
@@ -103,6 +104,11 @@ pub enum Reason {
         /// The item now, if there is one.
         found: Option<Box<Item>>,
     },
+    /// An item that was to be restored is there already.
+    Item {
+        /// As it is.
+        found: Box<Item>,
+    },
 }
 
 /// What kind of clash, for code to branch on.
@@ -141,6 +147,7 @@ impl Reason {
             Self::Bound { .. } => ClashKind::Exceeded,
             Self::NotACounter { .. } => ClashKind::Unfit,
             Self::LeaseLost { .. } => ClashKind::LeaseLost,
+            Self::Item { .. } => ClashKind::Taken,
         }
     }
 }
@@ -155,6 +162,7 @@ impl Part {
             Self::Fence(at) => (3, at),
             Self::Guard(at) => (4, at),
             Self::Trim(at) => (5, at),
+            Self::Restore(at) => (6, at),
         }
     }
 }
@@ -207,6 +215,7 @@ impl fmt::Display for Reason {
                 write!(f, "record {:?}: its value is no integer to add to", found.key)
             }
             Self::LeaseLost { lease, found } => write_lost(f, lease, found.as_deref()),
+            Self::Item { found } => write!(f, "{}: expected no item, found one", found.item),
         }
     }
 }

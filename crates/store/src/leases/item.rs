@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Exit, ExitKind, ItemRef, Lease, LeaseToken, Settlement, Wake};
 use crate::clock::Timestamp;
+use crate::error::{Result, StoreError};
 use crate::limits;
 use crate::marks::{Fence, Mark, Priority};
 use crate::names::{LaneName, WorkerName};
@@ -80,6 +81,26 @@ impl Item {
             holder: None,
             settled: None,
         }
+    }
+
+    /// Refuses an item that no store should be asked to restore: one that is leased, or that no store could have had.
+    pub(crate) fn check_restored(&self) -> Result<()> {
+        let refuse = |what: &str| Err(StoreError::invalid(format!("restore of {}: {what}", self.item)));
+        let counts = [self.attempts, self.failures, self.expiries];
+        let error = self.error.as_deref().unwrap_or_default();
+        if self.fence.is_some() || self.holder.is_some() || self.settled.is_some() {
+            return refuse("a lease is never restored, nor is its fence");
+        }
+        if self.at > self.mark {
+            return refuse("more is done than there was to do");
+        }
+        if counts.iter().any(|count| *count > limits::RESTORED_COUNT) {
+            return refuse("a count is larger than any that a store keeps");
+        }
+        if error.contains('\0') || error.chars().nth(limits::ERROR_CHARS + 1).is_some() {
+            return refuse("its error is longer than any that a store keeps, or has a NUL in it");
+        }
+        Ok(())
     }
 
     /// The moment from which this item can be leased; none while it is blocked or has nothing to do.

@@ -1,4 +1,4 @@
-//! What a commit does to work items: leases that must stand, leases that end, items that wake.
+//! What a commit does to work items: leases that must stand, leases that end, items that are restored, items that wake.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +26,15 @@ pub(super) fn plan(
             // The same settlement again: its reply was lost, its effect was not.
             Some(item) if item.was_settled_so(settlement) => {}
             found => clashes.push(lost(Part::Settlement(at), &settlement.lease, found)),
+        }
+    }
+    for (at, restored) in commit.restores.iter().enumerate() {
+        match rows.item(&restored.item)? {
+            None => drop(items.insert(&restored.item, restored.clone())),
+            Some(found) => {
+                let reason = Reason::Item { found: Box::new(found) };
+                clashes.push(Clash { part: Part::Restore(at), reason });
+            }
         }
     }
     for wake in &commit.wakes {

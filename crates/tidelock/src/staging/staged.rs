@@ -122,6 +122,7 @@ impl Staged {
                 Part::Write(at) => (at, own.writes.len(), self.commit.writes.len()),
                 Part::Guard(at) => (at, own.guards.len(), self.commit.guards.len()),
                 Part::Trim(at) => (at, own.trims.len(), self.commit.trims.len()),
+                Part::Restore(at) => (at, own.restores.len(), self.commit.restores.len()),
                 Part::Settlement(_) | Part::Fence(_) => return Blame::Own,
             };
             match at {
@@ -148,7 +149,7 @@ pub(crate) fn too_slow() -> Failure {
 }
 
 fn join(commit: &mut Commit, other: Commit) {
-    let Commit { appends, writes, wakes, settlements, fences, guards, trims, id: _ } = other;
+    let Commit { appends, writes, wakes, settlements, fences, guards, trims, restores, id: _ } = other;
     commit.appends.extend(appends);
     commit.writes.extend(writes);
     commit.wakes.extend(wakes);
@@ -156,4 +157,5 @@ fn join(commit: &mut Commit, other: Commit) {
     commit.fences.extend(fences);
     commit.guards.extend(guards);
     commit.trims.extend(trims);
+    commit.restores.extend(restores);
 }

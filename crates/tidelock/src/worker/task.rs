@@ -126,7 +126,10 @@ impl Task {
 
 /// Appends and settlements can be sent twice as they are; other parts need an id to be told from a second wish.
 fn repeatable(commit: Commit) -> Commit {
-    let safe = commit.writes.is_empty() && commit.wakes.is_empty() && commit.trims.is_empty();
+    let safe = commit.writes.is_empty()
+        && commit.wakes.is_empty()
+        && commit.trims.is_empty()
+        && commit.restores.is_empty();
     if safe || commit.id.is_some() { commit } else { commit.with_id(CommitId::fresh()) }
 }
 

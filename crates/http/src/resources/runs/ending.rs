@@ -71,17 +71,20 @@ pub(crate) async fn result(
     }
     // One that has ended is looked at once, however long that takes.
     let wait = if open { wait } else { served.limits().wait };
-    let ended = match unless_closing(&served, run.result::<Json>().even_if_parked().within(wait).into_future()).await? {
-        Ok(result) => {
-            let (state, result) = (StateShown::Completed, Some(result));
-            ResultShown { state, result, error: None, standing: None }
-        }
-        Err(RunError::Failed { failure, .. }) => ResultShown::ended(StateShown::Failed, failure.error),
-        Err(RunError::Cancelled { reason, .. }) => ResultShown::ended(StateShown::Cancelled, reason),
-        Err(RunError::Terminated { reason, .. }) => ResultShown::ended(StateShown::Terminated, reason),
-        Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing.as_deref())),
-        Err(error) => return Err(refused(error)),
-    };
+    let ended =
+        match unless_closing(&served, run.result::<Json>().even_if_parked().within(wait).into_future())
+            .await?
+        {
+            Ok(result) => {
+                let (state, result) = (StateShown::Completed, Some(result));
+                ResultShown { state, result, error: None, standing: None }
+            }
+            Err(RunError::Failed { failure, .. }) => ResultShown::ended(StateShown::Failed, failure.error),
+            Err(RunError::Cancelled { reason, .. }) => ResultShown::ended(StateShown::Cancelled, reason),
+            Err(RunError::Terminated { reason, .. }) => ResultShown::ended(StateShown::Terminated, reason),
+            Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing.as_deref())),
+            Err(error) => return Err(refused(error)),
+        };
     Ok(Answer(ended).into_response())
 }
 

@@ -74,6 +74,14 @@ impl Leases {
         item.due = earlier(item.due, due);
     }
 
+    pub(super) fn judge_restore(&self, restored: &Item) -> Option<Reason> {
+        self.items.get(&restored.item).map(|found| Reason::Item { found: Box::new(found.clone()) })
+    }
+
+    pub(super) fn restore(&mut self, restored: &Item) {
+        self.items.insert(restored.item.clone(), restored.clone());
+    }
+
     pub(super) fn wake(&mut self, wake: &Wake, now: Timestamp) {
         let item = self.items.entry(wake.item.clone()).or_insert_with(|| new_item(wake));
         if let Some(mark) = wake.mark.filter(|mark| *mark > item.at) {
