@@ -10,6 +10,7 @@
 mod cast;
 mod cut;
 
+mod attempts;
 mod children;
 mod deaths;
 mod endings;

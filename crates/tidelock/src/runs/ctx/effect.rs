@@ -1,11 +1,11 @@
 //! The way of a step that is not recorded: tried, tried again, and ended.
 
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use tidelock_store::Json;
+use tidelock_store::{Json, Result};
 
 use super::{Ambiguous, Ctx, Retry, StepKey, interrupt};
 use crate::reactions::Failure;
@@ -15,12 +15,18 @@ use crate::runs::history::{self, AttemptFailed, Intent, Interruptible, StepDone,
 use crate::runs::past::End;
 use crate::worker::{panic_message, within};
 
+/// What is known of a step whose intent is the last thing that was recorded of it.
+const DIED: &str = "it was begun by a process that died, and may have been done or not";
+
 /// A step at work.
+#[derive(Clone, Copy)]
 pub(super) struct Effort<'a> {
     pub(super) ctx: &'a Ctx,
     pub(super) op: &'a Op<'a>,
     pub(super) name: &'a StepName,
     pub(super) retry: Retry,
+    /// How often what may be done again is, if it takes too long each time.
+    pub(super) rerun: Retry,
     pub(super) timeout: Duration,
 }
 
@@ -39,31 +45,46 @@ impl Effort<'_> {
         R: Future<Output = Result<T, E>> + Send,
         E: Into<Failure>,
     {
-        let careful = at_most_once.is_some();
+        let policy = at_most_once.map(stored);
         let record = self.op.record();
         if record.intent
-            && let Some(policy) = at_most_once
-            && !self.may_rerun(policy, record.ambiguous).await
+            && let Some(policy) = &policy
+            && !self.may_rerun(policy, 1, DIED, record.ambiguous).await
         {
             return;
         }
         let mut attempts = record.attempts;
         while self.may_try().await {
-            if careful {
+            if policy.is_some() {
                 self.intend();
             }
             self.op.written().await;
-            let attempt = effect(self.key());
-            match self.attempt(attempt).await {
-                Ok(value) => return self.done(attempts + 1, &value),
-                Err(failed) => {
-                    attempts += 1;
-                    if !self.again(attempts, &failed) {
-                        return;
-                    }
-                }
+            let made = match begin(|| effect(self.key())) {
+                Ok(attempt) => self.attempt(attempt).await,
+                Err(failed) => Err(failed),
+            };
+            attempts += 1;
+            let failed = match made {
+                Ok(value) => return self.done(attempts, Json::new(&value)),
+                Err(failed) => failed,
+            };
+            let goes_on = match &policy {
+                Some(policy) if failed.why == Why::TimedOut => self.unknown(policy, attempts, &failed).await,
+                _ => self.again(attempts, &failed),
+            };
+            if !goes_on {
+                return;
             }
         }
+    }
+
+    /// An attempt that was cut off may have had its effect. Says whether there is to be another one.
+    async fn unknown(&self, policy: &Ambiguous<Result<Json>>, attempts: u32, failed: &Failed) -> bool {
+        if matches!(policy, Ambiguous::Rerun) {
+            return Self { retry: self.rerun, ..*self }.again(attempts, failed);
+        }
+        let error = format!("{}, and may have been done or not", failed.failure);
+        self.may_rerun(policy, attempts, &error, false).await
     }
 
     fn key(&self) -> StepKey {
@@ -102,8 +123,8 @@ impl Effort<'_> {
     }
 
     /// Records the result; if it cannot be, that it cannot be: the effect has happened, and is not to happen again.
-    fn done<T: Serialize>(&self, attempts: u32, value: &T) {
-        let ended = Json::new(value).and_then(|result| {
+    fn done(&self, attempts: u32, result: Result<Json>) {
+        let ended = result.and_then(|result| {
             let entry = StepDone { name: self.name.clone(), result: result.clone() };
             self.op.end(entry, End::Done(result), true)
         });
@@ -133,13 +154,18 @@ impl Effort<'_> {
         self.op.end(failed.clone(), End::Failed(failed), true).expect("names and short texts can be stored");
     }
 
-    /// The step was begun, and nobody knows what became of it. Says whether it may be done again; if not, how it ended is recorded.
-    async fn may_rerun<T: Serialize>(&self, policy: Ambiguous<T>, asked: bool) -> bool {
-        const UNKNOWN: &str = "it was begun by a process that died, and may have been done or not";
+    /// The step was begun, and what became of it is not known. Says whether it may be done again; if not, how it ended is recorded.
+    async fn may_rerun(
+        &self,
+        policy: &Ambiguous<Result<Json>>,
+        attempts: u32,
+        unknown: &str,
+        asked: bool,
+    ) -> bool {
         match policy {
             Ambiguous::Rerun => return true,
-            Ambiguous::Fail => self.fail(1, UNKNOWN.into(), Why::Ambiguous),
-            Ambiguous::Skip(value) => self.done(1, &value),
+            Ambiguous::Fail => self.fail(attempts, unknown.into(), Why::Ambiguous),
+            Ambiguous::Skip(value) => self.done(attempts, value.clone()),
             Ambiguous::Ask => return self.ask(asked).await,
         }
         false
@@ -160,7 +186,7 @@ impl Effort<'_> {
             return false;
         }
         match said {
-            Some(Verdict::Done(result)) => self.done(1, &result),
+            Some(Verdict::Done(result)) => self.done(1, Ok(result)),
             Some(Verdict::Fail(error)) => self.fail(1, error, Why::Ambiguous),
             Some(Verdict::Rerun) | None => return true,
         }
@@ -174,8 +200,23 @@ impl Failed {
         Self { failure, why: Why::TimedOut }
     }
 
-    fn panicked(message: &str) -> Self {
+    pub(super) fn panicked(message: &str) -> Self {
         Self { failure: Failure::again(format!("it panicked: {message}")), why: Why::Failed }
+    }
+}
+
+/// Calls the closure of a step. A panic before its future exists is a failure of the attempt like any later one.
+pub(super) fn begin<R>(effect: impl FnOnce() -> R) -> Result<R, Failed> {
+    catch_unwind(AssertUnwindSafe(effect)).map_err(|panic| Failed::panicked(panic_message(&*panic)))
+}
+
+/// The policy with its value as it would be recorded.
+fn stored<T: Serialize>(policy: Ambiguous<T>) -> Ambiguous<Result<Json>> {
+    match policy {
+        Ambiguous::Fail => Ambiguous::Fail,
+        Ambiguous::Skip(value) => Ambiguous::Skip(Json::new(&value)),
+        Ambiguous::Rerun => Ambiguous::Rerun,
+        Ambiguous::Ask => Ambiguous::Ask,
     }
 }
 

@@ -61,14 +61,16 @@ impl Retry {
     }
 }
 
-/// What to do about a step that must not be done twice and was begun by a process that died: nobody knows what became of it.
+/// What to do about a step that must not be done twice and of which it is not known whether it was done: the process that began
+/// it died, or it took longer than its [timeout](Step::timeout).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ambiguous<T> {
     /// It counts as failed.
     Fail,
     /// It counts as done, with this result.
     Skip(T),
-    /// It is done again, after all.
+    /// It is done again, after all: one that takes too long each time as often as [`retry`](Step::retry) says, by default as
+    /// often as any other step.
     Rerun,
     /// An operator is asked.
     Ask,
@@ -132,15 +134,16 @@ impl<T, F> Step<'_, T, F> {
     }
 
     /// The same; an attempt that takes longer is dropped, and counts as failed. The default is
-    /// [five minutes](crate::worker::TIMEOUT).
+    /// [five minutes](crate::worker::TIMEOUT). What became of one [at most once](Self::at_most_once) is not known then, and
+    /// its policy says what follows.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
     /// The same, never done twice: that it is about to be done is stored first. If the process dies before the result is
-    /// stored, the step is ambiguous, and `policy` says what then. A failure is final, unless [`retry`](Self::retry) says
-    /// otherwise: then an attempt that failed for certain is made again.
+    /// stored, or the attempt times out, the step is ambiguous, and `policy` says what then. A failure is final, unless
+    /// [`retry`](Self::retry) says otherwise: then an attempt that failed for certain is made again.
     pub fn at_most_once(mut self, policy: Ambiguous<T>) -> Self {
         self.at_most_once = Some(policy);
         self
@@ -172,12 +175,10 @@ where
         let op = ctx.activation.ask(&name, Kind::Step).await;
         if !op.is_ended() {
             op.new_ground().await;
-            let retry = retry.unwrap_or(match at_most_once {
-                Some(_) => Retry::never(),
-                None => Retry::default(),
-            });
+            let rerun = retry.unwrap_or_default();
+            let retry = if at_most_once.is_some() { retry.unwrap_or(Retry::never()) } else { rerun };
             let timeout = timeout.unwrap_or(TIMEOUT);
-            let effort = Effort { ctx, op: &op, name: &name, retry, timeout };
+            let effort = Effort { ctx, op: &op, name: &name, retry, rerun, timeout };
             effort.make(effect, at_most_once).await;
         }
         let result = ctx.outcome(&name, op.ended().await)?;

@@ -15,7 +15,7 @@ use tidelock_store::{
     Write,
 };
 
-use super::effect::{Effort, Failed};
+use super::effect::{Effort, Failed, begin};
 use super::undo::Undoing;
 use super::{Ctx, Retry, StepKey};
 use crate::events::{Aggregate, Decided, ExecuteError};
@@ -121,7 +121,7 @@ where
         let op = ctx.activation.ask(&name, Kind::Step).await;
         if !op.is_ended() {
             op.new_ground().await;
-            land(&Effort { ctx, op: &op, name: &name, retry, timeout }, effect).await;
+            land(&Effort { ctx, op: &op, name: &name, retry, rerun: retry, timeout }, effect).await;
         }
         let result = ctx.outcome(&name, op.ended().await)?;
         ctx.remember(&name, undo.map(|undo| undoing(result.clone(), undo)));
@@ -143,8 +143,10 @@ where
     let mut attempts = effort.op.record().attempts;
     while effort.may_try().await {
         let tx = Tx::new(effort.ctx, effort.name);
-        let staging = effect(tx.clone());
-        let staged = within(effort.timeout, stage(effort.op, staging)).await;
+        let staged = match begin(|| effect(tx.clone())) {
+            Ok(staging) => within(effort.timeout, stage(effort.op, staging)).await,
+            Err(failed) => Some(Err(failed)),
+        };
         let landed = match staged.unwrap_or_else(|| Err(Failed::late(effort.timeout))) {
             Ok(result) => commit(effort, &tx, Json::new(&result)).await,
             Err(failed) => Err(failed),
@@ -169,10 +171,7 @@ async fn stage<T, E: Into<Failure>>(
 ) -> Result<T, Failed> {
     match op.effect(AssertUnwindSafe(staging).catch_unwind()).await {
         Ok(staged) => staged.map_err(|error| failed(error.into(), Why::Failed)),
-        Err(panic) => {
-            let error = format!("it panicked: {}", panic_message(&*panic));
-            Err(failed(Failure::again(error), Why::Failed))
-        }
+        Err(panic) => Err(Failed::panicked(panic_message(&*panic))),
     }
 }
 

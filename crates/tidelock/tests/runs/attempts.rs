@@ -1,0 +1,182 @@
+//! Attempts that end in an odd way: a panic before there is a future, and a timeout of what must not be done twice.
+
+use tidelock::prelude::*;
+use tidelock::runs::{Ambiguous, Retry, StepKey, Tx, Verdict};
+use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+
+use crate::cast::{count, history, millis, process, result, start, with};
+
+on_every_store!(
+    a_panic_before_the_future_exists_is_a_failed_attempt,
+    a_panic_before_the_future_exists_leaves_nothing_to_ask_about,
+    an_at_most_once_step_that_times_out_is_what_its_policy_says,
+    an_operator_is_asked_about_a_step_that_timed_out_each_time,
+    a_step_that_times_out_each_time_is_not_rerun_without_end,
+);
+
+/// Notes the line, and panics if it is the first of its kind.
+fn panic_once(seen: &Seen, line: String) {
+    let is_first = !seen.lines().contains(&line);
+    seen.note(line);
+    assert!(!is_first, "before there is a future");
+}
+
+/// Schedule 115. RUN-6. In a step, a transaction and what undoes them: the policy of the step decides, and the run goes on.
+async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: Stage) {
+    let seen = Seen::default();
+    let hasty = with("hasty", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let retry = Retry::attempts(3).backoff(Backoff::fixed(millis(5)));
+            let pay = ctx.step("pay", |key: StepKey| {
+                panic_once(&seen, key.to_string());
+                async { Ok::<_, Failure>(1) }
+            });
+            let unpay = seen.clone();
+            pay.retry(retry)
+                .compensate(move |_: u32, key: StepKey| {
+                    panic_once(&unpay, key.to_string());
+                    async { Ok::<_, Failure>(()) }
+                })
+                .await?;
+            let book = ctx.transact("book", |tx: Tx| {
+                panic_once(&seen, tx.key().to_string());
+                async move { Ok::<_, Failure>(2) }
+            });
+            let unbook = seen.clone();
+            book.retry(retry)
+                .compensate(move |_: u32, tx: Tx| {
+                    panic_once(&unbook, tx.key().to_string());
+                    async { Ok::<_, Failure>(()) }
+                })
+                .await?;
+            let never = ctx.step("never", |_: StepKey| -> std::future::Ready<Result<(), Failure>> {
+                panic!("not at all")
+            });
+            let never = never.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(5)))).await.unwrap_err();
+            ctx.compensate().await?;
+            Ok(never.to_string())
+        })
+    });
+    let run = start(&stage, "hasty", "h", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(hasty));
+    let said = result::<String>(&run).await;
+    assert_eq!(said, r#"step "never" failed after 2 attempts: it panicked: not at all"#);
+    let (book, pay) = ("h:book~compensation", "h:pay~compensation");
+    assert_eq!(seen.lines(), ["h:pay", "h:pay", "h:book", "h:book", book, book, pay, pay]);
+    assert_eq!(count(&stage, "h", "attempt-failed").await, 5, "{:?}", history(&stage, "h").await);
+    running.stop().await;
+}
+
+/// Schedule 115. RUN-14. An effect of which there was no future has not begun: no operator is asked about it.
+async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: Stage) {
+    let seen = Seen::default();
+    let careful = with("careful", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let pay = ctx.step("pay", |key: StepKey| {
+                panic_once(&seen, key.to_string());
+                async { Ok::<_, Failure>(1) }
+            });
+            let paid = pay.at_most_once(Ambiguous::Ask).await.unwrap_err().to_string();
+            let ship = ctx.step("ship", |key: StepKey| {
+                panic_once(&seen, key.to_string());
+                async { Ok::<_, Failure>("shipped".to_owned()) }
+            });
+            let retry = Retry::attempts(2).backoff(Backoff::fixed(millis(5)));
+            Ok((paid, ship.at_most_once(Ambiguous::Ask).retry(retry).await?))
+        })
+    });
+    let run = start(&stage, "careful", "c", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(careful));
+    let (paid, shipped) = result::<(String, String)>(&run).await;
+    assert_eq!(paid, r#"step "pay" failed after 1 attempts: it panicked: before there is a future"#);
+    assert_eq!(shipped, "shipped");
+    assert_eq!(seen.lines(), ["c:pay", "c:ship", "c:ship"]);
+    assert_eq!(count(&stage, "c", "ambiguous").await, 0);
+    running.stop().await;
+}
+
+/// Schedule 116. RUN-14. The attempt is dropped, and what it did by then cannot be known.
+async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Stage) {
+    let seen = Seen::default();
+    let once = with("once", &seen, |ctx, policy: String, seen| {
+        Box::pin(async move {
+            let policy = match policy.as_str() {
+                "fail" => Ambiguous::Fail,
+                "skip" => Ambiguous::Skip(0),
+                _ => Ambiguous::Rerun,
+            };
+            let step = ctx.step("pay", |key: StepKey| {
+                let nth = seen.lines().iter().filter(|line| **line == key.to_string()).count();
+                seen.note(key.to_string());
+                async move {
+                    match nth {
+                        0 => std::future::pending().await,
+                        nth => Ok::<_, Failure>(nth),
+                    }
+                }
+            });
+            let step = match policy {
+                Ambiguous::Rerun => step,
+                // However often it may be tried: what may have been done is not tried again for that.
+                _ => step.retry(Retry::attempts(3).backoff(Backoff::fixed(millis(5)))),
+            };
+            match step.timeout(millis(10)).at_most_once(policy).await {
+                Ok(nth) => Ok(nth.to_string()),
+                Err(error) => Ok(error.to_string()),
+            }
+        })
+    });
+    let running = Running::start(process(&stage, "one").await.register(once));
+    let mut ends = Vec::new();
+    for policy in ["fail", "skip", "rerun"] {
+        ends.push(result::<String>(&start(&stage, "once", policy, policy).await).await);
+    }
+    let failed = r#"step "pay" is ambiguous: it took longer than 10ms, and may have been done or not"#;
+    assert_eq!(ends, [failed, "0", "1"]);
+    assert_eq!(seen.lines(), ["fail:pay", "skip:pay", "rerun:pay", "rerun:pay"]);
+    running.stop().await;
+}
+
+/// Schedule 116. RUN-14, RUN-46. A rerun that an operator asked for is asked about again if it, too, takes too long.
+async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: Stage) {
+    let seen = Seen::default();
+    let ask = with("ask", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let step = ctx.step("pay", |key: StepKey| {
+                seen.note(key.to_string());
+                std::future::pending::<Result<u32, Failure>>()
+            });
+            step.timeout(millis(10)).at_most_once(Ambiguous::Ask).await
+        })
+    });
+    let run = start(&stage, "ask", "a", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(ask));
+    until("it is asked about", async || count(&stage, "a", "ambiguous").await == 1).await;
+    run.resolve("pay", Verdict::Rerun).await.unwrap();
+    until("it is asked about again", async || count(&stage, "a", "ambiguous").await == 2).await;
+    run.resolve("pay", Verdict::Done(Json::new(&7).unwrap())).await.unwrap();
+    assert_eq!(result::<u32>(&run).await, 7);
+    assert_eq!(seen.count(), 2);
+    running.stop().await;
+}
+
+/// Schedule 116. RUN-6. What may be done again is tried as often as any other step, and then has timed out.
+async fn a_step_that_times_out_each_time_is_not_rerun_without_end(stage: Stage) {
+    let seen = Seen::default();
+    let rerun = with("rerun", &seen, |ctx, (): (), seen| {
+        Box::pin(async move {
+            let step = ctx.step("pay", |key: StepKey| {
+                seen.note(key.to_string());
+                std::future::pending::<Result<u32, Failure>>()
+            });
+            let retry = Retry::attempts(2).backoff(Backoff::fixed(millis(5)));
+            let step = step.timeout(millis(10)).at_most_once(Ambiguous::Rerun).retry(retry);
+            Ok(step.await.unwrap_err().to_string())
+        })
+    });
+    let run = start(&stage, "rerun", "r", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(rerun));
+    assert_eq!(result::<String>(&run).await, r#"step "pay" timed out: it took longer than 10ms"#);
+    assert_eq!(seen.count(), 2);
+    running.stop().await;
+}
