@@ -27,6 +27,9 @@ pub trait Subject: Send + Sync + 'static {
 
     /// Sets the calendar under the store's clock back, without time passing.
     async fn set_back(&self, duration: Duration);
+
+    /// Has the store remove everything that is past its retention now.
+    async fn sweep(&self);
 }
 
 /// What a case works with: a store of its own, empty, and its clock.
@@ -72,6 +75,11 @@ impl World {
     pub(crate) async fn set_back(&self, duration: Duration) {
         self.subject.set_back(duration).await;
     }
+
+    /// Has the store remove everything that is past its retention now.
+    pub(crate) async fn sweep(&self) {
+        self.subject.sweep().await;
+    }
 }
 
 /// A claim about every store, and how to see whether it is true.
@@ -106,6 +114,7 @@ fn all() -> Vec<Case> {
         crate::commit::cases(),
         crate::limits::cases(),
         crate::time::cases(),
+        crate::retention::cases(),
         crate::signals::cases(),
         crate::contention::cases(),
     ]

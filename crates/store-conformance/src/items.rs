@@ -50,6 +50,7 @@ pub(crate) fn idle(key: &str) -> Item {
         fence: None,
         holder: None,
         settled: None,
+        forget_at: None,
     }
 }
 
@@ -76,6 +77,7 @@ pub(crate) fn held(lease: &Lease, who: &str, since: Timestamp) -> Item {
         fence: Some(lease.fence),
         holder: Some(Holder { worker: worker(who), since, deadline: lease.deadline }),
         settled: None,
+        forget_at: None,
     }
 }
 

@@ -25,6 +25,7 @@ mod log;
 mod memory;
 mod model;
 mod records;
+mod retention;
 mod sample;
 mod signals;
 mod time;

@@ -39,4 +39,8 @@ impl Subject for MemorySubject {
     async fn set_back(&self, duration: Duration) {
         self.clock.set_back(duration);
     }
+
+    async fn sweep(&self) {
+        self.store.sweep().await.expect("a memory store that is open can be swept");
+    }
 }

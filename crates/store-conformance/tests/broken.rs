@@ -150,6 +150,10 @@ impl<F: Flaw> Subject for BrokenSubject<F> {
     async fn set_back(&self, duration: Duration) {
         self.memory.set_back(duration).await;
     }
+
+    async fn sweep(&self) {
+        self.memory.sweep().await;
+    }
 }
 
 #[derive(Debug)]

@@ -8,11 +8,12 @@ mod conflict;
 
 use std::collections::HashSet;
 use std::hash::Hash;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::clock::Timestamp;
+use crate::clock::{Timestamp, When};
 use crate::error::{Result, StoreError};
 use crate::ids::CommitId;
 use crate::leases::{Item, LeaseToken, Settlement, Wake};
@@ -58,6 +59,17 @@ pub struct Trim {
     pub then: AfterTrim,
 }
 
+impl Trim {
+    fn check(&self) -> Result<()> {
+        match self.then {
+            AfterTrim::Forget(when) => when
+                .check("forgetting")
+                .map_err(|e| e.about(format_args!("trim of stream {:?}", self.stream))),
+            AfterTrim::StayClosed | AfterTrim::Reopen => Ok(()),
+        }
+    }
+}
+
 /// What becomes of a stream after a trim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -66,6 +78,23 @@ pub enum AfterTrim {
     StayClosed,
     /// It takes appends again, in this commit already; its versions go on where they were.
     Reopen,
+    /// Reopens it; if no event is left and none is appended until then, the store forgets the stream after that moment.
+    /// A forgotten stream reads as absent. Versions are not reused: streams of its [category](stream_category) that are
+    /// created later begin above its last version.
+    Forget(When),
+}
+
+impl AfterTrim {
+    /// Whether the stream takes appends after the trim.
+    pub fn reopens(self) -> bool {
+        self != Self::StayClosed
+    }
+}
+
+/// The part of a stream's name that decides which streams begin above a forgotten one's versions: everything up to its
+/// first `/`, included; the whole name, if it has none.
+pub fn stream_category(stream: &str) -> &str {
+    stream.find('/').map_or(stream, |at| &stream[..=at])
 }
 
 /// All that one atomic write does.
@@ -74,6 +103,9 @@ pub enum AfterTrim {
 pub struct Commit {
     /// Makes the commit safe to send again after an unknown outcome.
     pub id: Option<CommitId>,
+    /// How long the id is remembered with the result; [`COMMIT_MEMORY`](limits::COMMIT_MEMORY) by default.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub id_memory: Option<Duration>,
     /// Events at the end of streams, at most once per stream.
     pub appends: Vec<Append>,
     /// Changes to records, at most one per record.
@@ -103,6 +135,13 @@ impl Commit {
     #[must_use]
     pub fn with_id(mut self, id: CommitId) -> Self {
         self.id = Some(id);
+        self
+    }
+
+    /// Sets how long the id is remembered: for an id that only protects retries of one call, minutes are enough.
+    #[must_use]
+    pub fn remembered_for(mut self, memory: Duration) -> Self {
+        self.id_memory = Some(memory);
         self
     }
 
@@ -200,6 +239,8 @@ impl Commit {
         self.wakes.iter().try_for_each(Wake::check)?;
         self.settlements.iter().try_for_each(Settlement::check)?;
         self.restores.iter().try_for_each(Item::check_restored)?;
+        self.trims.iter().try_for_each(Trim::check)?;
+        self.id_memory.map_or(Ok(()), |memory| When::In(memory).check("memory of the commit's id"))?;
         once(self.appends.iter().map(|a| &a.stream), "append to stream")?;
         once(self.appends.iter().flat_map(|a| &a.events).map(|e| e.id), "event id")?;
         once(self.writes.iter().map(|w| &w.key), "write to record")?;

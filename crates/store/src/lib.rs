@@ -38,7 +38,7 @@ pub use capabilities::Capabilities;
 pub use clock::{Clock, ManualClock, StoreClock, SystemClock, Timestamp, When};
 pub use commit::{
     AfterTrim, Appended, Clash, ClashKind, Commit, CommitOutcome, Committed, Conflict, Guard, Part, Reason,
-    Trim, Written,
+    Trim, Written, stream_category,
 };
 pub use error::{Advice, ErrorKind, Operation, Result, StoreError};
 pub use ext::StoreExt;

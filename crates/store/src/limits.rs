@@ -53,7 +53,10 @@ pub const PRIORITY: i16 = 100;
 pub const LEASE_DURATION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The furthest that a due time, a hold or an expiry may lie ahead, when it is given as a duration.
 pub const HORIZON: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// How long a commit's id is remembered with its result.
+/// How long a deleted or expired record still reads as deleted; after that it reads as never written, and the store
+/// keeps only a floor that its next revision is above.
+pub const TOMBSTONE_MEMORY: Duration = Duration::from_secs(3600);
+/// How long a commit's id is remembered with its result, unless the commit says otherwise.
 pub const COMMIT_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One slot in this many is given to the item that has waited longest, whatever its priority.

@@ -34,6 +34,14 @@ macro_rules! number {
                 self.0
             }
 
+            #[doc = concat!("The first ", $what, " above this floor.")]
+            ///
+            /// # Panics
+            /// If that is past the end of the numbers, which takes 2⁶³ writes.
+            pub fn above(floor: u64) -> Self {
+                Self(0).plus(floor).plus(1)
+            }
+
             #[doc = concat!("The ", $what, " that many further on.")]
             ///
             /// # Panics
@@ -63,7 +71,8 @@ macro_rules! number {
 }
 
 number!(
-    /// How many events a stream has once this one is in it; the first event's version is 1.
+    /// How many events a stream has once this one is in it; the first event's version is 1, or one above the versions of
+    /// the streams of its category that were forgotten.
     Version, "version", 1
 );
 number!(
@@ -71,7 +80,8 @@ number!(
     Position, "position", 0
 );
 number!(
-    /// Counts a record's writes, deletions included; the first write's revision is 1.
+    /// Grows with every write of a record, deletions included, and is never reused: 1, 2, 3, unless records were forgotten
+    /// or the store was restored; then higher.
     Revision, "revision", 1
 );
 number!(

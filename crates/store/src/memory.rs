@@ -36,6 +36,12 @@ pub struct MemoryStore {
     shared: Arc<Shared>,
 }
 
+/// How many rows past their retention leave with every commit, so that no commit pays for all of them.
+const SWEEP_PER_COMMIT: usize = 8;
+
+/// How many of them leave under one lock when they are swept at once.
+const SWEEP_AT_ONCE: usize = 1_000;
+
 /// How many calls a task may make before others of its thread go first.
 const CALLS_IN_A_ROW: usize = 64;
 
@@ -67,6 +73,15 @@ impl MemoryStore {
     /// An empty store with a clock of your own.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { shared: Arc::new(Shared { clock: StoreClock::new(clock), ..Shared::default() }) }
+    }
+
+    /// Removes everything that is past its retention now, instead of a little with every commit.
+    ///
+    /// # Errors
+    /// `Unavailable` if the store was closed.
+    pub async fn sweep(&self) -> Result<()> {
+        while self.with(Operation::Commit, |state, now| Ok(state.sweep(now, SWEEP_AT_ONCE))).await? {}
+        Ok(())
     }
 
     /// Does something at one moment of this store's life; now and then lets other tasks go first.
@@ -120,14 +135,14 @@ impl Store for MemoryStore {
         commit.check().map_err(|e| e.during(Operation::Commit))?;
         let (outcome, topics) = self
             .with(Operation::Commit, |state, now| {
-                state.sweep(now);
+                state.sweep(now, SWEEP_PER_COMMIT);
                 Ok(match plan::decide(&commit, now, state)? {
                     Decision::Replay(committed) => (CommitOutcome::Committed(committed), Vec::new()),
                     Decision::Conflict(conflict) => (CommitOutcome::Conflict(conflict), Vec::new()),
                     Decision::Apply(plan) => {
                         let waited_for = self.shared.signals.any_waiter();
                         let topics = if waited_for { plan.topics().collect() } else { Vec::new() };
-                        (CommitOutcome::Committed(state.apply(*plan, now)), topics)
+                        (CommitOutcome::Committed(state.apply(*plan)), topics)
                     }
                 })
             })

@@ -16,8 +16,9 @@ use crate::error::{Result, StoreError};
 use crate::ids::{CommitId, EventId};
 use crate::json::Json;
 use crate::leases::{Item, ItemRef};
+use crate::limits;
 use crate::log::Event;
-use crate::marks::{Position, Version};
+use crate::marks::{Position, Revision, Version};
 use crate::names::{RecordKey, StreamName};
 use crate::signal::Topic;
 
@@ -35,7 +36,7 @@ pub fn stored_json(text: &str) -> Json {
 
 /// Where the rows are. Each method looks one up, as it stands inside the transaction of the commit.
 pub trait Rows {
-    /// The commit remembered under this id.
+    /// The commit remembered under this id, whether or not it should have been forgotten by now.
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>>;
     /// A stream's row.
     fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>>;
@@ -47,6 +48,29 @@ pub trait Rows {
     fn item(&mut self, item: &ItemRef) -> Result<Option<Item>>;
     /// The last position given out.
     fn last_position(&mut self) -> Result<Position>;
+    /// The numbers that nothing goes back to. Asked for only by commits that write records.
+    fn floors(&mut self) -> Result<Floors>;
+    /// The highest version of any forgotten stream of this [category](crate::stream_category); 0 if there is none.
+    fn version_floor(&mut self, category: &str) -> Result<u64>;
+}
+
+/// Numbers that nothing goes back to, because rows that had them were forgotten or lost.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Floors {
+    /// At or above every revision and fence that was ever given out by a copy of this store that was lost; 0 if none was.
+    pub epoch: u64,
+    /// At or above the revisions of all forgotten records; not below `epoch`.
+    pub revision: u64,
+    /// At or above the fences of all forgotten items; not below `epoch`.
+    pub fence: u64,
+}
+
+impl Floors {
+    /// The revision of the next write to a record: one more than its last, and above the epoch; above the floor, if the
+    /// store knows nothing of it.
+    pub fn next_revision(self, last: Option<Revision>) -> Revision {
+        Revision::above(last.map_or(self.revision, |last| last.get().max(self.epoch)))
+    }
 }
 
 /// A commit that was made under an id.
@@ -56,6 +80,8 @@ pub struct Remembered {
     pub fingerprint: [u8; 16],
     /// What it did.
     pub committed: Committed,
+    /// When it is forgotten.
+    pub forget_at: Timestamp,
 }
 
 /// What is to become of a commit.
@@ -102,7 +128,7 @@ impl Plan {
 pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<Decision> {
     let fingerprint = commit.id.map(|id| (id, commit.fingerprint()));
     if let Some((id, fingerprint)) = fingerprint
-        && let Some(earlier) = rows.remembered(id)?
+        && let Some(earlier) = rows.remembered(id)?.filter(|earlier| earlier.forget_at > now)
     {
         return replay(id, fingerprint, earlier);
     }
@@ -116,8 +142,9 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
         return Ok(Decision::Conflict(Conflict { clashes }));
     }
     let committed = Committed { at: now, appends: log.appended, writes: written.written };
-    let remember =
-        fingerprint.map(|(id, fingerprint)| (id, Remembered { fingerprint, committed: committed.clone() }));
+    let forget_at = now.plus(commit.id_memory.unwrap_or(limits::COMMIT_MEMORY));
+    let remember = fingerprint
+        .map(|(id, fingerprint)| (id, Remembered { fingerprint, committed: committed.clone(), forget_at }));
     Ok(Decision::Apply(Box::new(Plan {
         committed,
         remember,

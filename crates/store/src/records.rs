@@ -18,7 +18,7 @@ use crate::names::{RecordKey, check_prefix};
 pub struct Record {
     /// Its key.
     pub key: RecordKey,
-    /// How often it was written.
+    /// The number of its last write.
     pub revision: Revision,
     /// Its value.
     pub value: Json,
@@ -30,7 +30,7 @@ pub struct Record {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Slot {
-    /// Nothing, and there never was.
+    /// Nothing: it was never written, or was deleted so long ago that the store has forgotten it.
     Absent,
     /// Nothing any more: it was deleted, or has expired. The next write gets the next revision.
     Deleted(Revision),

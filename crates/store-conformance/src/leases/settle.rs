@@ -90,7 +90,7 @@ async fn an_ack_without_progress_ends_the_lease(world: World) {
     commit(&*world.store, Commit::new().wake(Wake::at(item("a"), When::NOW))).await;
     let first = lease_one(&*world.store, "w").await;
     let before = item_now(&*world.store, "a").await;
-    let done = Settlement { lease: first.token(), done: None, exit: Exit::Ack { defer: None } };
+    let done = Settlement { lease: first.token(), done: None, exit: Exit::Ack { defer: None, forget: None } };
     settle(&*world.store, done).await;
     let expected = Item { attempts: 0, ..settled(before, ExitKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);

@@ -193,7 +193,9 @@ impl<'a> Player<'a> {
         }
         // A clock learns what the calendar says when somebody asks it, so both handles are asked.
         self.handles[1].now().await?;
-        self.handles[0].now().await
+        let now = self.handles[0].now().await;
+        self.subject.sweep().await;
+        now
     }
 }
 

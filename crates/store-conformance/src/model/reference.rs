@@ -71,7 +71,8 @@ impl Reference {
         }
     }
 
-    /// The clock follows the calendar forward, and goes on at its own pace when the calendar was set back.
+    /// The clock follows the calendar forward, and goes on at its own pace when the calendar was set back. Then whatever
+    /// is past its retention leaves.
     fn tick(&mut self, tick: Tick) -> Timestamp {
         match tick {
             Tick::Advance(duration) => self.now = self.now.plus(duration),
@@ -81,6 +82,9 @@ impl Reference {
                 self.behind = self.behind.saturating_sub(duration);
             }
         }
+        self.records.sweep(self.now);
+        self.leases.sweep(self.now);
+        self.log.sweep(self.now);
         self.now
     }
 

@@ -15,7 +15,7 @@ use tidelock_store::{
 
 use super::call::Tick;
 
-pub(super) const STREAMS: [&str; 3] = ["s", "s-1", "t"];
+pub(super) const STREAMS: [&str; 4] = ["s", "s/1", "s/2", "t"];
 pub(super) const RECORDS: [&str; 3] = ["k", "k-1", "l"];
 pub(super) const QUEUES: [&str; 2] = ["q", "q-1"];
 const ITEMS: [&str; 3] = ["a", "ab", "b"];
@@ -220,7 +220,8 @@ fn part_settle() -> impl Strategy<Value = PartStep> {
 
 fn exit() -> impl Strategy<Value = Exit> {
     prop_oneof![
-        4 => option::weighted(0.3, when()).prop_map(|defer| Exit::Ack { defer }),
+        4 => (option::weighted(0.3, when()), option::weighted(0.3, soon()))
+            .prop_map(|(defer, forget)| Exit::Ack { defer, forget }),
         2 => (seconds(), "[a-z]{1,3}")
             .prop_map(|(after, error)| Exit::Retry { after: Duration::from_secs(after), error }),
         1 => when().prop_map(|until| Exit::Defer { until }),
@@ -230,7 +231,11 @@ fn exit() -> impl Strategy<Value = Exit> {
 }
 
 fn after_trim() -> impl Strategy<Value = AfterTrim> {
-    prop_oneof![2 => Just(AfterTrim::Reopen), 1 => Just(AfterTrim::StayClosed)]
+    prop_oneof![
+        2 => Just(AfterTrim::Reopen),
+        1 => Just(AfterTrim::StayClosed),
+        2 => soon().prop_map(AfterTrim::Forget),
+    ]
 }
 
 fn expect() -> impl Strategy<Value = Expect> {
@@ -292,6 +297,11 @@ fn when() -> impl Strategy<Value = When> {
     ]
 }
 
+/// Not at once: what is forgotten leaves when the clock is next moved, on every store.
+fn soon() -> impl Strategy<Value = When> {
+    prop::sample::select(vec![1, 5, 10, 30]).prop_map(|seconds| When::In(Duration::from_secs(seconds)))
+}
+
 fn filter() -> impl Strategy<Value = ItemFilter> {
     let name = || {
         let likes = vec!["*", "q*", "?b", "a*", "*-?", "zz"];
@@ -339,7 +349,7 @@ fn direction() -> impl Strategy<Value = Direction> {
 }
 
 fn prefix() -> impl Strategy<Value = String> {
-    prop::sample::select(vec!["", "s", "s-", "t", "z"]).prop_map(str::to_owned)
+    prop::sample::select(vec!["", "s", "s/", "t", "z"]).prop_map(str::to_owned)
 }
 
 fn stream() -> impl Strategy<Value = StreamName> {

@@ -59,6 +59,9 @@ pub struct Item {
     pub holder: Option<Holder>,
     /// How the newest lease was settled, if it was.
     pub settled: Option<ExitKind>,
+    /// When the store forgets the item if it stays idle until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forget_at: Option<Timestamp>,
 }
 
 impl Item {
@@ -80,6 +83,7 @@ impl Item {
             fence: None,
             holder: None,
             settled: None,
+            forget_at: None,
         }
     }
 
@@ -142,12 +146,13 @@ impl Item {
         }
     }
 
-    /// Grants a lease. The caller has made sure that the item is ready.
-    pub fn grant(&mut self, worker: &WorkerName, duration: Duration, now: Timestamp) -> Lease {
+    /// Grants a lease. The caller has made sure that the item is ready. The fence is above the store's floor, which is at
+    /// or above the fences of all items that were forgotten or lost.
+    pub fn grant(&mut self, worker: &WorkerName, duration: Duration, now: Timestamp, floor: u64) -> Lease {
         if self.holder.is_some() {
             self.expiries += 1;
         }
-        let fence = self.fence.map_or(Fence::FIRST, |fence| fence.plus(1));
+        let fence = Fence::above(self.fence.map_or(0, Fence::get).max(floor));
         let deadline = now.plus(duration);
         self.attempts += 1;
         self.fence = Some(fence);
@@ -185,7 +190,7 @@ impl Item {
             self.progress(done);
         }
         match &settlement.exit {
-            Exit::Ack { defer } => {
+            Exit::Ack { defer, forget } => {
                 self.start_counting_anew();
                 self.error = None;
                 if let Some(until) = defer {
@@ -194,6 +199,7 @@ impl Item {
                 if self.at < self.mark {
                     self.is_due_from(now);
                 }
+                self.forget_at = forget.filter(|_| self.due.is_none()).map(|when| when.resolve(now));
             }
             Exit::Retry { after, error } => {
                 self.failures += 1;
@@ -216,6 +222,7 @@ impl Item {
 
     pub(super) fn is_due_from(&mut self, moment: Timestamp) {
         self.due = Some(self.due.map_or(moment, |due| due.min(moment)));
+        self.forget_at = None;
     }
 
     /// Holds it back; not for less long than somebody else asked for while it was leased.

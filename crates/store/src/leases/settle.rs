@@ -32,6 +32,9 @@ pub enum Exit {
     Ack {
         /// The earliest moment for whatever is left or comes.
         defer: Option<When>,
+        /// When the store forgets the item if it stays idle until then; never by default. A wake makes it stay. A
+        /// forgotten item has lost its cursor and its counts; fences are not reused.
+        forget: Option<When>,
     },
     /// It failed and is to be tried again, no sooner than after this long. Counts as a failure.
     Retry {
@@ -107,12 +110,17 @@ impl Settlement {
     /// Done up to this mark. A holder that got further than the item's mark moves the mark too: wakes up to there are
     /// done already.
     pub fn ack(lease: LeaseToken, done: Mark) -> Self {
-        Self { lease, done: Some(done), exit: Exit::Ack { defer: None } }
+        Self { lease, done: Some(done), exit: Exit::Ack { defer: None, forget: None } }
     }
 
     /// Done up to this mark; the rest not before then.
     pub fn ack_and_defer(lease: LeaseToken, done: Mark, until: When) -> Self {
-        Self { lease, done: Some(done), exit: Exit::Ack { defer: Some(until) } }
+        Self { lease, done: Some(done), exit: Exit::Ack { defer: Some(until), forget: None } }
+    }
+
+    /// Acknowledges an item that is finished: the store forgets it after that moment, unless it is woken before.
+    pub fn finish(lease: LeaseToken, done: Mark, forget: When) -> Self {
+        Self { lease, done: Some(done), exit: Exit::Ack { defer: None, forget: Some(forget) } }
     }
 
     /// Failed; again after this long.
@@ -144,7 +152,10 @@ impl Settlement {
 
     pub(crate) fn check(&self) -> Result<()> {
         let time = match &self.exit {
-            Exit::Ack { defer: Some(until) } | Exit::Defer { until } => until.check("deferral"),
+            Exit::Ack { defer, forget } => defer
+                .map_or(Ok(()), |until| until.check("deferral"))
+                .and_then(|()| forget.map_or(Ok(()), |when| when.check("forgetting"))),
+            Exit::Defer { until } => until.check("deferral"),
             Exit::Retry { after, .. } => When::In(*after).check("retry"),
             _ => Ok(()),
         };

@@ -23,7 +23,7 @@ impl State {
         for key in chosen {
             let item = ItemRef { queue: request.queue.clone(), key };
             let Some(mut item) = self.find_item(&item).cloned() else { continue };
-            leases.push(item.grant(&request.worker, request.duration, now));
+            leases.push(item.grant(&request.worker, request.duration, now, self.floors.fence));
             self.put_item(item);
         }
         Leased { at: now, leases, next_due: self.next_due(request) }

@@ -5,15 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use crate::clock::Timestamp;
-use crate::commit::Committed;
+use crate::commit::{Committed, stream_category};
 use crate::error::Result;
 use crate::ids::{CommitId, EventId};
 use crate::leases::{Item, ItemRef};
-use crate::limits;
 use crate::log::Event;
-use crate::marks::{Position, Priority, Version};
+use crate::marks::{Fence, Position, Priority, Version};
 use crate::names::{ItemKey, LaneName, QueueName, RecordKey, StreamName};
-use crate::plan::{Plan, RecordRow, Remembered, Rows, StreamRow};
+use crate::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 
 /// Everything, in maps that are ordered wherever somebody reads in order.
 #[derive(Debug, Default)]
@@ -23,14 +22,24 @@ pub(super) struct State {
     pub(super) events: HashMap<EventId, Arc<Event>>,
     pub(super) last_position: Option<Position>,
     pub(super) records: BTreeMap<RecordKey, RecordRow>,
-    /// Records by expiry, so that sweeping never looks at those that live on.
-    expiring: BTreeSet<(Timestamp, RecordKey)>,
+    /// What leaves by itself, by time, so that sweeping never looks at what stays.
+    leaving: BTreeSet<(Timestamp, Leaving)>,
+    pub(super) floors: Floors,
+    /// The highest version of any forgotten stream, by category.
+    version_floors: HashMap<String, u64>,
     pub(super) items: BTreeMap<QueueName, BTreeMap<ItemKey, Item>>,
     /// What is or will be ready, so that leasing never looks at what is idle.
     pub(super) ready: BTreeMap<QueueName, ReadyLanes>,
     remembered: HashMap<CommitId, Remembered>,
-    /// Commit ids by age, so that the oldest can be forgotten.
-    remembered_since: VecDeque<(Timestamp, CommitId)>,
+}
+
+/// A row that leaves, or loses its value, at a known time.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Leaving {
+    Record(RecordKey),
+    Item(ItemRef),
+    Stream(StreamName),
+    Commit(CommitId),
 }
 
 /// The items of one queue that are or will be ready, by lane and priority, and there by time.
@@ -67,13 +76,20 @@ impl Rows for State {
     fn last_position(&mut self) -> Result<Position> {
         Ok(self.last_position.unwrap_or(Position::START))
     }
+
+    fn floors(&mut self) -> Result<Floors> {
+        Ok(self.floors)
+    }
+
+    fn version_floor(&mut self, category: &str) -> Result<u64> {
+        Ok(self.version_floors.get(category).copied().unwrap_or_default())
+    }
 }
 
 impl State {
-    pub(super) fn apply(&mut self, plan: Plan, now: Timestamp) -> Committed {
+    pub(super) fn apply(&mut self, plan: Plan) -> Committed {
         for (stream, row) in plan.streams {
-            let empty = || Stream { row, events: VecDeque::new() };
-            self.streams.entry(stream).or_insert_with(empty).row = row;
+            self.put_stream(stream, row);
         }
         for event in plan.events {
             self.add_event(Arc::new(event));
@@ -88,31 +104,69 @@ impl State {
             self.put_item(item);
         }
         if let Some((id, remembered)) = plan.remember {
-            self.remembered.insert(id, remembered);
-            self.remembered_since.push_back((now, id));
+            let after = remembered.forget_at;
+            let before = self.remembered.insert(id, remembered).map(|before| before.forget_at);
+            self.reschedule(before, Some(after), Leaving::Commit(id));
         }
         plan.committed
     }
 
-    /// Forgets what has had its time, a little with every commit, so that no commit pays for all of it.
-    pub(super) fn sweep(&mut self, now: Timestamp) {
-        const AT_ONCE: usize = 8;
-        for _ in 0..AT_ONCE {
-            let Some((expiry, key)) = self.expiring.pop_first() else { break };
-            if expiry > now {
-                self.expiring.insert((expiry, key));
-                break;
+    /// Removes up to so many rows that are past their retention; says whether there were as many.
+    pub(super) fn sweep(&mut self, now: Timestamp, most: usize) -> bool {
+        for _ in 0..most {
+            let Some((moment, leaving)) = self.leaving.first().cloned() else { return false };
+            if moment > now {
+                return false;
             }
-            if let Some(row) = self.records.get_mut(&key) {
-                (row.value, row.expires_at) = (None, None);
+            self.leaving.pop_first();
+            match leaving {
+                Leaving::Record(key) => self.forget_record(key, moment),
+                Leaving::Item(item) => self.forget_item(&item),
+                Leaving::Stream(name) => self.forget_stream(&name),
+                Leaving::Commit(id) => drop(self.remembered.remove(&id)),
             }
         }
-        while let Some((since, id)) = self.remembered_since.front().copied() {
-            if now.since(since) < limits::COMMIT_MEMORY {
-                break;
-            }
-            self.remembered_since.pop_front();
-            self.remembered.remove(&id);
+        true
+    }
+
+    /// An expired record becomes a tombstone; a tombstone goes, and raises the floor.
+    fn forget_record(&mut self, key: RecordKey, moment: Timestamp) {
+        let Some(row) = self.records.remove(&key) else { return };
+        match row.value {
+            Some(_) => self.put_record(key, RecordRow::tombstone(row.revision, moment)),
+            None => self.floors.revision = self.floors.revision.max(row.revision.get()),
+        }
+    }
+
+    fn forget_item(&mut self, item: &ItemRef) {
+        let Some(queue) = self.items.get_mut(&item.queue) else { return };
+        let fence = queue.remove(&item.key).and_then(|item| item.fence);
+        self.floors.fence = self.floors.fence.max(fence.map_or(0, Fence::get));
+        if queue.is_empty() {
+            self.items.remove(&item.queue);
+        }
+    }
+
+    fn forget_stream(&mut self, name: &StreamName) {
+        let Some(stream) = self.streams.remove(name) else { return };
+        let floor = self.version_floors.entry(stream_category(name.as_str()).to_owned()).or_default();
+        *floor = (*floor).max(stream.row.version.get());
+    }
+
+    fn put_stream(&mut self, name: StreamName, row: StreamRow) {
+        let stream =
+            self.streams.entry(name.clone()).or_insert_with(|| Stream { row, events: VecDeque::new() });
+        let before = std::mem::replace(&mut stream.row, row).forget_at;
+        self.reschedule(before, row.forget_at, Leaving::Stream(name));
+    }
+
+    /// Moves the time at which something leaves.
+    fn reschedule(&mut self, before: Option<Timestamp>, after: Option<Timestamp>, leaving: Leaving) {
+        if let Some(after) = after {
+            self.leaving.insert((after, leaving.clone()));
+        }
+        if let Some(before) = before.filter(|before| Some(*before) != after) {
+            self.leaving.remove(&(before, leaving));
         }
     }
 
@@ -132,8 +186,10 @@ impl State {
                 lanes.entry(lane).or_default().insert((moment, item.item.key.clone()));
             }
         }
-        let queue = self.items.entry(item.item.queue.clone()).or_default();
-        queue.insert(item.item.key.clone(), item);
+        let (name, forget_at) = (item.item.clone(), item.forget_at);
+        let queue = self.items.entry(name.queue.clone()).or_default();
+        let before = queue.insert(name.key.clone(), item).and_then(|before| before.forget_at);
+        self.reschedule(before, forget_at, Leaving::Item(name));
     }
 
     fn add_event(&mut self, event: Arc<Event>) {
@@ -154,15 +210,9 @@ impl State {
     }
 
     fn put_record(&mut self, key: RecordKey, row: RecordRow) {
-        if let Some(expiry) = row.expires_at {
-            self.expiring.insert((expiry, key.clone()));
-        }
-        let new_expiry = row.expires_at;
-        if let Some(old) = self.records.insert(key.clone(), row)
-            && let Some(expiry) = old.expires_at.filter(|old| Some(*old) != new_expiry)
-        {
-            self.expiring.remove(&(expiry, key));
-        }
+        let after = row.expires_at;
+        let before = self.records.insert(key.clone(), row).and_then(|before| before.expires_at);
+        self.reschedule(before, after, Leaving::Record(key));
     }
 }
 

@@ -1,10 +1,11 @@
 //! What a commit does to records.
 
-use super::Rows;
-use crate::clock::Timestamp;
+use super::{Floors, Rows};
+use crate::clock::{Timestamp, When};
 use crate::commit::{Clash, Commit, Part, Reason, Written};
 use crate::error::Result;
 use crate::json::Json;
+use crate::limits;
 use crate::marks::Revision;
 use crate::names::RecordKey;
 use crate::records::{Bounds, Change, ExpectedRevision, Record, Slot, Write};
@@ -16,11 +17,16 @@ pub struct RecordRow {
     pub revision: Revision,
     /// Its value, unless it is deleted.
     pub value: Option<Json>,
-    /// From when on it reads as deleted.
+    /// From when on it reads as deleted; if it is deleted, from when on the store may forget it.
     pub expires_at: Option<Timestamp>,
 }
 
 impl RecordRow {
+    /// The row of a record that was deleted, or that expired, at this moment.
+    pub fn tombstone(revision: Revision, since: Timestamp) -> Self {
+        Self { revision, value: None, expires_at: Some(since.plus(limits::TOMBSTONE_MEMORY)) }
+    }
+
     /// The record as its readers see it now.
     pub fn slot(&self, key: &RecordKey, now: Timestamp) -> Slot {
         match &self.value {
@@ -49,7 +55,7 @@ pub(super) fn plan(
     let mut plan = RecordPlan { written: Vec::new(), rows: Vec::new() };
     for (at, write) in commit.writes.iter().enumerate() {
         let found = slot(&write.key, now, rows)?;
-        match judge(write, found, now) {
+        match judge(write, found, now, rows.floors()?) {
             Ok((written, row)) => {
                 plan.written.push(written);
                 plan.rows.extend(row.map(|row| (write.key.clone(), row)));
@@ -75,30 +81,39 @@ fn slot(key: &RecordKey, now: Timestamp, rows: &mut impl Rows) -> Result<Slot> {
 }
 
 /// What the write comes to, and the row that says so, if one must be written.
-fn judge(write: &Write, found: Slot, now: Timestamp) -> Result<(Written, Option<RecordRow>), Reason> {
+fn judge(
+    write: &Write,
+    found: Slot,
+    now: Timestamp,
+    floors: Floors,
+) -> Result<(Written, Option<RecordRow>), Reason> {
     if !found.meets(write.expected) {
         return Err(Reason::Record { key: write.key.clone(), expected: write.expected, found });
     }
-    let revision = found.revision().map_or(Revision::FIRST, |revision| revision.plus(1));
+    let revision = floors.next_revision(found.revision());
     let (row, sum) = match &write.change {
         Change::Put { value, expires } => {
-            let expires_at = expires.map(|when| when.resolve(now));
-            (RecordRow { revision, value: Some(value.clone()), expires_at }, None)
+            (RecordRow { revision, value: Some(value.clone()), expires_at: expiry(*expires, now) }, None)
         }
         Change::Delete if found.live().is_none() => {
             return Ok((Written { key: write.key.clone(), revision: found.revision(), sum: None }, None));
         }
-        Change::Delete => (RecordRow { revision, value: None, expires_at: None }, None),
+        Change::Delete => (RecordRow::tombstone(revision, now), None),
         Change::Add { delta, within, expires } => {
             let sum = add(&write.key, &found, *delta, *within)?;
             let expires_at = match found.live() {
                 Some(record) => record.expires_at,
-                None => expires.map(|when| when.resolve(now)),
+                None => expiry(*expires, now),
             };
             (RecordRow { revision, value: Some(Json::integer(sum)), expires_at }, Some(sum))
         }
     };
     Ok((Written { key: write.key.clone(), revision: Some(revision), sum }, Some(row)))
+}
+
+/// Never before the write: for how long a tombstone is kept counts from here.
+fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
+    when.map(|when| when.resolve(now).max(now))
 }
 
 fn add(key: &RecordKey, found: &Slot, delta: i64, within: Bounds) -> Result<i64, Reason> {

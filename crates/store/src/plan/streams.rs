@@ -2,7 +2,7 @@
 
 use super::Rows;
 use crate::clock::Timestamp;
-use crate::commit::{AfterTrim, Appended, Clash, Commit, Part, Reason, Trim};
+use crate::commit::{AfterTrim, Appended, Clash, Commit, Part, Reason, Trim, stream_category};
 use crate::error::{Result, StoreError};
 use crate::log::{AfterAppend, Append, Event, ExpectedVersion, StreamState};
 use crate::marks::{Position, Version};
@@ -17,6 +17,8 @@ pub struct StreamRow {
     pub first: Version,
     /// Whether it has a tombstone.
     pub closed: bool,
+    /// When the store forgets it if nothing is appended until then. Only an empty stream has such a time.
+    pub forget_at: Option<Timestamp>,
 }
 
 impl StreamRow {
@@ -66,7 +68,7 @@ pub(super) fn plan(
         let closing = commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
         // What an earlier try closed may have been reopened by others since; only a close of this commit counts.
         let replayed = plan.appended.iter().any(|a| a.stream == trim.stream && a.replayed);
-        if let Err(reason) = plan.trim(trim, closing && !replayed, rows)? {
+        if let Err(reason) = plan.trim(trim, closing && !replayed, now, rows)? {
             clashes.push(Clash { part: Part::Trim(at), reason });
         }
     }
@@ -99,31 +101,33 @@ impl LogPlan {
             return Ok(Err(reason));
         }
         let last = self.events.last().map_or_else(|| rows.last_position(), |event| Ok(event.position))?;
-        let positions = self.add_events(append, row, last, now);
-        let count = append.events.len() as u64;
-        let version = match row {
-            Some(row) => row.version.plus(count),
-            None => Version::new(count)?,
+        // A new stream begins above the versions of those of its category that were forgotten.
+        let base = match row {
+            Some(row) => row.version.get(),
+            None => rows.version_floor(stream_category(append.stream.as_str()))?,
         };
-        let first = row.map_or(Version::FIRST, |row| row.first);
+        let positions = self.add_events(append, base, last, now);
+        let count = append.events.len() as u64;
+        let version = Version::new(base + count)?;
+        let first = row.map_or_else(|| Version::above(base), |row| row.first);
         let closed = closed_after(row.is_some_and(|row| row.closed), append, trim);
-        self.streams.push((append.stream.clone(), StreamRow { version, first, closed }));
+        let forget_at = row.and_then(|row| row.forget_at).filter(|_| count == 0);
+        self.streams.push((append.stream.clone(), StreamRow { version, first, closed, forget_at }));
         Ok(Ok(Appended { stream: append.stream.clone(), version, positions, replayed: false }))
     }
 
     fn add_events(
         &mut self,
         append: &Append,
-        row: Option<StreamRow>,
+        base: u64,
         last: Position,
         now: Timestamp,
     ) -> Option<(Position, Position)> {
-        let base = row.map_or(0, |row| row.version.get());
         let from = self.events.len();
         self.events.extend((1..).zip(&append.events).map(|(nth, event)| Event {
             id: event.id,
             stream: append.stream.clone(),
-            version: Version::FIRST.plus(base + nth - 1),
+            version: Version::above(base + nth - 1),
             position: last.plus(nth),
             event_type: event.event_type.clone(),
             payload: event.payload.clone(),
@@ -134,7 +138,13 @@ impl LogPlan {
         Some((added.first()?.position, added.last()?.position))
     }
 
-    fn trim(&mut self, trim: &Trim, closing: bool, rows: &mut impl Rows) -> Result<Result<(), Reason>> {
+    fn trim(
+        &mut self,
+        trim: &Trim,
+        closing: bool,
+        now: Timestamp,
+        rows: &mut impl Rows,
+    ) -> Result<Result<(), Reason>> {
         let before = rows.stream(&trim.stream)?;
         let row = before.filter(|row| (row.closed || closing) && trim.through <= row.version);
         let Some(row) = row else {
@@ -143,13 +153,17 @@ impl LogPlan {
         };
         let first = row.first.max(trim.through.plus(1));
         self.trims.push((trim.stream.clone(), trim.through));
-        match self.streams.iter_mut().find(|(name, _)| *name == trim.stream) {
-            Some((_, planned)) => planned.first = first,
-            None => {
-                let closed = trim.then == AfterTrim::StayClosed;
-                self.streams.push((trim.stream.clone(), StreamRow { first, closed, ..row }));
-            }
+        if !self.streams.iter().any(|(name, _)| *name == trim.stream) {
+            let closed = !trim.then.reopens();
+            self.streams.push((trim.stream.clone(), StreamRow { closed, ..row }));
         }
+        let planned = self.streams.iter_mut().find(|(name, _)| *name == trim.stream);
+        let (_, planned) = planned.expect("it was just put there");
+        planned.first = first;
+        planned.forget_at = match trim.then {
+            AfterTrim::Forget(when) if planned.first_left().is_none() => Some(when.resolve(now)),
+            _ => None,
+        };
         Ok(Ok(()))
     }
 }
@@ -172,7 +186,7 @@ fn judge(append: &Append, trim: Option<&Trim>, found: StreamState) -> Result<(),
 }
 
 fn reopens(trim: Option<&Trim>) -> bool {
-    trim.is_some_and(|trim| trim.then == AfterTrim::Reopen)
+    trim.is_some_and(|trim| trim.then.reopens())
 }
 
 /// A closed stream is reopened before the append, an open one after it was closed.

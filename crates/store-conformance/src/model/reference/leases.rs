@@ -14,6 +14,8 @@ use super::moment;
 #[derive(Default)]
 pub(super) struct Leases {
     items: BTreeMap<ItemRef, Item>,
+    /// The highest fence that was forgotten.
+    floor: u64,
     /// How many slots were given out, by what was asked for.
     given: BTreeMap<(QueueName, Option<LaneName>), u64>,
 }
@@ -53,11 +55,13 @@ impl Leases {
         }
         let mut due = Some(now);
         match &settlement.exit {
-            Exit::Ack { defer } => {
+            Exit::Ack { defer, forget } => {
                 count_anew(item);
                 item.error = None;
                 item.hold = later(item.hold, defer.map(|when| moment(when, now)));
                 due = due.filter(|_| item.at < item.mark);
+                let idle = item.due.is_none() && due.is_none();
+                item.forget_at = forget.filter(|_| idle).map(|when| moment(when, now));
             }
             Exit::Retry { after, error } => {
                 item.failures += 1;
@@ -90,6 +94,15 @@ impl Leases {
             item.due = earlier(item.due, Some(now).filter(|_| item.holder.is_none()));
         }
         item.due = earlier(item.due, wake.due.map(|when| moment(when, now).max(now)));
+        keep_if_due(item);
+    }
+
+    /// Forgets the items whose time has come.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let gone = |item: &Item| item.forget_at.is_some_and(|moment| moment <= now);
+        let forgotten = self.items.values().filter(|item| gone(item)).filter_map(|item| item.fence);
+        self.floor = forgotten.map(Fence::get).fold(self.floor, u64::max);
+        self.items.retain(|_, item| !gone(item));
     }
 
     pub(super) fn lease(&mut self, request: &LeaseRequest, now: Timestamp) -> Leased {
@@ -116,7 +129,7 @@ impl Leases {
     fn grant(&mut self, chosen: &ItemRef, request: &LeaseRequest, now: Timestamp) -> Lease {
         let item = self.items.get_mut(chosen).expect("it was chosen among those that are there");
         let deadline = now.plus(request.duration);
-        let fence = Fence::new(item.fence.map_or(0, Fence::get) + 1).unwrap();
+        let fence = Fence::new(item.fence.map_or(0, Fence::get).max(self.floor) + 1).unwrap();
         item.attempts += 1;
         item.expiries += u32::from(item.holder.is_some());
         item.fence = Some(fence);
@@ -162,6 +175,7 @@ impl Leases {
         for item in self.items.values_mut().filter(|item| passes(item, filter)) {
             let before = item.clone();
             adjust(item, adjustment, now);
+            keep_if_due(item);
             adjusted.matched += 1;
             adjusted.changed += u64::from(*item != before);
         }
@@ -200,6 +214,13 @@ fn set_free(item: &mut Item) {
     count_anew(item);
 }
 
+/// What has something to do is not forgotten.
+fn keep_if_due(item: &mut Item) {
+    if item.due.is_some() {
+        item.forget_at = None;
+    }
+}
+
 fn count_anew(item: &mut Item) {
     (item.attempts, item.failures, item.expiries) = (0, 0, 0);
 }
@@ -221,6 +242,7 @@ fn new_item(wake: &Wake) -> Item {
         fence: None,
         holder: None,
         settled: None,
+        forget_at: None,
     }
 }
 

@@ -8,6 +8,8 @@ use tidelock_store::{
     Timestamp, Trim, Version,
 };
 
+use super::moment;
+
 #[derive(Default)]
 pub(super) struct Log {
     /// Every event that is left, by position.
@@ -15,12 +17,15 @@ pub(super) struct Log {
     /// How many events there ever were.
     given: u64,
     streams: BTreeMap<StreamName, Stream>,
+    /// The names of forgotten streams and the versions that they had.
+    forgotten: Vec<(StreamName, u64)>,
 }
 
 /// A stream that exists.
 struct Stream {
     version: u64,
     closed: bool,
+    forget_at: Option<Timestamp>,
 }
 
 impl Log {
@@ -31,8 +36,10 @@ impl Log {
     fn state(&self, name: &StreamName) -> StreamState {
         match self.streams.get(name) {
             None => StreamState::Absent,
-            Some(Stream { version, closed: false }) => StreamState::Open(Version::new(*version).unwrap()),
-            Some(Stream { version, closed: true }) => StreamState::Closed(Version::new(*version).unwrap()),
+            Some(Stream { version, closed: false, .. }) => StreamState::Open(Version::new(*version).unwrap()),
+            Some(Stream { version, closed: true, .. }) => {
+                StreamState::Closed(Version::new(*version).unwrap())
+            }
         }
     }
 
@@ -104,7 +111,7 @@ impl Log {
     pub(super) fn write(&mut self, commit: &Commit, now: Timestamp) -> Vec<Appended> {
         let appends: Vec<_> = commit.appends.iter().map(|append| self.append(append, commit, now)).collect();
         for trim in &commit.trims {
-            self.trim(trim, appends.iter().any(|done| done.stream == trim.stream && !done.replayed));
+            self.trim(trim, appends.iter().any(|done| done.stream == trim.stream && !done.replayed), now);
         }
         appends
     }
@@ -116,7 +123,12 @@ impl Log {
             let positions = Some((first.position, last.position));
             return Appended { stream: name, version: last.version, positions, replayed: true };
         }
-        let stream = self.streams.entry(name.clone()).or_insert(Stream { version: 0, closed: false });
+        let floor = self.floor(&name);
+        let new = Stream { version: floor, closed: false, forget_at: None };
+        let stream = self.streams.entry(name.clone()).or_insert(new);
+        if !append.events.is_empty() {
+            stream.forget_at = None;
+        }
         // What was closed is reopened before the append; what was open is reopened after it is closed.
         let closes = append.then == AfterAppend::Close;
         stream.closed = if stream.closed { closes } else { closes && !reopens(&name, commit) };
@@ -141,13 +153,36 @@ impl Log {
         Appended { stream: name, version, positions, replayed: false }
     }
 
-    fn trim(&mut self, trim: &Trim, appended: bool) {
+    /// The highest version of a forgotten stream whose name is alike up to its first slash.
+    fn floor(&self, name: &StreamName) -> u64 {
+        let category = |name: &StreamName| match name.as_str().split_once('/') {
+            Some((category, _)) => (category.to_owned(), true),
+            None => (name.as_str().to_owned(), false),
+        };
+        let alike = self.forgotten.iter().filter(|(forgotten, _)| category(forgotten) == category(name));
+        alike.map(|(_, version)| *version).max().unwrap_or_default()
+    }
+
+    /// Forgets the streams whose time has come.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let gone = |stream: &Stream| stream.forget_at.is_some_and(|moment| moment <= now);
+        let forgotten = self.streams.iter().filter(|(_, stream)| gone(stream));
+        self.forgotten.extend(forgotten.map(|(name, stream)| (name.clone(), stream.version)));
+        self.streams.retain(|_, stream| !gone(stream));
+    }
+
+    fn trim(&mut self, trim: &Trim, appended: bool, now: Timestamp) {
+        let empty = !self.events.iter().any(|e| e.stream == trim.stream && e.version > trim.through);
         self.events.retain(|event| event.stream != trim.stream || event.version > trim.through);
         let stream = self.streams.get_mut(&trim.stream).expect("only a stream that exists is trimmed");
         // An append to the same stream has settled this already.
         if !appended {
             stream.closed = trim.then == AfterTrim::StayClosed;
         }
+        stream.forget_at = match trim.then {
+            AfterTrim::Forget(when) if empty => Some(moment(when, now)),
+            _ => None,
+        };
     }
 
     /// What is left of a stream, oldest first.
@@ -216,5 +251,5 @@ impl Log {
 
 /// Whether a trim of the same commit reopens this stream.
 fn reopens(stream: &StreamName, commit: &Commit) -> bool {
-    commit.trims.iter().any(|trim| trim.stream == *stream && trim.then == AfterTrim::Reopen)
+    commit.trims.iter().any(|trim| trim.stream == *stream && trim.then != AfterTrim::StayClosed)
 }

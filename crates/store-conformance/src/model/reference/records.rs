@@ -4,21 +4,25 @@ use std::collections::BTreeMap;
 
 use tidelock_store::{
     Bounds, Change, ExpectedRevision, Json, Reason, Record, RecordKey, Revision, Slot, Timestamp, When,
-    Write, Written,
+    Write, Written, limits,
 };
 
 use super::moment;
 
 #[derive(Default)]
 pub(super) struct Records {
-    /// Every record that was ever written.
+    /// Every record that was ever written and is not forgotten.
     rows: BTreeMap<RecordKey, Row>,
+    /// The highest revision that was forgotten.
+    floor: u64,
 }
 
 struct Row {
     revision: u64,
     /// The value and its expiry, unless it was deleted.
     value: Option<(Json, Option<Timestamp>)>,
+    /// When it was deleted, or will have expired.
+    ends: Option<Timestamp>,
 }
 
 impl Records {
@@ -81,6 +85,14 @@ impl Records {
         sum(found, delta, within).is_none().then_some(bound)
     }
 
+    /// Forgets what has been deleted for long enough.
+    pub(super) fn sweep(&mut self, now: Timestamp) {
+        let gone = |row: &Row| row.ends.is_some_and(|ends| ends.plus(limits::TOMBSTONE_MEMORY) <= now);
+        let forgotten = self.rows.values().filter(|row| gone(row)).map(|row| row.revision);
+        self.floor = forgotten.fold(self.floor, u64::max);
+        self.rows.retain(|_, row| !gone(row));
+    }
+
     /// Does what a write that holds does.
     pub(super) fn write(&mut self, write: &Write, now: Timestamp) -> Written {
         let before = self.slot(&write.key, now);
@@ -106,8 +118,12 @@ impl Records {
         };
         // Taking nothing away changes nothing.
         if value.is_some() || live.is_some() {
-            let revision = self.rows.get(&write.key).map_or(0, |row| row.revision) + 1;
-            self.rows.insert(write.key.clone(), Row { revision, value });
+            let revision = self.rows.get(&write.key).map_or(self.floor, |row| row.revision) + 1;
+            let ends = match &value {
+                Some((_, expires_at)) => *expires_at,
+                None => Some(now),
+            };
+            self.rows.insert(write.key.clone(), Row { revision, value, ends });
         }
         let revision = self.rows.get(&write.key).map(|row| Revision::new(row.revision).unwrap());
         Written { key: write.key.clone(), revision, sum }
@@ -115,7 +131,7 @@ impl Records {
 }
 
 fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
-    when.map(|when| moment(when, now))
+    when.map(|when| moment(when, now).max(now))
 }
 
 fn integer(value: &Json) -> Option<i64> {
