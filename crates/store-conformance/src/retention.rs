@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, ItemFilter, ItemQuery, Revision,
-    Settlement, Slot, Store, StoreExt, StreamQuery, StreamState, When, Write, limits,
+    Adjustment, AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, ItemFilter,
+    ItemQuery, Revision, Settlement, Slot, Store, StoreExt, StreamQuery, StreamState, When, Write, limits,
 };
 
 use crate::case::{World, cases};
@@ -26,6 +26,7 @@ cases! { "retention":
     "KEEP-2 LEASE-3" an_item_that_was_woken_while_it_was_held_is_not_forgotten,
     "KEEP-2 LEASE-9" a_finished_item_can_be_settled_again_until_it_is_forgotten,
     "KEEP-2" an_acknowledged_item_that_was_not_finished_stays,
+    "KEEP-2 LEASE-10" an_idle_item_is_forgotten_when_an_adjustment_says_so_and_no_other_is,
     "KEEP-3" an_empty_stream_leaves_when_its_time_has_come,
     "KEEP-3 LOG-2" a_stream_made_again_begins_above_the_versions_of_its_category,
     "KEEP-3 LOG-2" a_stream_of_another_category_begins_at_1,
@@ -210,6 +211,22 @@ async fn an_acknowledged_item_that_was_not_finished_stays(world: World) {
     settle(store, Settlement::ack(lease.token(), mark(3))).await;
     pass(&world, Duration::from_secs(365 * 24 * 3600)).await;
     assert_eq!(store.item(&item("a")).await.unwrap().unwrap().at, mark(3), "its cursor is kept");
+}
+
+async fn an_idle_item_is_forgotten_when_an_adjustment_says_so_and_no_other_is(world: World) {
+    let store = &*world.store;
+    let lease = leased(store, "idle", 3).await;
+    settle(store, Settlement::ack(lease.token(), mark(3))).await;
+    let blocked = leased(store, "blocked", 1).await;
+    settle(store, Settlement::block(blocked.token(), "no luck")).await;
+    leased(store, "held", 1).await;
+    wake(store, "due", 1).await;
+    let forget = Adjustment::Forget { when: When::In(SECOND) };
+    let adjusted = store.adjust(ItemFilter::default(), forget).await.unwrap();
+    assert_eq!((adjusted.matched, adjusted.changed), (4, 1));
+    pass(&world, SECOND).await;
+    assert_eq!(store.item(&item("idle")).await.unwrap(), None);
+    assert_eq!(listed(store).await, 3);
 }
 
 /// Appends so many events to a stream.

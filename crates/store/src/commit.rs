@@ -138,6 +138,12 @@ impl Commit {
         self
     }
 
+    /// Puts it under a fresh id that protects the retries of one call, and is remembered for an hour.
+    #[must_use]
+    pub fn with_retry_id(self) -> Self {
+        self.with_id(CommitId::fresh()).remembered_for(limits::RETRY_MEMORY)
+    }
+
     /// Sets how long the id is remembered: for an id that only protects retries of one call, minutes are enough.
     #[must_use]
     pub fn remembered_for(mut self, memory: Duration) -> Self {

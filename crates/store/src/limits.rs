@@ -56,6 +56,10 @@ pub const HORIZON: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
 /// How long a deleted or expired record still reads as deleted; after that it reads as never written, and the store
 /// keeps only a floor that its next revision is above.
 pub const TOMBSTONE_MEMORY: Duration = Duration::from_secs(3600);
+/// How long an item stays that Tidelock itself has finished, so that a settlement that is sent again is recognized.
+pub const ITEM_MEMORY: Duration = Duration::from_secs(3600);
+/// How long an id is remembered that only protects the retries of one call.
+pub const RETRY_MEMORY: Duration = Duration::from_secs(3600);
 /// How long a commit's id is remembered with its result, unless the commit says otherwise.
 pub const COMMIT_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 

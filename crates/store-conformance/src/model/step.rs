@@ -324,6 +324,7 @@ fn adjustment() -> impl Strategy<Value = Adjustment> {
         1 => when().prop_map(|until| Adjustment::Defer { until }),
         1 => priority().prop_map(|priority| Adjustment::Prioritise { priority }),
         1 => lane().prop_map(|lane| Adjustment::Move { lane }),
+        1 => soon().prop_map(|when| Adjustment::Forget { when }),
     ]
 }
 

@@ -196,6 +196,12 @@ pub enum Adjustment {
         /// Which.
         lane: LaneName,
     },
+    /// An idle item (with nothing to do, not held, not blocked) is forgotten after that moment, unless it is woken
+    /// before. Others are left alone.
+    Forget {
+        /// When.
+        when: When,
+    },
 }
 
 impl Adjustment {
@@ -216,6 +222,11 @@ impl Adjustment {
             Self::Defer { until } => item.hold = Some(until.resolve(now)),
             Self::Prioritise { priority } => item.priority = *priority,
             Self::Move { lane } => item.lane = lane.clone(),
+            Self::Forget { when } => {
+                if item.is_idle() {
+                    item.forget_at = Some(when.resolve(now));
+                }
+            }
         }
         *item != before
     }
@@ -224,6 +235,7 @@ impl Adjustment {
     pub fn check(&self) -> Result<()> {
         match self {
             Self::Defer { until } => until.check("deferral"),
+            Self::Forget { when } => when.check("forgetting"),
             _ => Ok(()),
         }
     }

@@ -119,6 +119,11 @@ impl Item {
         Some(self.hold.map_or(due, |hold| hold.max(due)))
     }
 
+    /// Whether it has nothing to do, now or later, and is not held.
+    pub fn is_idle(&self) -> bool {
+        self.due.is_none() && self.holder.is_none() && !self.blocked
+    }
+
     /// Whether this token is for the lease that stands.
     pub fn is_held_under(&self, fence: Fence) -> bool {
         self.holder.is_some() && self.fence == Some(fence)

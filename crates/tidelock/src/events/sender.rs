@@ -8,7 +8,7 @@ use super::retry::{Random, RetryPolicy};
 /// Under an id, if the events alone do not make it safe to send it again.
 pub(crate) fn repeatable(commit: Commit) -> Commit {
     let only_appends = commit.parts() == commit.appends.len();
-    if only_appends || commit.id.is_some() { commit } else { commit.with_id(CommitId::fresh()) }
+    if only_appends || commit.id.is_some() { commit } else { commit.with_retry_id() }
 }
 
 /// Under an id that the same commit of the same operation has again, so that whoever makes it a second time has the first one's result.

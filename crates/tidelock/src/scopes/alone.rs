@@ -173,7 +173,7 @@ impl<'a, S: State> Alone<'a, S> {
     }
 
     async fn send(&self, commit: Commit) -> Result<Result<Committed, Conflict>> {
-        let commit = if commit.id.is_some() { commit } else { commit.with_id(CommitId::fresh()) };
+        let commit = if commit.id.is_some() { commit } else { commit.with_retry_id() };
         let Queued { tidelock, line, .. } = self.queued;
         let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await;
         if !matches!(sent, Ok(CommitOutcome::Committed(_))) {

@@ -26,7 +26,7 @@ pub(crate) async fn add(tidelock: &Tidelock, name: &Name, by: i64) -> Result<Mut
     loop {
         let mut write = Write::add(name.key(), by, Bounds::NONE);
         write.expected = expected;
-        let commit = Commit::new().with_id(CommitId::fresh()).write(write);
+        let commit = Commit::new().with_retry_id().write(write);
         let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
         let conflict = match sent.committed() {
             Ok(committed) => return Ok(counted(&committed)),

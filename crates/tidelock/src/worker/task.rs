@@ -130,7 +130,7 @@ fn repeatable(commit: Commit) -> Commit {
         && commit.wakes.is_empty()
         && commit.trims.is_empty()
         && commit.restores.is_empty();
-    if safe || commit.id.is_some() { commit } else { commit.with_id(CommitId::fresh()) }
+    if safe || commit.id.is_some() { commit } else { commit.with_retry_id() }
 }
 
 /// Whether the conflict means that the lease is somebody else's now.

@@ -95,7 +95,7 @@ impl Settling {
         let after = self.after_ms.map(Millis::span);
         let error = || self.error.clone().unwrap_or_default();
         let exit = match self.outcome {
-            Outcome::Ack => Exit::Ack { defer: after.map(When::In) },
+            Outcome::Ack => Exit::Ack { defer: after.map(When::In), forget: None },
             Outcome::Retry => Exit::Retry { after: after.unwrap_or_default(), error: error() },
             Outcome::Defer => Exit::Defer { until: When::In(after.unwrap_or_default()) },
             Outcome::Block => Exit::Block { error: error() },

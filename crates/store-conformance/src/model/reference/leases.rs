@@ -204,6 +204,9 @@ fn adjust(item: &mut Item, adjustment: &Adjustment, now: Timestamp) {
         Adjustment::Defer { until } => item.hold = Some(moment(*until, now)),
         Adjustment::Prioritise { priority } => item.priority = *priority,
         Adjustment::Move { lane } => item.lane = lane.clone(),
+        Adjustment::Forget { when } if item.due.is_none() && item.holder.is_none() && !item.blocked => {
+            item.forget_at = Some(moment(*when, now));
+        }
         _ => {}
     }
 }

@@ -39,7 +39,7 @@ fn reopen(there: &Summarised, reason: &str, asked: Option<EventId>) -> Result<Co
     let id = asked.unwrap_or(entry.id);
     let commit = Commit::new()
         // Sent again after a lost reply, it is this retry and not a second one.
-        .with_id(CommitId::fresh())
+        .with_retry_id()
         .append(&keys::stream(&there.run), ExpectedVersion::Any, [entry.with_id(id)])
         .wake(Wake::at(there.item(), When::NOW));
     let open = Summary { state: RunState::Open, ended_at: None, ..there.summary.clone() };

@@ -32,7 +32,7 @@ pub(super) async fn propose(
     let id = asked.unwrap_or(entry.id);
     let commit = Commit::new()
         // Sent again after a lost reply, it is this termination and not a second one.
-        .with_id(CommitId::fresh())
+        .with_retry_id()
         .append(&keys::stream(run), ExpectedVersion::Any, [entry.with_id(id)])
         // Whoever drives it is told by this, and refused in any case.
         .wake(Wake::at(there.item(), When::NOW));

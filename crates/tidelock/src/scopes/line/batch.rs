@@ -173,7 +173,7 @@ impl<S: State> Content<S> {
                 Some(lives) => write.expiring(When::In(*lives)),
                 None => write,
             };
-            Commit::new().with_id(CommitId::fresh()).write(write)
+            Commit::new().with_retry_id().write(write)
         };
         sent.get_or_insert_with(make).clone()
     }
