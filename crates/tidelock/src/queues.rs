@@ -77,6 +77,10 @@ impl Queue {
 
     /// Ends leases, each for itself: one that is lost is in nobody's way. For each, in order, what became of it.
     ///
+    /// An ack without a mark finishes the item: its data is deleted in the same commit, and the item is forgotten an hour
+    /// later unless it is put in again. An item that is acknowledged up to a mark is kept, because its mark says what is done;
+    /// [`Settlement::finish`] has it forgotten, too.
+    ///
     /// # Errors
     /// `Invalid` if a lease is on an item of another queue, or one is settled twice; otherwise what the store says.
     pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settled>> {

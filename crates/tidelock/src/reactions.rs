@@ -15,6 +15,7 @@ mod handler;
 mod handling;
 mod input;
 pub(crate) mod keys;
+pub(crate) mod leftovers;
 mod links;
 mod listing;
 mod operators;

@@ -55,7 +55,8 @@ impl Put {
         self.with(|wake| wake.priority = Some(priority))
     }
 
-    /// The same, with this for whoever leases it. It replaces what was there, and stays until something else does.
+    /// Sets the data that a worker gets with its lease. It replaces what was there, and is deleted when the item is
+    /// acknowledged, unless the item was put in again meanwhile.
     pub fn data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
         match Json::new(data) {
             Ok(data) => self.data = Some(data),

@@ -1,9 +1,19 @@
 //! Ending many leases in as few commits as it takes, each for itself.
+//!
+//! An item that is acknowledged without a mark is finished: its data goes with the ack, and the store forgets the item
+//! itself a while later.
 
-use tidelock_store::{Commit, CommitOutcome, Conflict, Item, Part, Reason, Result, Settlement, StoreError};
+use tidelock_store::{
+    Commit, CommitOutcome, Conflict, Exit, ExpectedRevision, Item, Mark, Part, Reason, Result, Settlement,
+    Slot, Store, StoreError, StoreExt, When, Write, limits,
+};
 
+use super::keys;
 use crate::events::sender;
 use crate::handle::Tidelock;
+
+/// Leases that end in one commit. Each may take a record with it, and a commit has room for [`limits::PARTS_PER_COMMIT`].
+const AT_ONCE: usize = limits::PARTS_PER_COMMIT / 2;
 
 /// What became of a settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,18 +24,29 @@ pub enum Settled {
     Lost(Option<Box<Item>>),
 }
 
-/// Settles those that can be: whatever is lost is left out, and the rest sent again.
 pub(super) async fn settle(tidelock: &Tidelock, settlements: Vec<Settlement>) -> Result<Vec<Settled>> {
+    let settlements: Vec<_> = settlements.into_iter().map(finishing).collect();
+    let mut settled = Vec::with_capacity(settlements.len());
+    for some in settlements.chunks(AT_ONCE) {
+        settled.extend(settle_some(tidelock, some.to_vec()).await?);
+    }
+    Ok(settled)
+}
+
+/// Settles those that can be: whatever is lost is left out, and the rest sent again.
+async fn settle_some(tidelock: &Tidelock, settlements: Vec<Settlement>) -> Result<Vec<Settled>> {
+    let store = &**tidelock.store();
     let mut settled = vec![Settled::Settled; settlements.len()];
     let mut left: Vec<(usize, Settlement)> = settlements.into_iter().enumerate().collect();
     while !left.is_empty() {
-        let all = left.iter().map(|(_, settlement)| settlement.clone());
-        let commit = all.fold(Commit::new(), Commit::settle);
-        let sent = sender::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
+        let all = left.iter().map(|(_, settlement)| settlement);
+        let commit = all.clone().cloned().fold(Commit::new(), Commit::settle);
+        let commit = deletions(store, all).await?.into_iter().fold(commit, Commit::write);
+        let sent = sender::send(store, &commit, tidelock.retry(), tidelock.random()).await?;
         let CommitOutcome::Conflict(conflict) = sent else { break };
         let refusal = conflict.to_string();
-        let lost = lost(conflict);
-        if lost.is_empty() {
+        let Refused { lost, data_changed } = Refused::by(conflict);
+        if lost.is_empty() && !data_changed {
             return Err(StoreError::corrupt(format!(
                 "settlements were refused for another reason than a loss: {refusal}"
             )));
@@ -39,11 +60,65 @@ pub(super) async fn settle(tidelock: &Tidelock, settlements: Vec<Settlement>) ->
     Ok(settled)
 }
 
-/// Which of the commit's settlements are of lost leases, and what is there instead.
-fn lost(conflict: Conflict) -> Vec<(usize, Option<Box<Item>>)> {
-    let lost = conflict.clashes.into_iter().filter_map(|clash| match (clash.part, clash.reason) {
-        (Part::Settlement(nth), Reason::LeaseLost { found, .. }) => Some((nth, found)),
-        _ => None,
-    });
-    lost.collect()
+/// An ack without a mark finishes its item, unless the caller said otherwise.
+fn finishing(mut settlement: Settlement) -> Settlement {
+    if let (Exit::Ack { forget: forget @ None, defer: None }, None | Some(Mark::ZERO)) =
+        (&mut settlement.exit, settlement.done)
+    {
+        *forget = Some(When::In(limits::ITEM_MEMORY));
+    }
+    settlement
+}
+
+/// Deletes the data of the items that these settlements finish. A delete expects the revision that was read *before* the
+/// item was seen with nothing more to do, so data that a later put wrote is never deleted.
+async fn deletions<'a>(
+    store: &dyn Store,
+    settlements: impl Iterator<Item = &'a Settlement>,
+) -> Result<Vec<Write>> {
+    let finished: Vec<_> = settlements.filter(|settlement| finishes(settlement)).collect();
+    if finished.is_empty() {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<_> = finished.iter().map(|settlement| keys::data(&settlement.lease.item)).collect();
+    let mut deletions = Vec::new();
+    for (settlement, slot) in finished.into_iter().zip(store.get(&keys).await?) {
+        let Slot::Live(data) = slot else { continue };
+        let item = store.item(&settlement.lease.item).await?;
+        if item.is_some_and(|item| item.is_held_under(settlement.lease.fence) && has_no_more(&item)) {
+            deletions.push(Write::delete(&data.key, ExpectedRevision::Revision(data.revision)));
+        }
+    }
+    Ok(deletions)
+}
+
+fn finishes(settlement: &Settlement) -> bool {
+    matches!(settlement.exit, Exit::Ack { forget: Some(_), .. })
+}
+
+/// Whether a held item has nothing to do beyond what it was leased for.
+fn has_no_more(item: &Item) -> bool {
+    item.due.is_none() && item.at >= item.mark
+}
+
+/// Why settlements were refused.
+struct Refused {
+    /// Which of the commit's settlements are of lost leases, and what is there instead.
+    lost: Vec<(usize, Option<Box<Item>>)>,
+    /// Whether an item was put in again, with other data, meanwhile.
+    data_changed: bool,
+}
+
+impl Refused {
+    fn by(conflict: Conflict) -> Self {
+        let mut refused = Self { lost: Vec::new(), data_changed: false };
+        for clash in conflict.clashes {
+            match (clash.part, clash.reason) {
+                (Part::Settlement(nth), Reason::LeaseLost { found, .. }) => refused.lost.push((nth, found)),
+                (Part::Write(_), _) => refused.data_changed = true,
+                _ => {}
+            }
+        }
+        refused
+    }
 }

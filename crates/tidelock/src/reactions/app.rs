@@ -13,8 +13,10 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Batch, Each, Fold, Handler};
 use super::handling::Reacting;
+use super::leftovers::RemovingLinks;
 use super::reaction::Reaction;
 use super::recent::Recent;
+use super::route::Route;
 use super::router::{Router, Routing, register};
 use super::{Context, Failure, Input, InvalidReaction, ReactionName, Source, keys};
 use crate::handle::Tidelock;
@@ -279,11 +281,18 @@ impl App {
         let worker = runs.flat_map(|served| self.in_lanes(&served)).fold(worker, Worker::serve);
         let housekeeping = (!self.workflows.is_empty()).then(|| runs::housekeeping(&self.tidelock));
         let worker = housekeeping.into_iter().flatten().fold(worker, Worker::serve);
+        let worker = self.link_removals().into_iter().fold(worker, Worker::serve);
         self.reactions.iter().fold(worker, |worker, reaction| {
             let targets = self.targets(reaction, recent);
             let worker = targets.into_iter().fold(worker, Worker::serve);
             worker.serve(self.route(reaction, router))
         })
+    }
+
+    /// Served by processes that have links. That a holder died over one of its items says nothing about the next.
+    fn link_removals(&self) -> Option<Served> {
+        let computed = self.reactions.iter().any(|reaction| matches!(reaction.route, Route::Computed(_)));
+        computed.then(|| Served::new(&keys::link_removals(), Arc::new(RemovingLinks)).expiries(u32::MAX))
     }
 
     fn targets(&self, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Vec<Served> {

@@ -19,6 +19,7 @@ const ROUTE: &str = "~route/";
 const UNROUTED: &str = "~unrouted/";
 const REGISTRATIONS: &str = "~registrations/";
 const LINKS: &str = "~links/";
+const LINK_REMOVALS: &str = "~link-removal";
 const REBUILD: &str = "~rebuild/";
 const ROWS: &str = "projection/";
 
@@ -86,6 +87,17 @@ pub(crate) fn registrations(reaction: &ReactionName) -> StreamName {
 /// The events that were routed to a computed target.
 pub(crate) fn links(reaction: &ReactionName, target: &ItemKey) -> Result<StreamName> {
     StreamName::new(format!("{LINKS}{reaction}/{target}"))
+}
+
+/// The reactions whose links are to be cleared of those that lead to nothing, each due a while after a closing.
+pub(crate) fn link_removals() -> QueueName {
+    QueueName::new(LINK_REMOVALS).expect("it is short and plain")
+}
+
+/// The right to clear a reaction's links.
+pub(crate) fn link_removal(reaction: &ReactionName) -> ItemRef {
+    let key = ItemKey::new(reaction.as_str()).expect("a reaction's name leaves room for its item's");
+    ItemRef { queue: link_removals(), key }
 }
 
 /// The item that stands for an event whose route failed.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidelock_store::{
     Commit, CommitOutcome, Event, ExpectedVersion, FeedQuery, HeadQuery, ItemKey, Mark, Position, Result,
-    Settlement, Store, Version, Wake,
+    Settlement, Store, Version, Wake, When, limits,
 };
 
 use super::handling::{failed, store_failure};
@@ -62,7 +62,8 @@ async fn target(
 }
 
 async fn ack(task: &Task, joining: Option<Commit>) -> Result<Settled> {
-    let settlement = Settlement::ack(task.token(), task.lease().mark);
+    let forget = When::In(limits::ITEM_MEMORY);
+    let settlement = Settlement::finish(task.token(), task.lease().mark, forget);
     match task.commit(joining.unwrap_or_default().settle(settlement)).await? {
         CommitOutcome::Committed(_) => Ok(Settled::Acked),
         CommitOutcome::Conflict(conflict) if crate::worker::is_loss(&conflict) => Ok(Settled::Lost),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, Shared};
-use tidelock_store::{Commit, ExpectedVersion, Result, Settlement, Slot, Version};
+use tidelock_store::{Commit, ExpectedVersion, Result, Settlement, Slot, Version, When, limits};
 
 use super::activation::Activation;
 use super::driver::Driver;
@@ -59,7 +59,7 @@ impl Driving {
         match there.filter(|there| !there.summary.state.is_ended()) {
             Some(there) => self.drive(task, there).await,
             // It has ended, or was never there: whoever woke it did not know.
-            None => task.settle(task.lease().ack()).await,
+            None => task.settle(finished(&task)).await,
         }
     }
 
@@ -70,7 +70,7 @@ impl Driving {
             return task.settle(Settlement::block(task.token(), error)).await;
         };
         if loaded.past.outcome.is_some() {
-            return task.settle(task.lease().ack()).await;
+            return task.settle(finished(&task)).await;
         }
         if task.lease().expiries > 0 {
             if loaded.past.taken_over >= self.workflow.deaths {
@@ -119,6 +119,11 @@ async fn block(task: &Task, deaths: u32) -> Result<Settled> {
         "{deaths} processes in a row died or hung over this run, and nothing was recorded between; find out why, then resume it"
     );
     task.settle(Settlement::block(task.token(), error)).await
+}
+
+/// The item of a run that has ended or is not there.
+fn finished(task: &Task) -> Settlement {
+    Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY))
 }
 
 /// The run that an item stands for.

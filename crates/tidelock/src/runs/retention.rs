@@ -1,11 +1,12 @@
 //! The removal of runs that have ended and are kept no longer.
 //!
 //! The end of a run puts an item into a queue, due when its retention is over; whoever serves that queue takes the run's
-//! history, its summary and everything that it is found by away, in one commit. The id is then free for another run.
+//! history, its summary and everything that it is found by away, in one commit. The id is then free for another run. The
+//! store forgets the emptied stream and the items a while later.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Result, StoreError, StoreExt, StreamQuery,
-    Wake, When,
+    AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Result, Settlement, StoreError, StoreExt,
+    StreamQuery, Wake, When, limits,
 };
 
 use super::summary::Summarised;
@@ -25,7 +26,8 @@ impl Work for Removing {
 /// Decides on the run as it is, and again if somebody changed it meanwhile: a retry, say.
 async fn remove(task: Task) -> Result<Settled> {
     loop {
-        let commit = decide(&task).await?.settle(task.lease().ack());
+        let finished = Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY));
+        let commit = decide(&task).await?.settle(finished);
         match task.commit(commit).await? {
             CommitOutcome::Committed(_) => return Ok(Settled::Acked),
             CommitOutcome::Conflict(conflict) if is_loss(&conflict) => return Ok(Settled::Lost),
@@ -50,6 +52,6 @@ async fn decide(task: &Task) -> Result<Commit> {
         None => commit,
         Some(version) => commit
             .with_append(Append::closing(&keys::stream(&run), ExpectedVersion::Exact(version)))
-            .trim(&keys::stream(&run), version, AfterTrim::Reopen),
+            .trim(&keys::stream(&run), version, AfterTrim::Forget(When::In(limits::ITEM_MEMORY))),
     })
 }

@@ -47,6 +47,9 @@ where
     }
 }
 
+/// How long runs are kept after they have ended, unless their workflow or their start says otherwise.
+pub(crate) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// A workflow, to be registered with an application.
 #[derive(Clone)]
 pub struct Workflow {
@@ -78,7 +81,7 @@ impl Workflow {
             stall: TIMEOUT,
             limit: None,
             deaths: 5,
-            retention: None,
+            retention: Some(RETENTION),
         }
     }
 
@@ -147,11 +150,17 @@ impl Workflow {
         self
     }
 
-    /// The same; runs are kept for this long after they have ended, unless their start says otherwise. By default they are kept
-    /// for ever.
+    /// Sets how long runs are kept after they have ended, unless their start says otherwise. The default is 30 days.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = Some(retention);
+        self
+    }
+
+    /// Keeps runs after they have ended until they are removed in some other way.
+    #[must_use]
+    pub fn without_retention(mut self) -> Self {
+        self.retention = None;
         self
     }
 

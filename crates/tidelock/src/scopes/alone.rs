@@ -6,8 +6,8 @@
 mod existence;
 
 use tidelock_store::{
-    Commit, CommitId, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, RecordKey, Result,
-    Revision, Slot, Write,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, RecordKey, Result, Revision, Slot,
+    Write,
 };
 
 use super::document::Doc;

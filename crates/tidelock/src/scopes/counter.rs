@@ -6,7 +6,7 @@
 use std::any::TypeId;
 
 use serde_json::Value;
-use tidelock_store::{Bounds, Commit, CommitId, Committed, ExpectedRevision, Reason, Slot, Write};
+use tidelock_store::{Bounds, Commit, Committed, ExpectedRevision, Reason, Slot, Write};
 
 use super::error::ScopeError;
 use super::mutated::{Mutated, Outcome};

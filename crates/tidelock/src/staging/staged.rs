@@ -149,7 +149,8 @@ pub(crate) fn too_slow() -> Failure {
 }
 
 fn join(commit: &mut Commit, other: Commit) {
-    let Commit { appends, writes, wakes, settlements, fences, guards, trims, restores, id: _ } = other;
+    let Commit { appends, writes, wakes, settlements, fences, guards, trims, restores, id: _, id_memory: _ } =
+        other;
     commit.appends.extend(appends);
     commit.writes.extend(writes);
     commit.wakes.extend(wakes);

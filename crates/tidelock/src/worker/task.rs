@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, ClashKind, Commit, CommitId, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement,
-    Store, Timestamp,
+    Advice, ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement, Store,
+    Timestamp,
 };
 use tokio_util::sync::CancellationToken;
 

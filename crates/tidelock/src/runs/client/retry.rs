@@ -1,6 +1,6 @@
 //! A failed run goes on from the step that failed.
 
-use tidelock_store::{Commit, CommitId, EventId, ExpectedVersion, Wake, When};
+use tidelock_store::{Commit, EventId, ExpectedVersion, Wake, When};
 
 use super::look::look;
 use super::proposal::Proposal;

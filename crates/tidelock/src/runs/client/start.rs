@@ -16,6 +16,7 @@ use crate::metadata::Metadata;
 use crate::runs::opening::Opening;
 use crate::runs::registered::Registered;
 use crate::runs::summary::Summarised;
+use crate::runs::workflow::RETENTION;
 use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, keys};
 
 /// A run that is to be started: await it.
@@ -167,7 +168,7 @@ impl Order {
         let mut opening =
             Opening::new(self.run.clone(), self.workflow.clone(), version, self.input.clone(), now);
         opening.deadline = self.deadline.map(|within| now.plus(within));
-        opening.retention = self.retention.or(registered.and_then(|r| r.retention));
+        opening.retention = self.retention.or(registered.map_or(Some(RETENTION), |r| r.retention));
         opening.attributes = self.attributes.clone();
         opening.metadata = self.metadata.clone();
         opening

@@ -3,7 +3,7 @@
 //! The termination is an entry of the history and an end of the summary, in one commit. Whoever drives the run writes with the
 //! version of the history that it knows, and so writes nothing more.
 
-use tidelock_store::{Commit, CommitId, ExpectedVersion, Wake, When};
+use tidelock_store::{Commit, ExpectedVersion, Wake, When};
 
 use super::look::look;
 use super::proposal::Proposal;

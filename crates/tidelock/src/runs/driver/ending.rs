@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     Append, Commit, Committed, ExpectedVersion, Json, Mark, NewEvent, Result, Settlement, Timestamp, Wake,
-    When,
+    When, limits,
 };
 
 use super::Driver;
@@ -102,6 +102,11 @@ impl Driver {
         Settlement::ack(self.activation.task.token(), self.mark())
     }
 
+    /// The run is over, and its item will not be needed again, unless the run is retried.
+    fn finish_item(&self) -> Settlement {
+        Settlement::finish(self.activation.task.token(), self.mark(), When::In(limits::ITEM_MEMORY))
+    }
+
     /// The item's mark is the version of the history: a lease under which something was recorded made progress.
     fn mark(&self) -> Mark {
         Mark::from(self.version).max(self.activation.task.lease().mark)
@@ -109,7 +114,7 @@ impl Driver {
 
     /// Nothing is left to do: somebody else has ended the run.
     pub(super) async fn acknowledge(&self) -> Result<Settled> {
-        self.activation.task.settle(self.ack()).await
+        self.activation.task.settle(self.finish_item()).await
     }
 
     pub(super) async fn leave(&mut self, exit: Exit) -> Result<Settled> {
@@ -177,7 +182,7 @@ impl Driver {
         loop {
             let mut entries = self.activation.state().queue.take().entries;
             entries.push(last.clone());
-            let commit = Commit::new().settle(self.ack());
+            let commit = Commit::new().settle(self.finish_item());
             let commit = self.summarised().end(commit, state, self.activation.now())?;
             match self.commit(commit, entries.clone(), Settled::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
@@ -241,5 +246,5 @@ impl Driver {
 
 /// As much of an error as is worth keeping.
 fn cut(error: &str) -> String {
-    error.chars().take(tidelock_store::limits::ERROR_CHARS).collect()
+    error.chars().take(limits::ERROR_CHARS).collect()
 }

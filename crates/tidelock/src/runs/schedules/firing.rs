@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     Commit, CommitOutcome, ExpectedRevision, Json, Result as StoreResult, Settlement, StoreExt, Timestamp,
-    Wake, When, Write,
+    Wake, When, Write, limits,
 };
 
 use super::stored::{Kept, Stored};
@@ -45,7 +45,12 @@ impl Work for Firing {
 async fn fire(tidelock: Tidelock, task: Task) -> StoreResult<Settled> {
     loop {
         let commit = match decide(&tidelock, &task).await {
-            Ok(commit) => commit.settle(task.lease().ack()),
+            // The item of a schedule that was removed, or has no next occurrence, is not woken by the same commit, and goes.
+            Ok(commit) => commit.settle(Settlement::finish(
+                task.token(),
+                task.lease().mark,
+                When::In(limits::ITEM_MEMORY),
+            )),
             Err(error) => return task.settle(put_off(&task, &error)).await,
         };
         match task.commit(commit).await? {

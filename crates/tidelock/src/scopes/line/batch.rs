@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, CommitId, CommitOutcome, Conflict, ExpectedRevision, Revision, StoreError, When, Write,
+    Advice, Commit, CommitOutcome, Conflict, ExpectedRevision, Revision, StoreError, When, Write,
 };
 use tokio::sync::OnceCell;
 

@@ -1,0 +1,128 @@
+//! What reactions keep about events that are gone, and its removal.
+//!
+//! A stream that was closed for good leaves a cursor with each reaction that followed it, which nothing will move again. A
+//! stream that lost its events leaves links to them in the streams of computed targets. The cursors are forgotten when the
+//! stream is closed. The links are removed by a work item per reaction, which a closing makes due a minute later: many
+//! closings in a row cost one pass over the reaction's targets.
+
+use std::time::Duration;
+
+use tidelock_store::{
+    Adjustment, AfterTrim, Append, Commit, CommitOutcome, Event, ExpectedVersion, Item, ItemFilter, ItemKey,
+    ItemQuery, NamePattern, RecordQuery, Result, Settlement, Store, StreamName, StreamQuery, Version, Wake,
+    When, limits,
+};
+
+use super::links::Link;
+use super::recent::Recent;
+use super::router::Cursor;
+use super::{ReactionName, keys};
+use crate::worker::{Handling, Settled, Task, Work, each, is_loss};
+
+/// How long the removal of links waits for other closings.
+const DELAY: Duration = Duration::from_secs(60);
+
+/// The reactions that follow a stream, and whether their targets are computed.
+async fn followers(store: &dyn Store, stream: &StreamName) -> Result<Vec<(ReactionName, bool)>> {
+    let mut followers = Vec::new();
+    let mut query = RecordQuery::prefix(keys::route_records());
+    loop {
+        let page = store.scan(query.clone()).await?;
+        for record in &page.records {
+            let name =
+                keys::routed_reaction(record.key.as_str()).and_then(|name| ReactionName::new(name).ok());
+            let cursor: Cursor = record.value.to()?;
+            if stream.as_str().starts_with(&cursor.streams) {
+                followers.extend(name.map(|name| (name, cursor.computed)));
+            }
+        }
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return Ok(followers),
+        }
+    }
+}
+
+/// Wakes the removal of links, for the commit that takes a stream's events away.
+pub(crate) async fn link_removals(store: &dyn Store, stream: &StreamName) -> Result<Vec<Wake>> {
+    let followers = followers(store, stream).await?.into_iter().filter(|(_, computed)| *computed);
+    Ok(followers.map(|(reaction, _)| Wake::at(keys::link_removal(&reaction), When::In(DELAY))).collect())
+}
+
+/// Has the cursors forgotten that reactions have on a stream that was closed for good. Those that have something left to
+/// do stay.
+pub(crate) async fn forget_cursors(store: &dyn Store, stream: &StreamName) -> Result<()> {
+    let Ok(key) = ItemKey::new(stream.as_str()) else { return Ok(()) };
+    for (reaction, _) in followers(store, stream).await?.into_iter().filter(|(_, computed)| !computed) {
+        let filter = ItemFilter::queue(keys::queue(&reaction).as_str()).key(NamePattern::is(key.as_str()));
+        store.adjust(filter, Adjustment::Forget { when: When::In(limits::ITEM_MEMORY) }).await?;
+    }
+    Ok(())
+}
+
+/// Removes links to events that are gone, for one reaction at a time.
+#[derive(Debug)]
+pub(crate) struct RemovingLinks;
+
+impl Work for RemovingLinks {
+    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+        each(tasks, remove)
+    }
+}
+
+async fn remove(task: Task) -> Result<Settled> {
+    let Ok(reaction) = ReactionName::new(task.lease().item.key.as_str()) else {
+        return task.settle(finished(&task)).await;
+    };
+    let mut query = ItemQuery::new(ItemFilter::queue(keys::queue(&reaction).as_str()));
+    loop {
+        let page = task.store().items(query.clone()).await?;
+        for item in &page.items {
+            if task.stopping().is_cancelled() {
+                return task.settle(Settlement::release(task.token())).await;
+            }
+            if !keys::is_unrouted(&item.item.key) && !remove_of(&task, &reaction, item).await? {
+                return Ok(Settled::Lost);
+            }
+        }
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return task.settle(finished(&task)).await,
+        }
+    }
+}
+
+fn finished(task: &Task) -> Settlement {
+    Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY))
+}
+
+/// Removes the oldest links of one target as far as their events are gone and were handled; false if the lease is lost.
+async fn remove_of(task: &Task, reaction: &ReactionName, target: &Item) -> Result<bool> {
+    let links = keys::links(reaction, &target.item.key)?;
+    loop {
+        let page = task.store().read_stream(StreamQuery::forward(&links).limit(LINKS_AT_ONCE)).await?;
+        let Some(through) = gone(&**task.store(), &page.events, target).await? else { return Ok(true) };
+        let close = Append::closing(&links, ExpectedVersion::Exists);
+        let commit =
+            Commit::new().with_append(close).trim(&links, through, AfterTrim::Reopen).fenced_by(task.token());
+        if let CommitOutcome::Conflict(conflict) = task.commit(commit).await? {
+            return Ok(!is_loss(&conflict));
+        }
+        if page.events.last().is_none_or(|last| last.version > through) {
+            return Ok(true);
+        }
+    }
+}
+
+/// Links that are looked at together.
+const LINKS_AT_ONCE: usize = 100;
+
+/// The last of the first links in a row that were followed and lead to nothing.
+async fn gone(store: &dyn Store, links: &[Event], target: &Item) -> Result<Option<Version>> {
+    let found = Link::follow(store, &Recent::default(), links).await?;
+    let dead = links
+        .iter()
+        .zip(found)
+        .take_while(|(link, event)| event.is_none() && link.version.get() <= target.at.get());
+    Ok(dead.last().map(|(link, _)| link.version))
+}
