@@ -60,6 +60,12 @@ pub(crate) enum Command {
     /// Runs of five trivial steps, beside the commits that they need, made bare, in the same run, and the calls that a run takes; the time
     /// to resume a run by how many steps it has behind it; and what a worker costs while all runs sleep.
     Runs(RunsArgs),
+    /// Do a lot of short-lived work, and see what is left of it
+    ///
+    /// Runs, keyed requests, queue items, operations and scopes, in ten slices; after each one the store's clock is set forward past every
+    /// retention. Per store: operations a second by slice, and the rows and bytes that are left, beside those of an empty store. Fails if
+    /// more is left than an empty store and a little has.
+    Soak(SoakArgs),
     /// One writing process of `positions`, which starts it
     #[command(hide = true)]
     PositionWriter(WriterArgs),
@@ -180,6 +186,25 @@ pub(crate) struct RunsArgs {
     /// Runs that sleep
     #[arg(long, value_name = "N", default_value_t = 1_000_000)]
     pub(crate) sleeping: usize,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct SoakArgs {
+    /// sqlite: or postgres:, as for `store`; several are soaked one after the other
+    #[arg(required = true, value_name = "STORE")]
+    pub(crate) urls: Vec<String>,
+    /// Print one JSON object a line instead of a table
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// How many of each kind
+    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(10..).map(|n| n as usize))]
+    pub(crate) count: usize,
+    /// Callers at once
+    #[arg(long, value_name = "N", default_value_t = 32)]
+    pub(crate) callers: usize,
+    /// Fail, too, if the last slice is slower than 0.9 of the first
+    #[arg(long)]
+    pub(crate) check_speed: bool,
 }
 
 /// What there is to measure about runs.

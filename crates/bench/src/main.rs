@@ -26,6 +26,7 @@ mod positions;
 mod reactions;
 mod runs;
 mod serve;
+mod soak;
 
 mod check;
 mod progress;
@@ -75,6 +76,7 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::Server => serve::serve_apart().await,
             Command::Reactions(args) => reactions::measure_all(args).await,
             Command::Runs(args) => runs::measure_all(args).await,
+            Command::Soak(args) => soak::measure_all(args).await,
             Command::PositionWriter(args) => positions::write(args).await,
         }
     })

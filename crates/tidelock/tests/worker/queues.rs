@@ -23,7 +23,7 @@ async fn take(queue: &Queue) -> Vec<Taken> {
 }
 
 fn ack(lease: LeaseToken) -> Settlement {
-    Settlement { lease, done: None, exit: Exit::Ack { defer: None } }
+    Settlement { lease, done: None, exit: Exit::Ack { defer: None, forget: None } }
 }
 
 fn data(taken: &Taken) -> Option<Value> {

@@ -1,0 +1,159 @@
+//! Short-lived work of every kind: what a service does all day, and what nothing should be left of.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tidelock::claims::Claim;
+use tidelock::reactions::Failure as Failed;
+use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::worker::Stopped;
+use tidelock::{ItemFilter, ItemQuery, RecordQuery, ScopeKind, Store, Tidelock};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio_util::sync::CancellationToken;
+
+use super::place::Place;
+use crate::failure::Failure;
+
+/// Runs, keyed requests, queue items, operations and scopes.
+pub(super) const KINDS: usize = 5;
+
+/// How long results, operations and ended runs are kept.
+const KEPT: Duration = Duration::from_secs(1);
+
+/// How long the removal of all runs may take.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+const WORKFLOW: &str = "soak";
+
+pub(super) struct Load {
+    tidelock: Tidelock,
+    count: usize,
+    callers: usize,
+    stop: CancellationToken,
+    app: JoinHandle<tidelock::Result<Stopped>>,
+}
+
+async fn echo(ctx: &mut Ctx, n: usize) -> Result<usize, StepError> {
+    ctx.step("echo", |_key| async move { Ok::<_, Failed>(n) }).await
+}
+
+impl Load {
+    /// An application that drives the runs, and callers for the rest.
+    pub(super) async fn start(tidelock: &Tidelock, count: usize, callers: usize) -> Result<Self, Failure> {
+        let workflow = Workflow::new(WORKFLOW, echo).retention(KEPT);
+        let app = tidelock.app().register(workflow).build().map_err(wrong)?;
+        let stop = CancellationToken::new();
+        let app = tokio::spawn(app.run_until(stop.clone().cancelled_owned()));
+        let load = Self { tidelock: tidelock.clone(), count, callers, stop, app };
+        // What is made once is there before the empty store is counted.
+        load.operation(usize::MAX).await?;
+        Ok(load)
+    }
+
+    /// One of so many slices; says how many operations it had.
+    pub(super) async fn slice(self: &Self, nth: usize, of: usize) -> Result<usize, Failure> {
+        let range = (self.count * nth / of)..(self.count * (nth + 1) / of);
+        let (next, end) = (Arc::new(AtomicUsize::new(range.start)), range.end);
+        let mut callers = JoinSet::new();
+        for _ in 0..self.callers {
+            let (caller, next) = (Caller { tidelock: self.tidelock.clone() }, next.clone());
+            callers.spawn(async move {
+                loop {
+                    let nth = next.fetch_add(1, Ordering::Relaxed);
+                    if nth >= end {
+                        return Ok(());
+                    }
+                    caller.one_of_each(nth).await?;
+                }
+            });
+        }
+        while let Some(ended) = callers.join_next().await {
+            ended.map_err(wrong)??;
+        }
+        Ok(range.len() * KINDS)
+    }
+
+    async fn operation(&self, nth: usize) -> Result<(), Failure> {
+        Caller { tidelock: self.tidelock.clone() }.operation(nth).await
+    }
+
+    /// Waits until the worker has removed all runs that are past their retention.
+    pub(super) async fn until_runs_are_removed(&self, place: &Place) -> Result<(), Failure> {
+        let begun = Instant::now();
+        let store = place.store();
+        while has_runs(&*store).await? {
+            if begun.elapsed() > PATIENCE {
+                return Err(Failure::Answer("runs past their retention were not removed".to_owned()));
+            }
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        Ok(())
+    }
+
+    pub(super) async fn stop(self) -> Result<(), Failure> {
+        self.stop.cancel();
+        let _stopped = self.app.await.map_err(wrong)??;
+        Ok(())
+    }
+}
+
+async fn has_runs(store: &dyn Store) -> Result<bool, Failure> {
+    let page = store.scan(RecordQuery::prefix("~run/").limit(1)).await?;
+    Ok(!page.records.is_empty() || page.next.is_some())
+}
+
+#[derive(Clone)]
+struct Caller {
+    tidelock: Tidelock,
+}
+
+impl Caller {
+    async fn one_of_each(&self, nth: usize) -> Result<(), Failure> {
+        self.run(nth).await?;
+        self.keyed_request(nth).await?;
+        self.queue_item(nth).await?;
+        self.operation(nth).await?;
+        self.scope(nth).await
+    }
+
+    async fn run(&self, nth: usize) -> Result<(), Failure> {
+        let run = self.tidelock.runs().start(WORKFLOW, format!("run-{nth}"), &nth).await.map_err(wrong)?;
+        let result: usize = run.result().await.map_err(wrong)?;
+        if result == nth { Ok(()) } else { Err(wrong(format!("run {nth} came to {result}"))) }
+    }
+
+    async fn keyed_request(&self, nth: usize) -> Result<(), Failure> {
+        let key = self.tidelock.claims().idempotency(format!("pay-{nth}")).ttl(KEPT);
+        match key.claim::<usize>().await.map_err(wrong)? {
+            Claim::Won(won) => won.complete(&nth).await.map(drop).map_err(wrong),
+            other => Err(wrong(format!("key {nth} is not free: {other:?}"))),
+        }
+    }
+
+    /// Puts one in, and does one, which may be another caller's.
+    async fn queue_item(&self, nth: usize) -> Result<(), Failure> {
+        let queue = self.tidelock.queue("mail");
+        queue.put(&format!("letter-{nth}")).data(&json!({ "nth": nth })).await?;
+        let taken = queue.take("soak").within(Duration::from_secs(60)).await?;
+        queue.settle(taken.iter().map(|taken| taken.lease.ack()).collect()).await?;
+        Ok(())
+    }
+
+    async fn operation(&self, nth: usize) -> Result<(), Failure> {
+        let points = self.tidelock.scope::<Value>(ScopeKind::USER, &format!("user-{}", nth % 8));
+        let operation = points.operation(&format!("order-{nth}")).remembered(KEPT);
+        operation.increment("points", 1).await.map(drop).map_err(wrong)
+    }
+
+    async fn scope(&self, nth: usize) -> Result<(), Failure> {
+        let session = self.tidelock.scope::<Value>(ScopeKind::SESSION, &format!("session-{nth}"));
+        session.patch(json!({ "page": nth })).await.map_err(wrong)?;
+        session.delete().await.map(drop).map_err(wrong)
+    }
+}
+
+fn wrong(error: impl std::fmt::Display) -> Failure {
+    Failure::Answer(error.to_string())
+}

@@ -1,0 +1,123 @@
+//! What is left in a store when everything in it is done and past its retention: nothing. In memory, where an hour and a
+//! month cost nothing; the soak has the same on the stores that keep rows.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, Schedule, StepError, Workflow};
+use tidelock::{HeadQuery, ItemFilter, ItemQuery, RecordQuery, limits};
+use tidelock_test_stage::{Running, Stage, brisk, in_memory, until};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The names of all rows that are there, whatever they are.
+async fn rows(store: &dyn Store) -> Vec<String> {
+    let heads = store.heads(HeadQuery::prefix("")).await.unwrap().heads;
+    let records = store.scan(RecordQuery::prefix("")).await.unwrap().records;
+    let items = store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items;
+    let mut names: Vec<_> = heads.iter().map(|head| format!("stream {}", head.stream)).collect();
+    names.extend(records.iter().map(|record| format!("record {}", record.key)));
+    names.extend(items.iter().map(|item| item.item.to_string()));
+    names
+}
+
+/// Lets time pass. A store in memory removes a little with every commit, so a few are made.
+async fn pass(store: &dyn Store, time: Duration) {
+    tokio::time::advance(time).await;
+    for _ in 0..100 {
+        let nothing = Commit::new().guard_record(&RecordKey::new("x").unwrap(), ExpectedRevision::Absent);
+        store.commit(nothing).await.unwrap().committed().unwrap();
+    }
+}
+
+/// KEEP-2, QUEUE-6. Schedule 106.
+async fn an_acknowledged_item_leaves_with_its_data(stage: Stage) {
+    let (store, queue) = (stage.store().await, stage.tidelock().await.queue("mail"));
+    for nth in 0..20 {
+        queue.put(&format!("letter-{nth}")).data(&json!({ "nth": nth })).await.unwrap();
+    }
+    let taken = queue.take("w").limit(20).await.unwrap();
+    queue.settle(taken.iter().map(|taken| taken.lease.ack()).collect()).await.unwrap();
+    let left = store.scan(RecordQuery::prefix("")).await.unwrap().records;
+    assert_eq!(left, [], "the data goes with the ack");
+    assert_eq!(rows(&*store).await.len(), 20);
+    pass(&*store, limits::ITEM_MEMORY).await;
+    assert_eq!(rows(&*store).await, [""; 0]);
+}
+
+/// QUEUE-6.
+async fn an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor(stage: Stage) {
+    let (store, queue) = (stage.store().await, stage.tidelock().await.queue("mail"));
+    queue.put("box").to_mark(Mark::new(7).unwrap()).await.unwrap();
+    let taken = queue.take("w").await.unwrap();
+    queue.settle(vec![taken[0].lease.ack()]).await.unwrap();
+    pass(&*store, limits::ITEM_MEMORY * 100).await;
+    queue.put("box").to_mark(Mark::new(7).unwrap()).await.unwrap();
+    assert!(queue.take("w").await.unwrap().is_empty(), "it is known that 7 is done");
+}
+
+async fn echo(ctx: &mut Ctx, n: u32) -> Result<u32, StepError> {
+    ctx.step("echo", |_key| async move { Ok::<_, Failure>(n) }).await
+}
+
+/// KEEP-2, KEEP-3, RUN-41. Schedule 106.
+async fn runs_leave_nothing_once_their_retention_is_over(stage: Stage) {
+    let (store, tidelock) = (stage.store().await, stage.tidelock().await);
+    let running = Running::start(tidelock.app().worker(brisk("one")).workflow("echo", echo));
+    for nth in 0..10_u32 {
+        let run =
+            tidelock.runs().start("echo", format!("run-{nth}"), &nth).attribute("shop", "7").await.unwrap();
+        assert_eq!(run.result::<u32>().await.unwrap(), nth);
+    }
+    pass(&*store, HOUR * 24 * 29).await;
+    assert!(rows(&*store).await.iter().any(|row| row.contains("run-3")), "kept for 30 days");
+    pass(&*store, HOUR * 25).await;
+    until("the runs are removed", async || {
+        !rows(&*store).await.iter().any(|row| row.starts_with("record ~run/"))
+    })
+    .await;
+    pass(&*store, limits::ITEM_MEMORY * 2).await;
+    pass(&*store, limits::ITEM_MEMORY * 2).await;
+    assert_eq!(rows(&*store).await, ["record ~workflow/echo"]);
+    let again = tidelock.runs().start("echo", "run-3", &33).await.unwrap();
+    assert_eq!(again.result::<u32>().await.unwrap(), 33, "the id is free for another run");
+    running.stop().await;
+}
+
+/// KEEP-2.
+async fn a_schedule_that_was_removed_leaves_nothing(stage: Stage) {
+    let (store, tidelock) = (stage.store().await, stage.tidelock().await);
+    let workflow = Workflow::new("echo", echo).retention(Duration::from_secs(1));
+    let running = Running::start(tidelock.app().worker(brisk("one")).register(workflow));
+    let schedule = Schedule::cron("0 * * * *").starts("echo", &1_u32);
+    tidelock.runs().schedules().put("hourly", schedule).await.unwrap();
+    pass(&*store, HOUR * 3).await;
+    assert!(tidelock.runs().schedules().remove("hourly").await.unwrap());
+    until("the schedule's item is served once more", async || {
+        pass(&*store, HOUR).await;
+        rows(&*store).await == ["record ~workflow/echo"]
+    })
+    .await;
+    running.stop().await;
+}
+
+#[test]
+fn an_acknowledged_item_leaves_with_its_data_in_memory() {
+    in_memory(an_acknowledged_item_leaves_with_its_data);
+}
+
+#[test]
+fn an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor_in_memory() {
+    in_memory(an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor);
+}
+
+#[test]
+fn runs_leave_nothing_once_their_retention_is_over_in_memory() {
+    in_memory(runs_leave_nothing_once_their_retention_is_over);
+}
+
+#[test]
+fn a_schedule_that_was_removed_leaves_nothing_in_memory() {
+    in_memory(a_schedule_that_was_removed_leaves_nothing);
+}
