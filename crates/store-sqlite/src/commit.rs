@@ -6,15 +6,15 @@
 use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
-use tidelock_store::plan::{self, Decision, Plan, RecordRow, Remembered, Rows, StreamRow};
+use tidelock_store::plan::{self, Decision, Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
     Commit, CommitId, CommitOutcome, Committed, Event, EventId, Item, ItemRef, Position, RecordKey, Result,
-    StoreError, StreamName, Timestamp, Topic, Version, limits,
+    StoreError, StreamName, Timestamp, Topic, Version,
 };
 
-use crate::error::failed;
+use crate::error::{corrupt, failed};
 use crate::leases::{find_item, put_item};
-use crate::log::{event, event_columns, find_stream, last_position};
+use crate::log::{event, event_columns, find_stream, last_position, no_meta, number};
 use crate::records::find_record;
 
 /// How many streams the writer remembers.
@@ -26,12 +26,22 @@ const STREAMS: usize = 10_000;
 pub(crate) struct Memo {
     streams: HashMap<StreamName, (i64, StreamRow)>,
     last_position: Option<Position>,
+    floors: Option<Floors>,
 }
 
 impl Memo {
     pub(crate) fn forget(&mut self) {
         self.streams.clear();
         self.last_position = None;
+        self.floors = None;
+    }
+
+    pub(crate) fn forget_stream(&mut self, name: &StreamName) {
+        self.streams.remove(name);
+    }
+
+    pub(crate) fn forget_floors(&mut self) {
+        self.floors = None;
     }
 
     fn remember(&mut self, name: &StreamName, id: i64, row: StreamRow) {
@@ -68,15 +78,17 @@ const FIND_EVENT: &str = concat!("SELECT ", event_columns!(), " FROM tidelock_ev
 
 impl Rows for Transaction<'_> {
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>> {
-        let sql = "SELECT fingerprint, committed FROM tidelock_commits WHERE id = ?1 AND committed_at > ?2";
+        let sql = "SELECT fingerprint, committed, coalesce(forget_at, committed_at + 604800000000)
+                   FROM tidelock_commits WHERE id = ?1";
         let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
-        let mut rows = statement.query(params![id.as_bytes(), forgotten_until(self.now)]).map_err(failed)?;
+        let mut rows = statement.query([id.as_bytes()]).map_err(failed)?;
         let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
         let committed: String = row.get(1).map_err(failed)?;
         let committed = serde_json::from_str(&committed).map_err(|e| {
             StoreError::corrupt(format!("the result of commit {id} cannot be read")).caused_by(e)
         })?;
-        Ok(Some(Remembered { fingerprint: row.get(0).map_err(failed)?, committed }))
+        let forget_at = Timestamp::from_micros(row.get(2).map_err(failed)?).map_err(corrupt)?;
+        Ok(Some(Remembered { fingerprint: row.get(0).map_err(failed)?, committed, forget_at }))
     }
 
     fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>> {
@@ -117,6 +129,22 @@ impl Rows for Transaction<'_> {
         self.memo.last_position = Some(position);
         Ok(position)
     }
+
+    fn floors(&mut self) -> Result<Floors> {
+        if let Some(floors) = self.memo.floors {
+            return Ok(floors);
+        }
+        let floors = read_floors(self.connection)?;
+        self.memo.floors = Some(floors);
+        Ok(floors)
+    }
+
+    fn version_floor(&mut self, category: &str) -> Result<u64> {
+        let sql = "SELECT version FROM tidelock_version_floors WHERE category = ?1";
+        let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
+        let mut rows = statement.query([category]).map_err(failed)?;
+        rows.next().map_err(failed)?.map_or(Ok(0), |row| number(row, 0))
+    }
 }
 
 impl Transaction<'_> {
@@ -153,16 +181,18 @@ impl Transaction<'_> {
 
     fn put_stream(&mut self, name: &StreamName, row: StreamRow) -> Result<()> {
         let (version, first) = (row.version.get() as i64, row.first.get() as i64);
+        let forget_at = row.forget_at.map(Timestamp::micros);
         let id = match self.stream_id(name)? {
             Some(id) => {
-                let sql = "UPDATE tidelock_streams SET version = ?2, first = ?3, closed = ?4 WHERE id = ?1";
-                self.execute(sql, params![id, version, first, row.closed])?;
+                let sql = "UPDATE tidelock_streams SET version = ?2, first = ?3, closed = ?4, forget_at = ?5
+                           WHERE id = ?1";
+                self.execute(sql, params![id, version, first, row.closed, forget_at])?;
                 id
             }
             None => {
-                let sql =
-                    "INSERT INTO tidelock_streams (name, version, first, closed) VALUES (?1, ?2, ?3, ?4)";
-                self.execute(sql, params![name.as_str(), version, first, row.closed])?;
+                let sql = "INSERT INTO tidelock_streams (name, version, first, closed, forget_at)
+                           VALUES (?1, ?2, ?3, ?4, ?5)";
+                self.execute(sql, params![name.as_str(), version, first, row.closed, forget_at])?;
                 self.connection.last_insert_rowid()
             }
         };
@@ -198,7 +228,8 @@ impl Transaction<'_> {
         self.execute("UPDATE tidelock_meta SET position_floor = ?1", params![last.get() as i64])?;
         let id = self.known_stream_id(stream)?;
         let sql = "DELETE FROM tidelock_events WHERE stream = ?1 AND version <= ?2";
-        self.execute(sql, params![id, through.get() as i64])
+        self.execute(sql, params![id, through.get() as i64])?;
+        Ok(())
     }
 
     fn put_record(&mut self, key: &RecordKey, row: &RecordRow) -> Result<()> {
@@ -206,29 +237,18 @@ impl Transaction<'_> {
                    ON CONFLICT (key) DO UPDATE SET revision = ?2, value = ?3, expires_at = ?4";
         let value = row.value.as_ref().map(tidelock_store::Json::as_str);
         let expires_at = row.expires_at.map(Timestamp::micros);
-        self.execute(sql, params![key.as_str(), row.revision.get() as i64, value, expires_at])
+        self.execute(sql, params![key.as_str(), row.revision.get() as i64, value, expires_at])?;
+        Ok(())
     }
 
     fn remember(&mut self, id: CommitId, remembered: &Remembered) -> Result<()> {
-        let sql = "INSERT OR REPLACE INTO tidelock_commits (id, fingerprint, committed, committed_at)
-                   VALUES (?1, ?2, ?3, ?4)";
+        let sql =
+            "INSERT OR REPLACE INTO tidelock_commits (id, fingerprint, committed, committed_at, forget_at)
+                   VALUES (?1, ?2, ?3, ?4, ?5)";
         let committed = serde_json::to_string(&remembered.committed).expect("a result is names and numbers");
-        self.execute(sql, params![id.as_bytes(), remembered.fingerprint, committed, self.now.micros()])
-    }
-
-    /// Throws away what has had its time, a little at once; says whether there may be more.
-    pub(crate) fn sweep(&mut self) -> Result<bool> {
-        const AT_ONCE: usize = 200;
-        let expired = "UPDATE tidelock_records SET value = NULL, expires_at = NULL WHERE rowid IN
-                       (SELECT rowid FROM tidelock_records WHERE expires_at <= ?1 LIMIT ?2)";
-        let forgotten = "DELETE FROM tidelock_commits WHERE id IN
-                         (SELECT id FROM tidelock_commits WHERE committed_at <= ?1 LIMIT ?2)";
-        let mut more = false;
-        for (sql, until) in [(expired, self.now.micros()), (forgotten, forgotten_until(self.now))] {
-            let mut statement = self.connection.prepare_cached(sql).map_err(failed)?;
-            more |= statement.execute(params![until, AT_ONCE as i64]).map_err(failed)? == AT_ONCE;
-        }
-        Ok(more)
+        let (now, forget_at) = (self.now.micros(), remembered.forget_at.micros());
+        self.execute(sql, params![id.as_bytes(), remembered.fingerprint, committed, now, forget_at])?;
+        Ok(())
     }
 
     fn stream_id(&mut self, name: &StreamName) -> Result<Option<i64>> {
@@ -243,13 +263,16 @@ impl Transaction<'_> {
             .ok_or_else(|| StoreError::corrupt(format!("stream {name:?} was written and is not there")))
     }
 
-    fn execute(&self, sql: &str, row: impl rusqlite::Params) -> Result<()> {
-        self.connection.prepare_cached(sql).map_err(failed)?.execute(row).map_err(failed)?;
-        Ok(())
+    /// Runs a statement; gives how many rows it changed.
+    pub(crate) fn execute(&self, sql: &str, row: impl rusqlite::Params) -> Result<usize> {
+        self.connection.prepare_cached(sql).map_err(failed)?.execute(row).map_err(failed)
     }
 }
 
-/// Commits up to this moment are not remembered any more.
-fn forgotten_until(now: Timestamp) -> i64 {
-    now.micros() - limits::COMMIT_MEMORY.as_micros() as i64
+fn read_floors(connection: &Connection) -> Result<Floors> {
+    let sql = "SELECT epoch, revision_floor, fence_floor FROM tidelock_meta";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    let row = rows.next().map_err(failed)?.ok_or_else(no_meta)?;
+    Ok(Floors { epoch: number(row, 0)?, revision: number(row, 1)?, fence: number(row, 2)? })
 }

@@ -57,7 +57,7 @@ fn lease_steps(later: usize) -> i32 {
     let worker = WorkerName::new("w").unwrap();
     let request = LeaseRequest::new(&QueueName::new("q").unwrap(), &worker, Duration::from_secs(1), 10);
     steps(&mut connection, leases::LOOKUPS, |connection| {
-        assert_eq!(leases::lease(connection, &request, &Turns::default(), now()).unwrap().leases, []);
+        assert_eq!(leases::lease(connection, &request, &Turns::default(), now(), 0).unwrap().leases, []);
     })
 }
 

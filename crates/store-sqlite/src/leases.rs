@@ -12,7 +12,7 @@ use tidelock_store::{
 };
 
 use crate::error::{corrupt, failed};
-use crate::log::{number, text};
+use crate::log::{moment, number, text};
 use crate::reader::Reader;
 
 /// How many items an adjustment changes before others get their turn to write.
@@ -22,18 +22,18 @@ pub(crate) const ADJUSTED_AT_ONCE: usize = 500;
 macro_rules! item_columns {
     () => {
         "queue, key, lane, priority, at, mark, due, hold, attempts, failures, expiries, blocked, error, fence, \
-         worker, since, deadline, settled"
+         worker, since, deadline, settled, forget_at"
     };
 }
 
 const PUT: &str = concat!(
     "INSERT INTO tidelock_items (",
     item_columns!(),
-    ", ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19)
+    ", ready) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)
      ON CONFLICT (queue, key) DO UPDATE SET
         lane = ?3, priority = ?4, at = ?5, mark = ?6, due = ?7, hold = ?8, attempts = ?9, failures = ?10,
         expiries = ?11, blocked = ?12, error = ?13, fence = ?14, worker = ?15, since = ?16, deadline = ?17,
-        settled = ?18, ready = ?19"
+        settled = ?18, forget_at = ?19, ready = ?20"
 );
 const FIND: &str = concat!("SELECT ", item_columns!(), " FROM tidelock_items WHERE queue = ?1 AND key = ?2");
 const LIST: &str = concat!(
@@ -78,6 +78,7 @@ pub(crate) fn lease(
     request: &LeaseRequest,
     turns: &Turns,
     now: Timestamp,
+    fence_floor: u64,
 ) -> Result<Leased> {
     let lanes = lanes(connection, request)?;
     let mut candidates = Vec::new();
@@ -90,7 +91,7 @@ pub(crate) fn lease(
         let found = find_item(connection, &name)?;
         let mut item =
             found.ok_or_else(|| StoreError::corrupt(format!("{name} is in an index and not there")))?;
-        leases.push(item.grant(&request.worker, request.duration, now));
+        leases.push(item.grant(&request.worker, request.duration, now, fence_floor));
         put_item(connection, &item)?;
     }
     let mut next_due = None;
@@ -171,6 +172,7 @@ pub(crate) fn put_item(connection: &Connection, item: &Item) -> Result<()> {
         holder.map(|holder| holder.since.micros()),
         holder.map(|holder| holder.deadline.micros()),
         item.settled.map(ExitKind::as_str),
+        micros(item.forget_at),
         micros(item.ready_at()),
     ];
     statement.execute(row).map_err(failed)?;
@@ -299,6 +301,7 @@ fn read_item(row: &Row<'_>) -> Result<Item> {
         fence: fence.map(|fence| Fence::new(fence as u64)).transpose()?,
         holder: holder(row)?,
         settled: settled.as_deref().map(str::parse).transpose()?,
+        forget_at: moment(row, 18)?,
     })
 }
 
@@ -308,11 +311,6 @@ fn holder(row: &Row<'_>) -> Result<Option<Holder>> {
         return Ok(None);
     };
     Ok(Some(Holder { worker: WorkerName::new(worker)?, since, deadline }))
-}
-
-fn moment(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
-    let micros: Option<i64> = row.get(column).map_err(failed)?;
-    micros.map(Timestamp::from_micros).transpose()
 }
 
 fn priority(row: &Row<'_>, column: usize) -> Result<Priority> {

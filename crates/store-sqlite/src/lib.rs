@@ -22,6 +22,8 @@ mod pause;
 mod pen;
 mod reader;
 mod records;
+mod room;
+mod sweep;
 mod wake;
 mod writer;
 
@@ -29,7 +31,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_store::plan::{Turns, check_names, check_renewal};
+use tidelock_store::plan::{Rows, Turns, check_names, check_renewal};
 use tidelock_store::{
     Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage,
     HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Operation, RecordKey,
@@ -47,6 +49,9 @@ use writer::Writer;
 pub use door::{OwnStatement, Value};
 pub use migrate::SCHEMA_VERSION;
 pub use open::SqliteOptions;
+
+/// How many rows of each kind leave in one transaction when they are swept at once.
+const SWEPT_AT_ONCE: usize = 500;
 
 /// A store in one SQLite file. Clones are handles on the same connections.
 #[derive(Debug, Clone)]
@@ -93,19 +98,29 @@ impl SqliteStore {
         let signals = Signals::default();
         let checkpoints = Checkpoints::start(open::writer(path, options)?)?;
         let readers = (0..options.readers).map(|_| open::reader(path, options)).collect::<Result<_>>()?;
-        let pen = Pen::new(
-            connection,
-            file.clone(),
-            clock.clone(),
-            signals.clone(),
-            checkpoints,
-            options.busy_timeout,
-        )?;
-        let writer = Arc::new(Writer::start(pen, options.callers_may_write)?);
+        let pen = Pen::new(connection, file.clone(), clock.clone(), signals.clone(), checkpoints, options)?;
+        let writer = Arc::new(Writer::start(pen, options.callers_may_write, options.sweep_interval)?);
         let watch = Watch::start(&writer, signals.clone(), options.watch_interval)?;
         let readers = Readers::start(readers)?;
         let turns = Arc::default();
         Ok(Self { shared: Arc::new(Shared { file, clock, turns, signals, writer, readers, watch }) })
+    }
+
+    /// Removes everything that is past its retention now, and gives free pages of the file back until no more than half of
+    /// it is free, or 4 MiB. Without this, a little of it happens with what is written, and every few seconds.
+    ///
+    /// Others can write in between. The file becomes shorter when its log is moved into it, at the latest when the last
+    /// process closes it.
+    ///
+    /// # Errors
+    /// As [`Store::commit`]; what was removed before stays removed.
+    pub async fn sweep(&self) -> Result<()> {
+        self.check_process(Operation::Commit)?;
+        let some = |tx: &mut commit::Transaction<'_>| tx.sweep(SWEPT_AT_ONCE);
+        while self.shared.writer.write(Operation::Commit, some).await? {}
+        let room = |tx: &mut commit::Transaction<'_>| room::give_back(tx.connection);
+        while self.shared.writer.write(Operation::Commit, room).await? {}
+        Ok(())
     }
 
     fn check_process(&self, operation: Operation) -> Result<()> {
@@ -169,8 +184,10 @@ impl Store for SqliteStore {
         self.check_process(Operation::Lease)?;
         request.check().map_err(|e| e.during(Operation::Lease))?;
         let turns = self.shared.turns.clone();
-        let lease =
-            move |tx: &mut commit::Transaction<'_>| leases::lease(tx.connection, &request, &turns, tx.now);
+        let lease = move |tx: &mut commit::Transaction<'_>| {
+            let floor = tx.floors()?.fence;
+            leases::lease(tx.connection, &request, &turns, tx.now, floor)
+        };
         self.shared.writer.write(Operation::Lease, lease).await
     }
 

@@ -67,6 +67,7 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
     if page.at_end {
         return Ok(page);
     }
+    names.keep_up(check_kept(connection, start)?);
     let mut alike = Alike::default();
     let mut statement = connection.prepare_cached(FEED).map_err(failed)?;
     // One more than may be looked at, to know whether the feed ends here.
@@ -98,11 +99,26 @@ fn start(connection: &Connection, from: FeedStart) -> Result<Position> {
     match from {
         FeedStart::After(position) => Ok(position),
         FeedStart::Before(position, events) => {
+            check_kept(connection, position)?;
             check_given_out(connection, position)?;
             back(connection, position, events)
         }
-        FeedStart::Last(events) => back(connection, last_position(connection)?, events),
+        FeedStart::Last(events) => back(connection, end(connection)?, events),
     }
+}
+
+/// Where the feed ends. The number of an epoch without an event would be refused once another one has begun.
+fn end(connection: &Connection) -> Result<Position> {
+    let last = last_position(connection)?;
+    Ok(last_before(connection, last)?.unwrap_or(last))
+}
+
+/// The last position that came along when the epoch with this number began, if there is one.
+fn last_before(connection: &Connection, epoch: Position) -> Result<Option<Position>> {
+    let sql = "SELECT last_before FROM tidelock_epochs WHERE epoch = ?1";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query([epoch.get() as i64]).map_err(failed)?;
+    rows.next().map_err(failed)?.map(|row| Position::new(number(row, 0)?)).transpose()
 }
 
 /// The position so many events before this one.
@@ -118,10 +134,29 @@ fn back(connection: &Connection, position: Position, events: usize) -> Result<Po
     }
 }
 
+/// Refuses a position that was given out and did not come along when an epoch began: what has it now, or comes after it, is
+/// something else. Gives how many streams were forgotten so far.
+fn check_kept(connection: &Connection, position: Position) -> Result<u64> {
+    let sql = "SELECT streams_forgotten,
+                      (SELECT min(last_before) FROM tidelock_epochs WHERE epoch > ?1 AND last_before < ?1)
+               FROM tidelock_meta";
+    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut rows = statement.query([position.get() as i64]).map_err(failed)?;
+    let row = rows.next().map_err(failed)?.ok_or_else(no_meta)?;
+    match row.get::<_, Option<i64>>(1).map_err(failed)? {
+        Some(last) => Err(StoreError::rewound(position, Position::new(last as u64)?)),
+        None => number(row, 0),
+    }
+}
+
 /// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.
 fn check_given_out(connection: &Connection, position: Position) -> Result<()> {
-    let last = last_position(connection)?;
-    if position > last { Err(StoreError::rewound(position, last)) } else { Ok(()) }
+    let base = last_position(connection)?;
+    if position <= base {
+        return Ok(());
+    }
+    // An epoch begins with a position that no event has.
+    Err(StoreError::rewound(position, last_before(connection, base)?.unwrap_or(base)))
 }
 
 /// The last position given out.
@@ -130,8 +165,11 @@ pub(crate) fn last_position(connection: &Connection) -> Result<Position> {
                FROM tidelock_meta";
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query([]).map_err(failed)?;
-    let row = rows.next().map_err(failed)?;
-    Position::new(number(row.ok_or_else(|| StoreError::corrupt("the table tidelock_meta has no row"))?, 0)?)
+    Position::new(number(rows.next().map_err(failed)?.ok_or_else(no_meta)?, 0)?)
+}
+
+pub(crate) fn no_meta() -> StoreError {
+    StoreError::corrupt("the table tidelock_meta has no row")
 }
 
 pub(crate) fn heads(reader: &mut Reader, query: HeadQuery) -> Result<HeadPage> {
@@ -179,7 +217,7 @@ fn head(connection: &Connection, stream: StreamName) -> Result<Head> {
 
 /// A stream's row id and row.
 pub(crate) fn find_stream(connection: &Connection, name: &StreamName) -> Result<Option<(i64, StreamRow)>> {
-    let sql = "SELECT id, version, first, closed FROM tidelock_streams WHERE name = ?1";
+    let sql = "SELECT id, version, first, closed, forget_at FROM tidelock_streams WHERE name = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query([name.as_str()]).map_err(failed)?;
     let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
@@ -187,6 +225,7 @@ pub(crate) fn find_stream(connection: &Connection, name: &StreamName) -> Result<
         version: Version::new(number(row, 1)?).map_err(corrupt)?,
         first: Version::new(number(row, 2)?).map_err(corrupt)?,
         closed: number(row, 3)? == 1,
+        forget_at: moment(row, 4)?,
     };
     Ok(Some((row.get(0).map_err(failed)?, stream)))
 }
@@ -240,6 +279,12 @@ impl Alike {
 pub(crate) fn number(row: &Row<'_>, column: usize) -> Result<u64> {
     let number: i64 = row.get(column).map_err(failed)?;
     u64::try_from(number).map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
+}
+
+/// A moment, if there is one.
+pub(crate) fn moment(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>> {
+    let micros: Option<i64> = row.get(column).map_err(failed)?;
+    micros.map(Timestamp::from_micros).transpose()
 }
 
 /// Text, where it lies.

@@ -16,8 +16,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") },
+    Migration { number: 2, name: "retention", sql: include_str!("../migrations/0002_retention.sql") },
+];
 
 const CREATE: &str = "
 CREATE TABLE IF NOT EXISTS tidelock_migrations (

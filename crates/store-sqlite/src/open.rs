@@ -22,6 +22,9 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// How often to look for changes made by other processes, while somebody waits for a signal.
     pub watch_interval: Duration,
+    /// How often to look for rows that are past their retention while nothing is written. Whatever is written removes some
+    /// of them too.
+    pub sweep_interval: Duration,
     /// Whether a caller who is alone may do its commit on its own thread, while the disk is quick (half a millisecond). It
     /// saves waking another thread, which is a good part of a lone commit's time; off, no caller's thread ever waits
     /// for the disk.
@@ -39,6 +42,7 @@ impl Default for SqliteOptions {
             busy_timeout: Duration::from_secs(10),
             readers: 2,
             watch_interval: Duration::from_millis(20),
+            sweep_interval: Duration::from_secs(10),
             callers_may_write: true,
             migrate: true,
             clock: Arc::new(SystemClock::default()),
@@ -62,12 +66,13 @@ impl SqliteOptions {
             "busy_timeout_ms" => self.busy_timeout = Duration::from_millis(number(0, 600_000)?),
             "readers" => self.readers = usize::try_from(number(1, 64)?).unwrap_or(1),
             "callers_may_write" => self.callers_may_write = number(0, 1)? == 1,
+            "sweep_interval_ms" => self.sweep_interval = Duration::from_millis(number(1, 86_400_000)?),
             "migrate" => self.migrate = number(0, 1)? == 1,
             "watch_interval_ms" => self.watch_interval = Duration::from_millis(number(1, 60_000)?),
             _ => {
                 return Err(StoreError::invalid(format!(
                     "unknown option {name:?} for an SQLite file: there are busy_timeout_ms, callers_may_write, migrate, \
-                     readers and watch_interval_ms"
+                     readers, sweep_interval_ms and watch_interval_ms"
                 )));
             }
         }
@@ -96,6 +101,7 @@ pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection>
         Connection::open_with_flags(path, flags(OpenFlags::SQLITE_OPEN_CREATE)).map_err(failed)?;
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
     check_writable(&connection)?;
+    crate::room::prepare(&connection).map_err(failed)?;
     turn_wal_on(&connection, options)?;
     // FULL flushes the log with every commit: what was acknowledged survives a loss of power. Checkpoints are ours.
     connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0").map_err(failed)?;

@@ -15,11 +15,20 @@ use crate::commit::{Memo, Transaction};
 use crate::error::{GroupFailure, commit_failed, failed};
 use crate::file::StoreFile;
 use crate::job::Job;
+use crate::open::SqliteOptions;
 use crate::pace::Pace;
 use crate::pause::{Pause, is_busy};
+use crate::{room, sweep};
 
-/// How often the clock is written down, for processes that come later, and the expired swept up.
+/// How often the clock is written down, for processes that come later, and what is past its retention swept up.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
+/// How many rows of each kind are swept up before the time is looked at.
+const SWEPT_AT_ONCE: usize = 64;
+/// How long a group of calls may be held up by sweeping, or as long as the calls themselves take, if that is longer: so
+/// sweeping keeps up with what is written, and takes half of the pen's time at most.
+const SWEEPING: Duration = Duration::from_millis(1);
+/// The same, when nothing else is to be written.
+const SWEEPING_ALONE: Duration = Duration::from_millis(5);
 
 /// What writing needs.
 pub(crate) struct Pen {
@@ -36,6 +45,8 @@ pub(crate) struct Pen {
     signalled_version: i64,
     /// When the clock was last written down.
     kept_house: Option<Timestamp>,
+    /// Whether to sweep also when nothing is written: not for those who only look.
+    sweeps_alone: bool,
     /// How long the log is, as of the last commit.
     log_pages: Arc<AtomicI32>,
     pub(crate) pace: Pace,
@@ -48,7 +59,7 @@ impl Pen {
         clock: Arc<StoreClock>,
         signals: Signals,
         checkpoints: Checkpoints,
-        busy_timeout: Duration,
+        options: &SqliteOptions,
     ) -> Result<Self> {
         // The pen waits for the file in its own way.
         connection.busy_timeout(Duration::ZERO).map_err(failed)?;
@@ -66,11 +77,12 @@ impl Pen {
             clock,
             signals,
             checkpoints,
-            busy_timeout,
+            busy_timeout: options.busy_timeout,
             memo: Memo::default(),
             data_version,
             signalled_version: data_version,
             kept_house: None,
+            sweeps_alone: options.migrate,
             log_pages,
             pace: Pace::default(),
         })
@@ -110,6 +122,7 @@ impl Pen {
         let done = written.and_then(|()| self.execute("COMMIT").map_err(commit_failed));
         self.pace.note(group.len(), started.elapsed());
         let written = done.is_ok();
+        self.sweeps_alone |= written;
         if !written {
             self.undo();
         }
@@ -139,13 +152,13 @@ impl Pen {
     fn run(&mut self, group: &mut [Box<dyn Job>], mut topics: Option<&mut Vec<Topic>>) -> Result<()> {
         self.file.is_still_there()?;
         self.notice_others()?;
-        self.keep_house()?;
+        let started = Instant::now();
         for job in group {
             let topics = topics.as_deref_mut();
             let now = self.clock.now();
             job.run(&mut Transaction { connection: &self.connection, memo: &mut self.memo, now, topics })?;
         }
-        Ok(())
+        self.keep_house(started.elapsed().max(SWEEPING))
     }
 
     fn undo(&mut self) {
@@ -182,17 +195,57 @@ impl Pen {
         }
     }
 
-    fn keep_house(&mut self) -> Result<()> {
+    /// Does what is to be done about once a second. Sweeps for about as long as that; the next transaction goes on.
+    fn keep_house(&mut self, patience: Duration) -> Result<()> {
         let now = self.clock.now();
-        if self.kept_house.is_some_and(|last| now.since(last) < HOUSEKEEPING) {
+        if self.has_kept_house(now) {
             return Ok(());
         }
         self.save_clock(now)?;
-        let mut transaction =
-            Transaction { connection: &self.connection, memo: &mut self.memo, now, topics: None };
-        let more = transaction.sweep()?;
+        let started = Instant::now();
+        let mut more = true;
+        while more && started.elapsed() < patience {
+            let mut transaction =
+                Transaction { connection: &self.connection, memo: &mut self.memo, now, topics: None };
+            more = transaction.sweep(SWEPT_AT_ONCE)? || room::give_back(&self.connection)?;
+        }
         self.kept_house = (!more).then_some(now);
         Ok(())
+    }
+
+    fn has_kept_house(&self, now: Timestamp) -> bool {
+        self.kept_house.is_some_and(|last| now.since(last) < HOUSEKEEPING)
+    }
+
+    /// Sweeps although nothing is to be written, if anything is due; says whether there is more to do at once.
+    pub(crate) fn keep_house_alone(&mut self) -> bool {
+        let now = self.clock.now();
+        if !self.sweeps_alone || self.has_kept_house(now) || !self.is_sweeping_due(now) {
+            return false;
+        }
+        // Another process that writes sweeps too.
+        if !self.begin_at_once() {
+            return false;
+        }
+        let kept = self.keep_house_in_transaction();
+        if let Err(error) = &kept {
+            tracing::warn!(%error, "what is past its retention could not be removed");
+            self.undo();
+        }
+        kept.is_ok() && self.kept_house.is_none()
+    }
+
+    fn is_sweeping_due(&self, now: Timestamp) -> bool {
+        // What fails to be looked at is looked at again later.
+        sweep::is_due(&self.connection, now).unwrap_or(false)
+            || room::is_to_spare(&self.connection).unwrap_or(false)
+    }
+
+    fn keep_house_in_transaction(&mut self) -> Result<()> {
+        self.file.is_still_there()?;
+        self.notice_others()?;
+        self.keep_house(SWEEPING_ALONE)?;
+        self.execute("COMMIT").map_err(commit_failed)
     }
 
     fn save_clock(&self, now: Timestamp) -> Result<()> {

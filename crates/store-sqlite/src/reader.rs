@@ -23,13 +23,23 @@ pub(crate) struct Reader {
     pub(crate) names: Names,
 }
 
-/// The names of streams by row id. Streams are never renamed nor removed.
+/// The names of streams by row id. Streams are never renamed; the id of one that was forgotten may be used again.
 #[derive(Default)]
 pub(crate) struct Names {
     known: HashMap<i64, StreamName>,
+    /// How many streams were forgotten when the names were read.
+    forgotten: u64,
 }
 
 impl Names {
+    /// Takes note of how many streams were forgotten; what is known may be wrong if there are more.
+    pub(crate) fn keep_up(&mut self, forgotten: u64) {
+        if self.forgotten != forgotten {
+            self.known.clear();
+            self.forgotten = forgotten;
+        }
+    }
+
     pub(crate) fn get(&mut self, connection: &Connection, id: i64) -> Result<StreamName> {
         if let Some(name) = self.known.get(&id) {
             return Ok(name.clone());

@@ -9,9 +9,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tidelock_store::plan::YieldOnce;
 use tidelock_store::{Operation, Result, StoreError};
 use tokio::sync::oneshot;
@@ -60,11 +60,11 @@ impl std::fmt::Debug for Desk {
 
 impl Writer {
     /// Starts the thread; it ends when the last handle is gone, or when it is closed.
-    pub(crate) fn start(pen: Pen, callers_may_write: bool) -> Result<Self> {
+    pub(crate) fn start(pen: Pen, callers_may_write: bool, sweep_interval: Duration) -> Result<Self> {
         let (queue, messages) = crossbeam_channel::unbounded();
         let desk =
             Arc::new(Desk { pen: Mutex::new(Some(pen)), calm: AtomicBool::new(false), callers_may_write });
-        let thread = WriterThread { desk: desk.clone() };
+        let thread = WriterThread { desk: desk.clone(), sweep_interval };
         thread::Builder::new()
             .name("tidelock-write".into())
             .spawn(move || thread.serve(&messages))
@@ -132,6 +132,7 @@ impl Writer {
 /// The thread that writes for all who are not alone.
 struct WriterThread {
     desk: Arc<Desk>,
+    sweep_interval: Duration,
 }
 
 /// What the queue held.
@@ -146,17 +147,28 @@ struct Round {
 impl WriterThread {
     fn serve(self, messages: &Receiver<Message>) {
         let mut closing = None;
-        while closing.is_none()
-            && let Ok(first) = messages.recv()
-        {
+        let mut sweep_at = Instant::now() + self.sweep_interval;
+        while closing.is_none() {
+            let first = match messages.recv_deadline(sweep_at) {
+                Ok(first) => Some(first),
+                Err(RecvTimeoutError::Timeout) => None,
+                Err(RecvTimeoutError::Disconnected) => break,
+            };
             let mut pen = self.desk.lock();
             let Some(pen) = pen.as_mut() else { break };
-            if matches!(first, Message::Write(_)) {
+            if matches!(first, Some(Message::Write(_))) {
                 wait_for_company(pen, messages);
             }
             let round = Round::take(first, messages);
             if round.look {
                 pen.look();
+            }
+            if !round.group.is_empty() {
+                // Whatever is written sweeps too.
+                sweep_at = Instant::now() + self.sweep_interval;
+            } else if Instant::now() >= sweep_at {
+                let more = pen.keep_house_alone();
+                sweep_at = Instant::now() + if more { Duration::ZERO } else { self.sweep_interval };
             }
             self.write(pen, round.group);
             if round.checkpoint || pen.wants_checkpoint() {
@@ -195,9 +207,9 @@ fn wait_for_company(pen: &Pen, messages: &Receiver<Message>) {
 }
 
 impl Round {
-    fn take(first: Message, messages: &Receiver<Message>) -> Self {
+    fn take(first: Option<Message>, messages: &Receiver<Message>) -> Self {
         let mut round = Self::default();
-        for message in std::iter::once(first).chain(messages.try_iter().take(GROUP - 1)) {
+        for message in first.into_iter().chain(messages.try_iter().take(GROUP - 1)) {
             match message {
                 Message::Write(job) if !job.is_abandoned() => round.group.push(job),
                 Message::Write(_) => {}

@@ -1,6 +1,6 @@
 //! A fresh SQLite file on a clock that the suite moves; every handle is opened anew, with connections of its own.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -11,12 +11,14 @@ use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 pub(crate) struct SqliteSubject {
     clock: ManualClock,
     folder: TempDir,
+    /// The first handle that was opened. Its clock has followed the calendar from the beginning.
+    first: OnceLock<SqliteStore>,
 }
 
 impl SqliteSubject {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a folder for the file");
-        Self { clock: ManualClock::default(), folder }
+        Self { clock: ManualClock::default(), folder, first: OnceLock::new() }
     }
 }
 
@@ -24,7 +26,9 @@ impl SqliteSubject {
 impl Subject for SqliteSubject {
     async fn open(&self) -> Arc<dyn Store> {
         let options = SqliteOptions { clock: Arc::new(self.clock.clone()), ..SqliteOptions::default() };
-        Arc::new(SqliteStore::open(self.folder.path().join("store.db"), &options).expect("the file opens"))
+        let store = SqliteStore::open(self.folder.path().join("store.db"), &options).expect("the file opens");
+        self.first.get_or_init(|| store.clone());
+        Arc::new(store)
     }
 
     async fn advance(&self, duration: Duration) {
@@ -37,5 +41,9 @@ impl Subject for SqliteSubject {
 
     async fn set_back(&self, duration: Duration) {
         self.clock.set_back(duration);
+    }
+
+    async fn sweep(&self) {
+        self.first.get().expect("the store was opened").sweep().await.expect("an open store can be swept");
     }
 }
