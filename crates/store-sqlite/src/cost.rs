@@ -16,7 +16,7 @@ use tidelock_store::{
 
 use crate::commit::{Memo, Transaction, commit};
 use crate::reader::{Names, Reader};
-use crate::{leases, log, migrate, records};
+use crate::{leases, log, migrate, records, sweep};
 
 fn now() -> Timestamp {
     Timestamp::from_micros(1_000_000).unwrap()
@@ -124,4 +124,62 @@ fn page_steps(before: usize) -> (i32, i32) {
 #[test]
 fn a_page_does_not_walk_through_the_pages_before_it() {
     assert_eq!(page_steps(10), page_steps(1_000));
+}
+
+/// Steps of a sweep that removes one row of each kind, beside so many that stay.
+fn sweep_steps(staying: usize) -> i32 {
+    let mut connection = store();
+    for number in 0..staying + 3 {
+        let name = format!("n-{number:05}");
+        let put = Write::put(
+            &RecordKey::new(name.clone()).unwrap(),
+            tidelock_store::ExpectedRevision::Absent,
+            tidelock_store::Json::new(&1).unwrap(),
+        );
+        let made = Commit::new()
+            .with_id(tidelock_store::CommitId::fresh())
+            .write(put.expiring(When::In(Duration::from_secs(3600))))
+            .wake(Wake::at(ItemRef::parse("q", &name).unwrap(), When::NOW));
+        write(&connection, &made);
+        let sql = "INSERT INTO tidelock_streams (name, version, first, closed, forget_at) VALUES (?1, 1, 2, 0, 9000000000)";
+        connection.execute(sql, [name]).unwrap();
+    }
+    let due = "UPDATE tidelock_records SET value = NULL, expires_at = 1 WHERE rowid <= 3;
+               UPDATE tidelock_items SET due = NULL, ready = NULL, forget_at = 9000000000;
+               UPDATE tidelock_items SET forget_at = 1 WHERE key < 'n-00003';
+               UPDATE tidelock_streams SET forget_at = 1 WHERE id <= 3;
+               UPDATE tidelock_commits SET forget_at = 1 WHERE id IN (SELECT id FROM tidelock_commits LIMIT 3);";
+    connection.execute_batch(due).unwrap();
+    steps(&mut connection, sweep::STATEMENTS, |connection| {
+        assert!(sweep::is_due(connection, now()).unwrap());
+        let mut memo = Memo::default();
+        assert!(Transaction { connection, memo: &mut memo, now: now(), topics: None }.sweep(1).unwrap());
+    })
+}
+
+/// KEEP-1, KEEP-2, KEEP-3, KEEP-4.
+#[test]
+fn sweeping_does_not_look_at_what_stays() {
+    assert_eq!(sweep_steps(10), sweep_steps(2_000));
+}
+
+/// Steps of looking whether anything is due, when nothing is, and of the sweep that finds nothing.
+fn idle_steps(staying: usize) -> i32 {
+    let mut connection = store();
+    for number in 0..staying {
+        let key = RecordKey::new(format!("n-{number:05}")).unwrap();
+        let value = tidelock_store::Json::new(&1).unwrap();
+        let put = Write::put(&key, tidelock_store::ExpectedRevision::Absent, value);
+        write(&connection, &Commit::new().with_id(tidelock_store::CommitId::fresh()).write(put));
+    }
+    steps(&mut connection, sweep::STATEMENTS, |connection| {
+        assert!(!sweep::is_due(connection, now()).unwrap());
+        let mut memo = Memo::default();
+        assert!(!Transaction { connection, memo: &mut memo, now: now(), topics: None }.sweep(100).unwrap());
+    })
+}
+
+#[test]
+fn nothing_is_looked_through_when_nothing_is_due() {
+    assert_eq!(idle_steps(10), idle_steps(2_000));
 }

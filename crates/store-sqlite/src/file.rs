@@ -16,6 +16,7 @@ pub(crate) struct StoreFile {
     /// The file, its log and the index of the log, each as it was when it was opened. None of them is ever replaced while
     /// somebody has the file open, so another one in its place is somebody else's doing.
     parts: [Part; 3],
+    home: String,
     process: u32,
 }
 
@@ -37,7 +38,8 @@ impl StoreFile {
             Ok(Part { path: part.into(), identity })
         };
         let parts = [part("")?, part("-wal")?, part("-shm")?];
-        Ok(Self { path, parts, process: std::process::id() })
+        let home = home(&path).ok_or_else(vanished)?;
+        Ok(Self { path, parts, home, process: std::process::id() })
     }
 
     /// Refuses to go on when what is committed would be lost: called inside each transaction.
@@ -72,6 +74,11 @@ impl StoreFile {
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
+
+    /// Which file this is, among all that ever were: a copy has another home, and so has a file that was put in its place.
+    pub(crate) fn home(&self) -> &str {
+        &self.home
+    }
 }
 
 /// Which file this is, whatever its name.
@@ -89,6 +96,31 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+}
+
+/// The file's device, its number there, and when it was made: numbers of files that were deleted are used again.
+///
+/// That time alone is asked for, and only when a file is opened; see [`identity`].
+#[cfg(target_os = "linux")]
+fn home(path: &Path) -> Option<String> {
+    use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+    let found = statx(CWD, path, AtFlags::empty(), StatxFlags::INO | StatxFlags::BTIME).ok()?;
+    let (major, minor, number) = (found.stx_dev_major, found.stx_dev_minor, found.stx_ino);
+    let made = match found.stx_mask & StatxFlags::BTIME.bits() {
+        0 => "?".to_owned(),
+        _ => format!("{}.{:09}", found.stx_btime.tv_sec, found.stx_btime.tv_nsec),
+    };
+    Some(format!("{major}:{minor}/{number}/{made}"))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn home(path: &Path) -> Option<String> {
+    use std::os::unix::fs::MetadataExt;
+    use std::time::UNIX_EPOCH;
+    let found = std::fs::metadata(path).ok()?;
+    let made = found.created().ok().and_then(|made| made.duration_since(UNIX_EPOCH).ok());
+    let made = made.map_or("?".to_owned(), |made| made.as_nanos().to_string());
+    Some(format!("{}/{}/{made}", found.dev(), found.ino()))
 }
 
 fn unavailable(context: String) -> StoreError {

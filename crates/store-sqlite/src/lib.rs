@@ -12,6 +12,7 @@ mod cost;
 mod door;
 mod error;
 mod file;
+mod home;
 mod job;
 mod leases;
 mod log;
@@ -98,7 +99,11 @@ impl SqliteStore {
         let signals = Signals::default();
         let checkpoints = Checkpoints::start(open::writer(path, options)?)?;
         let readers = (0..options.readers).map(|_| open::reader(path, options)).collect::<Result<_>>()?;
-        let pen = Pen::new(connection, file.clone(), clock.clone(), signals.clone(), checkpoints, options)?;
+        let mut pen =
+            Pen::new(connection, file.clone(), clock.clone(), signals.clone(), checkpoints, options)?;
+        if options.restored {
+            pen.begin_epoch()?;
+        }
         let writer = Arc::new(Writer::start(pen, options.callers_may_write, options.sweep_interval)?);
         let watch = Watch::start(&writer, signals.clone(), options.watch_interval)?;
         let readers = Readers::start(readers)?;

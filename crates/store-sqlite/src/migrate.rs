@@ -145,4 +145,58 @@ mod tests {
         let refused = migrate(&mut connection, now()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Incompatible);
     }
+
+    /// A file that the first version made.
+    fn first_version() -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        let first = &MIGRATIONS[0];
+        connection.execute_batch(CREATE).unwrap();
+        connection.execute_batch(first.sql).unwrap();
+        let row = params![first.number, first.name, checksum(first.sql)];
+        connection.execute("INSERT INTO tidelock_migrations VALUES (?1, ?2, ?3, 0)", row).unwrap();
+        connection
+    }
+
+    /// KEEP-1, KEEP-4: what is in a file from before has its times too.
+    #[test]
+    fn what_the_first_version_left_behind_leaves() {
+        let hour = 3_600_000_000;
+        let mut connection = first_version();
+        connection
+            .execute_batch(
+                "UPDATE tidelock_meta SET clock = 1000;
+                 INSERT INTO tidelock_records VALUES ('deleted', 7, NULL, NULL), ('there', 2, '1', NULL), ('expiring', 3, '1', 50);
+                 INSERT INTO tidelock_commits VALUES (x'01', x'02', '{}', 1000);
+                 INSERT INTO tidelock_items (queue, key, lane, priority, at, mark, attempts, failures, expiries, blocked, fence)
+                     VALUES ('q', 'k', 'main', 0, 1, 1, 0, 0, 0, 0, 4);
+                 INSERT INTO tidelock_streams VALUES (1, 's', 3, 4, 1);",
+            )
+            .unwrap();
+        migrate(&mut connection, now()).unwrap();
+        let sweep = |micros| {
+            let now = Timestamp::from_micros(micros).unwrap();
+            let mut memo = crate::commit::Memo::default();
+            let mut transaction =
+                crate::commit::Transaction { connection: &connection, memo: &mut memo, now, topics: None };
+            assert!(!transaction.sweep(10).unwrap());
+        };
+        let all = |sql: &str| {
+            let mut statement = connection.prepare(sql).unwrap();
+            let rows = statement.query_map([], |row| row.get::<_, String>(0)).unwrap();
+            rows.map(Result::unwrap).collect::<Vec<_>>()
+        };
+        let records = "SELECT key FROM tidelock_records ORDER BY key";
+        sweep(999 + hour);
+        assert_eq!(all(records), ["deleted", "there"], "the one that expired is older than an hour");
+        sweep(1000 + hour);
+        assert_eq!(all(records), ["there"]);
+        let floors = "SELECT revision_floor || ' ' || fence_floor || ' ' || epoch FROM tidelock_meta";
+        assert_eq!(all(floors), ["7 0 0"]);
+        sweep(999 + 7 * 24 * hour);
+        assert_eq!(all("SELECT hex(id) FROM tidelock_commits"), ["01"]);
+        sweep(1000 + 7 * 24 * hour);
+        assert_eq!(all("SELECT hex(id) FROM tidelock_commits"), [""; 0]);
+        assert_eq!(all("SELECT key FROM tidelock_items"), ["k"]);
+        assert_eq!(all("SELECT name FROM tidelock_streams"), ["s"]);
+    }
 }

@@ -32,6 +32,9 @@ pub struct SqliteOptions {
     /// Whether opening makes the file and brings its tables up to date. Off, a file that is not is refused as it is: for
     /// those who only want to look, perhaps at somebody else's file.
     pub migrate: bool,
+    /// Whether the file was restored from a backup. Positions, fences and revisions then go on above all that were ever handed
+    /// out. A copy in another place is noticed without this; one that was written over the file is not.
+    pub restored: bool,
     /// Where the store's clock gets its time from; tests bring their own.
     pub clock: Arc<dyn Clock>,
 }
@@ -45,6 +48,7 @@ impl Default for SqliteOptions {
             sweep_interval: Duration::from_secs(10),
             callers_may_write: true,
             migrate: true,
+            restored: false,
             clock: Arc::new(SystemClock::default()),
         }
     }
@@ -66,13 +70,14 @@ impl SqliteOptions {
             "busy_timeout_ms" => self.busy_timeout = Duration::from_millis(number(0, 600_000)?),
             "readers" => self.readers = usize::try_from(number(1, 64)?).unwrap_or(1),
             "callers_may_write" => self.callers_may_write = number(0, 1)? == 1,
+            "restored" => self.restored = number(0, 1)? == 1,
             "sweep_interval_ms" => self.sweep_interval = Duration::from_millis(number(1, 86_400_000)?),
             "migrate" => self.migrate = number(0, 1)? == 1,
             "watch_interval_ms" => self.watch_interval = Duration::from_millis(number(1, 60_000)?),
             _ => {
                 return Err(StoreError::invalid(format!(
                     "unknown option {name:?} for an SQLite file: there are busy_timeout_ms, callers_may_write, migrate, \
-                     readers, sweep_interval_ms and watch_interval_ms"
+                     readers, restored, sweep_interval_ms and watch_interval_ms"
                 )));
             }
         }

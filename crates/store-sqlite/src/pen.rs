@@ -18,7 +18,7 @@ use crate::job::Job;
 use crate::open::SqliteOptions;
 use crate::pace::Pace;
 use crate::pause::{Pause, is_busy};
-use crate::{room, sweep};
+use crate::{home, room, sweep};
 
 /// How often the clock is written down, for processes that come later, and what is past its retention swept up.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
@@ -45,6 +45,8 @@ pub(crate) struct Pen {
     signalled_version: i64,
     /// When the clock was last written down.
     kept_house: Option<Timestamp>,
+    /// Whether the file was seen to be where its epoch began.
+    is_home: bool,
     /// Whether to sweep also when nothing is written: not for those who only look.
     sweeps_alone: bool,
     /// How long the log is, as of the last commit.
@@ -82,6 +84,7 @@ impl Pen {
             data_version,
             signalled_version: data_version,
             kept_house: None,
+            is_home: false,
             sweeps_alone: options.migrate,
             log_pages,
             pace: Pace::default(),
@@ -150,8 +153,7 @@ impl Pen {
     }
 
     fn run(&mut self, group: &mut [Box<dyn Job>], mut topics: Option<&mut Vec<Topic>>) -> Result<()> {
-        self.file.is_still_there()?;
-        self.notice_others()?;
+        self.enter(false)?;
         let started = Instant::now();
         for job in group {
             let topics = topics.as_deref_mut();
@@ -161,7 +163,32 @@ impl Pen {
         self.keep_house(started.elapsed().max(SWEEPING))
     }
 
+    /// Begins an epoch: the file is known to have been restored.
+    pub(crate) fn begin_epoch(&mut self) -> Result<()> {
+        self.begin()?;
+        let begun = self.enter(true).and_then(|()| self.execute("COMMIT").map_err(commit_failed));
+        if begun.is_err() {
+            self.undo();
+        }
+        begun
+    }
+
+    /// Sees to it that what is written in this transaction is written to the right file, and in the right epoch.
+    fn enter(&mut self, restored: bool) -> Result<()> {
+        self.file.is_still_there()?;
+        self.notice_others()?;
+        if !self.is_home || restored {
+            let now = self.clock.now();
+            let mut transaction =
+                Transaction { connection: &self.connection, memo: &mut self.memo, now, topics: None };
+            home::enter(&mut transaction, self.file.home(), restored)?;
+            self.is_home = true;
+        }
+        Ok(())
+    }
+
     fn undo(&mut self) {
+        self.is_home = false;
         self.memo.forget();
         self.kept_house = None;
         // SQLite may have rolled back by itself; then there is nothing left to do.
@@ -242,8 +269,7 @@ impl Pen {
     }
 
     fn keep_house_in_transaction(&mut self) -> Result<()> {
-        self.file.is_still_there()?;
-        self.notice_others()?;
+        self.enter(false)?;
         self.keep_house(SWEEPING_ALONE)?;
         self.execute("COMMIT").map_err(commit_failed)
     }
@@ -300,4 +326,50 @@ pub(crate) fn saved_clock(connection: &Connection) -> Result<Timestamp> {
     let sql = "SELECT clock FROM tidelock_meta";
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
     Timestamp::from_micros(statement.query_row([], |row| row.get(0)).map_err(failed)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{migrate, open};
+
+    /// A pen on a file in which a record has expired long ago, and the folder of the file.
+    fn pen(migrating: bool) -> (Pen, TempDir) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.db");
+        let options = SqliteOptions { migrate: migrating, ..SqliteOptions::default() };
+        let mut connection = open::writer(&path, &options).unwrap();
+        let clock = Arc::new(StoreClock::new(options.clock.clone()));
+        migrate::migrate(&mut connection, clock.now()).unwrap();
+        connection.execute("INSERT INTO tidelock_records VALUES ('k', 1, '1', 1)", []).unwrap();
+        let file = Arc::new(StoreFile::opened(&path).unwrap());
+        let checkpoints = Checkpoints::start(open::writer(&path, &options).unwrap()).unwrap();
+        (Pen::new(connection, file, clock, Signals::default(), checkpoints, &options).unwrap(), folder)
+    }
+
+    fn records(pen: &Pen) -> i64 {
+        pen.connection.query_row("SELECT count(*) FROM tidelock_records", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn a_pen_that_was_opened_to_look_sweeps_only_once_it_has_written() {
+        let (mut pen, _folder) = pen(false);
+        assert!(!pen.keep_house_alone());
+        assert_eq!(records(&pen), 1);
+        let (job, _answer) = crate::job::job(|_| Ok(()));
+        pen.begin().unwrap();
+        pen.write(vec![job]);
+        assert_eq!(records(&pen), 0);
+    }
+
+    #[test]
+    fn a_pen_that_has_nothing_to_write_sweeps_what_is_due_and_then_rests() {
+        let (mut pen, _folder) = pen(true);
+        assert!(pen.is_sweeping_due(pen.clock.now()));
+        assert!(!pen.keep_house_alone(), "there was no more than a little");
+        assert_eq!(records(&pen), 0);
+        assert!(!pen.is_sweeping_due(pen.clock.now()));
+    }
 }

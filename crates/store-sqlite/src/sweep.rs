@@ -154,3 +154,55 @@ fn highest(streams: &[(StreamName, u64)]) -> HashMap<&str, u64> {
     }
     floors
 }
+
+#[cfg(test)]
+mod tests {
+    use tidelock_store::CommitId;
+    use tidelock_store::plan::Rows;
+
+    use super::*;
+    use crate::commit::Memo;
+    use crate::migrate;
+
+    /// Schedule 120. An older program that had the file open when it was migrated goes on, and knows nothing of what leaves.
+    #[test]
+    fn what_an_older_program_wakes_appends_to_or_remembers_stays() {
+        let now = Timestamp::from_micros(1_000_000_000_000_000).unwrap();
+        let mut connection = Connection::open_in_memory().unwrap();
+        migrate::migrate(&mut connection, now).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO tidelock_streams (name, version, first, closed, forget_at) VALUES ('s', 1, 2, 0, 5);
+                 INSERT INTO tidelock_items (queue, key, lane, priority, at, mark, attempts, failures, expiries, blocked, forget_at)
+                     VALUES ('q', 'k', 'main', 0, 1, 1, 0, 0, 0, 0, 5);
+                 -- What follows is as the first version has it.
+                 UPDATE tidelock_streams SET version = 2, first = 2, closed = 0 WHERE id = 1;
+                 INSERT INTO tidelock_events VALUES (2, 1, 2, x'00', 'noted', '0', '{}', 7);
+                 UPDATE tidelock_items SET mark = 2, due = 9, ready = 9;",
+            )
+            .unwrap();
+        let id = CommitId::fresh();
+        let committed = r#"{"at":"2001-09-09T01:46:40Z","appends":[],"writes":[]}"#;
+        connection
+            .execute(
+                "INSERT OR REPLACE INTO tidelock_commits (id, fingerprint, committed, committed_at) VALUES (?1, ?2, ?3, ?4)",
+                params![id.as_bytes(), [0_u8; 16], committed, now.micros()],
+            )
+            .unwrap();
+        let mut memo = Memo::default();
+        let mut transaction = Transaction { connection: &connection, memo: &mut memo, now, topics: None };
+        while transaction.sweep(1).unwrap() {}
+        let remembered = transaction.remembered(id).unwrap().unwrap();
+        assert_eq!(remembered.forget_at, now.plus(limits::COMMIT_MEMORY));
+        assert!(transaction.stream(&StreamName::new("s").unwrap()).unwrap().is_some());
+        let item = transaction.item(&tidelock_store::ItemRef::parse("q", "k").unwrap()).unwrap().unwrap();
+        assert_eq!(item.forget_at, None);
+        assert!(!is_due(&connection, now).unwrap());
+
+        let later = now.plus(limits::COMMIT_MEMORY);
+        transaction.now = later;
+        assert!(is_due(&connection, later).unwrap());
+        transaction.sweep(10).unwrap();
+        assert!(transaction.remembered(id).unwrap().is_none());
+    }
+}

@@ -8,6 +8,10 @@
 
 #[path = "dice/mod.rs"]
 mod dice;
+#[path = "durability/leaving.rs"]
+mod leaving;
+#[path = "durability/restoring.rs"]
+mod restoring;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -12,8 +12,8 @@ use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
 /// - `memory:` is a new store in memory, gone with its last handle.
 /// - `sqlite:shop.db` is that file, created if there is none. Options follow a question mark:
 ///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000), `callers_may_write`
-///   (1), `migrate` (1; with 0, a file that is not there or not up to date is refused as it is), `readers` (2) and
-///   `watch_interval_ms` (20).
+///   (1), `migrate` (1; with 0, a file that is not there or not up to date is refused as it is), `readers` (2), `restored`
+///   (0; with 1, the file is one that was restored from a backup), `sweep_interval_ms` (10000) and `watch_interval_ms` (20).
 /// - `postgres://user@host/database` is that database; its tables are made if there are none. The options, and what can be
 ///   said about the connection, are listed in `docs/guides/postgres.md`.
 ///

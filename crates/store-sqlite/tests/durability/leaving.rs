@@ -1,0 +1,144 @@
+//! What is past its retention leaves the file: without a commit, under load, and with its room.
+//!
+//! Schedule 106 in small: rows, and bytes, are back near an empty store.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_store::{
+    AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef, Json,
+    LeaseRequest, ManualClock, NewEvent, Position, Settlement, Store, Version, Wake, When, Write,
+};
+use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
+use tokio::time::timeout;
+
+use crate::{Place, is_committed, key, stream, worker};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn options(clock: &ManualClock) -> SqliteOptions {
+    SqliteOptions { clock: Arc::new(clock.clone()), ..SqliteOptions::default() }
+}
+
+fn value(bytes: usize) -> Json {
+    Json::new(&"x".repeat(bytes)).unwrap()
+}
+
+/// One of everything that leaves, which is done when this returns.
+async fn do_and_be_done(store: &SqliteStore, name: &str) {
+    let soon = When::In(Duration::from_secs(1));
+    let item = ItemRef::parse("work", name).unwrap();
+    let put = |key| Write::put(&key, ExpectedRevision::Any, value(1));
+    let begin = Commit::new()
+        .with_id(CommitId::fresh())
+        .remembered_for(Duration::from_secs(1))
+        .append(&stream(name), ExpectedVersion::NoStream, [NewEvent::of("done", &0).unwrap()])
+        .write(put(key(format!("deleted-{name}"))))
+        .write(put(key(format!("expiring-{name}"))).expiring(soon))
+        .wake(Wake::at(item.clone(), When::NOW));
+    assert!(is_committed(&store.commit(begin).await));
+    let request = LeaseRequest::new(&item.queue, &worker(), Duration::from_secs(60), 1);
+    let leased = store.lease(request).await.unwrap().leases;
+    let read = store.read_stream(tidelock_store::StreamQuery::forward(&stream(name))).await.unwrap();
+    let last = read.events.last().unwrap().version;
+    let end = Commit::new()
+        .with_append(Append::closing(&stream(name), ExpectedVersion::Exact(last)))
+        .trim(&stream(name), last, AfterTrim::Forget(soon))
+        .write(Write::delete(&key(format!("deleted-{name}")), ExpectedRevision::Any))
+        .settle(Settlement::finish(leased[0].token(), leased[0].mark, soon));
+    assert!(is_committed(&store.commit(end).await));
+}
+
+/// How many rows there are of all that leaves.
+fn rows(place: &Place) -> i64 {
+    let connection = rusqlite::Connection::open(place.path()).unwrap();
+    let tables = ["streams", "events", "records", "items", "commits"];
+    let count = |table| {
+        let sql = format!("SELECT count(*) FROM tidelock_{table}");
+        connection.query_row(&sql, [], |row| row.get::<_, i64>(0)).unwrap()
+    };
+    tables.into_iter().map(count).sum()
+}
+
+#[tokio::test]
+async fn what_is_past_its_retention_leaves_although_nothing_is_written() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let interval = SqliteOptions { sweep_interval: Duration::from_millis(1), ..options(&clock) };
+    let store = SqliteStore::open(place.path(), &interval).unwrap();
+    for number in 0..200 {
+        do_and_be_done(&store, &format!("run/{number}")).await;
+    }
+    assert!(rows(&place) >= 200 * 4);
+    clock.advance(HOUR * 2);
+    let gone = async {
+        while rows(&place) > 0 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(60), gone).await.expect("all of it leaves without a commit");
+}
+
+#[tokio::test]
+async fn sweeping_keeps_up_with_what_is_written() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let store = SqliteStore::open(place.path(), &options(&clock)).unwrap();
+    let mut most = 0;
+    for number in 0..600 {
+        do_and_be_done(&store, &format!("run/{number}")).await;
+        clock.advance(HOUR / 10);
+        most = most.max(rows(&place));
+    }
+    // What is done stays for an hour, which is ten rounds, and each round leaves five rows at most.
+    assert!(most <= 11 * 5, "there were {most} rows at once");
+    assert!(most >= 10, "there were only {most} rows at once");
+}
+
+#[tokio::test]
+async fn the_file_becomes_shorter_when_what_was_in_it_has_left() {
+    const BYTES: usize = 8_000;
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let store = SqliteStore::open(place.path(), &options(&clock)).unwrap();
+    for round in 0..30 {
+        let put = |number| {
+            let key = key(format!("{round}-{number}"));
+            Write::put(&key, ExpectedRevision::Absent, value(BYTES)).expiring(When::In(HOUR))
+        };
+        let commit = (0..100).fold(Commit::new(), |commit, number| commit.write(put(number)));
+        assert!(is_committed(&store.commit(commit).await));
+    }
+    store.close().await.unwrap();
+    let full = fs::metadata(place.path()).unwrap().len();
+    assert!(full > (BYTES * 3_000) as u64);
+    clock.advance(HOUR * 3);
+    let store = SqliteStore::open(place.path(), &options(&clock)).unwrap();
+    store.sweep().await.unwrap();
+    assert_eq!(rows(&place), 0);
+    store.close().await.unwrap();
+    // No more than 4 MiB is kept free, and there is hardly anything else.
+    let empty = fs::metadata(place.path()).unwrap().len();
+    assert!(empty < 5 << 20, "{empty} bytes of {full} are left");
+    place.check_integrity();
+}
+
+/// The row of the new stream gets the number that the forgotten one had.
+#[tokio::test]
+async fn a_reader_does_not_take_a_new_stream_for_one_that_was_forgotten() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let store = SqliteStore::open(place.path(), &SqliteOptions { readers: 1, ..options(&clock) }).unwrap();
+    let append = |name: &str| {
+        Commit::new().append(&stream(name), ExpectedVersion::NoStream, [NewEvent::of("noted", &0).unwrap()])
+    };
+    assert!(is_committed(&store.commit(append("old")).await));
+    let seen = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
+    assert_eq!(seen.events[0].stream, stream("old"));
+    let close = Append::closing(&stream("old"), ExpectedVersion::Any);
+    let forget = AfterTrim::Forget(When::In(Duration::from_secs(1)));
+    let end = Commit::new().with_append(close).trim(&stream("old"), Version::FIRST, forget);
+    assert!(is_committed(&store.commit(end).await));
+    clock.advance(HOUR);
+    store.sweep().await.unwrap();
+    assert!(is_committed(&store.commit(append("new")).await));
+    let seen = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
+    assert_eq!(seen.events[0].stream, stream("new"));
+}
