@@ -199,6 +199,7 @@ fn restored() -> impl Strategy<Value = Item> {
             fence: None,
             holder: None,
             settled: None,
+            forget_at: None,
         }
     })
 }

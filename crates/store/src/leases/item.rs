@@ -98,6 +98,9 @@ impl Item {
         if self.at > self.mark {
             return refuse("more is done than there was to do");
         }
+        if self.forget_at.is_some() && !self.is_idle() {
+            return refuse("what has something to do is not forgotten");
+        }
         if counts.iter().any(|count| *count > limits::RESTORED_COUNT) {
             return refuse("a count is larger than any that a store keeps");
         }
