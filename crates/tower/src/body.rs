@@ -1,4 +1,4 @@
-//! The body of a response: the handler's own, or bytes that are all there.
+//! The body of a response: the handler's own, as it comes, or bytes that are all there.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,6 +7,8 @@ use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use http_body_util::Full;
 use pin_project_lite::pin_project;
+
+use crate::ending::Ending;
 
 pin_project! {
     /// The body of a response that has passed the layer.
@@ -23,6 +25,8 @@ pin_project! {
     enum Kind<B> {
         /// It goes through.
         Passed { #[pin] body: B },
+        /// It goes through, and its key is settled at its end.
+        Streamed { #[pin] body: B, ending: Ending },
         /// It is all there.
         Whole { #[pin] body: Full<Bytes> },
     }
@@ -33,12 +37,19 @@ impl<B> ResponseBody<B> {
         Self { kind: Kind::Passed { body } }
     }
 
+    pub(crate) fn streamed(body: B, ending: Ending) -> Self {
+        Self { kind: Kind::Streamed { body, ending } }
+    }
+
     pub(crate) fn whole(bytes: Bytes) -> Self {
         Self { kind: Kind::Whole { body: Full::new(bytes) } }
     }
 }
 
-impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
+impl<B: Body<Data = Bytes>> Body for ResponseBody<B>
+where
+    B::Error: Send + 'static,
+{
     type Data = Bytes;
     type Error = B::Error;
 
@@ -48,6 +59,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         match self.project().kind.project() {
             Projected::Passed { body } => body.poll_frame(context),
+            Projected::Streamed { body, ending } => ending.poll_frame(body, context),
             Projected::Whole { body } => body.poll_frame(context).map_err(|never| match never {}),
         }
     }
@@ -55,6 +67,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     fn is_end_stream(&self) -> bool {
         match &self.kind {
             Kind::Passed { body } => body.is_end_stream(),
+            Kind::Streamed { ending, .. } => ending.is_over(),
             Kind::Whole { body } => body.is_end_stream(),
         }
     }
@@ -62,6 +75,7 @@ impl<B: Body<Data = Bytes>> Body for ResponseBody<B> {
     fn size_hint(&self) -> SizeHint {
         match &self.kind {
             Kind::Passed { body } => body.size_hint(),
+            Kind::Streamed { body, ending } => ending.size_hint(body),
             Kind::Whole { body } => body.size_hint(),
         }
     }

@@ -36,6 +36,7 @@ mod service;
 
 mod attempt;
 mod edge;
+mod ending;
 mod settling;
 
 mod claimed;

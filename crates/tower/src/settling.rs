@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::Response;
 use http::response::Parts;
+use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
 use tidelock::ErrorKind;
@@ -13,6 +13,7 @@ use tidelock::claims::{ClaimError, OnFailure};
 use crate::attempt::{Answer, Outcome};
 use crate::body::ResponseBody;
 use crate::claimed::Right;
+use crate::ending::Ending;
 use crate::options::Unrecorded;
 use crate::problem::Problem;
 use crate::recorded::Recorded;
@@ -54,7 +55,10 @@ async fn keep<B: Body<Data = Bytes>>(right: Arc<Right>, response: Response<B>) -
     let limit = right.edge.options.response_bytes as u64;
     // A body that does not say how long it is may never end.
     if body.size_hint().upper().is_none_or(|bytes| bytes > limit) {
-        return without_content(right, parts, ResponseBody::passed(body)).await;
+        return match right.edge.options.unrecorded {
+            Unrecorded::PassOnce => streamed(right, parts, body),
+            _ => without_content(right, parts, ResponseBody::passed(body)).await,
+        };
     }
     let Ok(collected) = body.collect().await else {
         let refusal = right.edge.refuse(Problem::HandlerFailed);
@@ -109,6 +113,19 @@ fn answer<B>(right: &Right, kept: Kept, response: Response<ResponseBody<B>>) -> 
     }
 }
 
+/// For a response that is passed on as it comes, and once: its key is held until then.
+fn streamed<B>(right: Arc<Right>, parts: Parts, body: B) -> Response<ResponseBody<B>> {
+    tracing::debug!(key = right.won.key().as_str(), status = %parts.status, "a response is a stream");
+    let ending = Ending::new(right, parts.status);
+    Response::from_parts(parts, ResponseBody::streamed(body, ending))
+}
+
+/// Remembers that the work was done, and that its response cannot be given again.
+pub(crate) async fn spend(right: Arc<Right>, status: StatusCode) {
+    let kept = complete(&right, &Recorded::without_content(status)).await;
+    telemetry::answered(if matches!(kept, Kept::Yes) { "kept" } else { "not-kept" });
+}
+
 /// For a response that cannot be kept, does as the route says.
 async fn without_content<B>(
     right: Arc<Right>,
@@ -134,8 +151,8 @@ async fn without_content<B>(
     }
 }
 
-/// The handler did not come to its end.
-async fn fail(right: Arc<Right>) {
+/// The handler, or its response, did not come to its end.
+pub(crate) async fn fail(right: Arc<Right>) {
     match right.edge.options.on_failure {
         OnFailure::Release => release(right).await,
         OnFailure::Remember => remember(&right, Problem::HandlerFailed).await,

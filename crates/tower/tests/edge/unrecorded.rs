@@ -1,12 +1,15 @@
 //! Responses that cannot be kept: streams, and what is too large.
 
+use axum::Router;
 use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
+use http_body_util::BodyExt;
 use tidelock_test_stage::{Seen, Stage, on_every_store};
-use tidelock_tower::{IdempotencyLayer, Unrecorded};
+use tidelock_tower::{IdempotencyLayer, OnFailure, Unrecorded};
+use tower::ServiceExt;
 
-use crate::client::{Reply, ask, pay};
+use crate::client::{Reply, ask, ask_until_answered, pay};
 use crate::till::{app_of, keys};
 
 fn flowing(_: usize) -> Body {
@@ -70,6 +73,46 @@ async fn a_response_that_breaks_off_frees_the_key(stage: Stage) {
     assert_eq!(ask(&app, pay("k", "")).await.told(), (200, "whole"));
 }
 
+/// Some of a stream, and then nothing more of it.
+fn breaking_off(nth: usize) -> Body {
+    match nth {
+        1 => Body::from_stream(stream::iter([
+            Ok(Bytes::from_static(b"1, ")),
+            Err(std::io::Error::other("the disk is gone")),
+        ])),
+        _ => Body::from("whole"),
+    }
+}
+
+/// CLAIM-50. A stream that breaks off is a failure of the handler, too, and not an answer that its client had.
+async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: Stage) {
+    let layer = keys(&stage.tidelock().await);
+    let asked = async |app: &Router, key: &str| {
+        let response = app.clone().oneshot(pay(key, "")).await.unwrap();
+        assert_eq!(response.status(), 200);
+        assert!(response.into_body().collect().await.is_err(), "it broke off");
+    };
+    let app = app_of(&Seen::default(), layer.clone(), breaking_off);
+    asked(&app, "a").await;
+    assert_eq!(ask(&app, pay("a", "")).await.told(), (200, "whole"));
+    let app = app_of(&Seen::default(), layer.on_failure(OnFailure::Remember), breaking_off);
+    asked(&app, "b").await;
+    let again = ask(&app, pay("b", "")).await;
+    assert_eq!((again.problem(), again.is_replay()), ((500, "handler-failed".into()), true));
+}
+
+/// CLAIM-51. CLAIM-53. While a stream is under way its key is held; a client that goes away in the middle of it had its chance.
+async fn the_key_of_a_stream_is_held_until_its_end(stage: Stage) {
+    let runs = Seen::default();
+    let app = app_of(&runs, keys(&stage.tidelock().await), flowing);
+    let mut body = app.clone().oneshot(pay("k", "")).await.unwrap().into_body();
+    assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "1, ");
+    assert!(ask(&app, pay("k", "")).await.is_in_progress());
+    drop(body);
+    let again = ask_until_answered(&app, "k", "").await;
+    assert_eq!((again.problem(), runs.count()), ((410, "response-not-kept".into()), 1));
+}
+
 /// A body that says how long it is, and is not.
 struct BreaksOff;
 
@@ -95,4 +138,6 @@ on_every_store!(
     a_stream_is_refused_if_that_is_asked_for,
     what_is_too_large_is_treated_like_a_stream,
     a_response_that_breaks_off_frees_the_key,
+    a_stream_that_breaks_off_frees_the_key_or_is_remembered,
+    the_key_of_a_stream_is_held_until_its_end,
 );
