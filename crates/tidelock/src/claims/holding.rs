@@ -197,6 +197,7 @@ impl Holding {
     /// Commits, provided that all of these are still held.
     pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
         commit.guards.extend(self.holds().iter().map(Hold::guard));
+        commit.guards.extend(self.pledges().iter().map(Pledge::guard));
         match self.claims.send(&sender::repeatable(commit)).await? {
             CommitOutcome::Committed(committed) => Ok(committed),
             CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
@@ -229,10 +230,6 @@ impl Holding {
                 ended => return ended,
             };
             let now = Pledge::look(&self.claims, self.pledges()).await?;
-            if let Some(gone) = self.pledges().iter().zip(&now).find(|(_, view)| !view.stands()) {
-                self.lost.cancel();
-                return Err(ClaimError::Settled { key: gone.0.key.clone() });
-            }
             if views.iter().zip(&now).all(|(before, now)| before.is_like(now)) {
                 return Err(refused);
             }
@@ -274,6 +271,10 @@ impl Holding {
             self.lost.cancel();
             return hold.lost();
         }
+        if let Some(pledge) = self.pledges().iter().find(|pledge| pledge.is_gone(&conflict)) {
+            self.lost.cancel();
+            return ClaimError::Settled { key: pledge.key.clone() };
+        }
         ClaimError::Refused { key: self.key.clone(), conflict: Box::new(conflict) }
     }
 }
@@ -295,12 +296,11 @@ impl Held {
         for _ in 0..ATTEMPTS {
             let views = Pledge::look(&self.claims, &self.pledges).await?;
             let commit = self.holds.iter().fold(Commit::new(), |commit, hold| hold.release(commit));
-            let both = self.pledges.iter().zip(&views);
-            let commit =
-                both.clone().try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
-            let stands = both.clone().all(|(_, view)| view.stands());
+            let mut both = self.pledges.iter().zip(&views);
+            let commit = both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
             let Some(conflict) = self.claims.store().commit(commit).await?.conflict() else { return Ok(()) };
-            if !stands || self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some()) {
+            let is_lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
+            if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
                 return Ok(());
             }
         }
@@ -315,21 +315,26 @@ impl Held {
                 self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
             return Ok(self.claims.store().commit(commit).await?.conflict());
         }
-        let mut attempts = 0;
-        loop {
-            attempts += 1;
+        for _ in 0..ATTEMPTS {
             let views = Pledge::look(&self.claims, &self.pledges).await?;
-            let conflict = self.claims.store().commit(self.renewal(&views).await?).await?.conflict();
-            let Some(conflict) = conflict else { break };
-            let lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
-            if lost || attempts == ATTEMPTS || views.iter().any(|view| !view.stands()) {
+            let Some(conflict) = self.claims.store().commit(self.renewal(&views).await?).await?.conflict()
+            else {
+                return self.tidy(&views).await.map(|()| None);
+            };
+            let is_lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
+            if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
                 return Ok(Some(conflict));
             }
         }
-        for pledge in &self.pledges {
+        Err(ClaimError::Contended { key: self.pledges[0].key.clone(), attempts: ATTEMPTS })
+    }
+
+    /// Moments that have passed do not pile up.
+    async fn tidy(&self, views: &[View]) -> Result<(), ClaimError> {
+        for (pledge, _) in self.pledges.iter().zip(views).filter(|(_, view)| view.is_crowded()) {
             pledge.tidy().await?;
         }
-        Ok(None)
+        Ok(())
     }
 
     /// Everything ends at one moment.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{Compound, Patience};
+use tidelock::claims::{Compound, Compounding, Patience, Quota};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Meeting, Role, Stage, for_real, until};
 
@@ -18,6 +18,7 @@ async fn a_child() {
     let tidelock = Tidelock::open(&role.url).await.unwrap();
     match role.name.as_str() {
         "payer" => pay_and_wait(&tidelock, &role).await,
+        "awarder" => award_and_wait(&tidelock, &role).await,
         _ => lock_on_and_on(&tidelock, &role).await,
     }
 }
@@ -27,6 +28,24 @@ async fn pay_and_wait(tidelock: &Tidelock, role: &Role) {
     let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else { panic!("nobody else is there") };
     role.note(&format!("won {}", won.fence()));
     role.allowed("never").await;
+}
+
+/// A key, a lock and all of a quota.
+fn award(tidelock: &Tidelock) -> Compound {
+    let claims = tidelock.claims();
+    let all = claims.compound().idempotency(&claims.idempotency("award:1")).lock(&claims.lock("child-7"));
+    all.quota(&points(tidelock), 10).lease(LEASE)
+}
+
+fn points(tidelock: &Tidelock) -> Quota {
+    tidelock.claims().quota("points", 10)
+}
+
+async fn award_and_wait(tidelock: &Tidelock, role: &Role) {
+    let all = award(tidelock).claim().await.unwrap().won().unwrap();
+    role.note("won");
+    role.allowed("never").await;
+    drop(all);
 }
 
 fn all_locks(tidelock: &Tidelock) -> Compound {
@@ -64,6 +83,27 @@ async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: S
     assert!(matches!(claim.claim::<Value>().await.unwrap(), Claim::Done(receipt) if receipt == "paid"));
 }
 
+/// Schedule 110. CLAIM-14: all of it comes back at one moment, and a retry under the same key has it.
+async fn all_that_one_who_was_killed_held_comes_back_together(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let meeting = Meeting::on(&stage, "processes::a_child");
+    let child = meeting.start("awarder");
+    meeting.until_noted("won").await;
+    child.kill().await;
+    let retried = std::sync::Mutex::new(None);
+    until("it comes back", async || {
+        match award(&tidelock).claim().await.unwrap() {
+            Compounding::Won(all) => *retried.lock().unwrap() = Some(all),
+            Compounding::Refused(refusals) => assert_eq!(refusals.len(), 3, "{refusals:?}"),
+        }
+        retried.lock().unwrap().is_some()
+    })
+    .await;
+    let mut retried = retried.into_inner().unwrap().unwrap();
+    retried.complete("awarded").await.unwrap();
+    assert_eq!(points(&tidelock).usage().await.unwrap().used, 10, "charged once");
+}
+
 /// Schedule 67. CLAIM-14: whenever it is killed, it has all of them or none, and none is held for ever.
 async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: Stage) {
     let tidelock = stage.tidelock().await;
@@ -90,6 +130,11 @@ mod sqlite {
     }
 
     #[test]
+    fn all_that_one_who_was_killed_held_comes_back_together() {
+        for_real(Stage::sqlite(), super::all_that_one_who_was_killed_held_comes_back_together);
+    }
+
+    #[test]
     fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
         for_real(Stage::sqlite(), super::one_who_is_killed_among_many_locks_has_all_of_them_or_none);
     }
@@ -101,6 +146,11 @@ mod postgres {
     #[test]
     fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease() {
         for_real(Stage::postgres(), super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease);
+    }
+
+    #[test]
+    fn all_that_one_who_was_killed_held_comes_back_together() {
+        for_real(Stage::postgres(), super::all_that_one_who_was_killed_held_comes_back_together);
     }
 
     #[test]

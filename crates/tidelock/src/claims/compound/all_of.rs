@@ -51,7 +51,8 @@ impl AllOf {
     /// Commits, provided that all of these are still held.
     ///
     /// # Errors
-    /// `Lost` if somebody else has one of them; `Refused` if some other part does not hold.
+    /// `Lost` if somebody else has one of them; `Settled` if what was drawn of a quota has gone back; `Refused` if some other part does
+    /// not hold.
     pub async fn commit(&self, commit: Commit) -> Result<Committed, ClaimError> {
         self.holding.commit(commit).await
     }

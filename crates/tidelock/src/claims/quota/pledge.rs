@@ -3,10 +3,12 @@
 //! Each commit is made from a look at what stands in the store, because a renewal may come in between; if something has changed since, it is refused and made again.
 
 use tidelock_store::{
-    Bounds, Commit, ExpectedRevision, Json, RecordKey, Result, Revision, Slot, Timestamp, When, Write,
+    Bounds, Commit, Conflict, ExpectedRevision, Guard, Json, RecordKey, Result, Revision, Slot, Timestamp,
+    When, Write,
 };
 use uuid::Uuid;
 
+use super::super::bid::found;
 use super::super::operation::Note;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
 use super::booking::{self, Booked};
@@ -35,9 +37,9 @@ pub(in super::super) struct View {
 }
 
 impl View {
-    /// Whether it stands.
-    pub(in super::super) fn stands(&self) -> bool {
-        self.booked.is_some()
+    /// Whether there are so many moments in the ledger that those which have passed should leave it.
+    pub(in super::super) fn is_crowded(&self) -> bool {
+        self.ledger.is_crowded()
     }
 
     /// Whether nothing has changed between two looks.
@@ -65,6 +67,16 @@ impl Pledge {
             }
         };
         Ok(Self { quota: quota.clone(), key, grant, record, note })
+    }
+
+    /// It still stands.
+    pub(in super::super) fn guard(&self) -> Guard {
+        Guard::Record { key: self.record.clone(), expected: ExpectedRevision::Exists }
+    }
+
+    /// Whether it is over, going by what was in the way.
+    pub(in super::super) fn is_gone(&self, conflict: &Conflict) -> bool {
+        found(conflict, &self.record).is_some_and(|slot| slot.live().is_none())
     }
 
     /// How these stand, all at one moment.
@@ -103,7 +115,7 @@ impl Pledge {
     /// Gives it back, to the period that it was taken from.
     pub(in super::super) fn give_back(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
-        if !view.is_open || !view.stands() {
+        if !view.is_open || view.booked.is_none() {
             return Ok(commit);
         }
         let back = Write::add(&keys::taken(&self.key)?, -self.grant.units, Bounds::at_least(0));
