@@ -107,7 +107,22 @@ async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: Stage) {
     assert_eq!(server.client(READER).send(other).await.problem().0, 403);
 }
 
+/// Schedule 107. CMD-5: what hangs is found over HTTP, too, and nothing that can be sent mends it.
+async fn what_is_held_for_long_without_progress_is_found(stage: Stage) {
+    let bounds = Bounds { hung: Duration::ZERO, ..Bounds::default() };
+    let doctor = Doctor::over(stage.store().await).within(bounds);
+    let server = Server::start_with(&stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await;
+    let queue = server.tidelock.queue("post");
+    queue.put("a").await.unwrap();
+    queue.take("w").lease(Duration::from_secs(3_600)).await.unwrap();
+    let found = findings(&server.client(READER), "hung").await;
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(found[0]["what"].as_str().unwrap().starts_with("worker \"w\" holds it"), "{found:?}");
+    assert_eq!(found[0]["cure"]["actions"], json!([]));
+}
+
 over_sockets!(
+    what_is_held_for_long_without_progress_is_found,
     what_is_blocked_and_what_has_stopped_goes_on,
     a_claim_that_its_claimant_left_is_freed_and_no_other,
 );

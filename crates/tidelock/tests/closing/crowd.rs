@@ -7,9 +7,11 @@ use std::time::Duration;
 
 use tidelock::doctor::{Bounds, Doctor};
 use tidelock::prelude::*;
-use tidelock::{Advice, Append, ErrorKind, Operation, Result, StoreError, StoredEvent, StreamState, discard};
+use tidelock::{
+    Advice, Append, CloseError, ErrorKind, Operation, Result, StoreError, StoredEvent, StreamState, discard,
+};
 use tidelock_test_stage::{
-    Between, PATIENCE, Running, Seen, Stage, Wrapped, brisk, in_memory, on_every_store,
+    Between, Mortal, PATIENCE, Running, Seen, Stage, Wrapped, brisk, in_memory, on_every_store,
 };
 
 use crate::account::{Account, Shelf, paid_into};
@@ -107,6 +109,48 @@ async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_afte
     assert_eq!(seen.lines(), all);
     assert_eq!(shelf.versions().len(), all.len());
     running.stop().await;
+}
+
+/// Schedules 32 and 108. CLOSE-4, CLOSE-7: a caller that dies at every call, while another is always quicker than it.
+#[test]
+fn a_close_under_appends_is_finished_after_a_death_at_any_call_with_every_event_archived() {
+    for last_words in [false, true] {
+        let mut deaths = 0;
+        for calls in 0..200 {
+            let (sender, died) = std::sync::mpsc::channel();
+            in_memory(|stage| async move { sender.send(dies_at(&stage, calls, last_words).await).unwrap() });
+            if !died.recv().unwrap() {
+                break;
+            }
+            deaths += 1;
+        }
+        assert!((15..200).contains(&deaths), "died {deaths} times, so the schedule was not what it says");
+    }
+}
+
+/// Lets one die at its nth call, and another finish; says whether the first one needed as many.
+async fn dies_at(stage: &Stage, calls: i64, last_words: bool) -> bool {
+    let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
+    paid_into(&tidelock, 3).await;
+    let quicker = Quicker::than(tidelock.store());
+    let mortal = Mortal::over(quicker.clone(), calls, last_words);
+    let books = |tidelock: &Tidelock| tidelock.aggregate::<Account>("7").books(shelf.archive());
+    let died = books(&Tidelock::over(mortal.clone())).close().await;
+    if !mortal.is_dead() {
+        died.unwrap();
+        return false;
+    }
+    let heir = Tidelock::over(quicker.clone());
+    while let Err(error) = books(&heir).close().await {
+        // In memory time passes when everything waits: the lease of the dead one runs out.
+        assert!(matches!(error, CloseError::Busy { .. }), "{calls} calls, {last_words}: {error}");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    let landed = 3 + quicker.landed.load(Ordering::SeqCst);
+    assert_eq!(shelf.distinct(), (1..=landed).collect::<Vec<_>>(), "{calls} calls, {last_words}");
+    let page = tidelock.store().heads(HeadQuery::prefix("account-7")).await.unwrap();
+    assert_eq!((page.heads[0].state.version().unwrap().get(), page.heads[0].count), (landed, 0));
+    true
 }
 
 /// CLOSE-7.

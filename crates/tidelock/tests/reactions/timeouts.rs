@@ -165,6 +165,34 @@ fn on_postgres_a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted()
     for_real(Stage::postgres(), a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted);
 }
 
+/// CMD-5: what a target's calls have done is acked after a minute, so that one which is held for long hangs.
+#[test]
+fn calls_that_stage_nothing_are_acked_after_a_minute() {
+    tidelock_test_stage::in_memory(|stage| async move {
+        let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+        for nth in 0..4 {
+            note(&tidelock, "diary", &nth.to_string()).await;
+        }
+        let noted = seen.clone();
+        let app = tidelock.app().worker(brisk("one"));
+        let running = Running::start(app.reaction("slow", on_any(), move |_: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                // Simulated, so that it costs nothing.
+                tokio::time::sleep(Duration::from_secs(40)).await;
+                noted.note("done");
+                Ok(())
+            }
+        }));
+        seen.until(1).await;
+        seen.until(2).await;
+        let acked = async || target(&tidelock, "slow", "diary").await.unwrap().at.get() == 2;
+        until("two of four are acked", acked).await;
+        assert_eq!(seen.count(), 2);
+        drop(running);
+    });
+}
+
 #[test]
 fn a_timeout_of_zero_is_refused() {
     tidelock_test_stage::in_memory(|stage| async move {

@@ -40,8 +40,9 @@ pub(crate) struct ResultShown {
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     /// Where it stood when the wait was over, if it is open: what it waits for, or why it is parked.
+    #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    standing: Option<String>,
+    standing: Option<Box<Standing>>,
 }
 
 impl ResultShown {
@@ -82,14 +83,13 @@ pub(crate) async fn result(
             Err(RunError::Failed { failure, .. }) => ResultShown::ended(StateShown::Failed, failure.error),
             Err(RunError::Cancelled { reason, .. }) => ResultShown::ended(StateShown::Cancelled, reason),
             Err(RunError::Terminated { reason, .. }) => ResultShown::ended(StateShown::Terminated, reason),
-            Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing.as_deref())),
+            Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing)),
             Err(error) => return Err(refused(error)),
         };
     Ok(Answer(ended).into_response())
 }
 
-fn still_open(standing: Option<&Standing>) -> Response {
-    let standing = standing.map(Standing::to_string);
+fn still_open(standing: Option<Box<Standing>>) -> Response {
     let open = ResultShown { state: StateShown::Open, result: None, error: None, standing };
     (StatusCode::ACCEPTED, Answer(open)).into_response()
 }
