@@ -124,12 +124,10 @@ impl<I: Input> Source<I> {
     /// [`expiries`](Self::expiries) counts. The default is [five minutes](crate::worker::TIMEOUT).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
-        match timeout {
-            Duration::ZERO => {
-                self.problem = Some("a timeout of zero leaves no time for its handler".to_owned())
-            }
-            timeout => self.options.timeout = timeout,
+        if timeout.is_zero() {
+            self.problem = Some("a timeout of zero leaves no time for its handler".to_owned());
         }
+        self.options.timeout = timeout;
         self
     }
 
