@@ -55,6 +55,15 @@ impl Place {
         self.open_at(&self.url).await
     }
 
+    /// Opens it for the first time after it was restored from a backup.
+    pub(crate) async fn open_restored(&self) -> Result<Opened, Failure> {
+        self.check_is_there()?;
+        match is_postgres(&self.url) {
+            true => self.open_at(&self.url).await,
+            false => self.open_at(&self.url_with("restored=1")).await,
+        }
+    }
+
     /// The URL as it may be shown.
     pub(crate) fn shown(&self) -> String {
         tidelock::shown_url(&self.url)
@@ -146,11 +155,13 @@ impl Place {
         }
         let asked = self.url.split_once('?').map_or("", |(_, query)| query);
         let says = asked.split('&').any(|option| option.starts_with("migrate="));
-        match (says, asked.is_empty() && !self.url.ends_with('?')) {
-            (true, _) => self.url.clone(),
-            (false, true) => format!("{}?migrate=0", self.url),
-            (false, false) => format!("{}&migrate=0", self.url),
-        }
+        if says { self.url.clone() } else { self.url_with("migrate=0") }
+    }
+
+    /// The URL with one more option.
+    fn url_with(&self, option: &str) -> String {
+        let mark = if self.url.contains('?') { '&' } else { '?' };
+        format!("{}{mark}{option}", self.url)
     }
 }
 
@@ -175,6 +186,7 @@ mod tests {
         );
         assert_eq!(place("postgres://h/d?migrate=1").url_without_migrating(), "postgres://h/d?migrate=1");
         assert_eq!(place("shop.db").url_without_migrating(), "shop.db");
+        assert_eq!(place("sqlite:a.db?").url_without_migrating(), "sqlite:a.db?&migrate=0");
     }
 
     #[test]

@@ -41,4 +41,8 @@ pub(crate) struct MigrateArgs {
     /// Say whether the store is up to date, and change nothing: the exit code is 0 if it is, and 1 if not
     #[arg(long)]
     pub(crate) check: bool,
+    /// Say that the store was restored from a backup: positions, fences and revisions that were handed out since are not
+    /// handed out again
+    #[arg(long, conflicts_with = "check")]
+    pub(crate) restored: bool,
 }

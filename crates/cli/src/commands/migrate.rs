@@ -16,10 +16,17 @@ struct Schema {
 }
 
 pub(crate) async fn run(args: MigrateArgs, place: &Place, out: &mut Output) -> Result<Ending, Failure> {
-    let opened = if args.check { place.open().await } else { place.make().await };
+    let opened = match (args.check, args.restored) {
+        (true, _) => place.open().await,
+        (false, true) => place.open_restored().await,
+        (false, false) => place.make().await,
+    };
     let up_to_date = match (opened, args.check) {
         (Ok(opened), _) => {
             opened.store.close().await?;
+            if args.restored {
+                out.note(restored(opened.postgres.is_some()))?;
+            }
             true
         }
         (Err(Failure::NoStore { what, .. }), true) => {
@@ -30,6 +37,15 @@ pub(crate) async fn run(args: MigrateArgs, place: &Place, out: &mut Output) -> R
     };
     tell(&Schema { store: place.shown(), schema: place.schema_version(), up_to_date }, out)?;
     Ok(if up_to_date { Ending::Well } else { Ending::Badly })
+}
+
+fn restored(is_postgres: bool) -> &'static str {
+    match is_postgres {
+        true => {
+            "a PostgreSQL database that was restored is noticed without --restored, by whatever connects to it first"
+        }
+        false => "positions, fences and revisions go on above all that were handed out before",
+    }
 }
 
 fn tell(schema: &Schema, out: &mut Output) -> Result<(), Failure> {

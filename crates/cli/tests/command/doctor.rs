@@ -62,7 +62,7 @@ fn a_healthy_store_is_found_healthy(shop: &Shop) {
     let (code, found) = findings(shop, &[]);
     assert_eq!((code, found), (0, Vec::new()));
     let told = shop.ok(&["doctor"]);
-    assert!(told.contains("schema 1, up to date") && told.ends_with("nothing is wrong\n"), "{told}");
+    assert!(told.contains("schema 2, up to date") && told.ends_with("nothing is wrong\n"), "{told}");
 }
 
 /// A claim that was completed, a quota that was taken from, and a stream that was closed.

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::ground::{Shop, block, wake};
+use crate::ground::{Shop, append, block, wake};
 
 on_files_and_postgres!(
     unblocked_items_go_on_where_they_stopped,
@@ -88,9 +88,38 @@ fn a_migration_makes_a_store_and_says_whether_one_is_there() {
     assert_eq!(missing.code, 1, "{missing:?}");
     assert!(missing.out.contains("is not up to date"), "{missing:?}");
     assert!(!std::path::Path::new(&shop.path("shop.db")).exists());
-    assert!(shop.ok(&["migrate"]).contains("is up to date (schema 1)"));
+    assert!(shop.ok(&["migrate"]).contains("is up to date (schema 2)"));
     assert_eq!(shop.json(&["migrate", "--check"])[0]["up_to_date"], json!(true));
     assert_eq!(shop.ok(&["streams"]), "");
     let none = shop.run(&["events"]);
     assert!(none.code == 0 && none.err.contains("no such event"), "{none:?}");
+}
+
+/// Schedules 77 and 105. The copy is written over the file, so that only the command can tell.
+#[test]
+fn after_a_restore_that_is_told_no_position_is_handed_out_again() {
+    let shop = Shop::sqlite();
+    let note = |times: usize| {
+        let numbers: Vec<_> = (0..times).map(|number| json!(number)).collect();
+        shop.with(|store| async move { append(&*store, "order-1", "placed", &numbers).await });
+        shop.json(&["events"]).last().unwrap()["position"].as_u64().unwrap()
+    };
+    let missing = shop.run(&["migrate", "--restored"]);
+    assert_eq!(missing.code, 3, "a store that is not there was not restored: {missing:?}");
+    assert_eq!(note(2), 2);
+    let backup = std::fs::read(shop.path("shop.db")).unwrap();
+    assert_eq!(note(3), 5);
+    std::fs::write(shop.path("shop.db"), backup).unwrap();
+    assert_eq!(shop.run(&["migrate", "--restored", "--check"]).code, 2);
+    let restored = shop.run(&["migrate", "--restored"]);
+    assert!(restored.code == 0 && restored.err.contains("go on above"), "{restored:?}");
+    let position = note(1);
+    assert!(position > 5, "position {position} was handed out before");
+    assert_eq!(note(1), position + 1);
+}
+
+#[test]
+fn a_restored_database_needs_no_telling() {
+    let said = Shop::postgres().run(&["migrate", "--restored"]);
+    assert!(said.code == 0 && said.err.contains("is noticed without --restored"), "{said:?}");
 }
