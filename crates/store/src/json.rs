@@ -3,9 +3,9 @@
 //! A store keeps JSON as the text it was given and never parses it again on the way. The checks are those that
 //! no store could repair later: it is JSON, not too deep, its numbers are finite, and it has no NUL in it.
 
-mod finite;
 mod same;
 mod unfit;
+mod walk;
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,6 +18,8 @@ use crate::error::{Result, StoreError};
 use crate::limits;
 
 pub use unfit::unfit;
+
+use walk::Unwritable;
 
 /// A JSON value, as text.
 ///
@@ -33,13 +35,14 @@ impl Json {
     ///
     /// # Errors
     /// `Invalid` if the value cannot be written as JSON, or has a number that is not finite (which JSON cannot
-    /// say) or a NUL in it; `LimitExceeded` if it is too deep.
+    /// say) or a NUL in it; `LimitExceeded` if it is too deep, which is found out before it is written.
     pub fn new(value: &(impl Serialize + ?Sized)) -> Result<Self> {
-        let refused =
-            |e: serde_json::Error| StoreError::invalid(format!("value cannot be written as JSON: {e}"));
-        finite::check(value)
-            .map_err(|e| StoreError::invalid(format!("value cannot be written as JSON: {e}")))?;
-        Self::parse(serde_json::to_string(value).map_err(refused)?)
+        let cannot = |e: &dyn fmt::Display| format!("value cannot be written as JSON: {e}");
+        walk::check(value).map_err(|e| match e {
+            Unwritable::TooDeep(reason) => StoreError::limit(reason),
+            unfit @ Unwritable::Unfit(_) => StoreError::invalid(cannot(&unfit)),
+        })?;
+        Self::parse(serde_json::to_string(value).map_err(|e| StoreError::invalid(cannot(&e)))?)
     }
 
     /// Text that should be JSON.
@@ -140,6 +143,10 @@ impl<'de> Deserialize<'de> for Json {
 
 const TOO_DEEP: &str = "JSON is too deep";
 
+fn too_deep() -> String {
+    format!("{TOO_DEEP}; the limit is {} levels", limits::JSON_DEPTH)
+}
+
 /// Walks JSON text without keeping anything of it.
 #[derive(Clone, Copy)]
 struct Check {
@@ -149,7 +156,7 @@ struct Check {
 impl Check {
     fn deeper<E: serde::de::Error>(self) -> Result<Self, E> {
         if self.depth == limits::JSON_DEPTH {
-            return Err(E::custom(format_args!("{TOO_DEEP}; the limit is {} levels", limits::JSON_DEPTH)));
+            return Err(E::custom(too_deep()));
         }
         Ok(Self { depth: self.depth + 1 })
     }
@@ -262,6 +269,65 @@ mod tests {
             Json::new(&json!({"a": [1, null, {"b": 0.5}]})).unwrap().as_str(),
             r#"{"a":[1,null,{"b":0.5}]}"#
         );
+    }
+
+    /// Deeper than any stack, in every way in which a value can be.
+    #[test]
+    fn a_value_that_is_too_deep_is_refused_before_it_is_written() {
+        use serde::ser::{SerializeMap, SerializeSeq, SerializeStruct};
+
+        /// Level upon level; it is not really there, so that nothing overflows but what walks it.
+        struct Deep(usize, fn(usize) -> usize);
+        impl Serialize for Deep {
+            fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+                let Self(levels, how) = *self;
+                let Some(levels) = levels.checked_sub(1) else { return to.serialize_unit() };
+                let inside = &Self(levels, how);
+                match how(levels) {
+                    0 => {
+                        let mut items = to.serialize_seq(Some(1))?;
+                        items.serialize_element(inside)?;
+                        items.end()
+                    }
+                    1 => {
+                        let mut entries = to.serialize_map(Some(1))?;
+                        entries.serialize_entry("inside", inside)?;
+                        entries.end()
+                    }
+                    2 => {
+                        let mut fields = to.serialize_struct("Deep", 1)?;
+                        fields.serialize_field("inside", inside)?;
+                        fields.end()
+                    }
+                    3 => to.serialize_newtype_variant("Deep", 0, "Inside", inside),
+                    4 => to.serialize_some(inside),
+                    _ => to.serialize_newtype_struct("Deep", inside),
+                }
+            }
+        }
+
+        let ways: [fn(usize) -> usize; 7] = [|_| 0, |_| 1, |_| 2, |_| 3, |_| 4, |_| 5, |level| level % 6];
+        for (nth, how) in ways.into_iter().enumerate() {
+            let refused = Json::new(&Deep(1_000_000, how)).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{nth}: {refused}");
+            assert!(refused.to_string().contains("too deep; the limit is "), "{nth}: {refused}");
+            Json::new(&Deep(limits::JSON_DEPTH, how)).unwrap_or_else(|e| panic!("{nth}: {e}"));
+        }
+        for how in &ways[..4] {
+            Json::new(&Deep(limits::JSON_DEPTH + 1, *how)).unwrap_err();
+        }
+        Json::new(&Deep(limits::JSON_WRAPPERS, |_| 4)).unwrap();
+        Json::parse("[".repeat(1_000_000)).unwrap_err();
+        serde_json::from_str::<Json>(&"[".repeat(1_000_000)).unwrap_err();
+    }
+
+    #[test]
+    fn what_is_as_deep_as_may_be_can_have_any_json_at_its_bottom() {
+        let mut json = Json::parse("1.50").unwrap();
+        for _ in 0..limits::JSON_DEPTH {
+            json = Json::new(&[json]).unwrap();
+        }
+        assert_eq!(Json::new(&[json]).unwrap_err().kind(), ErrorKind::LimitExceeded);
     }
 
     #[test]

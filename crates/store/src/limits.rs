@@ -28,6 +28,8 @@ pub const METADATA_BYTES: usize = 16 << 10;
 pub const VALUE_BYTES: usize = 1 << 20;
 /// Levels of arrays and objects inside each other in any JSON.
 pub const JSON_DEPTH: usize = 64;
+/// Options and newtypes around a value that is to be written as JSON, in which they do not show.
+pub const JSON_WRAPPERS: usize = 512;
 
 /// Events in one commit, over all its appends.
 pub const EVENTS_PER_COMMIT: usize = 1_000;

@@ -99,6 +99,7 @@ pub mod queues;
 
 pub mod doctor;
 
+mod deadline;
 mod staging;
 pub mod telemetry;
 pub mod worker;

@@ -103,8 +103,9 @@ impl Worker {
     /// what was being worked on is dropped. Its leases run out, and others go on.
     ///
     /// # Errors
-    /// None today: what a store refuses is logged and tried again.
+    /// If a queue's lease is one that no store grants. What a store refuses later is logged and tried again.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
+        self.queues.iter().try_for_each(Served::check)?;
         let crew = Arc::new(Crew::new(self.store, &self.options));
         let dropped = crew.dropped.clone().drop_guard();
         let _heart = AbortOnDropHandle::new(tokio::spawn(crew.heartbeat.clone().beat()));

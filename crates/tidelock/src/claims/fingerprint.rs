@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Result, StoreError};
+use tidelock_store::{Json, Result};
 use uuid::Uuid;
 
 /// A digest of what was asked for. Only this is stored, never the request.
@@ -15,12 +15,11 @@ impl Fingerprint {
     /// Of a value; the order of the keys in its maps does not count.
     ///
     /// # Errors
-    /// `Invalid` if the value cannot be written as JSON.
+    /// `Invalid` if the value cannot be written as JSON, `LimitExceeded` if it is too deep.
     pub fn of(request: &(impl Serialize + ?Sized)) -> Result<Self> {
         // By way of a value, whose maps are sorted.
-        let text = serde_json::to_value(request).and_then(|value| serde_json::to_vec(&value));
-        let refused = |e| StoreError::invalid(format!("request cannot be written as JSON: {e}"));
-        Ok(Self::of_bytes(&text.map_err(refused)?))
+        let sorted: serde_json::Value = Json::new(request).map_err(|e| e.about("request"))?.to()?;
+        Ok(Self::of_bytes(sorted.to_string().as_bytes()))
     }
 
     /// Of these bytes.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidelock_store::Signal;
 use tokio::time::Instant;
 
+use crate::deadline;
 use crate::events::Random;
 
 /// Pauses do not grow beyond this.
@@ -50,8 +51,7 @@ impl Patience {
 
     pub(super) fn begin(self) -> Waiting {
         let began = Instant::now();
-        // What is too long to be added up is as good as for ever.
-        let until = began.checked_add(self.deadline).unwrap_or_else(|| began + Duration::from_secs(1 << 30));
+        let until = deadline::later(began, self.deadline);
         Waiting { patience: self, began, until, looks: 0 }
     }
 }

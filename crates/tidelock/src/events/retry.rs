@@ -3,6 +3,7 @@
 use std::sync::Mutex;
 use std::time::Duration;
 
+use crate::deadline;
 use tokio::time::Instant;
 
 /// What to do about conflicts, and about a store that does not answer: how many attempts, what pauses between them, and until
@@ -85,7 +86,7 @@ impl Attempts {
     /// When to stop waiting. The time counts from the first wait, which is when the call first could not go on.
     pub(crate) fn deadline(&mut self) -> Option<Instant> {
         let since = *self.since.get_or_insert_with(Instant::now);
-        self.policy.deadline.map(|long| since + long)
+        self.policy.deadline.map(|long| deadline::later(since, long))
     }
 
     /// Waits before the next attempt; says no if there is none left.
@@ -94,7 +95,7 @@ impl Attempts {
             return false;
         }
         let pause = random.up_to(self.policy.longest_after(self.made));
-        if self.deadline().is_some_and(|deadline| Instant::now() + pause >= deadline) {
+        if self.deadline().is_some_and(|until| deadline::after(pause) >= until) {
             return false;
         }
         if !pause.is_zero() {

@@ -17,6 +17,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::keys;
+use crate::deadline;
 use crate::handle::Tidelock;
 
 /// How long a lease is, unless something else is asked for.
@@ -111,7 +112,7 @@ async fn ask(
 ) {
     // Taken before the first look, so that nothing is missed between them.
     let mut signal = store.signal(Topic::Queue(request.queue.clone()));
-    let (until, mut pause) = (Instant::now() + within, PAUSES.0);
+    let (until, mut pause) = (deadline::after(within), PAUSES.0);
     let answer = loop {
         let leased = match store.lease(request.clone()).await {
             Ok(leased) => leased,

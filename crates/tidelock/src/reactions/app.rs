@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tidelock_store::plan::check_renewal;
 use tidelock_store::{LaneName, Result, WorkerName};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -143,11 +144,8 @@ impl AppBuilder {
     /// The same, serving these lanes only. By default all are served.
     #[must_use]
     pub fn lanes<'a>(mut self, lanes: impl IntoIterator<Item = &'a str>) -> Self {
-        let check = |lane: &str| {
-            let problem = |e: tidelock_store::StoreError| e.to_string();
-            LaneName::new(lane)
-                .map_err(|e| InvalidReaction::Option { name: format!("lane {lane}"), problem: problem(e) })
-        };
+        let check =
+            |lane: &str| LaneName::new(lane).map_err(|e| setting(format!("lane {lane}"), e.context()));
         self.lanes.extend(lanes.into_iter().map(check));
         self
     }
@@ -184,6 +182,11 @@ impl AppBuilder {
             return Err(InvalidReaction::Twice { name: twice.name.to_string() });
         }
         check_workflows(&self.workflows)?;
+        reactions.iter().try_for_each(check_reaction)?;
+        check_lease(self.route_lease).map_err(|problem| setting("the lease on routes", problem))?;
+        if self.options.slots == 0 {
+            return Err(setting("the worker", "0 slots; it needs at least 1"));
+        }
         for workflow in &self.workflows {
             self.tidelock.workflows().learn(workflow);
         }
@@ -219,7 +222,27 @@ fn reaction<I>(name: &str, source: Source<I>, handler: impl Handler) -> Result<R
     })
 }
 
-/// Each version of a workflow once, under a name that can be one.
+/// A lease that a store grants, and at least one at a time.
+fn check_reaction(reaction: &Reaction) -> Result<(), InvalidReaction> {
+    let options = &reaction.options;
+    let problem = match check_lease(options.lease) {
+        Err(problem) => problem,
+        Ok(()) if options.limit == Some(0) => "at most 0 targets at once; it needs at least 1".to_owned(),
+        Ok(()) if reaction.handler.batch() == 0 => "batches of 0 events; they have at least 1".to_owned(),
+        Ok(()) => return Ok(()),
+    };
+    Err(InvalidReaction::Option { name: reaction.name.to_string(), problem })
+}
+
+fn check_lease(lease: Duration) -> Result<(), String> {
+    check_renewal(&[], lease).map_err(|e| e.context().to_owned())
+}
+
+fn setting(of: impl Into<String>, problem: impl Into<String>) -> InvalidReaction {
+    InvalidReaction::Setting { of: of.into(), problem: problem.into() }
+}
+
+/// Each version of a workflow once, under a name that can be one, with a lease that a store grants.
 fn check_workflows(workflows: &[Workflow]) -> Result<(), InvalidReaction> {
     let mut known = HashSet::new();
     for workflow in workflows {
@@ -229,6 +252,11 @@ fn check_workflows(workflows: &[Workflow]) -> Result<(), InvalidReaction> {
                 name: name.to_string(),
                 version: workflow.version.0,
             });
+        }
+        let of = || format!("workflow {:?}", name.as_str());
+        check_lease(workflow.lease).map_err(|problem| setting(of(), problem))?;
+        if workflow.limit == Some(0) {
+            return Err(setting(of(), "at most 0 runs at once; it needs at least 1"));
         }
     }
     Ok(())

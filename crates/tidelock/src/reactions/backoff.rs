@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use tidelock_store::limits;
+
 /// The wait after the first, second, third failure and so on.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Backoff {
@@ -51,7 +53,9 @@ impl Backoff {
             Growth::Linear => self.first.saturating_mul(failures.saturating_add(1)),
             Growth::Exponential => self.first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)),
         };
-        wait.min(self.longest).mul_f64(1.0 - self.jitter * random.clamp(0.0, 1.0))
+        // No store holds anything for longer.
+        let cut = (self.jitter * random).clamp(0.0, 1.0);
+        wait.min(self.longest).min(limits::HORIZON).mul_f64(if cut.is_nan() { 1.0 } else { 1.0 - cut })
     }
 }
 
@@ -77,6 +81,24 @@ mod tests {
         assert_eq!(waits(Backoff::linear(first, longest), 0.0), [100, 200, 300, 350, 350]);
         assert_eq!(waits(Backoff::exponential(first, longest), 0.0), [100, 200, 350, 350, 350]);
         assert_eq!(Backoff::exponential(first, longest).after(u32::MAX, 0.0), longest);
+    }
+
+    #[test]
+    fn no_wait_is_longer_than_a_store_holds_anything() {
+        let long = [Duration::ZERO, Duration::from_nanos(1), limits::HORIZON, Duration::MAX];
+        for (first, longest) in long.into_iter().flat_map(|first| long.map(|longest| (first, longest))) {
+            for backoff in [
+                Backoff::fixed(first),
+                Backoff::linear(first, longest),
+                Backoff::exponential(first, longest),
+                Backoff::exponential(first, longest).with_jitter(f64::INFINITY),
+                Backoff::fixed(first).with_jitter(f64::NAN),
+            ] {
+                for (failures, random) in [(0, 0.0), (1, 1.0), (31, 0.5), (32, f64::NAN), (u32::MAX, -1.0)] {
+                    assert!(backoff.after(failures, random) <= limits::HORIZON, "{backoff:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -47,6 +47,14 @@ pub enum InvalidReaction {
         /// The version.
         version: u32,
     },
+    /// A setting of the application, or of a workflow, cannot be.
+    #[error("{of}: {problem}")]
+    Setting {
+        /// Of what.
+        of: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// An option cannot be.
     #[error("reaction {name:?}: {problem}")]
     Option {

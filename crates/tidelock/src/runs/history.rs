@@ -7,4 +7,4 @@ mod reading;
 pub(crate) use entry::*;
 pub use entry::{Outcome, RunFailure, Verdict};
 pub(crate) use load::{events, load};
-pub(crate) use reading::{each, has, newest, outcome};
+pub(crate) use reading::{each, find, has, newest, outcome};

@@ -107,7 +107,11 @@ impl<'a, S: State> Alone<'a, S> {
         let mut slots = self.queued.in_time(store.get(&keys)).await??.into_iter();
         let scope = slots.next().unwrap_or(Slot::Absent);
         let did = slots.next().and_then(|did| did.live().map(|did| did.value.to()));
-        Ok((scope, did.transpose()?))
+        let did: Option<Did> = did.transpose()?;
+        if let (Some(did), Some(operation)) = (&did, &self.queued.options.operation) {
+            did.check(&self.queued.line.name, operation)?;
+        }
+        Ok((scope, did))
     }
 
     /// What the caller wanted the scope to be like is for the caller to look at again.
@@ -167,7 +171,7 @@ impl<'a, S: State> Alone<'a, S> {
             None => commit.guard_record(self.key(), view.expected()),
         };
         if let (Some(operation), Some(key)) = (&options.operation, &self.operation) {
-            commit = commit.write(codec.remember(outcome, answer)?.write(operation, key)?);
+            commit = commit.write(codec.remember(operation, outcome, answer)?.write(operation, key)?);
         }
         Ok(commit)
     }

@@ -23,6 +23,7 @@ use super::state::State;
 use super::timed::TimedTurns;
 use super::turns::Turn;
 use super::work::{Fault, Work};
+use crate::deadline;
 
 pub(crate) struct Local<S> {
     name: Name,
@@ -89,7 +90,7 @@ impl<S: State> Local<S> {
         let budget = Budget::begin(options.budget);
         let too_late = || ScopeError::timed_out(&self.name, budget.long);
         let (turn, held) = self.turns.take(budget.until).await.ok_or_else(too_late)?;
-        if let Some(did) = self.done(options) {
+        if let Some(did) = self.done(options)? {
             return Ok(codec.replay(&did)?);
         }
         let revision = held.revision;
@@ -108,7 +109,7 @@ impl<S: State> Local<S> {
             None => Outcome::Unchanged(Some(revision)),
         };
         if let Some(operation) = &options.operation {
-            self.remember(operation, codec.remember(outcome, &done.answer)?);
+            self.remember(operation, codec.remember(operation, outcome, &done.answer)?);
         }
         if let Some(next) = done.next {
             self.put(turn, Some(next.state), revision);
@@ -119,7 +120,7 @@ impl<S: State> Local<S> {
     /// Begins it anew, if it is not there.
     pub(super) async fn create(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
         let (turn, held) = self.turn(options).await?;
-        if let Some(did) = self.done(options) {
+        if let Some(did) = self.done(options)? {
             return Ok(Codec::json().replay(&did)?);
         }
         options.allow(&self.name, &state)?;
@@ -132,7 +133,7 @@ impl<S: State> Local<S> {
 
     pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
         let (turn, held) = self.turn(options).await?;
-        if let Some(did) = self.done(options) {
+        if let Some(did) = self.done(options)? {
             return Ok(Codec::json().replay(&did)?);
         }
         let revision = held.revision;
@@ -174,16 +175,19 @@ impl<S: State> Local<S> {
         revision
     }
 
-    fn done(&self, options: &Options<S>) -> Option<Did> {
-        let operation = options.operation.as_ref()?;
+    fn done(&self, options: &Options<S>) -> tidelock_store::Result<Option<Did>> {
+        let Some(operation) = &options.operation else { return Ok(None) };
         let remembered = lock(&self.remembered);
-        remembered.get(&operation.id).filter(|(until, _)| *until > Instant::now()).map(|(_, did)| did.clone())
+        let did = remembered.get(&operation.id).filter(|(until, _)| *until > Instant::now());
+        let Some((_, did)) = did else { return Ok(None) };
+        did.check(&self.name, operation)?;
+        Ok(Some(did.clone()))
     }
 
     /// Remembers what an operation without an answer did.
     fn did(&self, options: &Options<S>, outcome: Outcome) -> Result<(), ScopeError> {
         if let Some(operation) = &options.operation {
-            self.remember(operation, Codec::json().remember(outcome, &())?);
+            self.remember(operation, Codec::json().remember(operation, outcome, &())?);
         }
         Ok(())
     }
@@ -194,7 +198,7 @@ impl<S: State> Local<S> {
         if remembered.len() == remembered.capacity() {
             remembered.retain(|_, (until, _)| *until > now);
         }
-        remembered.insert(operation.id.clone(), (now + operation.remembered, did));
+        remembered.insert(operation.id.clone(), (deadline::later(now, operation.remembered), did));
     }
 }
 

@@ -17,6 +17,10 @@ use super::pointer::{Pointer, Unfit};
 use super::scope::Scope;
 use super::state::State;
 use super::work::{Atomic, Changing, Computing, Work};
+use crate::claims::Fingerprint;
+
+/// What a mutation by a function of the caller's is called.
+const FUNCTION: &str = "function";
 
 /// One mutation of a scope, with more to be said about it than which. Made by [`Scope::mutation`].
 #[derive(Debug)]
@@ -24,17 +28,26 @@ use super::work::{Atomic, Changing, Computing, Work};
 pub struct Mutation<S> {
     scope: Scope<S>,
     options: Options<S>,
+    /// What an operation is for, as far as the caller says so.
+    about: Result<Option<Fingerprint>>,
 }
 
 impl<S: State> Mutation<S> {
     pub(super) fn new(scope: Scope<S>, options: Options<S>) -> Self {
-        Self { scope, options }
+        Self { scope, options, about: Ok(None) }
     }
 
     /// The same, made once: if it was made before under this id, the answer is what it did then, and nothing is done. It is remembered for seven days. A mutator that says
-    /// no is not remembered. The id is of one mutation of one scope; another mutation needs another one.
+    /// no is not remembered. The id is of one mutation of one scope; under it, another mutation is refused as an `IdempotencyMismatch`. Functions are
+    /// not told apart by themselves: say with [`fingerprint`](Self::fingerprint) what they are for.
     pub fn operation(mut self, id: impl Into<String>) -> Self {
         self.options.operation = Some(OperationId::new(id));
+        self
+    }
+
+    /// The same, for this request: the [operation](Self::operation)'s id with another one is refused. Only a digest of it is stored.
+    pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
+        self.about = Fingerprint::of(request).map(Some);
         self
     }
 
@@ -74,28 +87,32 @@ impl<S: State> Mutation<S> {
     /// See [`Scope::patch`].
     pub async fn patch(self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
         let patch = value(&patch)?;
-        self.change(move |document| {
-            change::patch(document, &patch);
-            Ok(())
-        })
-        .await
+        self.that("patch", &patch)?
+            .change(move |document| {
+                change::patch(document, &patch);
+                Ok(())
+            })
+            .await
     }
 
     /// See [`Scope::set`].
     pub async fn set(self, state: &S) -> Result<Mutated, ScopeError> {
-        self.atomic(|before| before.clone_from(state)).await
+        let set = |before: &mut S| Ok(before.clone_from(state));
+        self.that("set", state)?.run(Atomic(set)).await
     }
 
     /// See [`Scope::create`].
     pub async fn create(self, state: S) -> Result<Mutated, ScopeError> {
         self.check_parts()?;
-        self.scope.create_with(&self.options, state).await
+        let Self { scope, options, .. } = self.that("create", &state)?;
+        scope.create_with(&options, state).await
     }
 
     /// See [`Scope::delete`]. With an expectation, a scope that is not there is [`Gone`](ScopeError::Gone).
     pub async fn delete(self) -> Result<Mutated, ScopeError> {
         self.check_parts()?;
-        self.scope.delete_with(&self.options).await
+        let Self { scope, options, .. } = self.that("delete", &())?;
+        scope.delete_with(&options).await
     }
 
     /// See [`Scope::increment`].
@@ -107,13 +124,15 @@ impl<S: State> Mutation<S> {
         {
             return counter::add(tidelock, name, by).await;
         }
-        self.change(move |document| change::increment(document, &at, by)).await
+        let this = self.that("increment", &(at.tokens(), by))?;
+        this.change(move |document| change::increment(document, &at, by)).await
     }
 
     /// See [`Scope::push`].
     pub async fn push(self, at: impl AsRef<str>, item: impl Serialize) -> Result<Mutated<usize>, ScopeError> {
         let (at, item) = (Pointer::new(at.as_ref()), value(&item)?);
-        self.change(move |document| change::push(document, &at, &item)).await
+        let this = self.that("push", &(at.tokens(), &item))?;
+        this.change(move |document| change::push(document, &at, &item)).await
     }
 
     /// See [`Scope::set_entry`].
@@ -124,7 +143,8 @@ impl<S: State> Mutation<S> {
         entry: impl Serialize,
     ) -> Result<Mutated, ScopeError> {
         let (at, key, entry) = (Pointer::new(at.as_ref()), key.into(), value(&entry)?);
-        self.change(move |document| change::set_entry(document, &at, &key, &entry)).await
+        let this = self.that("set_entry", &(at.tokens(), &key, &entry))?;
+        this.change(move |document| change::set_entry(document, &at, &key, &entry)).await
     }
 
     /// See [`Scope::remove_entry`].
@@ -134,7 +154,8 @@ impl<S: State> Mutation<S> {
         key: impl Into<String>,
     ) -> Result<Mutated<bool>, ScopeError> {
         let (at, key) = (Pointer::new(at.as_ref()), key.into());
-        self.change(move |document| change::remove_entry(document, &at, &key)).await
+        let this = self.that("remove_entry", &(at.tokens(), &key))?;
+        this.change(move |document| change::remove_entry(document, &at, &key)).await
     }
 
     /// See [`Scope::atomic`]. What it returns is remembered with the [operation](Self::operation), and so has to be JSON.
@@ -142,7 +163,7 @@ impl<S: State> Mutation<S> {
         self,
         mut mutate: impl FnMut(&mut S) -> R,
     ) -> Result<Mutated<R>, ScopeError> {
-        self.run(Atomic(move |state: &mut S| Ok(mutate(state)))).await
+        self.that(FUNCTION, &())?.run(Atomic(move |state: &mut S| Ok(mutate(state)))).await
     }
 
     /// See [`Scope::try_atomic`].
@@ -150,7 +171,7 @@ impl<S: State> Mutation<S> {
         self,
         mutate: impl FnMut(&mut S) -> Result<R, X>,
     ) -> Result<Mutated<R>, ScopeError<X>> {
-        self.run(Atomic(mutate)).await
+        self.that(FUNCTION, &())?.run(Atomic(mutate)).await
     }
 
     /// See [`Scope::atomic_async`].
@@ -162,7 +183,16 @@ impl<S: State> Mutation<S> {
         R: Serialize + DeserializeOwned,
         Later: Future<Output = Result<(S, R), X>>,
     {
-        self.run(Computing(mutate)).await
+        self.that(FUNCTION, &())?.run(Computing(mutate)).await
+    }
+
+    /// The same, of which its operation, if it is one, knows that it is this mutation with this.
+    fn that(mut self, mutation: &str, given: &(impl Serialize + ?Sized)) -> Result<Self> {
+        let about = self.about.clone()?;
+        if let Some(operation) = &mut self.options.operation {
+            operation.of = Some(Fingerprint::of(&(mutation, given, about))?);
+        }
+        Ok(self)
     }
 
     async fn change<R: Serialize + DeserializeOwned>(

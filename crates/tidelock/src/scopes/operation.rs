@@ -8,13 +8,18 @@ use serde::{Deserialize, Serialize};
 use tidelock_store::{ExpectedRevision, Json, RecordKey, Result, StoreError, When, Write};
 
 use super::mutated::{Mutated, Outcome};
+use super::name::Name;
 use super::options::OperationId;
+use crate::claims::Fingerprint;
 
 /// What a mutation did, and what it answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Did {
     outcome: Outcome,
     answer: Json,
+    /// Which mutation it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    of: Option<Fingerprint>,
 }
 
 /// How an answer is written down and read again.
@@ -44,8 +49,8 @@ impl<R> Codec<R> {
         Self { encode: |_| Err(not_remembered()), decode: |_| Err(not_remembered()) }
     }
 
-    pub(super) fn remember(&self, outcome: Outcome, answer: &R) -> Result<Did> {
-        Ok(Did { outcome, answer: (self.encode)(answer)? })
+    pub(super) fn remember(&self, operation: &OperationId, outcome: Outcome, answer: &R) -> Result<Did> {
+        Ok(Did { outcome, answer: (self.encode)(answer)?, of: operation.of })
     }
 
     pub(super) fn replay(&self, did: &Did) -> Result<Mutated<R>> {
@@ -59,6 +64,17 @@ fn not_remembered() -> StoreError {
 }
 
 impl Did {
+    /// Refuses an operation's id under which another mutation was made.
+    pub(super) fn check(&self, name: &Name, operation: &OperationId) -> Result<()> {
+        match (self.of, operation.of) {
+            (Some(did), Some(asked)) if did != asked => Err(StoreError::mismatch(format!(
+                "scope {name}: the id {:?} is of another mutation; another one needs another id",
+                operation.id
+            ))),
+            _ => Ok(()),
+        }
+    }
+
     /// Says so, in the commit that does it.
     pub(super) fn write(&self, operation: &OperationId, key: &RecordKey) -> Result<Write> {
         let write = Write::put(key, ExpectedRevision::Absent, Json::new(self)?);

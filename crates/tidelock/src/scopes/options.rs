@@ -9,6 +9,7 @@ use tidelock_store::{Commit, ExpectedRevision, When, Write, limits};
 use super::budget;
 use super::error::ScopeError;
 use super::name::Name;
+use crate::claims::Fingerprint;
 
 pub(crate) struct Options<S> {
     pub(super) budget: Option<Duration>,
@@ -29,11 +30,13 @@ pub(crate) type Check<S> = Arc<dyn Fn(&S) -> Result<(), String> + Send + Sync>;
 pub(crate) struct OperationId {
     pub(super) id: String,
     pub(super) remembered: Duration,
+    /// Which mutation it is of, once that is known.
+    pub(super) of: Option<Fingerprint>,
 }
 
 impl OperationId {
     pub(super) fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), remembered: limits::COMMIT_MEMORY }
+        Self { id: id.into(), remembered: limits::COMMIT_MEMORY, of: None }
     }
 }
 

@@ -32,6 +32,11 @@ impl Pointer {
         self.tokens.is_empty()
     }
 
+    /// The way there, however it was written.
+    pub(crate) fn tokens(&self) -> &[String] {
+        &self.tokens
+    }
+
     /// What is there, with whatever leads to it made if need be; `null` if there was nothing.
     pub(crate) fn make<'a>(&self, document: &'a mut Value) -> Result<&'a mut Value, Unfit> {
         let mut at = document;

@@ -150,10 +150,8 @@ fn change<S: State, R>(
 
 fn document<S: State>(of: &Doc<S>) -> Result<Value, Unfit> {
     match &of.text {
-        Some(text) => text.to().map_err(|e| Unfit(e.context().to_owned())),
-        None => {
-            let cannot = |e: serde_json::Error| Unfit(format!("the state cannot be written as JSON: {e}"));
-            serde_json::to_value(&*of.state).map_err(cannot)
-        }
+        Some(text) => text.to(),
+        None => Json::new(&*of.state).and_then(|text| text.to()),
     }
+    .map_err(|e| Unfit(e.context().to_owned()))
 }

@@ -1,11 +1,14 @@
 //! A decision on fresh state whose events land with a handler's ack.
 
 use std::fmt;
+use std::panic::AssertUnwindSafe;
 
+use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{AfterAppend, Append, Commit, ExpectedVersion};
 
 use crate::reactions::Failure;
+use crate::worker::panic_message;
 
 /// Takes the decision on the state as it is now; gives the parts of a commit that it comes to.
 pub(crate) type Take = Box<dyn Fn() -> BoxFuture<'static, Result<Commit, Failure>> + Send + Sync>;
@@ -28,9 +31,13 @@ impl Decision {
         Self { take, parts }
     }
 
-    /// Takes it again.
+    /// Takes it again, outside the code that took it first: a panic is a failure of that code.
     pub(crate) async fn again(&mut self) -> Result<(), Failure> {
-        self.parts = (self.take)().await?;
+        let taking = async { (self.take)().await };
+        let taken = AssertUnwindSafe(taking).catch_unwind().await;
+        self.parts = taken.unwrap_or_else(|panic| {
+            Err(Failure::again(format!("it panicked: {}", panic_message(&*panic))))
+        })?;
         Ok(())
     }
 

@@ -4,7 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_store::{LaneName, Lease, LeaseRequest, QueueName, WorkerName};
+use tidelock_store::plan::check_renewal;
+use tidelock_store::{LaneName, Lease, LeaseRequest, QueueName, Result, WorkerName};
 use tokio::sync::Semaphore;
 
 use super::{TIMEOUT, Work};
@@ -90,6 +91,11 @@ impl Served {
     pub(crate) fn outside_the_pool(mut self) -> Self {
         self.pooled = false;
         self
+    }
+
+    /// Refuses a lease that no store grants.
+    pub(super) fn check(&self) -> Result<()> {
+        check_renewal(&[], self.lease).map_err(|e| e.about(format_args!("queue {:?}", self.queue.as_str())))
     }
 
     /// Whether too many holders of this item died over it.

@@ -1,7 +1,7 @@
 //! Serves one queue: leases as many items as there are free slots, and has each of them worked on.
 
 use std::any::Any;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,7 +80,7 @@ impl Server {
         let (spent, sound): (Vec<Task>, Vec<Task>) =
             tasks.into_iter().partition(|task| self.served.is_spent(task.lease()));
         let mut slots = slots.into_iter();
-        let handlings = self.served.work.begin(sound.clone());
+        let handlings = self.begin(&sound);
         for (task, handling) in sound.into_iter().zip(handlings) {
             self.start(task, handling, slots.next());
         }
@@ -88,6 +88,15 @@ impl Server {
             let handling = block_spent(task.clone()).boxed();
             self.start(task, handling, slots.next());
         }
+    }
+
+    /// A panic before there is anything to drive is a failure of what was to be begun, and of nothing else.
+    fn begin(&self, tasks: &[Task]) -> Vec<Handling> {
+        let begun = catch_unwind(AssertUnwindSafe(|| self.served.work.begin(tasks.to_vec())));
+        begun.unwrap_or_else(|panic| {
+            let message = panic_message(&*panic);
+            tasks.iter().map(|task| fail_as_panicked(task.clone(), message).boxed()).collect()
+        })
     }
 
     fn task(&self, lease: Lease) -> Task {
@@ -142,6 +151,15 @@ async fn block_spent(task: Task) -> Result<Settled> {
     task.settle(Settlement::block(task.token(), error)).await
 }
 
+/// Work that panicked is tried again, later.
+pub(super) fn fail_as_panicked(
+    task: Task,
+    message: &str,
+) -> impl Future<Output = Result<Settled>> + Send + 'static {
+    let error = format!("panicked: {message}");
+    async move { task.settle(Settlement::retry(task.token(), PUT_OFF, error)).await }
+}
+
 /// One item being worked on, and everything that is held meanwhile.
 #[derive(Debug)]
 struct Effort {
@@ -184,10 +202,7 @@ impl Effort {
         match outcome {
             Ok(Ok(settled)) => Ok(settled),
             Ok(Err(error)) => self.put_off(&error).await,
-            Err(panic) => {
-                let error = format!("panicked: {}", panic_message(&*panic));
-                self.task.settle(Settlement::retry(self.task.token(), PUT_OFF, error)).await
-            }
+            Err(panic) => fail_as_panicked(self.task.clone(), panic_message(&*panic)).await,
         }
     }
 

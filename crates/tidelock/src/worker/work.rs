@@ -1,12 +1,14 @@
 //! What a queue's items mean, to a worker that does not know.
 
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{Exit, Result};
 
 use super::Task;
+use super::server::{fail_as_panicked, panic_message};
 
 /// The work on one leased item, to be driven by the worker.
 pub type Handling = BoxFuture<'static, Result<Settled>>;
@@ -26,7 +28,11 @@ pub fn each<F>(tasks: Vec<Task>, work: impl Fn(Task) -> F) -> Vec<Handling>
 where
     F: Future<Output = Result<Settled>> + Send + 'static,
 {
-    tasks.into_iter().map(|task| work(task).boxed()).collect()
+    let begin = |task: Task| match catch_unwind(AssertUnwindSafe(|| work(task.clone()))) {
+        Ok(handling) => handling.boxed(),
+        Err(panic) => fail_as_panicked(task, panic_message(&*panic)).boxed(),
+    };
+    tasks.into_iter().map(begin).collect()
 }
 
 /// What became of a lease.

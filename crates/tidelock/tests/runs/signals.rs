@@ -9,6 +9,7 @@ use crate::client::idle;
 on_every_store!(
     a_signal_is_kept_before_the_run_starts_and_refused_once_it_has_ended,
     a_signal_sent_twice_under_its_id_is_there_once,
+    a_signal_that_is_written_otherwise_is_the_same,
 );
 
 async fn kept(tidelock: &Tidelock, run: &str) -> Vec<String> {
@@ -47,5 +48,23 @@ async fn a_signal_sent_twice_under_its_id_is_there_once(stage: Stage) {
     assert!(matches!(&other, RunError::OtherSignal { id, .. } if id == "s-1"), "{other}");
     run.terminate("enough").await.unwrap();
     send(&there, 1).await.expect("whoever sends again what had arrived has not been refused");
+    let other = send(&there, 2).await.unwrap_err();
+    assert!(matches!(&other, RunError::OtherSignal { id, .. } if id == "s-1"), "{other}");
+    let other = here.runs().run("r").signal("reject", &1).id("s-1").await.unwrap_err();
+    assert!(matches!(other, RunError::OtherSignal { .. }), "another name: {other}");
     assert_eq!(kept(&here, "r").await, ["1"]);
+}
+
+/// RUN-33. Spaces and the order of keys are no other content, before the end of the run and after it.
+async fn a_signal_that_is_written_otherwise_is_the_same(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let run = idle(&tidelock, "r").await;
+    let send = async |payload: &str| {
+        run.signal("approve", &Json::parse(payload).unwrap()).id("s-1").await.unwrap();
+    };
+    send(r#"{"by":"ada","at":7}"#).await;
+    send(r#"{ "at": 7, "by": "ada" }"#).await;
+    run.terminate("enough").await.unwrap();
+    send(r#"{ "at": 7, "by": "ada" }"#).await;
+    assert_eq!(kept(&tidelock, "r").await.len(), 1);
 }

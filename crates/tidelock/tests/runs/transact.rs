@@ -11,6 +11,7 @@ on_every_store!(
     what_a_step_stages_lands_with_its_record,
     a_decision_is_taken_again_when_somebody_else_was_quicker,
     a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing,
+    a_decision_that_panics_when_it_is_taken_again_fails_the_attempt,
 );
 
 #[derive(Debug, Default, Clone)]
@@ -128,6 +129,42 @@ async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: S
     assert!(error.contains("failed after 2 attempts") && error.contains("seat"), "{error}");
     assert_eq!(store.get_one(&RecordKey::new("also").unwrap()).await.unwrap(), Slot::Absent);
     assert_eq!(count(&stage, "t", "attempt-failed").await, 1);
+    running.stop().await;
+}
+
+/// Schedule 115. RUN-6, RUN-17. Others are quicker, and on what they leave the decision panics: that is a failure of the attempt, too.
+async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: Stage) {
+    let (tidelock, calls) = (stage.tidelock().await, Seen::default());
+    let sale = with("sale", &(tidelock.clone(), calls.clone()), |ctx, (): (), (tidelock, calls)| {
+        Box::pin(async move {
+            let sold = ctx.transact("sell", |tx: Tx| {
+                let (tidelock, calls) = (tidelock.clone(), calls.clone());
+                async move {
+                    calls.note("staged");
+                    let frail = |stock: &Stock| match stock.left {
+                        1 => panic!("only one is left"),
+                        _ => sell(stock),
+                    };
+                    tx.execute::<Stock, _, _>("sku", frail)
+                        .await
+                        .map_err(|e| Failure::again(e.to_string()))?;
+                    let stock = tidelock.aggregate::<Stock>("sku");
+                    let _sold = stock.execute(sell).await;
+                    Ok::<_, Failure>(())
+                }
+            });
+            let sold = sold.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await;
+            Ok(sold.unwrap_err().to_string())
+        })
+    });
+    let stock = tidelock.aggregate::<Stock>("sku");
+    stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 2 })).await.unwrap();
+    let run = start(&stage, "sale", "s", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(sale));
+    let error = result::<String>(&run).await;
+    assert_eq!(error, r#"step "sell" failed after 2 attempts: it panicked: only one is left"#);
+    assert_eq!((calls.count(), count(&stage, "s", "attempt-failed").await), (2, 1));
+    assert_eq!(stock.load().await.unwrap().left, 1, "nothing of the step's was written");
     running.stop().await;
 }
 

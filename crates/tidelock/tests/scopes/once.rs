@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use serde_json::json;
+use tidelock::ErrorKind;
 use tidelock::prelude::*;
 use tidelock_test_stage::{Stage, on_every_store};
 use tokio::task::JoinSet;
@@ -17,6 +19,7 @@ on_every_store!(
     an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not,
     an_operation_is_forgotten_after_its_time,
     a_scope_is_created_and_deleted_once,
+    an_operation_that_is_used_for_another_mutation_is_refused,
 );
 
 /// SCOPE-8.
@@ -146,4 +149,35 @@ async fn a_scope_is_created_and_deleted_once(stage: Stage) {
         one.operation("create").create(basket(1)).await.unwrap();
         assert_eq!(one.get().await.unwrap().total, 3);
     }
+}
+
+/// SCOPE-8. In the store and in memory; a function is told from another by what the caller says it is for.
+async fn an_operation_that_is_used_for_another_mutation_is_refused(stage: Stage) {
+    for scope in [in_memory(), shared(&stage.tidelock().await)] {
+        scope.operation("one").increment("total", 5).await.unwrap();
+        assert!(scope.operation("one").increment("/total", 5).await.unwrap().replayed, "the same place");
+        is_other(scope.operation("one").increment("total", 6).await.unwrap_err());
+        is_other(scope.operation("one").increment("other", 5).await.unwrap_err());
+        is_other(scope.operation("one").patch(json!({ "total": 5 })).await.unwrap_err());
+        is_other(scope.operation("one").set(&Basket::default()).await.unwrap_err());
+        is_other(scope.operation("one").push("items", "tea").await.unwrap_err());
+        is_other(scope.operation("one").set_entry("flags", "gift", true).await.unwrap_err());
+        is_other(scope.operation("one").remove_entry("flags", "gift").await.unwrap_err());
+        is_other(scope.operation("one").delete().await.unwrap_err());
+        is_other(scope.operation("one").create(Basket::default()).await.unwrap_err());
+        is_other(scope.operation("one").atomic(|basket| basket.total = 0).await.unwrap_err());
+        let add = async |by: i64, order: &str| {
+            let mutation = scope.operation("two").fingerprint(order);
+            mutation.atomic(|basket: &mut Basket| basket.total += by).await
+        };
+        add(1, "order 1").await.unwrap();
+        assert!(add(1, "order 1").await.unwrap().replayed);
+        is_other(add(2, "order 2").await.unwrap_err());
+        assert_eq!(scope.get().await.unwrap(), Basket { total: 6, ..Basket::default() });
+    }
+}
+
+fn is_other(error: ScopeError) {
+    let ScopeError::Store(error) = error else { panic!("{error}") };
+    assert_eq!(error.kind(), ErrorKind::IdempotencyMismatch, "{error}");
 }

@@ -4,6 +4,7 @@
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
+mod durations;
 mod leftovers;
 mod queues;
 
@@ -129,6 +130,61 @@ async fn what_outlasts_the_patience_of_a_shutdown_is_neither_acked_nor_released(
     assert_eq!(running.await.unwrap().unwrap().still_running, 1);
     let item = items(&store).await.pop().unwrap();
     assert!(item.holder.is_some() && item.at == Mark::ZERO && item.settled.is_none(), "{item:?}");
+}
+
+/// Panics before there is anything to drive: on one item, or on all that were leased together.
+struct Hasty {
+    panics: Arc<AtomicUsize>,
+    by_itself: bool,
+}
+
+impl Hasty {
+    fn panic_once(panics: &AtomicUsize) {
+        assert_eq!(panics.swap(0, Ordering::SeqCst), 0, "before there is a future");
+    }
+}
+
+impl Work for Hasty {
+    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+        if !self.by_itself {
+            Self::panic_once(&self.panics);
+        }
+        let panics = self.panics.clone();
+        each(tasks, move |task| {
+            Self::panic_once(&panics);
+            async move { task.settle(task.lease().ack()).await }
+        })
+    }
+}
+
+/// Schedule 115. REACT-9. Only what was begun together counts as failed, and the queue is still served.
+#[tokio::test(start_paused = true)]
+async fn work_that_panics_before_it_has_begun_is_retried_and_the_worker_goes_on() {
+    for (by_itself, failed) in [(true, 1), (false, 3)] {
+        let (store, stop) = (store(), CancellationToken::new());
+        let work = Hasty { panics: Arc::new(AtomicUsize::new(1)), by_itself };
+        wake(&store, 3).await;
+        let worker = Worker::new(store.clone(), options(3)).serve(Served::new(&queue(), Arc::new(work)));
+        let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
+        let failures = async || items(&store).await.iter().filter(|item| item.failures == 1).count();
+        until("it has failed", async || failures().await == failed).await;
+        until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1)).await;
+        stop.cancel();
+        running.await.unwrap().unwrap();
+    }
+}
+
+/// LIMIT-1. It says so instead of leasing nothing for as long as it runs.
+#[tokio::test(start_paused = true)]
+async fn a_worker_with_a_lease_that_no_store_grants_does_not_run() {
+    for lease in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(8 * 24 * 3600), Duration::MAX]
+    {
+        let served = Served::new(&queue(), Arc::new(Gated::new(0))).leased_for(lease);
+        let worker = Worker::new(store(), options(1)).serve(served);
+        let running = worker.run_until(std::future::pending());
+        let refused = tokio::time::timeout(Duration::from_secs(600), running).await.unwrap().unwrap_err();
+        assert!(refused.to_string().contains("queue \"work\": a lease of "), "{refused}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -153,9 +153,13 @@ impl Letter {
         keys::signal_event(&self.run, &self.content.id)
     }
 
-    /// Whether it was sent before.
-    pub(crate) async fn is_there(&self, tidelock: &Tidelock, run: &Summarised) -> StoreResult<bool> {
-        history::has(&**tidelock.store(), run, Some(self.event_id())).await
+    /// Whether it was sent before; under its id, something else must not have been.
+    pub(crate) async fn is_there(&self, tidelock: &Tidelock, run: &Summarised) -> Result<bool, RunError> {
+        match history::find(&**tidelock.store(), run, self.event_id()).await? {
+            None => Ok(false),
+            Some(Entry::Signalled(there)) if self.content.says_the_same(&there) => Ok(true),
+            Some(_) => Err(RunError::OtherSignal { run: self.run.clone(), id: self.content.id.clone() }),
+        }
     }
 
     /// A run that has ended takes no signal; but whoever sends one again, because the first reply was lost, has done so.

@@ -122,6 +122,14 @@ entries! {
     Retried = "~retried" { reason: String }
 }
 
+impl Signalled {
+    /// Whether both are the same signal: spaces and the order of keys in its payload make no other.
+    pub(crate) fn says_the_same(&self, other: &Self) -> bool {
+        let same_names = self.signal == other.signal && self.id == other.id;
+        same_names && self.payload.same_value(&other.payload)
+    }
+}
+
 /// What can be cut short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -32,8 +32,18 @@ pub(crate) async fn each(
 /// Whether this is among the entries of the run's generation; nothing never is.
 pub(crate) async fn has(store: &dyn Store, run: &Summarised, id: Option<EventId>) -> Result<bool> {
     let Some(id) = id else { return Ok(false) };
-    let mut found = false;
-    each(store, run, |event, _| found |= event.id == id).await?;
+    Ok(find(store, run, id).await?.is_some())
+}
+
+/// The entry of the run's generation that is the event of this id.
+pub(crate) async fn find(store: &dyn Store, run: &Summarised, id: EventId) -> Result<Option<Entry>> {
+    let mut found = None;
+    each(store, run, |event, entry| {
+        if event.id == id {
+            found = Some(entry);
+        }
+    })
+    .await?;
     Ok(found)
 }
 

@@ -98,7 +98,7 @@ impl<S: State> Alone<'_, S> {
         let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation) else {
             return Ok(commit);
         };
-        Ok(commit.write(Codec::json().remember(outcome, &())?.write(operation, key)?))
+        Ok(commit.write(Codec::json().remember(operation, outcome, &())?.write(operation, key)?))
     }
 }
 

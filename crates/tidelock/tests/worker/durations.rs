@@ -1,0 +1,255 @@
+//! Durations of any length, wherever one can be given: taken, or refused with a reason, and never a panic.
+
+use std::future::IntoFuture;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tidelock::claims::Claim;
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, Standing, Workflow};
+use tidelock::{RetryPolicy, limits};
+use tidelock_test_stage::{Running, Stage, brisk, on_every_store, until};
+
+on_every_store!(
+    a_duration_of_any_length_is_taken_or_refused,
+    a_pause_of_any_length_is_waited_for,
+    an_application_with_a_lease_that_no_store_grants_is_not_built,
+);
+
+/// From nothing to the longest there is, and what lies on either side of a limit.
+fn lengths() -> [Duration; 7] {
+    let moment = Duration::from_nanos(1);
+    let (lease, horizon) = (limits::LEASE_DURATION, limits::HORIZON);
+    [Duration::ZERO, moment, lease, lease + moment, horizon, horizon + moment, Duration::MAX]
+}
+
+/// Something that takes a duration; what comes of it is for other tests.
+type Call = fn(Tidelock, Duration) -> BoxFuture<'static, ()>;
+
+/// LIMIT-1. One call for each place in the API that takes a duration and does not wait for it.
+async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
+    let calls: [(&str, Call); 14] = [
+        ("a scope's operation", |tidelock, long| {
+            async move {
+                let alone = Scope::in_memory(ScopeKind::USER, "ada", 0);
+                for scope in [alone, tidelock.scope::<i64>(ScopeKind::USER, "ada")] {
+                    let mutation = scope.operation(format!("{long:?}")).remembered_for(long).within(long);
+                    let _refused = mutation.increment("", 1).await;
+                }
+            }
+            .boxed()
+        }),
+        ("a scope's life", |tidelock, long| {
+            async move {
+                let scope = tidelock.scope::<i64>(ScopeKind::own("brief").living(long), "ada");
+                let _refused = scope.within(long).increment("", 1).await;
+            }
+            .boxed()
+        }),
+        ("a scope's watch", |tidelock, long| {
+            async move {
+                let scope = tidelock.scope::<i64>(ScopeKind::USER, "watched");
+                let _seen = scope.watch().unwrap().every(long).next().await;
+            }
+            .boxed()
+        }),
+        ("a command's deadline", |tidelock, long| {
+            async move {
+                let tidelock = tidelock.with_retry(RetryPolicy::attempts(3).at_once().within(long));
+                let scope = tidelock.scope::<i64>(ScopeKind::USER, "commanded");
+                let _counted = scope.increment("", 1).await;
+                let _rows = tidelock.aggregate::<Tally>("one").execute(tallied).await;
+            }
+            .boxed()
+        }),
+        ("a claim", |tidelock, long| {
+            async move {
+                let claim = tidelock.claims().idempotency(format!("claim-{long:?}")).lease(long).ttl(long);
+                let _claimed: Result<Claim<u32>, _> = claim.claim().await;
+            }
+            .boxed()
+        }),
+        ("a claim that others wait for", |tidelock, long| {
+            async move {
+                let work = || async { Ok::<u32, String>(1) };
+                let _done = tidelock.claims().idempotency(format!("once-{long:?}")).once(long, work).await;
+            }
+            .boxed()
+        }),
+        ("a lock", |tidelock, long| {
+            async move {
+                let _held =
+                    tidelock.claims().lock(format!("lock-{long:?}")).lease(long).within(long).acquire().await;
+            }
+            .boxed()
+        }),
+        ("a singleton", |tidelock, long| {
+            async move {
+                let single = tidelock.claims().singleton(format!("one-{long:?}")).lease(long).ttl(long);
+                let _held = single.claim::<u32>().await;
+            }
+            .boxed()
+        }),
+        ("a rate", |tidelock, long| {
+            async move {
+                let _taken = tidelock.claims().rate(format!("rate-{long:?}"), 3, long).take(1).await;
+            }
+            .boxed()
+        }),
+        ("a reservation", |tidelock, long| {
+            async move {
+                let _reserved = tidelock.claims().quota(format!("quota-{long:?}"), 3).reserve(1, long).await;
+            }
+            .boxed()
+        }),
+        ("a closing", |tidelock, long| {
+            async move {
+                let stream = StreamName::new(format!("books-{long:?}")).unwrap();
+                tidelock_test_stage::note(&tidelock, stream.as_str(), "one").await;
+                let books = tidelock.books(&stream, tidelock::discard);
+                let _closed = books.patience(long).close().await;
+            }
+            .boxed()
+        }),
+        ("a queue's lease", |tidelock, long| {
+            async move {
+                let queue = tidelock.queue(format!("jobs-{}", long.as_nanos()));
+                queue.put("job").await.unwrap();
+                let _taken = queue.take("one").lease(long).within(long).await;
+            }
+            .boxed()
+        }),
+        ("a run's start and result", |tidelock, long| {
+            async move {
+                let id = format!("run-{}", long.as_nanos());
+                let run =
+                    tidelock.runs().start("nothing", &id, &()).version(1).deadline(long).retention(long);
+                if let Ok(run) = run.await {
+                    run.terminate("it was never to be driven").await.unwrap();
+                    let _ended = run.result::<()>().within(long).await;
+                }
+            }
+            .boxed()
+        }),
+        ("a wake, a write and a settlement", |tidelock, long| {
+            async move {
+                let key = RecordKey::new(format!("record-{}", long.as_nanos())).unwrap();
+                let item = ItemRef::parse("plain", &format!("item-{}", long.as_nanos())).unwrap();
+                let write =
+                    Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap()).expiring(When::In(long));
+                let commit = Commit::new().write(write).wake(Wake::at(item, When::In(long)));
+                let _committed = tidelock.store().commit(commit).await;
+            }
+            .boxed()
+        }),
+    ];
+    for (what, call) in calls {
+        for long in lengths() {
+            let called = tokio::spawn(call(stage.tidelock().await, long)).await;
+            assert!(called.is_ok(), "{what}, {long:?}: {called:?}");
+        }
+    }
+}
+
+/// How often something was counted.
+#[derive(Debug, Default, Clone)]
+struct Tally;
+
+#[derive(Debug, Event)]
+enum TallyEvent {
+    Counted,
+}
+
+impl Aggregate for Tally {
+    const KIND: &'static str = "tally";
+    type Event = TallyEvent;
+
+    fn apply(&mut self, _: &TallyEvent) {}
+}
+
+fn tallied(_: &Tally) -> Result<TallyEvent, String> {
+    Ok(TallyEvent::Counted)
+}
+
+/// REACT-3, RUN-6, RUN-9. After the first failure, the target and the run wait; neither is blocked or parked for it.
+async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let long = [limits::HORIZON, limits::HORIZON + Duration::from_nanos(1), Duration::MAX];
+    for (nth, long) in long.into_iter().enumerate() {
+        let (stream, reaction) = (format!("stream-{nth}"), format!("fails-{nth}"));
+        let source = on_any().in_streams(&stream).backoff(Backoff::fixed(long));
+        let tries = Workflow::boxed("tries", move |ctx: &mut Ctx, (): ()| {
+            let fail = |_: StepKey| async { Err::<(), _>(Failure::again("not yet")) };
+            ctx.step("try", fail)
+                .timeout(long)
+                .retry(Retry::attempts(3).backoff(Backoff::fixed(long)))
+                .into_future()
+        });
+        let sleeps = Workflow::boxed("sleeps", move |ctx: &mut Ctx, (): ()| {
+            async move {
+                let sleep = ctx.sleep("sleep", long);
+                let wait = ctx.wait_for_signal::<u32>("never").timeout(long).into_future();
+                let (slept, waited) = futures_util::future::join(sleep, wait).await;
+                slept.and(waited).map(drop)
+            }
+            .boxed()
+        });
+        let app = tidelock.app().worker(brisk("one")).register(tries).register(sleeps);
+        let failing = |_: tidelock::StoredEvent, _: Context| async { Err(Failure::again("not yet")) };
+        let running = Running::start(app.reaction(&reaction, source, failing));
+        tidelock_test_stage::note(&tidelock, &stream, "one").await;
+        let runs = [("tries", format!("t-{nth}")), ("sleeps", format!("s-{nth}"))];
+        for (workflow, run) in &runs {
+            tidelock.runs().start(*workflow, run, &()).await.unwrap();
+        }
+        until("the target waits", async || {
+            let target = tidelock.reactions().target(&reaction, &stream).await.unwrap();
+            target.is_some_and(|target| target.failures == 1 && !target.blocked && target.hold.is_some())
+        })
+        .await;
+        for (_, run) in &runs {
+            until("the run waits", async || {
+                let standing = tidelock.runs().run(run).standing().await.unwrap();
+                matches!(standing, Standing::Waiting { .. })
+            })
+            .await;
+        }
+        running.stop().await;
+    }
+}
+
+/// LIMIT-1. What would never lease anything says so when it is built, with the limit.
+async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let handler = |_: tidelock::StoredEvent, _: Context| async { Ok(()) };
+    let batch = |_: Vec<tidelock::StoredEvent>, _: Context| async { Ok(()) };
+    let flow = || Workflow::boxed("w", |_: &mut Ctx, (): ()| async { Ok::<(), StepError>(()) }.boxed());
+    for lease in [Duration::ZERO, Duration::from_nanos(1), limits::LEASE_DURATION * 2, Duration::MAX] {
+        let refused = [
+            (tidelock.app().reaction("r", on_any().lease(lease), handler), "reaction \"r\": a lease of "),
+            (tidelock.app().register(flow().leased_for(lease)), "workflow \"w\": a lease of "),
+            (tidelock.app().route_lease(lease), "the lease on routes: a lease of "),
+        ];
+        for (app, problem) in refused {
+            let refused = app.build().unwrap_err().to_string();
+            assert!(refused.starts_with(problem), "{refused}");
+            assert!(lease <= limits::LEASE_DURATION || refused.contains("the limit is 604800s"), "{refused}");
+        }
+    }
+    let none = [
+        (tidelock.app().reaction("r", on_any().at_most(0), handler), "reaction \"r\": at most 0 targets"),
+        (tidelock.app().batch("r", on_any(), 0, batch), "reaction \"r\": batches of 0 events"),
+        (tidelock.app().register(flow().at_most(0)), "workflow \"w\": at most 0 runs"),
+        (tidelock.app().slots(0), "the worker: 0 slots"),
+        (tidelock.app().lanes([""]), "lane "),
+    ];
+    for (app, problem) in none {
+        let refused = app.build().unwrap_err().to_string();
+        assert!(refused.starts_with(problem), "{refused}");
+    }
+    let longest = on_any().lease(limits::LEASE_DURATION);
+    let app =
+        tidelock.app().reaction("r", longest, handler).register(flow().leased_for(Duration::from_micros(1)));
+    app.build().expect("the limits themselves can be had");
+}
