@@ -4,7 +4,7 @@ use std::error::Error;
 use std::io;
 
 use tidelock::runs::RunError;
-use tidelock::{Advice, CloseError, ErrorKind, Operation, StoreError};
+use tidelock::{Advice, CloseError, ErrorKind, Missing, Operation, StoreError};
 
 use crate::ending::Ending;
 use crate::output::plain;
@@ -70,6 +70,17 @@ impl From<RunError> for Failure {
     }
 }
 
+impl From<Missing> for Failure {
+    fn from(missing: Missing) -> Self {
+        let hint = match missing {
+            Missing::Reaction { .. } => "tidelock reactions --routes, to see which there are",
+            Missing::Target { .. } => "tidelock reactions, to see which there are",
+            _ => "tidelock leases, to see what there is",
+        };
+        Self::refused(missing.to_string(), hint)
+    }
+}
+
 impl Failure {
     pub(crate) fn usage(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Usage { what: what.into(), hint: hint.into() }
@@ -90,7 +101,9 @@ impl Failure {
     /// A file that cannot be read or written.
     pub(crate) fn file(verb: &str, path: &str, error: &io::Error) -> Self {
         let hint = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "another path, or room on this disk",
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
+                "another path, or room on this disk"
+            }
             io::ErrorKind::InvalidData => "another file: this one is no text",
             _ => "another path, or the rights to this one",
         };

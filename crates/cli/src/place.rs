@@ -13,6 +13,8 @@ use crate::failure::Failure;
 
 /// What is meant when nothing is said.
 const DEFAULT: &str = "sqlite:tidelock.db";
+/// A store that is gone with its process.
+const MEMORY: &str = "memory:";
 /// Where it can be said once for all commands.
 const VARIABLE: &str = "TIDELOCK_STORE";
 /// With what stores refuse to be opened as they are.
@@ -50,9 +52,18 @@ impl Place {
         self.open_at(&self.url).await
     }
 
-    /// The same, in memory too: for a command that lives as long as what it keeps there is needed.
-    pub(crate) async fn make_or_remember(&self) -> Result<Opened, Failure> {
-        self.open_at(&self.url).await
+    /// Opens it for a server, which makes it only if that is asked for. What is in memory lives as long as the server does, and is always made.
+    pub(crate) async fn serve(&self, migrate: bool) -> Result<Opened, Failure> {
+        if migrate || self.url == MEMORY {
+            return self.open_at(&self.url).await;
+        }
+        self.open().await.map_err(|failure| match failure {
+            Failure::NoStore { what, .. } => Failure::no_store(
+                what,
+                "--migrate, to make it or bring it up to date; or another --store URL",
+            ),
+            other => other,
+        })
     }
 
     /// Opens it for the first time after it was restored from a backup.
@@ -132,7 +143,7 @@ impl Place {
     }
 
     fn check_outlives_the_process(&self) -> Result<(), Failure> {
-        if self.url != "memory:" {
+        if self.url != MEMORY {
             return Ok(());
         }
         Err(Failure::usage(

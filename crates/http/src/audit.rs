@@ -1,6 +1,6 @@
 //! What operators did: a stream of events that says who did what to what, and what came of it.
 //!
-//! The layer is around every operator's route, so no route can forget it. That something was asked for is in the store before it is done,
+//! The layer is around every route that changes anything, so no route can forget it; what programs do with a writer's token passes through it. That something was asked for is in the store before it is done,
 //! and what came of it before the operator is answered. If the server dies in between, the stream has the one without the other:
 //! whoever reads it knows that it may have been done. A request that is sent again under its `Idempotency-Key`, because
 //! nobody heard of an answer, is written down once; one that was refused, and is judged anew, is written down anew.
@@ -14,15 +14,15 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::StatusCode;
 use http::request::Parts;
-use http_body_util::{BodyExt, Limited};
 use serde::{Deserialize, Serialize};
 use tidelock::{
     Appended, EventId, ExpectedVersion, Json, Metadata, NewEvent, StoreExt, StreamQuery, Version,
 };
 
-use crate::auth::Caller;
+use crate::auth::{Caller, Role};
 use crate::extract;
 use crate::idempotency::Once;
+use crate::limits::AUDITED;
 use crate::problem::Problem;
 use crate::served::Served;
 
@@ -48,21 +48,56 @@ pub(crate) struct Answered {
     pub(crate) status: u16,
 }
 
+/// How much of what an operator sends is written down.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Noted {
+    /// All of it: it says what the operator decided.
+    Whole,
+    /// Only what it is done to: it brings data, which has its place in the store and may have to be erased there.
+    Path,
+}
+
+/// What stands around one route.
+#[derive(Debug, Clone)]
+pub(crate) struct Audit {
+    pub(crate) served: Served,
+    pub(crate) noted: Noted,
+}
+
 /// Writes down what an operator does.
-pub(crate) async fn record(State(served): State<Served>, request: Request, next: Next) -> Response {
-    match recorded(&served, request, next).await {
+pub(crate) async fn record(State(audit): State<Audit>, request: Request, next: Next) -> Response {
+    if request.extensions().get::<Caller>().is_none_or(|caller| caller.role < Role::Operator) {
+        return next.run(request).await;
+    }
+    match audit.recorded(request, next).await {
         Ok(response) => response,
         Err(problem) => problem.into_response(),
     }
 }
 
-async fn recorded(served: &Served, request: Request, next: Next) -> Result<Response, Problem> {
-    let (parts, body) = request.into_parts();
-    let limited = Limited::new(body, served.limits().body_bytes);
-    let bytes = limited.collect().await.map_err(|_| extract::too_large())?.to_bytes();
+impl Audit {
+    async fn recorded(&self, request: Request, next: Next) -> Result<Response, Problem> {
+        let (parts, body) = request.into_parts();
+        match self.noted {
+            Noted::Path => done(&self.served, parts, None, body, next).await,
+            Noted::Whole => {
+                let bytes = extract::whole(body, &self.served).await?;
+                done(&self.served, parts, parameters(&bytes), Body::from(bytes), next).await
+            }
+        }
+    }
+}
+
+async fn done(
+    served: &Served,
+    parts: Parts,
+    parameters: Option<Json>,
+    body: Body,
+    next: Next,
+) -> Result<Response, Problem> {
     let once = Once::of(&parts);
-    let asked = ask(served, &asked(&parts, &bytes)?, &once, &parts).await?;
-    let response = next.run(Request::from_parts(copy(&parts), Body::from(bytes))).await;
+    let asked = ask(served, &asked(&parts, parameters), &once, &parts).await?;
+    let response = next.run(Request::from_parts(copy(&parts), body)).await;
     let answered = Answered { asked, status: response.status().as_u16() };
     // It is done and cannot be taken back, and the stream has that it was asked for: the operator is told what came of it.
     let id = once.id(format!("{} {asked} {}", keys::ANSWERED, answered.status).as_bytes());
@@ -99,15 +134,20 @@ async fn was_refused(served: &Served, asked: EventId, at: Version) -> Result<boo
 /// How many newer events are looked through for the answer to an older question: as many as operators at work at once are likely to be.
 pub(crate) const LATER: usize = 200;
 
-fn asked(parts: &Parts, body: &Bytes) -> Result<Asked, Problem> {
+fn asked(parts: &Parts, parameters: Option<Json>) -> Asked {
     let route = parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
-    let text = std::str::from_utf8(body).ok().filter(|text| !text.is_empty());
-    Ok(Asked {
+    Asked {
         who: who(parts),
         what: format!("{} {route}", parts.method),
         on: parts.uri.path_and_query().map_or_else(String::new, ToString::to_string),
-        parameters: text.and_then(|text| Json::parse(text).ok()),
-    })
+        parameters,
+    }
+}
+
+/// The body, if it is JSON and no larger than what is worth keeping.
+fn parameters(body: &Bytes) -> Option<Json> {
+    let text = std::str::from_utf8(body).ok().filter(|text| (1..=AUDITED).contains(&text.len()))?;
+    Json::parse(text).ok()
 }
 
 fn who(parts: &Parts) -> String {

@@ -3,16 +3,23 @@
 //! What serde says about a body quotes what it found there. A client is told where and what was expected instead: a payload ends up in
 //! no log and on no screen that it was not meant for.
 
-use axum::extract::{FromRequest, FromRequestParts, Path, Request};
+use std::error::Error;
+
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, StatusCode};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body as _;
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
+use serde_path_to_error::{Path, Segment};
 
 use crate::auth::Caller;
 use crate::problem::Problem;
+use crate::serve::TooSlow;
+use crate::served::Served;
 
 /// The names in a path, checked as they are read.
 #[derive(Debug)]
@@ -22,8 +29,8 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        match <Path<T> as FromRequestParts<S>>::from_request_parts(parts, state).await {
-            Ok(Path(names)) => Ok(Self(names)),
+        match <axum::extract::Path<T> as FromRequestParts<S>>::from_request_parts(parts, state).await {
+            Ok(axum::extract::Path(names)) => Ok(Self(names)),
             Err(refused) => Err(Problem::bad_request(
                 "path-invalid",
                 format!("the path cannot be used: {}", said(&refused.body_text())),
@@ -60,12 +67,12 @@ fn said(refused: &str) -> &str {
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<Served> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, served: &Served) -> Result<Self, Problem> {
         check_is_json(request.headers(), &["application/json"])?;
-        let bytes = whole(request, state).await?;
+        let bytes = whole(request.into_body(), served).await?;
         parse(&bytes).map(Self)
     }
 }
@@ -82,41 +89,91 @@ pub(crate) fn check_is_json(headers: &HeaderMap, types: &[&str]) -> Result<(), P
 }
 
 /// The whole body, within the limit.
-pub(crate) async fn whole<S: Send + Sync>(request: Request, state: &S) -> Result<Bytes, Problem> {
-    Bytes::from_request(request, state).await.map_err(|refused| match refused.status() {
-        StatusCode::PAYLOAD_TOO_LARGE => too_large(),
-        _ => Problem::bad_request(
+pub(crate) async fn whole(body: axum::body::Body, served: &Served) -> Result<Bytes, Problem> {
+    let limit = served.limits().body_bytes;
+    let announced = body.size_hint().exact();
+    match Limited::new(body, limit).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_large(announced, limit)),
+        Err(error) => Err(unread(&*error)),
+    }
+}
+
+fn too_large(announced: Option<u64>, limit: usize) -> Problem {
+    let size = announced.map_or_else(String::new, |bytes| format!(" has {bytes} bytes, which"));
+    let detail = format!(
+        "the body of the request{size} is more than the {limit} bytes that this server takes; send less at once"
+    );
+    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", detail).with("limit", limit)
+}
+
+/// The body broke off, or did not come in time.
+fn unread(error: &(dyn Error + 'static)) -> Problem {
+    let (mut cause, mut slow) = (Some(error), None);
+    while let Some(error) = cause {
+        slow = slow.or_else(|| error.downcast_ref::<TooSlow>());
+        cause = error.source();
+    }
+    match slow {
+        Some(slow) => {
+            Problem::new(StatusCode::REQUEST_TIMEOUT, "body-too-slow", format!("{slow}; send it again"))
+        }
+        None => Problem::bad_request(
             "body-unreadable",
             "the body of the request could not be read to its end; send it again",
         ),
-    })
-}
-
-pub(crate) fn too_large() -> Problem {
-    let detail = "the body of the request is larger than this server takes; send less at once";
-    Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", detail)
+    }
 }
 
 /// What this JSON says.
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
-    serde_json::from_slice(bytes).map_err(|e| {
-        Problem::bad_request("body-invalid", format!("the body cannot be used: {}", wrong_with(&e)))
-    })
-}
-
-/// What is wrong with a body, without a word of what is in it.
-fn wrong_with(error: &serde_json::Error) -> String {
-    match error.classify() {
-        // These words are the parser's own, and quote nothing.
-        Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
-        Category::Data | Category::Io => in_words(&tidelock::unfit(error)),
+    let mut from = serde_json::Deserializer::from_slice(bytes);
+    let parsed = serde_path_to_error::deserialize(&mut from);
+    let refused =
+        |wrong: String| Problem::bad_request("body-invalid", format!("the body cannot be used: {wrong}"));
+    match parsed {
+        Ok(parsed) => from.end().map(|()| parsed).map_err(|error| refused(wrong_with(&error, None))),
+        Err(error) => Err(refused(wrong_with(error.inner(), Some(error.path())))),
     }
 }
 
+/// What is wrong with a body, without a word of what is in it.
+fn wrong_with(error: &serde_json::Error, path: Option<&Path>) -> String {
+    match error.classify() {
+        Category::Syntax if error.to_string().starts_with(RECURSION) => {
+            format!("it is too deep; the limit is {} levels", tidelock::limits::JSON_DEPTH)
+        }
+        // These words are the parser's own, and quote nothing.
+        Category::Syntax | Category::Eof => format!("it is not JSON: {error}"),
+        Category::Data | Category::Io => {
+            in_words(&tidelock::unfit(error), &path.map_or_else(String::new, field))
+        }
+    }
+}
+
+/// How the parser begins when it gives up on something deep.
+const RECURSION: &str = "recursion limit exceeded";
+
+/// Where the fault lies: fields that we know, and places in lists. A name that the client made up is not repeated.
+fn field(path: &Path) -> String {
+    let known =
+        path.iter().take_while(|segment| matches!(segment, Segment::Seq { .. } | Segment::Map { .. }));
+    known.map(ToString::to_string).fold(String::new(), |path, segment| {
+        match segment.starts_with('[') || path.is_empty() {
+            true => path + &segment,
+            false => path + "." + &segment,
+        }
+    })
+}
+
 /// What was expected, in the words of JSON: what our types are called helps no client.
-fn in_words(unfit: &str) -> String {
+fn in_words(unfit: &str, field: &str) -> String {
+    let named = if field.is_empty() { "its field".to_owned() } else { format!("field {field}") };
     if let Some(place) = unfit.strip_prefix("it does not fit") {
-        return format!("its field takes no such value{place}; GET /v1/openapi.json says what it takes");
+        return format!("{named} takes no such value{place}; GET /v1/openapi.json says what it takes");
+    }
+    if let Some(own) = unfit.strip_prefix("it ") {
+        return format!("{named} {own}");
     }
     let Some(expected) = unfit.strip_prefix("expected ") else { return unfit.to_owned() };
     let (expected, place) = expected.find(" at line ").map_or((expected, ""), |at| expected.split_at(at));
@@ -134,10 +191,10 @@ fn in_words(unfit: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct MaybeBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default, S: Send + Sync> FromRequest<S> for MaybeBody<T> {
+impl<T: DeserializeOwned + Default> FromRequest<Served> for MaybeBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &S) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &Served) -> Result<Self, Problem> {
         let length = request.headers().get(CONTENT_LENGTH).map(|length| length.as_bytes() != b"0");
         match length.unwrap_or_else(|| request.headers().contains_key(TRANSFER_ENCODING)) {
             true => Body::from_request(request, state).await.map(|Body(body)| Self(body)),
@@ -188,7 +245,7 @@ mod tests {
         for (text, says) in
             [("{canary", "it is not JSON: key must be a string"), ("[1,", "it is not JSON: EOF")]
         {
-            let wrong = wrong_with(&serde_json::from_str::<serde_json::Value>(text).unwrap_err());
+            let wrong = wrong_with(&serde_json::from_str::<serde_json::Value>(text).unwrap_err(), None);
             assert!(wrong.starts_with(says) && !wrong.contains("canary"), "{wrong}");
         }
     }
@@ -196,17 +253,18 @@ mod tests {
     #[test]
     fn what_was_expected_is_said_in_the_words_of_json() {
         assert_eq!(
-            in_words("expected struct Why at line 1 column 2"),
+            in_words("expected struct Why at line 1 column 2", ""),
             "expected an object at line 1 column 2"
         );
         assert_eq!(
-            in_words("expected u64 at line 3 column 4"),
+            in_words("expected u64 at line 3 column 4", "events"),
             "expected a whole number, not below 0 at line 3 column 4"
         );
-        assert_eq!(in_words("expected a boolean"), "expected a boolean");
+        assert_eq!(in_words("expected a boolean", ""), "expected a boolean");
         assert!(
-            in_words("it does not fit at line 1 column 2").starts_with("its field takes no such value at")
+            in_words("it does not fit at line 1 column 2", "")
+                .starts_with("its field takes no such value at")
         );
-        assert_eq!(in_words("missing field `grant` at line 1"), "missing field `grant` at line 1");
+        assert_eq!(in_words("missing field `grant` at line 1", ""), "missing field `grant` at line 1");
     }
 }

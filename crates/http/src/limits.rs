@@ -12,12 +12,17 @@ pub struct Limits {
     pub page: usize,
     /// Event streams that are open at once, over all clients.
     pub streams: usize,
-    /// Connections that are open at once; those beyond wait until one ends. Only of a server of our own.
+    /// Connections that are open at once. For another one, the one that has waited for its client longest is closed; if none waits for its client, whoever comes is told
+    /// to come back. Only of a server of our own.
     pub connections: usize,
     /// How long a request may wait for something to happen.
     pub wait: Duration,
-    /// How long a client may take to send the head of a request. Only of a server of our own.
+    /// How long a client may take to send the head of a request, from when its connection is open or the request before was answered. Only of a server of our own.
     pub head: Duration,
+    /// How long a client may take to send the body of a request. Only of a server of our own.
+    pub body: Duration,
+    /// How long a client may take nothing of an answer. Only of a server of our own.
+    pub taken: Duration,
     /// How long requests that have begun may take once the server is to end. Only of a server of our own.
     pub grace: Duration,
     /// How often a comment is sent over an event stream on which nothing happens.
@@ -33,6 +38,8 @@ impl Default for Limits {
             connections: 4096,
             wait: Duration::from_secs(60),
             head: Duration::from_secs(30),
+            body: Duration::from_secs(60),
+            taken: Duration::from_secs(60),
             grace: Duration::from_secs(10),
             keep_alive: Duration::from_secs(15),
         }
@@ -59,5 +66,11 @@ pub(crate) const LOOK: Duration = Duration::from_secs(1);
 pub(crate) const FOLLOW_PAGE: usize = 100;
 /// How often a sample is sent to those who look.
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
+/// Bytes of what an operator sends that are written down; of more, only what it is done to.
+pub(crate) const AUDITED: usize = 64 << 10;
+/// Connections beyond those that may be open at once: for health checks, and for being told that there is no room.
+pub(crate) const RESERVE: usize = 64;
+/// How long to wait for the machine to have room for another connection: if one makes room, and if none does.
+pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// How long a client may take for its part of the beginning of a TLS connection.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -88,6 +88,15 @@ impl Problem {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, code, detail).retry_after(limits::RETRY_AFTER)
     }
 
+    /// The same; if what was sent is at fault, this part of it is named.
+    #[must_use]
+    pub(crate) fn about(mut self, part: &str) -> Self {
+        if self.status == StatusCode::BAD_REQUEST {
+            self.detail = format!("{part}: {}", self.detail);
+        }
+        self
+    }
+
     /// The same, with this field beside the others.
     #[must_use]
     pub fn with(mut self, field: &str, value: impl Serialize) -> Self {

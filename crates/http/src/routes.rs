@@ -2,7 +2,7 @@
 //!
 //! A route's path, parameters and answers stand over its handler, and the OpenAPI document is made of them. What it needs stands here,
 //! in one place, to be read at a glance. A route cannot be added without saying who may use it, and with that it is behind the gate, is counted, and,
-//! if it writes, honours `Idempotency-Key`; what operators do is written down.
+//! if it writes, honours `Idempotency-Key`; what operators do is written down, whatever route they do it by.
 
 use std::fmt;
 
@@ -14,6 +14,7 @@ use http::StatusCode;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
+use crate::audit::{Audit, Noted};
 use crate::auth::{Gate, Role, admit};
 use crate::problem::Problem;
 use crate::requests::{Counted, count};
@@ -116,7 +117,7 @@ fn table(served: &Served) -> Table {
         .reader(routes!(runs::published))
         .reader(routes!(runs::result))
         .writer(routes!(runs::start))
-        .writer(routes!(runs::signal))
+        .deciding(routes!(runs::signal))
         .operator(routes!(runs::cancel))
         .operator(routes!(runs::terminate))
         .operator(routes!(runs::retry))
@@ -185,17 +186,25 @@ impl Table {
         self.add(Needs::Role(Role::Reader), routes, |methods, _| methods)
     }
 
-    /// For whoever may write.
+    /// For whoever may write data. That an operator did is written down, and what the data is, is not.
     fn writer(self, routes: Routes) -> Self {
-        self.add(Needs::Role(Role::Writer), routes, |methods, served| {
-            methods.route_layer(idempotency::layer(served))
-        })
+        self.changing(Role::Writer, Noted::Path, routes)
+    }
+
+    /// For whoever may write. What an operator decides by it is written down.
+    fn deciding(self, routes: Routes) -> Self {
+        self.changing(Role::Writer, Noted::Whole, routes)
     }
 
     /// For operators; what they do is written down.
     fn operator(self, routes: Routes) -> Self {
-        self.add(Needs::Role(Role::Operator), routes, |methods, served| {
-            let audited = methods.route_layer(from_fn_with_state(served.clone(), audit::record));
+        self.changing(Role::Operator, Noted::Whole, routes)
+    }
+
+    fn changing(self, role: Role, noted: Noted, routes: Routes) -> Self {
+        self.add(Needs::Role(role), routes, |methods, served| {
+            let audit = Audit { served: served.clone(), noted };
+            let audited = methods.route_layer(from_fn_with_state(audit, audit::record));
             audited.route_layer(idempotency::layer(served))
         })
     }

@@ -1,28 +1,47 @@
 //! The server behind `tidelock serve`: connections in, requests to the router, and an end that leaves nobody without an answer.
 //!
-//! It speaks HTTP/1.1, plain or over TLS. A client that is slow with the head of its request is cut off; when the server is to end it
-//! takes no more connections, ends event streams, lets requests that have begun come to their end, and waits for them so long and no longer.
+//! It speaks HTTP/1.1, plain or over TLS. A client that is slow with the head or the body of its request is cut off, and so is one that takes nothing of its answer. If
+//! there is no room for another connection, the one that has waited for its client longest makes room; if all of them are worked for, who comes
+//! is told to come back, but for health checks. When the server is to end it takes no more connections, ends event streams, lets
+//! requests that have begun come to their end, and waits for them so long and no longer.
 
+mod crowd;
+mod patient;
+mod sent;
+
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::header::CONNECTION;
+use http::{HeaderValue, Request};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tower_service::Service;
 
 use crate::api::Api;
-use crate::limits::{HANDSHAKE, Limits};
+use crate::limits::{HANDSHAKE, Limits, PAUSE, RESERVE};
+use crate::problem::Problem;
+use crate::resources::health::is_checkup;
 use crate::samples;
 use crate::tls::Tls;
+use crowd::{Crowd, Place, Seat};
+use patient::Patient;
+use sent::{Sent, answered};
+
+pub(crate) use sent::TooSlow;
 
 /// Why a server does not serve.
 #[derive(Debug, thiserror::Error)]
@@ -70,8 +89,9 @@ struct Server {
     router: Router,
     tls: Option<Tls>,
     limits: Limits,
-    /// A permit for each connection that may be open.
+    /// A permit for each connection that may be open, and a few more for those who are only told that there is no room.
     room: Arc<Semaphore>,
+    crowd: Arc<Crowd>,
     connections: TaskTracker,
     closing: CancellationToken,
 }
@@ -79,11 +99,12 @@ struct Server {
 impl Server {
     fn new(api: &Api, tls: Option<Tls>) -> Self {
         let limits = api.setup().limits;
-        let room = Arc::new(Semaphore::new(limits.connections));
+        let room = Arc::new(Semaphore::new(limits.connections.saturating_add(RESERVE)));
         let closing = api.setup().closing.clone();
         let (served, router) = api.served();
         samples::keep(&served);
-        Self { router, tls, limits, room, connections: TaskTracker::new(), closing }
+        let (crowd, connections) = (Arc::default(), TaskTracker::new());
+        Self { router, tls, limits, room, crowd, connections, closing }
     }
 
     async fn accept_all(&self, listener: &TcpListener) {
@@ -91,7 +112,7 @@ impl Server {
             let permit = self.room.clone().acquire_owned().await.expect("nobody closes the room");
             match listener.accept().await {
                 Ok((stream, _)) => self.begin(stream, permit),
-                Err(error) => recover(&error).await,
+                Err(error) => self.recover(&error).await,
             }
         }
     }
@@ -100,22 +121,28 @@ impl Server {
     fn begin(&self, stream: TcpStream, permit: OwnedSemaphorePermit) {
         // An answer is written in one piece, and should not wait for the next one.
         let _without = stream.set_nodelay(true);
-        let (router, closing, head, tls) =
-            (self.router.clone(), self.closing.clone(), self.limits.head, self.tls.clone());
+        let is_full = self.room.available_permits() < RESERVE && !self.crowd.let_one_go();
+        let (seat, tls) = (self.crowd.seat(), self.tls.clone());
+        let (router, limits) = (self.router.clone(), self.limits);
+        let talk = Talk { router, limits, is_full, place: seat.place.clone(), closing: self.closing.clone() };
         self.connections.spawn(async move {
-            match tls {
-                None => converse(stream, router, head, closing).await,
-                Some(tls) => {
-                    // Who does not finish the handshake is nobody to talk to.
-                    if let Ok(Ok(stream)) =
-                        tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await
-                    {
-                        converse(stream, router, head, closing).await;
-                    }
-                }
+            tokio::select! {
+                () = seat.place.is_let_go() => tracing::debug!("a connection made room for another"),
+                () = talk.with(stream, tls) => {}
             }
-            drop(permit);
+            leave(seat, permit);
         });
+    }
+
+    /// What is wrong with one connection is no reason to stop. If the machine has no room for another, one that waits for its client makes some.
+    async fn recover(&self, error: &io::Error) {
+        use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
+        if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
+            return;
+        }
+        tracing::warn!(%error, "cannot take a connection");
+        let pause = if self.crowd.let_one_go() { PAUSE.0 } else { PAUSE.1 };
+        tokio::time::sleep(pause).await;
     }
 
     async fn end(self) {
@@ -127,36 +154,72 @@ impl Server {
     }
 }
 
-/// Answers the requests of one connection, until it ends or the server does.
-async fn converse(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+/// The place first: whoever finds room finds no place that is not taken.
+fn leave(seat: Seat, permit: OwnedSemaphorePermit) {
+    drop(seat);
+    drop(permit);
+}
+
+/// What the requests of one connection are answered with.
+struct Talk {
     router: Router,
-    head: Duration,
+    limits: Limits,
+    /// Whether there is no room for it but to be told so.
+    is_full: bool,
+    place: Arc<Place>,
     closing: CancellationToken,
-) {
-    let service = TowerToHyperService::new(router);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(head)
-        .serve_connection(TokioIo::new(stream), service);
-    let mut connection = std::pin::pin!(connection);
-    let ended = tokio::select! {
-        ended = connection.as_mut() => ended,
-        () = closing.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            connection.await
+}
+
+impl Talk {
+    async fn with(self, stream: TcpStream, tls: Option<Tls>) {
+        let stream = Patient::new(stream, self.limits.taken);
+        match tls {
+            None => self.converse(stream).await,
+            Some(tls) => {
+                // Who does not finish the handshake is nobody to talk to.
+                if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await {
+                    self.converse(stream).await;
+                }
+            }
         }
-    };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a connection broke off");
+    }
+
+    /// Answers requests, until the connection ends or the server does.
+    async fn converse(self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        let (head, closing, keep_alive) = (self.limits.head, self.closing.clone(), !self.is_full);
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(head)
+            .keep_alive(keep_alive)
+            .serve_connection(TokioIo::new(stream), service_fn(|request| self.answer(request)));
+        let mut connection = std::pin::pin!(connection);
+        let ended = tokio::select! {
+            ended = connection.as_mut() => ended,
+            () = closing.cancelled() => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection broke off");
+        }
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response, Infallible> {
+        self.place.works();
+        if self.is_full && !is_checkup(request.uri().path()) {
+            return Ok(no_room());
+        }
+        let request = request.map(|body| Body::new(Sent::new(body, self.limits.body, self.place.clone())));
+        let answer = self.router.clone().call(request).await?;
+        Ok(answer.map(|body| answered(body, self.place.clone())))
     }
 }
 
-/// What is wrong with one connection is no reason to stop; if the machine has no room for another, waiting helps.
-async fn recover(error: &io::Error) {
-    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    if !matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
-        tracing::warn!(%error, "cannot take a connection");
-        tokio::time::sleep(Duration::from_secs(1)).await;
-    }
+fn no_room() -> Response {
+    let detail =
+        "as many connections are open as this server takes, and all of them are worked for; come back";
+    let mut answer = Problem::unavailable("too-many-connections", detail).into_response();
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }

@@ -142,6 +142,7 @@ impl<'de> Deserialize<'de> for Json {
 }
 
 const TOO_DEEP: &str = "JSON is too deep";
+const NUL: &str = "a string has a NUL in it";
 
 fn too_deep() -> String {
     format!("{TOO_DEEP}; the limit is {} levels", limits::JSON_DEPTH)
@@ -198,7 +199,7 @@ impl<'de> Visitor<'de> for Check {
     }
 
     fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<(), E> {
-        if text.contains('\0') { Err(E::custom("a string has a NUL in it")) } else { Ok(()) }
+        if text.contains('\0') { Err(E::custom(NUL)) } else { Ok(()) }
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {

@@ -70,6 +70,7 @@ pub use thing::Thing;
 pub struct Doctor {
     store: Arc<dyn Store>,
     name: Option<String>,
+    url: Option<String>,
     bounds: Bounds,
     #[cfg(feature = "postgres")]
     postgres: Option<PostgresStore>,
@@ -81,6 +82,7 @@ impl Doctor {
         Self {
             store,
             name: None,
+            url: None,
             bounds: Bounds::default(),
             #[cfg(feature = "postgres")]
             postgres: None,
@@ -92,6 +94,13 @@ impl Doctor {
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
+    }
+
+    /// The same, of the store at this URL: it is called so, as far as it may be shown, and the commands of cures name it, so that they can be copied.
+    #[must_use]
+    pub fn at(mut self, url: &str) -> Self {
+        self.url = Some(crate::shown_url(url));
+        self.called(crate::shown_url(url))
     }
 
     /// The same, within these bounds.
@@ -133,6 +142,8 @@ impl Doctor {
         if let Some(postgres) = &self.postgres {
             held_up::look(postgres, &exam, &mut findings).await?;
         }
-        Ok(findings.into())
+        let mut diagnosis: Diagnosis = findings.into();
+        diagnosis.findings.iter_mut().for_each(|finding| finding.cure.store.clone_from(&self.url));
+        Ok(diagnosis)
     }
 }

@@ -90,6 +90,7 @@ pub mod reactions;
 pub mod runs;
 
 mod closing;
+mod missing;
 
 pub mod claims;
 
@@ -121,6 +122,7 @@ pub use crate::events::{
 };
 pub use crate::handle::Tidelock;
 pub use crate::metadata::Metadata;
+pub use crate::missing::Missing;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
 pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 

@@ -57,6 +57,9 @@ pub(crate) struct SignalArgs {
     /// The signal's id: sent again under it, it is received once
     #[arg(long)]
     pub(crate) id: Option<String>,
+    /// Send it though there is no such run: it has the signal when it is started
+    #[arg(long)]
+    pub(crate) early: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -10,6 +10,9 @@ pub(crate) struct ServeArgs {
     /// Where to listen; with port 0, at a port that is free
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:7171")]
     pub(crate) listen: SocketAddr,
+    /// Make the store if there is none, and bring its tables up to date
+    #[arg(long)]
+    pub(crate) migrate: bool,
     /// File of tokens, a line for each: ROLE NAME TOKEN, where ROLE is reader, writer or operator [default: the lines in `TIDELOCK_TOKENS`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,

@@ -28,6 +28,9 @@ struct Done<'a> {
 /// Says what is meant, and does nothing to it.
 pub(crate) async fn would(verb: &str, selection: &Selection, out: &mut Output) -> Result<(), Failure> {
     let matched = selection.look(SHOWN).await?;
+    if matched.count == 0 {
+        selection.check_names().await?;
+    }
     let rows: Vec<Row> = matched.shown.into_iter().map(|item| Row { item }).collect();
     out.list(&rows)?;
     let (count, noun) = (matched.count, selection.noun());
@@ -35,22 +38,21 @@ pub(crate) async fn would(verb: &str, selection: &Selection, out: &mut Output) -
     Ok(out.note(&format!("dry run: {count} {more}{noun}s would be {verb}, nothing was done"))?)
 }
 
-/// Says what was done; that nothing was meant is worth a word.
-pub(crate) fn was(
+/// Says what was done. That nothing was meant is a failure if a name was given that nothing has.
+pub(crate) async fn was(
     verb: &'static str,
-    noun: &str,
+    selection: &Selection,
     adjusted: Adjusted,
     out: &mut Output,
 ) -> Result<(), Failure> {
+    if adjusted.matched == 0 {
+        selection.check_names().await?;
+    }
     if out.is_json() {
         return Ok(out.json(&Done { done: verb, adjusted })?);
     }
-    let Adjusted { matched, changed } = adjusted;
-    out.line(Look::Plain, &format!("{verb}: {changed} of {matched} {noun}s"))?;
-    if matched == 0 {
-        out.note("nothing was meant by that: tidelock leases and tidelock reactions show what there is")?;
-    }
-    Ok(())
+    let (Adjusted { matched, changed }, noun) = (adjusted, selection.noun());
+    Ok(out.line(Look::Plain, &format!("{verb}: {changed} of {matched} {noun}s"))?)
 }
 
 impl Listed for Row {

@@ -25,6 +25,11 @@ struct Done {
 pub(crate) async fn run(args: CloseArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
     let tidelock = Tidelock::over(place.open().await?.store);
     let events = events(&tidelock, &args).await?;
+    for reaction in &args.ignore {
+        if let Some(missing) = tidelock.reactions().missing_reaction(reaction).await? {
+            return Err(missing.into());
+        }
+    }
     let where_to = match &args.archive {
         Some(path) => format!("will be in {:?}", path.display()),
         None => "will be lost".to_owned(),

@@ -13,5 +13,6 @@ pub(crate) async fn run(args: DeferArgs, place: &Place, out: &mut Output) -> Res
     if args.dry_run {
         return adjusted::would("deferred", &selection, out).await;
     }
-    adjusted::was("deferred", selection.noun(), selection.defer(args.until).await?, out)
+    let adjusted = selection.defer(args.until).await?;
+    adjusted::was("deferred", &selection, adjusted, out).await
 }

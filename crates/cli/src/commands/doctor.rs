@@ -19,7 +19,7 @@ struct More {
 pub(crate) async fn run(args: DoctorArgs, place: &Place, out: &mut Output) -> Result<Ending, Failure> {
     let opened = place.open().await?;
     let bounds = args.bounds();
-    let doctor = Doctor::over(opened.store).called(place.shown()).within(bounds);
+    let doctor = Doctor::over(opened.store).at(&place.shown()).within(bounds);
     let doctor = opened.postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let diagnosis = doctor.examine().await?;
     tell(&diagnosis, out)?;
@@ -62,7 +62,7 @@ fn tell_finding(finding: &Finding, out: &mut Output) -> Result<(), Failure> {
     }
     // Each on a line of its own, to be copied.
     for action in &finding.cure.actions {
-        out.line(Look::Plain, &format!("    {}", action.command()))?;
+        out.line(Look::Plain, &format!("    {}", finding.cure.command(action)))?;
     }
     Ok(())
 }

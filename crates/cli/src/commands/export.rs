@@ -1,10 +1,12 @@
 //! `tidelock export`: everything in a store, as lines of JSON.
 
-use std::fs::{self, File};
+use std::fs::{self, File, FileType, Permissions};
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::sync::Arc;
 
+use tempfile::NamedTempFile;
 use tidelock::Store;
 
 use crate::args::ExportArgs;
@@ -20,7 +22,7 @@ pub(crate) async fn run(args: ExportArgs, place: &Place, out: &mut Output) -> Re
     let progress = Progress::counting("events");
     let (totals, settled) = match args.file.as_os_str() == "-" {
         true => to_stdout(&store, &progress).await?,
-        false => to_file(&store, &args.file, &progress).await?,
+        false => to_file(&store, &args, &progress).await?,
     };
     drop(progress);
     let Totals { events, records, items } = totals;
@@ -40,14 +42,30 @@ pub(crate) async fn run(args: ExportArgs, place: &Place, out: &mut Output) -> Re
     ))
 }
 
+/// Refuses what is there already; of what may be written over, all that is no file. A link is not followed: what it leads to was not named.
 fn check_free(args: &ExportArgs) -> Result<(), Failure> {
-    if args.overwrite || args.file.as_os_str() == "-" || !args.file.exists() {
+    if args.file.as_os_str() == "-" {
         return Ok(());
     }
-    Err(Failure::refused(
-        format!("{:?} is there already", args.file.display()),
-        "another name, or --overwrite",
-    ))
+    let path = args.file.display().to_string();
+    match fs::symlink_metadata(&args.file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Failure::file("write", &path, &error)),
+        Ok(there) if !there.is_file() => Err(Failure::refused(
+            format!("{path:?} is {}, and no file", called(there.file_type())),
+            "another name",
+        )),
+        Ok(_) if args.overwrite => Ok(()),
+        Ok(_) => Err(Failure::refused(format!("{path:?} is there already"), "another name, or --overwrite")),
+    }
+}
+
+fn called(kind: FileType) -> &'static str {
+    match kind {
+        kind if kind.is_symlink() => "a link",
+        kind if kind.is_dir() => "a folder",
+        _ => "a pipe, a socket or a device",
+    }
 }
 
 async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Totals, bool), Failure> {
@@ -58,18 +76,22 @@ async fn to_stdout(store: &Arc<dyn Store>, progress: &Progress) -> Result<(Total
 /// Writes beside the file and renames at the end: a file of that name is always whole.
 async fn to_file(
     store: &Arc<dyn Store>,
-    path: &Path,
+    args: &ExportArgs,
     progress: &Progress,
 ) -> Result<(Totals, bool), Failure> {
-    let partial = beside(path);
-    let failed = |e: io::Error| Failure::file("write", &partial.to_string_lossy(), &e);
-    let file = File::create(&partial).map_err(failed)?;
-    let filled = fill(store, file, progress).await.map_err(|failure| match failure {
+    let failed = |e: io::Error| Failure::file("write", &args.file.to_string_lossy(), &e);
+    let (partial, path) = beside(&args.file).map_err(failed)?.into_parts();
+    let filled = fill(store, partial, progress).await.map_err(|failure| match failure {
         Failure::Io(e) => failed(e),
         other => other,
-    });
-    let filled = filled.inspect_err(|_| drop(fs::remove_file(&partial)))?;
-    fs::rename(&partial, path).map_err(failed)?;
+    })?;
+    // It may have taken a while.
+    check_free(args)?;
+    match args.overwrite {
+        true => path.persist(&args.file),
+        false => path.persist_noclobber(&args.file),
+    }
+    .map_err(|e| failed(e.error))?;
     Ok(filled)
 }
 
@@ -80,8 +102,26 @@ async fn fill(store: &Arc<dyn Store>, file: File, progress: &Progress) -> Result
     Ok((exported.totals, exported.settled))
 }
 
-fn beside(path: &Path) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".partial");
-    name.into()
+/// A new file in the same folder, which goes away unless it takes the place of the other.
+fn beside(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(".");
+    let builder = &mut tempfile::Builder::new();
+    // Whoever may read what this program writes otherwise may read this, too.
+    builder.permissions(Permissions::from_mode(0o666));
+    builder.prefix(&name).suffix(".partial").tempfile_in(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// CMD-9. Devices are looked at and left alone; nothing is written here.
+    #[test]
+    fn a_device_is_no_file() {
+        let args = ExportArgs { file: "/dev/null".into(), overwrite: true };
+        let refused = check_free(&args).unwrap_err();
+        assert!(refused.to_string().contains("a pipe, a socket or a device"), "{refused}");
+    }
 }

@@ -13,5 +13,6 @@ pub(crate) async fn run(args: PrioritiseArgs, place: &Place, out: &mut Output) -
     if args.dry_run {
         return adjusted::would("prioritised", &selection, out).await;
     }
-    adjusted::was("prioritised", selection.noun(), selection.prioritise(args.priority).await?, out)
+    let adjusted = selection.prioritise(args.priority).await?;
+    adjusted::was("prioritised", &selection, adjusted, out).await
 }

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Res
     }
     let count = selection.look(0).await?.count;
     if count == 0 {
-        return adjusted::was("reset", selection.noun(), Adjusted::default(), out);
+        return adjusted::was("reset", &selection, Adjusted::default(), out).await;
     }
     let (noun, effects) = (selection.noun(), effects(args.repeat_effects));
     let again = if effects == Effects::Repeat { ", and repeats what it did outside the store" } else { "" };
@@ -28,7 +28,8 @@ pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Res
         &format!("{count} {noun}s of {} begin anew: each does all of its work again{again}.", place.shown()),
         args.yes,
     )?;
-    adjusted::was("reset", noun, selection.reset(effects).await?, out)
+    let adjusted = selection.reset(effects).await?;
+    adjusted::was("reset", &selection, adjusted, out).await
 }
 
 fn effects(repeat: bool) -> Effects {

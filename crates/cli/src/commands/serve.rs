@@ -24,7 +24,7 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     let listener =
         TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(&args.listen, &error))?;
     let was_missing = place.is_missing();
-    let Opened { store, postgres } = place.make_or_remember().await?;
+    let Opened { store, postgres } = place.serve(args.migrate).await?;
     let (store, commits) = Commits::counted(store);
     let scheme = if tls.is_some() { "https" } else { "http" };
     let remarks = remarks(tokens.is_some(), was_missing);
@@ -32,7 +32,7 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     let end = interrupted();
     // For people, and for whoever started it.
     out.note(&format!("serving {} at {scheme}://{address}{remarks}", place.shown()))?;
-    let doctor = Doctor::over(store.clone()).called(place.shown());
+    let doctor = Doctor::over(store.clone()).at(&place.shown());
     let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let mut api =
         Api::over(&Tidelock::over(store.clone())).hosts(args.host).doctor(doctor).metrics(metrics()?);

@@ -13,5 +13,6 @@ pub(crate) async fn run(args: UnblockArgs, place: &Place, out: &mut Output) -> R
     if args.dry_run {
         return adjusted::would("unblocked", &selection, out).await;
     }
-    adjusted::was("unblocked", selection.noun(), selection.unblock().await?, out)
+    let adjusted = selection.unblock().await?;
+    adjusted::was("unblocked", &selection, adjusted, out).await
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use tidelock::reactions::{Effects, ReactionFilter, Reactions};
 use tidelock::{
-    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, NamePattern, Priority, Store, When, limits,
+    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store, When,
+    limits,
 };
 
 use crate::args::Which;
@@ -96,6 +97,15 @@ impl Selection {
                 self.store.adjust(filter.clone(), Adjustment::Prioritise { priority }).await?
             }
         })
+    }
+
+    /// Refuses a name that nothing has; for a command that found nothing to do.
+    pub(crate) async fn check_names(&self) -> Result<(), Failure> {
+        let missing = match &self.meant {
+            Meant::Targets(filter) => self.reactions().missing(filter).await?,
+            Meant::Items(filter) => Missing::among_items(&*self.store, filter).await?,
+        };
+        missing.map_or(Ok(()), |missing| Err(missing.into()))
     }
 
     /// Looks at what is meant, and shows so many of it at most.

@@ -42,6 +42,27 @@ fn only(shop: &Shop, kind: &str) -> (String, String) {
     (format!("{}: {}", text("thing"), text("what")), mend(finding))
 }
 
+/// The command that mends it, as somebody pastes it into a shell that knows nothing of the store; with what it is to be filled in with.
+fn paste(shop: &Shop, command: &str, filled: &[(&str, &str)]) -> crate::ground::Said {
+    let command =
+        filled.iter().fold(command.to_owned(), |command, (blank, with)| command.replace(blank, with));
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_tidelock")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let mut shell = std::process::Command::new("sh");
+    shell
+        .args(["-c", &command])
+        .env("PATH", path)
+        .env_remove("TIDELOCK_STORE")
+        .current_dir(shop.folder.path());
+    crate::ground::said(shell)
+}
+
+/// The commands of a finding, and those that the doctor prints for people, which are the same.
+fn commands(finding: &Value) -> Vec<String> {
+    let actions = finding["cure"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
+    actions.iter().map(|action| action["command"].as_str().unwrap().to_owned()).collect()
+}
+
 /// All that is said of what mends it.
 fn mend(finding: &Value) -> String {
     let actions = finding["cure"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
@@ -88,15 +109,24 @@ fn what_is_blocked_is_named_with_its_error_and_its_cure(shop: &Shop) {
         what,
         "reaction \"mail\", target \"order-1\": blocked at 0 with 1 to go: an order without an address"
     );
-    assert!(mend.ends_with("tidelock unblock --reaction mail --target order-1"), "{mend}");
+    assert!(mend.contains("tidelock unblock --reaction mail --target order-1 --store "), "{mend}");
     let (what, mend) = only(shop, "unrouted");
     assert!(
         what.contains("reaction \"tour\", event at position") && what.contains("there is no such town"),
         "{what}"
     );
-    // The cure is a command, and works.
-    let cure = mend.split("tidelock ").last().unwrap().replace('\'', "");
-    assert_eq!(shop.ok(&cure.split(' ').collect::<Vec<_>>()), "unblocked: 1 of 1 targets\n");
+    let printed = shop.run(&["doctor", "--patience", "0s"]).out;
+    for finding in findings(shop, &[]).1.iter().filter(|finding| finding["kind"] != "route") {
+        let command = commands(finding).remove(0);
+        assert!(printed.contains(&format!("    {command}\n")), "{command}: {printed}");
+        let mended = paste(shop, &command, &[]);
+        assert_eq!(
+            (mended.code, mended.out.as_str()),
+            (0, "unblocked: 1 of 1 targets\n"),
+            "{command}: {mended:?}"
+        );
+    }
+    assert!(mend.contains("tidelock unblock"), "{mend}");
 }
 
 fn leases_of_the_silent_and_items_that_kill_their_workers_are_found(shop: &Shop) {
@@ -162,8 +192,13 @@ fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
         .find(|finding| finding["what"].as_str().unwrap().contains("restored"))
         .expect("it stopped");
     let mend = mend(stopped);
-    assert!(mend.contains("tidelock reroute mail --from beginning"), "{mend}");
-    assert!(mend.contains("tidelock unblock --queue '~route/mail'"), "{mend}");
+    assert!(mend.contains("tidelock reroute mail --from beginning --store "), "{mend}");
+    assert!(mend.contains("tidelock unblock --queue '~route/mail' --store "), "{mend}");
+    for command in commands(stopped).iter().filter(|command| !command.contains("--from now")) {
+        let yes = if command.contains("reroute") { " -y" } else { "" };
+        let mended = paste(shop, &format!("{command}{yes}"), &[]);
+        assert_eq!(mended.code, 0, "{command}: {mended:?}");
+    }
 }
 
 /// As if the store had been restored from a backup: the reaction has come further than the log.

@@ -37,18 +37,11 @@ pub(crate) async fn rest(store: &dyn Store) -> (Vec<Value>, BTreeMap<String, Val
 }
 
 fn kept(item: &Item) -> Value {
-    let idle = item.due.is_none() && item.holder.is_none();
-    json!([
-        item.item,
-        item.lane,
-        item.priority,
-        item.at,
-        item.mark,
-        item.hold.is_some(),
-        item.blocked,
-        item.error,
-        idle
-    ])
+    // An item that is held arrives as one that its holder has let go of.
+    let due = item.holder.as_ref().map(|holder| holder.since).or(item.due);
+    let counts = [item.attempts, item.failures, item.expiries];
+    let place = json!([item.item, item.lane, item.priority, item.at, item.mark]);
+    json!([place, due, item.hold, counts, item.blocked, item.error])
 }
 
 /// One of everything that a store can have.

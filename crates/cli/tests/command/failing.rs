@@ -84,17 +84,24 @@ fn a_value_that_no_store_takes_is_a_mistake_of_its_own() {
 }
 
 #[test]
-fn an_export_to_a_full_disk_names_the_file_and_leaves_none() {
+fn an_export_that_finds_no_room_names_the_file_and_leaves_none() {
     let shop = Shop::sqlite();
-    shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
-    let (file, partial) = (shop.path("shop.jsonl"), shop.path("shop.jsonl.partial"));
-    // Whatever is written there finds no room.
-    std::os::unix::fs::symlink("/dev/full", &partial).unwrap();
-    let refused = shop.run(&["export", &file]);
+    shop.with(|store| async move {
+        let payloads: Vec<_> = (0..900).map(|nth| json!(format!("{nth}{}", "x".repeat(2_000)))).collect();
+        append(&*store, "order-1", "placed", &payloads).await;
+    });
+    let file = shop.path("shop.jsonl");
+    // In blocks of a kibibyte or a half: less than what is exported, and more than what SQLite writes to look at the store.
+    let little_room = "trap '' XFSZ; ulimit -f 512; exec \"$0\" \"$@\"";
+    let mut command = std::process::Command::new("bash");
+    command.args(["-c", little_room, env!("CARGO_BIN_EXE_tidelock"), "export", &file, "--store", &shop.url]);
+    let refused = said(command);
     assert_eq!(refused.code, 1, "{refused:?}");
-    assert!(refused.err.contains("cannot write") && refused.err.contains(&partial), "{refused:?}");
+    assert!(refused.err.contains("cannot write") && refused.err.contains(&file), "{refused:?}");
     assert!(refused.err.contains("room on this disk"), "{refused:?}");
-    assert!(!Path::new(&file).exists() && fs::symlink_metadata(&partial).is_err());
+    let left: Vec<_> =
+        fs::read_dir(shop.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!left.iter().any(|name| name.to_string_lossy().contains("jsonl")), "{left:?}");
 }
 
 /// CMD-2. CMD-3.

@@ -9,7 +9,7 @@ use crate::serving::Serving;
 /// Where the guide has its server.
 const ADDRESS: &str = "localhost:7171";
 /// How the guide starts it.
-const START: &str = "tidelock serve --store sqlite:shop.db --tokens tokens";
+const START: &str = "tidelock serve --store sqlite:shop.db --migrate --tokens tokens";
 
 fn everything_that_the_guide_to_the_http_api_shows_is_seen(shop: &Shop) {
     let (page, mut shell) = (Page::read("docs/guides/http-api.md"), Shell::new());
@@ -20,8 +20,10 @@ fn everything_that_the_guide_to_the_http_api_shows_is_seen(shop: &Shop) {
             "export" => shell.keep("AUTH", block),
             "tidelock" => {
                 assert_eq!(block.text.trim(), START);
-                let started =
-                    Serving::start(shop, &["--tokens", shell.folder().join("tokens").to_str().unwrap()]);
+                let started = Serving::start(
+                    shop,
+                    &["--migrate", "--tokens", shell.folder().join("tokens").to_str().unwrap()],
+                );
                 shell.put(&started.address.to_string(), ADDRESS);
                 server = Some(started);
             }

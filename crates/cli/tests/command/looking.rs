@@ -7,6 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tidelock::Tidelock;
+use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::scopes::ScopeKind;
 
 use crate::ground::{PATIENCE, Shop, append, block, lease, told, wake};
@@ -16,6 +17,7 @@ on_files_and_postgres!(
     events_of_a_stream_are_shown_in_both_directions,
     the_feed_is_filtered_and_paged,
     following_shows_what_comes_and_ends_when_interrupted,
+    following_skips_nothing_while_many_append,
     work_items_are_shown_with_their_state,
     scopes_are_shown_by_kind_and_id,
 );
@@ -82,7 +84,70 @@ fn the_feed_is_filtered_and_paged(shop: &Shop) {
     assert_eq!(shop.run(&["events", "--backward"]).code, 2);
 }
 
-/// CMD-3. CMD-4.
+/// Who append at once, and how often each does.
+const APPENDING: (usize, usize) = (6, 120);
+
+/// CMD-4. Several append at once, through handles of their own; on PostgreSQL, somebody took a place in the log before them all and
+/// commits after them all.
+fn following_skips_nothing_while_many_append(shop: &Shop) {
+    let mut follow = shop.spawn(&["events", "--follow", "--after", "0", "--json"]);
+    shop.with(|store| async move {
+        append(&*store, "first", "placed", &[json!(1)]).await;
+        let late = Late::begin(&shop.url).await;
+        let appending: Vec<_> = (0..APPENDING.0)
+            .map(|nth| {
+                let url = shop.url.clone();
+                tokio::spawn(async move {
+                    let store = tidelock::open(&url).await.unwrap();
+                    for n in 0..APPENDING.1 {
+                        let stream = format!("order-{}", (nth + n) % 4);
+                        append(&*store, &stream, "placed", &[json!([nth, n]), json!("again")]).await;
+                    }
+                    store.close().await.unwrap();
+                })
+            })
+            .collect();
+        for appending in appending {
+            appending.await.unwrap();
+        }
+        late.end().await;
+        append(&*store, "last", "placed", &[json!(1)]).await;
+    });
+    let all = shop.with(|store| async move { crate::everything::facts(&*store).await });
+    let is_late = usize::from(!shop.url.starts_with("sqlite:"));
+    assert_eq!(all.len(), 2 * APPENDING.0 * APPENDING.1 + 2 + is_late);
+    let lines = BufReader::new(follow.stdout.take().unwrap()).lines().take(all.len());
+    let shown: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+    let ids = |events: &[Value], id: &dyn Fn(&Value) -> Value| events.iter().map(id).collect::<Vec<_>>();
+    assert!(
+        ids(&shown, &|row| row["id"].clone()) == ids(&all, &|fact| fact[0].clone()),
+        "each once, in the order of the feed"
+    );
+}
+
+/// Somebody whose transaction on PostgreSQL is open while others commit; on a file there is no such thing.
+struct Late(Option<tokio_postgres::Client>);
+
+impl Late {
+    async fn begin(url: &str) -> Self {
+        let Some((server, schema)) = url.split_once("?schema=") else { return Self(None) };
+        let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let append = format!("{schema}.append_one('late', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
+        client.batch_execute(&format!("BEGIN; SELECT {append}")).await.unwrap();
+        Self(Some(client))
+    }
+
+    async fn end(self) {
+        if let Some(client) = self.0 {
+            client.batch_execute("COMMIT").await.unwrap();
+        }
+    }
+}
+
+/// CMD-3.
 fn following_shows_what_comes_and_ends_when_interrupted(shop: &Shop) {
     orders(shop);
     let mut all = shop.spawn(&["events", "--follow", "--after", "0", "--json"]);

@@ -22,3 +22,4 @@ mod reactions;
 mod restarted;
 mod runs;
 mod serving;
+mod typos;

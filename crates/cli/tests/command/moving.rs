@@ -1,18 +1,23 @@
 //! A whole store, exported and imported.
 
 use std::fs;
+use std::os::unix::fs::{FileTypeExt, MetadataExt, symlink};
+use std::os::unix::net::UnixListener;
 use std::path::Path;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::postgres::tokio_postgres::{self, NoTls};
 use tidelock::prelude::*;
 
 use crate::everything::{facts, fill, rest};
-use crate::ground::{Shop, append, counted, mail, said};
+use crate::ground::{PATIENCE, Shop, append, block, counted, lease, mail, said, wake};
 
 on_files_and_postgres!(
     a_store_arrives_whole,
     an_import_that_was_killed_goes_on,
+    overdue_items_keep_their_order_and_their_times,
+    an_import_does_not_write_over_items_that_are_there,
     reactions_go_on_where_they_were,
     reactions_rebuild,
     reactions_begin_as_if_they_were_new,
@@ -89,6 +94,78 @@ fn an_import_that_was_killed_goes_on(shop: &Shop) {
 
 async fn some_are_there(store: &dyn Store, least: usize) -> bool {
     facts(store).await.len() >= least
+}
+
+/// How many overdue items move, and in how many commits they became so.
+const BACKLOG: (usize, usize) = (5_000, 50);
+
+/// CMD-6. Schedule 117. The keys are in the order opposite to that in which they became due, and some were tried before.
+fn overdue_items_keep_their_order_and_their_times(shop: &Shop) {
+    shop.with(|store| async move {
+        for commit in 0..BACKLOG.1 {
+            let size = BACKLOG.0 / BACKLOG.1;
+            let wakes = (0..size)
+                .map(|nth| format!("{:05}", BACKLOG.0 - commit * size - nth))
+                .map(|key| Wake::at(ItemRef::parse("mail", &key).unwrap(), tidelock::When::NOW));
+            let wakes = wakes.fold(Commit::new(), Commit::wake);
+            store.commit(wakes).await.unwrap().committed().unwrap();
+            let tried = lease(&*store, "mail", PATIENCE).await;
+            let retry = Settlement::retry(tried.token(), Duration::from_micros(1), "no route");
+            store.commit(Commit::new().settle(retry)).await.unwrap().committed().unwrap();
+        }
+    });
+    let (other, file) = (shop.another(), shop.path("all.jsonl"));
+    shop.ok(&["export", &file]);
+    other.ok(&["import", &file, "--reactions", "continue"]);
+    let backlog =
+        |shop: &Shop| shop.with(|store| async move { (waiting(&*store).await, taken(&*store).await) });
+    let ((before, first), (after, then)) = (backlog(shop), backlog(&other));
+    assert_eq!((before.len(), first.len()), (BACKLOG.0, BACKLOG.0));
+    assert!(first.windows(2).any(|pair| pair[0] > pair[1]), "the order is not that of the keys");
+    assert!(before == after, "due times, holds and counts are the same");
+    assert!(first == then, "and so is the order in which they are taken");
+}
+
+/// What is in the queue, with times and counts.
+async fn waiting(store: &dyn Store) -> Vec<Value> {
+    let (mut query, mut found) = (ItemQuery::new(tidelock::ItemFilter::queue("mail")), Vec::new());
+    loop {
+        let page = store.items(query.clone()).await.unwrap();
+        found.extend(page.items.iter().map(|item| {
+            json!([item.item.key, item.due, item.hold, item.attempts, item.failures, item.error])
+        }));
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return found,
+        }
+    }
+}
+
+/// The keys of the queue in the order in which a worker gets them.
+async fn taken(store: &dyn Store) -> Vec<String> {
+    let (queue, worker) = (QueueName::new("mail").unwrap(), WorkerName::new("w").unwrap());
+    let mut taken = Vec::new();
+    loop {
+        let leases = store.lease(LeaseRequest::new(&queue, &worker, PATIENCE, 1_000)).await.unwrap().leases;
+        if leases.is_empty() {
+            return taken;
+        }
+        taken.extend(leases.into_iter().map(|lease| lease.item.key.to_string()));
+    }
+}
+
+/// CMD-6.
+fn an_import_does_not_write_over_items_that_are_there(shop: &Shop) {
+    let (other, file) = (shop.another(), shop.path("all.jsonl"));
+    shop.with(|store| async move { wake(&*store, "mail", "a", 1).await });
+    shop.ok(&["export", &file]);
+    other.ok(&["migrate"]);
+    other.with(|store| async move { block(&*store, "mail", "a", "no address").await });
+    let before = other.json(&["leases"]);
+    let refused = other.run(&["import", &file, "--reactions", "continue"]);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.err.contains("item \"a\" of queue \"mail\": expected no item"), "{refused:?}");
+    assert_eq!(other.json(&["leases"]), before);
 }
 
 /// A store with reactions, and the same moved to another.
@@ -229,4 +306,42 @@ fn an_import_does_not_write_over_what_is_there() {
     assert_eq!(shop.run(&["export", &file]).code, 4, "nor does an export");
     shop.ok(&["export", &file, "--overwrite"]);
     other.another().ok(&["import", &file, "--reactions", "none", "--dry-run"]);
+}
+
+/// CMD-9. A link is not followed and not replaced, nor is anything else that is no file; a file is replaced whole.
+#[test]
+fn an_export_replaces_nothing_but_a_file() {
+    let shop = Shop::sqlite();
+    shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
+    let [target, link, fifo, socket, folder, dangling] =
+        ["target", "link", "fifo", "socket", "folder", "dangling"].map(|name| shop.path(name));
+    fs::write(&target, "kept").unwrap();
+    symlink(&target, &link).unwrap();
+    symlink(shop.path("nowhere"), &dangling).unwrap();
+    nix::unistd::mkfifo(fifo.as_str(), nix::sys::stat::Mode::S_IRWXU).unwrap();
+    let _bound = UnixListener::bind(&socket).unwrap();
+    fs::create_dir(&folder).unwrap();
+    for path in [&link, &fifo, &socket, &folder, &dangling] {
+        let kind = |path: &str| fs::symlink_metadata(path).unwrap().file_type();
+        let before = kind(path);
+        for args in [&["export", path][..], &["export", path, "--overwrite"]] {
+            let refused = shop.run(args);
+            assert_eq!(refused.code, 4, "{args:?}: {refused:?}");
+            assert!(refused.err.contains(path.as_str()) && refused.err.contains("try: "), "{refused:?}");
+        }
+        assert_eq!(kind(path), before, "{path}");
+    }
+    assert!(fs::symlink_metadata(&fifo).unwrap().file_type().is_fifo());
+    assert_eq!(fs::read_to_string(&target).unwrap(), "kept");
+    let written = fs::metadata(&target).unwrap().ino();
+    shop.ok(&["export", &target, "--overwrite"]);
+    assert_ne!(
+        fs::metadata(&target).unwrap().ino(),
+        written,
+        "it is another file, put in the place of the first"
+    );
+    let names: Vec<_> =
+        fs::read_dir(shop.folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let left = names.iter().filter(|name| name.to_string_lossy().contains("partial")).count();
+    assert_eq!(left, 0, "{names:?}");
 }

@@ -53,7 +53,7 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
         assert_eq!(refused.code, 4, "{args:?}: {refused:?}");
     }
     assert_eq!(shop.run(&["signal", "checkout-1", "approve", "{not json"]).code, 2);
-    let early = shop.run(&["signal", "checkout-9", "approve"]);
+    let early = shop.run(&["signal", "checkout-9", "approve", "--early"]);
     assert_eq!((early.code, early.err.contains("there is no such run yet")), (0, true), "{early:?}");
 }
 

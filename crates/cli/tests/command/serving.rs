@@ -9,7 +9,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 use tidelock::prelude::*;
 
-use crate::ground::{PATIENCE, Shop, bare, said};
+use crate::ground::{PATIENCE, Said, Shop, bare, said};
 
 const TOKEN: &str = "writer-token-0123456789";
 
@@ -30,6 +30,20 @@ impl Serving {
         let address = said.rsplit("://").next().expect("it says where it is");
         let address = address.split([',', '\n']).next().unwrap().parse().unwrap();
         Self { process, address, said }
+    }
+
+    /// What a server says that does not begin to serve.
+    fn refused(shop: &Shop, args: &[&str]) -> Said {
+        let mut process = shop.spawn(&[&["serve", "--listen", "127.0.0.1:0"], args].concat());
+        let (mut said, mut rest) = (String::new(), String::new());
+        let mut errors = BufReader::new(process.stderr.take().unwrap());
+        errors.read_line(&mut said).unwrap();
+        if said.starts_with("serving") {
+            process.kill().unwrap();
+        }
+        errors.read_to_string(&mut rest).unwrap();
+        let code = process.wait().unwrap().code().unwrap_or(-1);
+        Said { code, out: String::new(), err: said + &rest }
     }
 
     /// Status and body of the answer to a request.
@@ -72,7 +86,7 @@ impl Drop for Serving {
 fn what_is_appended_over_http_is_in_the_store_after_the_server_has_ended(shop: &Shop) {
     let tokens = shop.path("tokens");
     std::fs::write(&tokens, format!("# ours\nwriter walt {TOKEN}\n")).unwrap();
-    let serving = Serving::start(shop, &["--tokens", &tokens]);
+    let serving = Serving::start(shop, &["--migrate", "--tokens", &tokens]);
     let body = r#"{"events":[{"type":"placed","data":{"units":2}}]}"#;
     let (status, appended) = serving.ask("POST", "/v1/streams/order-7/events", Some(TOKEN), body);
     assert_eq!((status, &appended["version"]), (201, &1.into()), "{appended}");
@@ -89,7 +103,7 @@ fn what_is_appended_over_http_is_in_the_store_after_the_server_has_ended(shop: &
 
 /// HTTP-6.
 fn without_tokens_it_is_read_only_and_says_so(shop: &Shop) {
-    let serving = Serving::start(shop, &[]);
+    let serving = Serving::start(shop, &["--migrate"]);
     assert!(serving.said.contains("read-only"), "{}", serving.said);
     assert_eq!(serving.ask("GET", "/v1/streams", None, "").0, 200);
     let (status, problem) = serving.ask("POST", "/v1/streams/a/events", None, "{}");
@@ -97,18 +111,48 @@ fn without_tokens_it_is_read_only_and_says_so(shop: &Shop) {
     assert_eq!(serving.end(Signal::SIGINT), 0);
 }
 
+/// CMD-1.
 #[test]
-fn a_store_that_was_not_there_is_said_to_be_new_and_none_is_made_for_an_address_that_is_taken() {
+fn a_store_is_made_only_if_that_is_asked_for_and_none_for_an_address_that_is_taken() {
     let shop = Shop::sqlite();
+    let is_there = || std::path::Path::new(&shop.path("shop.db")).exists();
+    let unasked = Serving::refused(&shop, &[]);
+    assert_eq!((unasked.code, is_there()), (3, false), "{unasked:?}");
+    assert!(unasked.err.contains("there is no store at") && unasked.err.contains("--migrate"), "{unasked:?}");
     let others = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let refused = shop.run(&["serve", "--listen", &others.local_addr().unwrap().to_string()]);
+    let taken = others.local_addr().unwrap().to_string();
+    let refused = shop.run(&["serve", "--migrate", "--listen", &taken]);
     assert_eq!((refused.code, refused.err.contains("cannot listen on")), (1, true), "{refused:?}");
-    assert!(!std::path::Path::new(&shop.path("shop.db")).exists());
-    for is_new in [true, false] {
-        let serving = Serving::start(&shop, &[]);
-        assert_eq!(serving.said.contains("a new and empty store"), is_new, "{}", serving.said);
+    assert!(!is_there());
+    for args in [&["--migrate"][..], &["--migrate"], &[]] {
+        let was_there = is_there();
+        let serving = Serving::start(&shop, args);
+        assert_eq!(serving.said.contains("a new and empty store"), !was_there, "{}", serving.said);
         assert_eq!(serving.end(Signal::SIGINT), 0);
     }
+}
+
+/// CMD-1. Tables of another version, and a database of another program, stay as they are.
+fn a_store_that_is_not_up_to_date_is_not_served_unless_that_is_asked_for(shop: &Shop) {
+    let other = shop.another();
+    if other.url.starts_with("sqlite:") {
+        // An SQLite database without tables.
+        std::fs::write(other.path("other.db"), "").unwrap();
+    }
+    let refused = Serving::refused(&other, &[]);
+    assert_eq!(refused.code, 3, "{refused:?}");
+    assert!(refused.err.contains("--migrate") && !refused.err.contains("migrate=0"), "{refused:?}");
+    assert_eq!(other.run(&["migrate", "--check"]).code, 1, "nothing was made");
+    assert_eq!(Serving::start(&other, &["--migrate"]).end(Signal::SIGINT), 0);
+    assert_eq!(other.run(&["migrate", "--check"]).code, 0);
+    assert_eq!(Serving::start(&other, &[]).end(Signal::SIGINT), 0);
+}
+
+/// What is kept in memory is the server's own, and needs nothing to be made.
+#[test]
+fn a_store_in_memory_is_served_as_it_is() {
+    let shop = Shop::on("memory:".to_owned());
+    assert_eq!(Serving::start(&shop, &[]).end(Signal::SIGINT), 0);
 }
 
 /// Somebody who does not send what was announced is waited for, a while; who asks a second time does not wait for anybody.
@@ -117,7 +161,7 @@ fn a_second_interrupt_ends_it_at_once() {
     let shop = Shop::sqlite();
     let tokens = shop.path("tokens");
     std::fs::write(&tokens, format!("writer walt {TOKEN}\n")).unwrap();
-    let serving = Serving::start(&shop, &["--tokens", &tokens]);
+    let serving = Serving::start(&shop, &["--migrate", "--tokens", &tokens]);
     let head = format!(
         "POST /v1/streams/a/events HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {TOKEN}\r\ncontent-type: application/json\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n",
         serving.address
@@ -137,7 +181,7 @@ fn a_second_interrupt_ends_it_at_once() {
 
 /// What goes wrong while it serves is on standard error, from the level on that was asked for.
 fn what_happens_while_it_serves_is_logged(shop: &Shop) {
-    let mut serving = Serving::start(shop, &["--log", "debug"]);
+    let mut serving = Serving::start(shop, &["--migrate", "--log", "debug"]);
     let mut stream = TcpStream::connect(serving.address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream.write_all(b"this is not HTTP\r\n\r\n").unwrap();
@@ -177,5 +221,6 @@ fn what_cannot_be_served_is_refused_at_the_start() {
 on_files_and_postgres!(
     what_is_appended_over_http_is_in_the_store_after_the_server_has_ended,
     without_tokens_it_is_read_only_and_says_so,
+    a_store_that_is_not_up_to_date_is_not_served_unless_that_is_asked_for,
     what_happens_while_it_serves_is_logged,
 );

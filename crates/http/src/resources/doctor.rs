@@ -132,7 +132,13 @@ fn out_of_bounds(what: &str, asked: usize, most: usize) -> Problem {
 
 impl From<Finding> for Found {
     fn from(finding: Finding) -> Self {
-        let actions = finding.cure.actions.into_iter().map(Offered::from).collect();
+        let cure = &finding.cure;
+        let offered = |action: &Action| Offered {
+            command: cure.command(action),
+            request: request(action),
+            action: action.clone(),
+        };
+        let actions = cure.actions.iter().map(offered).collect();
         Self {
             kind: finding.kind,
             severity: finding.severity,
@@ -141,11 +147,5 @@ impl From<Finding> for Found {
             what: finding.what,
             cure: Cure { advice: finding.cure.advice, actions },
         }
-    }
-}
-
-impl From<Action> for Offered {
-    fn from(action: Action) -> Self {
-        Self { command: action.command(), request: request(&action), action }
     }
 }

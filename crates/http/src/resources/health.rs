@@ -21,6 +21,11 @@ pub(crate) struct Health {
     status: &'static str,
 }
 
+/// Whether this path is one of those that are answered however full the server is.
+pub(crate) fn is_checkup(path: &str) -> bool {
+    matches!(path, "/health" | "/ready")
+}
+
 const OK: Json<Health> = Json(Health { status: "ok" });
 
 /// Whether the process lives.

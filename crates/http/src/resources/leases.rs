@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::Deserialize;
 use tidelock::{
-    Adjustment, ItemFilter, ItemRef, LaneName, Mark, NamePattern, Priority, QueueName, Timestamp,
+    Adjustment, ItemFilter, ItemRef, LaneName, Mark, Missing, NamePattern, Priority, QueueName, Timestamp,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -14,7 +14,7 @@ use super::item::{ItemShown, Listing, StateShown, count, pattern, when};
 use super::span::Millis;
 use crate::extract::{Body, InQuery};
 use crate::paging::Page;
-use crate::problem::Problem;
+use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
 /// Which items.
@@ -107,10 +107,16 @@ impl Meant {
     async fn adjust(self, served: &Served, how: Adjustment) -> Result<Answer<AdjustedShown>, Problem> {
         self.filter.check()?;
         how.check()?;
-        Ok(Answer(match self.dry_run {
-            true => AdjustedShown::would(count(served, vec![self.filter]).await?),
-            false => served.store().adjust(self.filter, how).await?.into(),
-        }))
+        let shown = match self.dry_run {
+            true => AdjustedShown::would(count(served, vec![self.filter.clone()]).await?),
+            false => served.store().adjust(self.filter.clone(), how).await?.into(),
+        };
+        if shown.is_none()
+            && let Some(missing) = Missing::among_items(served.store(), &self.filter).await?
+        {
+            return Err(missing.into());
+        }
+        Ok(Answer(shown))
     }
 }
 
@@ -120,7 +126,11 @@ of_items! {
 }
 
 /// Blocked items that are meant go on where they stopped, at once.
-#[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = Unblocking, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = Unblocking,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn unblock(
     State(served): State<Served>,
     Body(asked): Body<Unblocking>,
@@ -139,7 +149,11 @@ of_items! {
 }
 
 /// Items that are meant begin anew. Whoever holds one of them loses the lease.
-#[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = Resetting, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = Resetting,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn reset(
     State(served): State<Served>,
     Body(asked): Body<Resetting>,
@@ -160,7 +174,11 @@ of_items! {
 }
 
 /// Items that are meant are not leased before then. A lease that stands is not touched.
-#[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = Deferring, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = Deferring,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn defer(
     State(served): State<Served>,
     Body(asked): Body<Deferring>,
@@ -183,7 +201,11 @@ of_items! {
 }
 
 /// Items that are meant get this priority.
-#[utoipa::path(post, path = "/v1/leases/prioritise", tag = "leases", request_body = Prioritising, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/leases/prioritise", tag = "leases", request_body = Prioritising,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn prioritise(
     State(served): State<Served>,
     Body(asked): Body<Prioritising>,

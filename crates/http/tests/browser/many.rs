@@ -53,3 +53,105 @@ fn a_list_of_thousands_is_asked_for_and_shown_a_page_at_a_time() {
 fn streams() -> usize {
     std::env::var("TIDELOCK_STREAMS").map_or(STREAMS, |many| many.parse().unwrap())
 }
+
+/// Of each kind, more than are kept of any.
+const OF_EACH: usize = 420;
+/// Rows of a table, and lines of a list of events, that are kept at most.
+const ROWS: usize = 50;
+const EVENTS: usize = 300;
+
+/// A list, what its rows are, how many of them are kept at most, and the button that reads on.
+const LISTS: &[(&str, &str, usize, &str)] = &[
+    ("#/streams", "tbody tr:not(.skeleton)", ROWS, "Next"),
+    ("#/leases", "tbody tr:not(.skeleton)", ROWS, "Next"),
+    ("#/reactions/mail", "tbody tr:not(.skeleton)", ROWS, "Next"),
+    ("#/runs", "tbody tr:not(.skeleton)", ROWS, "Next"),
+    ("#/scopes", "tbody tr:not(.skeleton)", ROWS, "Next"),
+    ("#/claims", "tbody tr:not(.skeleton)", 2 * ROWS, "Next"),
+    ("#/audit", "tbody tr:not(.skeleton)", ROWS, "Next"),
+    ("#/feed?after=0", ".event", EVENTS, "Read on"),
+    ("#/streams/long", ".event", EVENTS, "Further"),
+];
+
+/// UI-6. Every list there is, walked to its end: what each request asks for and brings, and what the page keeps.
+#[test]
+fn of_every_list_a_page_is_asked_for_and_kept_at_a_time() {
+    for_real(async {
+        let tidelock = Tidelock::open("memory:").await.unwrap();
+        crowd(&tidelock).await;
+        visit(&tidelock, async |page| {
+            page.open_as(OPERATOR).await;
+            for (list, rows, most, further) in LISTS {
+                page.run("performance.clearResourceTimings(); performance.setResourceTimingBufferSize(10000)", vec![]).await;
+                page.go(list).await;
+                let shown = format!("return document.querySelectorAll('{rows}').length");
+                page.until("the first page is there", &format!("{shown} > 0"), vec![]).await;
+                let mut pages = 1;
+                let next = format!("return [...document.querySelectorAll('.pager button')].find((it) => it.textContent === '{further}' && !it.disabled && !it.hidden) !== undefined");
+                while page.run(&next, vec![]).await == json!(true) {
+                    let before = page.run(READ, vec![]).await.as_u64().unwrap();
+                    page.click(&format!("//button[.='{further}' and not(@disabled) and not(@hidden)]")).await;
+                    page.until("another page was read", &format!("{READ} > {before}"), vec![]).await;
+                    page.until("it is shown", "return document.querySelector('[aria-busy=true]') === null", vec![]).await;
+                    let kept = page.run(&shown, vec![]).await.as_u64().unwrap();
+                    assert!(kept <= *most as u64, "{list}: {kept} rows are kept after {pages} pages");
+                    pages += 1;
+                    assert!(pages < 50, "{list}: there is no end to it");
+                }
+                assert!(pages >= OF_EACH / 100, "{list}: only {pages} pages of {OF_EACH}");
+                let asked = page.run(ASKED, vec![]).await;
+                for (url, bytes) in asked.as_array().unwrap().iter().map(|it| (it[0].as_str().unwrap(), it[1].as_u64().unwrap())) {
+                    let limit: usize = url.split("limit=").nth(1).map_or(usize::MAX, |it| it.split('&').next().unwrap().parse().unwrap());
+                    assert!(limit <= 100, "{list}: {url} asks for more than a page");
+                    assert!(bytes < 60_000, "{list}: {url} brought {bytes} bytes");
+                }
+            }
+        })
+        .await;
+    });
+}
+
+/// How many pages of lists were read.
+const READ: &str =
+    "return performance.getEntriesByType('resource').filter((it) => it.name.includes('limit=')).length";
+
+/// What was asked for of anything that is a list, and how much came.
+const ASKED: &str = "return performance.getEntriesByType('resource').filter((it) => /\\/v1\\/(streams|leases|reactions\\/|runs|scopes|claims|quotas|audit|events)/.test(it.name) && !/follow|live/.test(it.name) && !/streams\\/[^/?]+$/.test(it.name)).map((it) => [it.name, it.decodedBodySize])";
+
+/// Many of everything that is listed.
+async fn crowd(tidelock: &Tidelock) {
+    let store = tidelock.store();
+    for first in (0..OF_EACH).step_by(AT_ONCE) {
+        let commit = (first..OF_EACH.min(first + AT_ONCE)).fold(Commit::new(), |commit, nth| {
+            let stream = StreamName::new(format!("parcel-{nth:06}")).unwrap();
+            let wake =
+                |queue: &str| Wake::at(ItemRef::parse(queue, &format!("item-{nth:06}")).unwrap(), When::NOW);
+            commit
+                .append(&stream, ExpectedVersion::NoStream, [NewEvent::of("sent", &json!(nth)).unwrap()])
+                .wake(wake("post"))
+                .wake(wake("~reaction/mail"))
+        });
+        store.commit(commit).await.unwrap().committed().unwrap();
+        let events =
+            (first..OF_EACH.min(first + AT_ONCE)).map(|nth| NewEvent::of("noted", &json!(nth)).unwrap());
+        let (long, audit) = (StreamName::new("long").unwrap(), StreamName::new("~audit").unwrap());
+        let asked = (0..AT_ONCE).map(|nth| {
+            let said = json!({ "who": "ada", "what": "POST /v1/leases/unblock", "on": format!("/v1/{nth}"), "parameters": null });
+            NewEvent::of("asked", &said).unwrap()
+        });
+        let both = Commit::new().append(&long, ExpectedVersion::Any, events).append(
+            &audit,
+            ExpectedVersion::Any,
+            asked,
+        );
+        store.commit(both).await.unwrap().committed().unwrap();
+    }
+    for nth in 0..OF_EACH {
+        let id = format!("thing-{nth:06}");
+        tidelock.runs().start("checkout", &id, &json!(nth)).version(1).await.unwrap();
+        tidelock.scope::<serde_json::Value>(ScopeKind::USER, &id).set(&json!(nth)).await.unwrap();
+        let claim = tidelock.claims().idempotency(&id).claim::<serde_json::Value>().await.unwrap();
+        let Claim::Won(won) = claim else { panic!("it is free") };
+        won.complete(&json!(nth)).await.unwrap();
+    }
+}

@@ -11,14 +11,14 @@ use tidelock_test_stage::{PATIENCE, Stage, append, until};
 use crate::ground::{READER, Server, WRITER, tokens};
 
 /// One who listens.
-struct Listener {
+pub(crate) struct Listener {
     response: Response<Incoming>,
     text: String,
     events: VecDeque<(Option<u64>, String, Value)>,
 }
 
 impl Listener {
-    async fn open(server: &Server, path: &str, last: Option<&str>) -> Self {
+    pub(crate) async fn open(server: &Server, path: &str, last: Option<&str>) -> Self {
         let client = server.client(READER);
         let mut request = client.request(Method::GET, path, None);
         if let Some(last) = last {
@@ -48,7 +48,7 @@ impl Listener {
     }
 
     /// The data of the next events, as many as are asked for.
-    async fn data(&mut self, count: usize) -> Vec<Value> {
+    pub(crate) async fn data(&mut self, count: usize) -> Vec<Value> {
         let mut data = Vec::new();
         while data.len() < count {
             data.push(self.next().await.expect("the stream goes on").2["data"].clone());

@@ -93,6 +93,7 @@ async fn what_operators_cannot_mean_is_refused(stage: Stage) {
             "{verb} {body}"
         );
     }
+    server.tidelock.queue("mail").put("z").await.unwrap();
     // Nothing has a name that is longer than the longest one may be.
     let like = |many: usize| json!({ "queue": "mail", "pattern": "a".repeat(many) });
     operator.post("/v1/leases/unblock", &like(256)).await.ok(200);

@@ -8,7 +8,9 @@ mod ground;
 
 mod canary;
 mod claims;
+mod connections;
 mod correlation;
+mod costs;
 mod doctor;
 mod document;
 mod follow;
@@ -28,3 +30,4 @@ mod states;
 mod streams;
 mod tls;
 mod walk;
+mod wrong;

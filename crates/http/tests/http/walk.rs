@@ -109,7 +109,54 @@ async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage:
     assert!(told.json()["detail"].as_str().unwrap().contains("--tokens FILE"), "{told:?}");
 }
 
+/// HTTP-22. By whatever route; and of what programs do with a writer's token, nothing.
+async fn whatever_an_operator_changes_is_written_down(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (mut expected, mut by_writers) = (Vec::new(), 0);
+    for route in Api::over(&server.tidelock).routes().into_iter().filter(|route| route.method != Method::GET)
+    {
+        for token in [WRITER, OPERATOR] {
+            let client = server.client(token);
+            client.open(client.request(route.method.clone(), &path(&route), body(&route).as_ref())).await;
+        }
+        by_writers += usize::from(route.needs == Needs::Role(Role::Writer));
+        expected.push(format!("olga {} {}", route.method, route.path));
+    }
+    assert!(by_writers > 20 && expected.len() > by_writers + 10, "{expected:?}");
+    let page = server.client(READER).get("/v1/audit?limit=1000").await.ok(200);
+    let text = |action: &serde_json::Value, field: &str| action[field].as_str().unwrap().to_owned();
+    let items = page["items"].as_array().unwrap().iter();
+    let mut noted: Vec<_> =
+        items.map(|action| format!("{} {}", text(action, "who"), text(action, "what"))).collect();
+    noted.reverse();
+    assert_eq!(noted, expected);
+    server.stop().await;
+}
+
+/// HTTP-22. What an operator decides is written down with it; what is only data has its place elsewhere.
+async fn a_signal_of_an_operators_is_written_down_with_what_it_says(stage: Stage) {
+    let server = Server::start(&stage).await;
+    server.tidelock.runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
+    let (signal, event) = (
+        json!({ "name": "approve", "payload": { "yes": true } }),
+        json!({ "events": [{ "type": "noted", "data": "personal" }] }),
+    );
+    for token in [WRITER, OPERATOR] {
+        assert_eq!(server.client(token).post("/v1/runs/checkout-1/signals", &signal).await.status, 204);
+        server.client(token).post("/v1/streams/a/events", &event).await.ok(201);
+    }
+    let page = server.client(READER).get("/v1/audit").await.ok(200);
+    let items = page["items"].as_array().unwrap();
+    assert_eq!(items.len(), 2, "{page}");
+    assert_eq!((&items[1]["what"], &items[1]["parameters"]), (&json!("POST /v1/runs/{id}/signals"), &signal));
+    assert_eq!((&items[1]["who"], &items[1]["status"]), (&json!("olga"), &json!(204)));
+    assert_eq!((&items[0]["on"], &items[0]["parameters"]), (&json!("/v1/streams/a/events"), &json!(null)));
+    server.stop().await;
+}
+
 over_sockets!(
+    whatever_an_operator_changes_is_written_down,
+    a_signal_of_an_operators_is_written_down_with_what_it_says,
     no_route_lets_anybody_in_who_may_not,
     no_route_answers_to_a_foreign_name_or_page,
     without_tokens_everybody_may_look_and_nobody_may_change_anything,

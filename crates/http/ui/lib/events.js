@@ -48,6 +48,11 @@ export function arrive(place, line, atTop) {
   line.classList.add('arrived');
   if (atTop) place.prepend(line);
   else place.append(line);
+  shorten(place, atTop);
+}
+
+/** Keeps as many lines as anybody looks at, those at one end. */
+export function shorten(place, atTop) {
   while (place.children.length > MOST) (atTop ? place.lastElementChild : place.firstElementChild).remove();
 }
 

@@ -2,6 +2,11 @@
 //!
 //! What serde says quotes what it found. Such errors end up in logs and in listings, and payloads must not.
 
+use std::borrow::Cow;
+
+use super::{NUL, TOO_DEEP};
+use crate::limits;
+
 /// What serde says, without what it found.
 #[doc(hidden)]
 pub fn unfit(error: &serde_json::Error) -> String {
@@ -12,7 +17,27 @@ pub fn unfit(error: &serde_json::Error) -> String {
 }
 
 /// The part that speaks of the type, and not of the value.
-fn about_the_type(said: &str) -> &str {
+fn about_the_type(said: &str) -> Cow<'_, str> {
+    match about_a_limit(said) {
+        Some(limit) => limit.into(),
+        None => expected(said).into(),
+    }
+}
+
+/// Which of our own limits was passed. The words are put together anew, so that nothing of what is refused can be in them.
+fn about_a_limit(said: &str) -> Option<String> {
+    if said.contains(TOO_DEEP) {
+        return Some(format!("it is too deep; the limit is {} levels", limits::JSON_DEPTH));
+    }
+    if said.contains(NUL) {
+        return Some("it has a string with a NUL in it".to_owned());
+    }
+    let (bytes, limit) = said.rsplit_once(" has ")?.1.split_once(" bytes; the limit is ")?;
+    let (bytes, limit): (u64, u64) = (bytes.parse().ok()?, limit.parse().ok()?);
+    Some(format!("it has {bytes} bytes; the limit is {limit}"))
+}
+
+fn expected(said: &str) -> &str {
     const QUOTING: [&str; 5] =
         ["invalid type", "invalid value", "invalid length", "unknown variant", "unknown field"];
     if said.starts_with("missing field") || said.starts_with("duplicate field") {
@@ -58,6 +83,17 @@ mod tests {
         assert_eq!(reason("{}"), "missing field `_units` at line 1 column 2");
         assert_eq!(reason(r#"{"_units":"two"}"#), "expected u8 at line 1 column 15");
         assert_eq!(reason(r#"{"_units":300}"#), "expected u8 at line 1 column 13");
+    }
+
+    #[test]
+    fn a_limit_that_was_passed_is_named() {
+        let refused =
+            |json: &str| unfit(&serde_json::from_str::<(crate::Json, crate::EventType)>(json).unwrap_err());
+        let deep = format!("[{}{}, \"a\"]", "[".repeat(65), "]".repeat(65));
+        assert_eq!(refused(&deep), "it is too deep; the limit is 64 levels at line 1 column 131");
+        assert_eq!(refused("[\"\\u0000\", \"a\"]"), "it has a string with a NUL in it at line 1 column 9");
+        let long = format!("[1, \"{}\"]", "ada has 7 bytes; the limit is 3 ".repeat(5));
+        assert_eq!(refused(&long), "it has 160 bytes; the limit is 128 at line 1 column 166");
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod command;
 
 use std::time::Duration;
 
+use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 use tidelock_store::{Item, QueueName, StreamName};
 
@@ -13,13 +14,14 @@ use crate::reactions::Followed;
 use crate::runs::{RunId, StepName};
 
 /// What mends it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Cure {
     /// What people have to do, or to know, before they act.
     pub advice: Option<String>,
     /// What can then be done; where there are several, one of them.
-    #[serde(serialize_with = "with_commands")]
     pub actions: Vec<Action>,
+    /// The URL of the store that commands name, as it may be shown; none if the doctor does not know it.
+    pub store: Option<String>,
 }
 
 /// Something that an operator can have done.
@@ -131,7 +133,12 @@ struct Offered<'a> {
 impl Cure {
     /// This is all there is to do.
     pub(super) fn advice(advice: impl Into<String>) -> Self {
-        Self { advice: Some(advice.into()), actions: Vec::new() }
+        Self { advice: Some(advice.into()), ..Self::default() }
+    }
+
+    /// How to have an action done in a shell, to this store.
+    pub fn command(&self, action: &Action) -> String {
+        action.command_on(self.store.as_deref())
     }
 
     /// The same, with something that can be done.
@@ -163,8 +170,15 @@ impl Work {
     }
 }
 
-fn with_commands<S: Serializer>(actions: &[Action], to: S) -> Result<S::Ok, S::Error> {
-    to.collect_seq(actions.iter().map(|action| Offered { action, command: action.command() }))
+impl Serialize for Cure {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let offered = |action| Offered { action, command: self.command(action) };
+        let actions: Vec<_> = self.actions.iter().map(offered).collect();
+        let mut cure = to.serialize_struct("Cure", 2)?;
+        cure.serialize_field("advice", &self.advice)?;
+        cure.serialize_field("actions", &actions)?;
+        cure.end()
+    }
 }
 
 fn as_millis<S: Serializer>(duration: &Duration, to: S) -> Result<S::Ok, S::Error> {

@@ -15,6 +15,7 @@ use tidelock_store::{
 use super::rebuild::{Rebuild, Rebuilding};
 use super::router::{Cursor, Rerouted};
 use super::{Followed, FollowedPage, ReactionName, RouteState, Start, keys};
+use crate::missing::{Missing, is_any, near};
 
 pub use filter::ReactionFilter;
 
@@ -155,6 +156,41 @@ impl Reactions {
         let records = self.records(&prefix).await?;
         let row = |record: Record| Ok((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?));
         records.into_iter().map(row).collect()
+    }
+
+    /// The name in this filter that nothing has, if there is one: for whoever was told that nothing is meant. A pattern is no name.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn missing(&self, filter: &ReactionFilter) -> Result<Option<Missing>> {
+        if let Some(name) = filter.reaction()
+            && let Some(missing) = self.missing_reaction(name).await?
+        {
+            return Ok(Some(missing));
+        }
+        let meant = self.item_filters(&filter.in_any_state()).await?;
+        if let Some(name) = filter.only_target() {
+            let mut is_there = false;
+            for filter in &meant {
+                is_there = is_there || is_any(&*self.store, filter).await?;
+            }
+            if !is_there {
+                return Ok(Some(Missing::Target { name: name.to_owned() }));
+            }
+        }
+        Missing::lane(&*self.store, &meant, &filter.items()).await
+    }
+
+    /// This reaction, if it was never registered and has no target.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn missing_reaction(&self, name: &str) -> Result<Option<Missing>> {
+        let routes = self.cursors().await?;
+        let is_known = routes.iter().any(|(known, _)| known == name)
+            || is_any(&*self.store, &ReactionFilter::named(name).items()).await?;
+        let near = || near(name, routes.iter().map(|(known, _)| known.as_str()));
+        Ok((!is_known).then(|| Missing::Reaction { name: name.to_owned(), near: near() }))
     }
 
     async fn adjust(&self, filter: &ReactionFilter, adjustment: &Adjustment) -> Result<Adjusted> {

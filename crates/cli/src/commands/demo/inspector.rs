@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use tidelock::Tidelock;
+use tidelock::doctor::Doctor;
 use tidelock_http::{Api, Commits, Tokens};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -15,11 +16,12 @@ use crate::failure::Failure;
 /// Serves it, with a shop that goes on meanwhile.
 pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(), Failure> {
     let (store, commits) = Commits::counted(stage.store.clone());
+    let doctor = Doctor::over(store.clone()).at(stage.url());
     let tidelock = Tidelock::over(store);
     let (listener, token) = (listener(listen).await?, token());
     let tokens = Tokens::read(&format!("operator you {token}"));
     let tokens = tokens.map_err(|e| Failure::Broken(format!("the demo's own token is refused: {e}")))?;
-    let api = Api::over(&tidelock).tokens(tokens).commits(commits).aggregate::<Stock>();
+    let api = Api::over(&tidelock).tokens(tokens).commits(commits).doctor(doctor).aggregate::<Stock>();
     let end = interrupted();
     stage.announce("")?;
     stage.announce(&format!("The inspector is at http://{}/", listener.local_addr()?))?;

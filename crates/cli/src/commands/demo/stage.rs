@@ -42,6 +42,11 @@ impl<'a> Stage<'a> {
         Ok(Self { store, other, url: tidelock::shown_url(&url), prefix, scene: 0, out, folder })
     }
 
+    /// The store's URL, as it may be shown.
+    pub(super) fn url(&self) -> &str {
+        &self.url
+    }
+
     /// Closes the store, and removes it if it was made for this.
     pub(super) async fn clear(self, tell: bool) -> Result<(), Failure> {
         self.other.close().await?;

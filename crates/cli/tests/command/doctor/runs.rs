@@ -9,7 +9,7 @@ use tidelock::runs::{Ambiguous, Schedule, Standing, Workflow};
 use tidelock_test_stage::{Running, brisk, until};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{findings, mend, only};
+use super::{commands, findings, mend, only, paste};
 use crate::ground::Shop;
 
 on_files_and_postgres!(
@@ -74,7 +74,10 @@ fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
     let (what, mend) = only(shop, "ambiguous");
     assert!(what.contains("run \"checkout-1\": its worker died during step \"charge\""), "{what}");
     assert!(mend.contains("tidelock resolve checkout-1 charge --done RESULT"), "{mend}");
-    shop.ok(&["resolve", "checkout-1", "charge", "--done", "\"paid\""]);
+    let (_, found) = findings(shop, &[]);
+    let asked = found.iter().find(|finding| finding["kind"] == "ambiguous").expect("it is there");
+    let resolved = paste(shop, &commands(asked)[0], &[("RESULT", "'\"paid\"'")]);
+    assert_eq!(resolved.code, 0, "{asked}: {resolved:?}");
     assert!(!findings(shop, &[]).1.iter().any(|finding| finding["kind"] == "ambiguous"), "it is resolved");
 }
 
@@ -119,9 +122,10 @@ fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(
     let (what, cure) = only(shop, "parked");
     assert!(what.starts_with("run \"ship-1\": parked 3 times, is tried again in"), "{what}");
     assert!(what.ends_with("the workflow panicked: no such port"), "{what}");
-    assert!(cure.ends_with("tidelock resume ship-1"), "{cure}");
+    let cure = cure.lines().last().unwrap().to_owned();
+    assert!(cure.starts_with("tidelock resume ship-1 --store "), "{cure}");
     assert!(shop.ok(&["runs", "ship-1"]).contains("no such port"));
-    let resumed = shop.json(&["resume", "ship-1"]);
+    let resumed = crate::ground::lines(&paste(shop, &format!("{cure} --json"), &[]).out);
     assert!(resumed[0]["standing"]["due"].is_object(), "{resumed:?}");
     tries(shop, true);
     assert_eq!(shop.json(&["runs", "--state", "completed"])[0]["run"], json!("ship-1"));
@@ -160,8 +164,8 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
     assert_eq!(orphan["thing"], json!("run \"p/help\""));
     assert!(orphan["what"].as_str().unwrap().contains("run \"p\", which started it as \"help\", has ended"));
     assert!(orphan["since"].is_string(), "{orphan}");
-    assert!(mend(orphan).ends_with("tidelock cancel p/help"), "{orphan}");
-    shop.ok(&["cancel", "p/help"]);
+    assert!(mend(orphan).contains("tidelock cancel p/help --store "), "{orphan}");
+    assert_eq!(paste(shop, &commands(orphan)[0], &[]).code, 0, "{orphan}");
 }
 
 /// CMD-5.

@@ -5,7 +5,7 @@ use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
 use tidelock::reactions::{Effects, ReactionFilter, Rerouted, Start};
-use tidelock::{LaneName, Priority, Timestamp};
+use tidelock::{LaneName, Missing, Priority, Timestamp};
 use utoipa::ToSchema;
 
 use super::super::adjusting::AdjustedShown;
@@ -80,7 +80,21 @@ fn too_wide() -> Problem {
 /// How many are meant.
 async fn would(served: &Served, meant: &ReactionFilter) -> Result<Answer<AdjustedShown>, Problem> {
     let filters = reactions(served).item_filters(meant).await?;
-    Ok(Answer(AdjustedShown::would(count(served, filters).await?)))
+    told(served, meant, AdjustedShown::would(count(served, filters).await?)).await
+}
+
+/// What came of it; a problem, if nothing was meant because a name is that of nothing there is.
+async fn told(
+    served: &Served,
+    meant: &ReactionFilter,
+    shown: AdjustedShown,
+) -> Result<Answer<AdjustedShown>, Problem> {
+    if shown.is_none()
+        && let Some(missing) = reactions(served).missing(meant).await?
+    {
+        return Err(missing.into());
+    }
+    Ok(Answer(shown))
 }
 
 of_targets! {
@@ -89,7 +103,11 @@ of_targets! {
 }
 
 /// Blocked targets that are meant go on where they stopped, at once.
-#[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = Unblocking, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = Unblocking,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn unblock(
     State(served): State<Served>,
     Body(asked): Body<Unblocking>,
@@ -97,7 +115,7 @@ pub(crate) async fn unblock(
     let meant = asked.meant()?.blocked(true);
     match asked.dry_run {
         true => would(&served, &meant).await,
-        false => Ok(Answer(reactions(&served).unblock(&meant).await?.into())),
+        false => told(&served, &meant, reactions(&served).unblock(&meant).await?.into()).await,
     }
 }
 
@@ -111,7 +129,11 @@ of_targets! {
 }
 
 /// Targets that are meant begin anew: every event is handled again. Whoever is at one of them loses the lease.
-#[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn reset(
     State(served): State<Served>,
     Body(asked): Body<Resetting>,
@@ -120,7 +142,7 @@ pub(crate) async fn reset(
     let effects = if asked.repeat_effects { Effects::Repeat } else { Effects::Keep };
     match asked.dry_run {
         true => would(&served, &meant).await,
-        false => Ok(Answer(reactions(&served).reset(&meant, effects).await?.into())),
+        false => told(&served, &meant, reactions(&served).reset(&meant, effects).await?.into()).await,
     }
 }
 
@@ -137,7 +159,11 @@ of_targets! {
 }
 
 /// Targets that are meant are not handled before then.
-#[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = Deferring, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = Deferring,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn defer(
     State(served): State<Served>,
     Body(asked): Body<Deferring>,
@@ -146,7 +172,7 @@ pub(crate) async fn defer(
     let until = when(asked.until, asked.in_ms, "until and in_ms")?.ok_or_else(no_time)?;
     match asked.dry_run {
         true => would(&served, &meant).await,
-        false => Ok(Answer(reactions(&served).defer(&meant, until).await?.into())),
+        false => told(&served, &meant, reactions(&served).defer(&meant, until).await?.into()).await,
     }
 }
 
@@ -160,7 +186,11 @@ of_targets! {
 }
 
 /// Targets that are meant get this priority.
-#[utoipa::path(post, path = "/v1/reactions/prioritise", tag = "reactions", request_body = Prioritising, responses((status = 200, body = AdjustedShown)))]
+#[utoipa::path(post, path = "/v1/reactions/prioritise", tag = "reactions", request_body = Prioritising,
+    responses(
+        (status = 200, body = AdjustedShown),
+        (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
+    ))]
 pub(crate) async fn prioritise(
     State(served): State<Served>,
     Body(asked): Body<Prioritising>,
@@ -169,7 +199,9 @@ pub(crate) async fn prioritise(
     Priority::new(asked.priority)?;
     match asked.dry_run {
         true => would(&served, &meant).await,
-        false => Ok(Answer(reactions(&served).prioritise(&meant, asked.priority).await?.into())),
+        false => {
+            told(&served, &meant, reactions(&served).prioritise(&meant, asked.priority).await?.into()).await
+        }
     }
 }
 
@@ -217,13 +249,10 @@ pub(crate) async fn reroute(
     };
     match rerouted {
         Rerouted::Anew => Ok(StatusCode::NO_CONTENT),
-        Rerouted::Unregistered => Err(Problem::not_found(
-            "no-reaction",
-            format!(
-                "no reaction {:?} was ever registered: GET /v1/reactions lists those that were",
-                asked.reaction
-            ),
-        )),
+        Rerouted::Unregistered => {
+            let unknown = Missing::Reaction { name: asked.reaction.clone(), near: None };
+            Err(reactions.missing_reaction(&asked.reaction).await?.unwrap_or(unknown).into())
+        }
         Rerouted::Overtaken => Err(Problem::conflict(
             "overtaken",
             format!(

@@ -85,14 +85,18 @@ pub(crate) struct Signalling {
     /// Sent again under it, it is received once; if it is left out, that is so under an `Idempotency-Key`.
     #[schema(min_length = 1)]
     id: Option<String>,
+    /// Send it though there is no such run: it is there when the run is started.
+    #[serde(default)]
+    early: bool,
 }
 
-/// Send a run a signal. It is stored when this is answered, whether anybody waits for it or not; a run that is not started yet finds it when it is.
+/// Send a run a signal. It is stored when this is answered, whether anybody waits for it or not.
 #[utoipa::path(post, path = "/v1/runs/{id}/signals", tag = "runs",
     params(Which),
     request_body = Signalling,
     responses(
         (status = 204, description = "It is stored"),
+        (status = 404, description = "There is no such run, and the signal is not said to be early", body = Details, content_type = PROBLEM_JSON),
         (status = 409, description = "The run has ended, or a signal with this id says something else", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was such a run, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
@@ -101,6 +105,7 @@ pub(crate) async fn signal(
     Body(asked): Body<Signalling>,
 ) -> Result<StatusCode, Problem> {
     let signal = run.signal(&asked.name, &asked.payload);
+    let signal = if asked.early { signal } else { signal.to_started() };
     match asked.id {
         Some(id) => signal.id(id).await,
         None => signal.await,

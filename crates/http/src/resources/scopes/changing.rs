@@ -116,7 +116,7 @@ pub(crate) async fn patch(
     request: Request,
 ) -> Result<Response, Problem> {
     check_is_json(request.headers(), &["application/merge-patch+json", "application/json"])?;
-    let patch: Value = parse(&whole(request, &served).await?)?;
+    let patch: Value = parse(&whole(request.into_body(), &served).await?)?;
     Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
 }
 

@@ -28,7 +28,7 @@ pub(super) fn refused(error: ScopeError) -> Problem {
         ScopeError::Unfit { .. } | ScopeError::Rejected { .. } => Problem::conflict("scope-unfit", detail),
         ScopeError::Contended { .. } => Problem::conflict("contended", detail).retry_after(RETRY_AFTER),
         ScopeError::TimedOut { .. } => Problem::unavailable("timed-out", detail),
-        ScopeError::Store(error) => error.into(),
+        ScopeError::Store(error) => Problem::from(error).about("the scope's document"),
         _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "scope-unreadable", detail),
     }
 }

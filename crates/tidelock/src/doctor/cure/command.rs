@@ -4,10 +4,18 @@ use super::{Action, Work};
 use crate::doctor::words::{length, quoted};
 
 impl Action {
-    /// The command that does this. A word in capitals stands for what whoever types it has to fill in.
+    /// The command that does this, to the store that is meant when none is named. A word in capitals stands for what has to be filled in.
     pub fn command(&self) -> String {
-        let words: Vec<String> = self.words().iter().map(|word| quoted(word)).collect();
-        words.join(" ")
+        self.command_on(None)
+    }
+
+    /// The same, to the store at this URL. What is secret in a URL is not shown, and so is left to be said elsewhere (`PGPASSWORD`, a password file).
+    pub fn command_on(&self, store: Option<&str>) -> String {
+        let mut words = self.words();
+        if let Some(store) = store.filter(|_| !matches!(self, Self::EndSession { .. })) {
+            words.extend(["--store".to_owned(), without_secrets(store)]);
+        }
+        words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
     }
 
     fn words(&self) -> Vec<String> {
@@ -48,6 +56,13 @@ impl Work {
     }
 }
 
+/// A URL that can be used: without the options of which only the name may be shown.
+fn without_secrets(url: &str) -> String {
+    let Some((front, options)) = url.split_once('?') else { return url.to_owned() };
+    let kept: Vec<_> = options.split('&').filter(|option| !option.ends_with("=…")).collect();
+    if kept.is_empty() { front.to_owned() } else { format!("{front}?{}", kept.join("&")) }
+}
+
 fn tidelock(verb: &str, more: impl IntoIterator<Item = impl Into<String>>) -> Vec<String> {
     words(["tidelock", verb]).into_iter().chain(more.into_iter().map(Into::into)).collect()
 }
@@ -72,5 +87,21 @@ mod tests {
         let defer = Action::Defer { work: item, wait: Duration::from_secs(3_600) };
         assert_eq!(defer.command(), "tidelock defer 1h --queue mail --key '$(reboot)'");
         assert_eq!(Action::EndSession { session: 7 }.command(), "psql -c 'SELECT pg_terminate_backend(7)'");
+    }
+
+    /// CMD-2. As it is shown, a URL has no password in it; and no command may bring what is shown in the place of one.
+    #[test]
+    fn a_command_names_its_store_without_what_is_secret() {
+        let further = |url: &str| Action::LookFurther { scan: 9 }.command_on(Some(&crate::shown_url(url)));
+        for (url, shown) in [
+            ("sqlite:shop.db", "sqlite:shop.db"),
+            ("postgres://joe:hush@host/shop", "postgres://joe@host/shop"),
+            ("postgres://host/shop?password=hush", "postgres://host/shop"),
+            ("postgres://host/shop?password=hush&schema=s", "'postgres://host/shop?schema=s'"),
+        ] {
+            assert_eq!(further(url), format!("tidelock doctor --scan 9 --store {shown}"));
+        }
+        let session = Action::EndSession { session: 7 }.command_on(Some("postgres://host/shop"));
+        assert!(!session.contains("--store"), "{session}");
     }
 }

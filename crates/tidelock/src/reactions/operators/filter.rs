@@ -2,6 +2,7 @@
 
 use tidelock_store::{ItemFilter, LaneName, NamePattern};
 
+use crate::missing::only;
 use crate::reactions::keys;
 use crate::reactions::router::Cursor;
 
@@ -66,6 +67,21 @@ impl ReactionFilter {
     pub fn lane(mut self, lane: LaneName) -> Self {
         self.lane = Some(lane);
         self
+    }
+
+    /// The reaction, if it is one that is meant.
+    pub(super) fn reaction(&self) -> Option<&str> {
+        only(&self.reactions)
+    }
+
+    /// The target, if it is one that is meant.
+    pub(super) fn only_target(&self) -> Option<&str> {
+        only(&self.targets)
+    }
+
+    /// The same, in whatever state and lane.
+    pub(super) fn in_any_state(&self) -> Self {
+        Self { blocked: None, lane: None, ..self.clone() }
     }
 
     pub(super) fn needs_sources(&self) -> bool {

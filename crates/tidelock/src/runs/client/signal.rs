@@ -45,6 +45,14 @@ impl SendSignal {
         }
         self
     }
+
+    /// The same, only to a run that was started: [`NoRun`](RunError::NoRun) if it was not. Otherwise the signal waits for its run.
+    pub fn to_started(mut self) -> Self {
+        if let Ok(letter) = &mut self.letter {
+            letter.buffered = false;
+        }
+        self
+    }
 }
 
 impl IntoFuture for SendSignal {

@@ -1,0 +1,87 @@
+//! The body of a request, which has to come within its time.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use axum::BoxError;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Sleep, sleep};
+
+use super::crowd::Place;
+
+/// A body as its client sends it.
+pub(super) struct Sent {
+    body: Incoming,
+    limit: Duration,
+    /// Set when it is first waited for.
+    end: Option<Pin<Box<Sleep>>>,
+    place: Arc<Place>,
+}
+
+/// The client took too long.
+#[derive(Debug)]
+pub(crate) struct TooSlow(pub(crate) Duration);
+
+impl Sent {
+    pub(super) fn new(body: Incoming, limit: Duration, place: Arc<Place>) -> Self {
+        Self { body, limit, end: None, place }
+    }
+}
+
+impl Body for Sent {
+    type Data = Bytes;
+    type Error = BoxError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
+        if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
+            self.place.works();
+            return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
+        }
+        self.place.waits();
+        let limit = self.limit;
+        ready!(self.end.get_or_insert_with(|| Box::pin(sleep(limit))).as_mut().poll(cx));
+        self.place.works();
+        Poll::Ready(Some(Err(TooSlow(limit).into())))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+impl fmt::Display for TooSlow {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the body of the request did not come within {:?}", self.0)
+    }
+}
+
+impl std::error::Error for TooSlow {}
+
+/// The body of an answer; when it is sent, the client has the next word.
+pub(super) fn answered(body: axum::body::Body, place: Arc<Place>) -> axum::body::Body {
+    let end = End(place);
+    axum::body::Body::new(body.map_frame(move |frame| {
+        let _until_then = &end;
+        frame
+    }))
+}
+
+struct End(Arc<Place>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.waits();
+    }
+}

@@ -1,0 +1,146 @@
+//! What requests cost the store: counted, and held against promises of how much that is at most.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::json;
+use tidelock::{
+    Commit, ExpectedVersion, FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery, ItemRef, Mark,
+    NewEvent, RecordKey, RecordPage, RecordQuery, Result, Slot, Store, StoreLayer, StreamName, StreamPage,
+    StreamQuery, Tidelock, Timestamp, Wake, async_trait,
+};
+use tidelock_test_stage::{Stage, until};
+
+use crate::follow::Listener;
+use crate::ground::{READER, Server, WRITER, tokens};
+
+/// Counts reads of a store, and what they bring.
+#[derive(Debug)]
+struct Counted {
+    store: Arc<dyn Store>,
+    /// The rows of each read.
+    reads: Mutex<Vec<usize>>,
+    /// Reads of the feed by followers, who are known by the size of the page that they ask for.
+    followed: AtomicUsize,
+}
+
+/// What a follower asks for in one go.
+const FOLLOW_PAGE: usize = 100;
+
+impl Counted {
+    fn over(store: Arc<dyn Store>) -> Arc<Self> {
+        Arc::new(Self { store, reads: Mutex::default(), followed: AtomicUsize::new(0) })
+    }
+
+    fn note<T>(&self, page: Result<T>, rows: impl Fn(&T) -> usize) -> Result<T> {
+        self.reads.lock().unwrap().push(page.as_ref().map_or(0, rows));
+        page
+    }
+
+    fn take(&self) -> Vec<usize> {
+        std::mem::take(&mut self.reads.lock().unwrap())
+    }
+}
+
+#[async_trait]
+impl StoreLayer for Counted {
+    fn inner(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.note(self.store.now().await, |_| 1)
+    }
+
+    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
+        self.note(self.store.read_stream(query).await, |page| page.events.len())
+    }
+
+    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
+        self.followed.fetch_add(usize::from(query.limit == FOLLOW_PAGE), Ordering::SeqCst);
+        self.note(self.store.read_feed(query).await, |page| page.events.len())
+    }
+
+    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
+        self.note(self.store.heads(query).await, |page| page.heads.len())
+    }
+
+    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+        self.note(self.store.get(keys).await, Vec::len)
+    }
+
+    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
+        self.note(self.store.scan(query).await, |page| page.records.len())
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
+        self.note(self.store.items(query).await, |page| page.items.len())
+    }
+}
+
+/// So many reads at most, and so many rows over all of them: of held and of blocked items a thousand each are counted.
+const READS: usize = 100;
+const ROWS: usize = 3_000;
+
+/// Puts so many events, streams, items and records in.
+async fn grow(store: &dyn Store, from: usize, to: usize) {
+    for first in (from..to).step_by(300) {
+        let commit = (first..to.min(first + 300)).fold(Commit::new(), |commit, nth| {
+            let stream = StreamName::new(format!("order-{nth}")).unwrap();
+            let item = ItemRef::parse("mail", &nth.to_string()).unwrap();
+            let key = RecordKey::new(format!("sold/{nth}")).unwrap();
+            commit
+                .append(&stream, ExpectedVersion::NoStream, [NewEvent::of("placed", &nth).unwrap()])
+                .wake(Wake::to_mark(item, Mark::new(1).unwrap()))
+                .write(tidelock::Write::add(&key, 1, tidelock::Bounds::NONE))
+        });
+        store.commit(commit).await.unwrap().committed().unwrap();
+    }
+}
+
+/// HTTP-17. Whether there is nothing, something, or ten times that in the store.
+async fn the_overview_costs_a_bounded_number_of_small_reads(stage: Stage) {
+    let counted = Counted::over(stage.store().await);
+    let tidelock = Tidelock::over(counted.clone());
+    let mut before = 0;
+    for many in [0, 1_200, 12_000] {
+        grow(&*counted, before, many).await;
+        before = many;
+        // A server of its own each time: nobody has looked before.
+        let server = Server::start_over(tidelock.clone(), |api| api.tokens(tokens())).await;
+        counted.take();
+        let overview = server.client(READER).get("/v1/overview").await.ok(200);
+        server.stop().await;
+        let reads = counted.take();
+        assert!(overview["now"]["leased"].is_u64() && overview["now"]["blocked"].is_u64(), "{overview}");
+        assert!(!reads.is_empty() && reads.len() <= READS, "{} reads with {many} of everything", reads.len());
+        let rows: usize = reads.iter().sum();
+        assert!(rows <= ROWS, "{rows} rows with {many} of everything: {reads:?}");
+    }
+}
+
+/// HTTP-13. More than the sockets between them take, so that what a slow reader does not take stays with the server.
+async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: Stage) {
+    let counted = Counted::over(stage.store().await);
+    let server = Server::start_over(Tidelock::over(counted.clone()), |api| api.tokens(tokens())).await;
+    let note = async |count: usize| {
+        let large = json!({ "events": [{ "type": "noted", "data": "x".repeat(200_000) }] });
+        for _ in 0..count {
+            server.client(WRITER).post("/v1/streams/large/events", &large).await.ok(201);
+        }
+    };
+    note(FOLLOW_PAGE + 20).await;
+    let mut slow = Listener::open(&server, "/v1/events/follow", None).await;
+    until("its first page is read", async || counted.followed.load(Ordering::SeqCst) == 1).await;
+    // Whoever writes does not wait for it, and nothing more is read for it meanwhile.
+    note(20).await;
+    assert_eq!(counted.followed.load(Ordering::SeqCst), 1, "one page, and no more before it is taken");
+    assert_eq!(slow.data(FOLLOW_PAGE + 40).await.len(), FOLLOW_PAGE + 40, "and all of it when it is");
+    drop(slow);
+    server.stop().await;
+}
+
+over_sockets!(
+    the_overview_costs_a_bounded_number_of_small_reads,
+    for_a_reader_who_takes_nothing_one_page_is_read,
+);
