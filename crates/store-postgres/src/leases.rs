@@ -84,6 +84,11 @@ macro_rules! list {
     };
 }
 
+/// One item, by its name.
+static FIND: Statement = Statement::new(
+    concat!("SELECT ", item_columns!(), " FROM tidelock.items i WHERE i.queue = $1 AND i.key = $2"),
+    &[Type::TEXT, Type::TEXT],
+);
 static LIST: Statement = list!("");
 static LIST_BLOCKED: Statement = list!("i.blocked AND ");
 static LIST_HELD: Statement = list!("i.worker IS NOT NULL AND ");
@@ -160,6 +165,10 @@ fn renewal(row: &Row) -> Result<Option<Renewal>> {
 }
 
 pub(crate) async fn list(link: &Link, query: &ItemQuery) -> Result<ItemPage> {
+    if let Some((queue, key)) = query.filter.one() {
+        let rows = link.read(&FIND, &[&queue, &key]).await?;
+        return Ok(query.answer(rows.first().map(|row| item(row, 0)).transpose()?));
+    }
     // Of what there are few, there is an index.
     let listed = match (query.filter.blocked, query.filter.held) {
         (Some(true), _) => &LIST_BLOCKED,

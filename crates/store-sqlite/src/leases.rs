@@ -144,8 +144,12 @@ pub(crate) fn adjust_some(
 }
 
 pub(crate) fn find_item(connection: &Connection, name: &ItemRef) -> Result<Option<Item>> {
+    find(connection, name.queue.as_str(), name.key.as_str())
+}
+
+fn find(connection: &Connection, queue: &str, key: &str) -> Result<Option<Item>> {
     let mut statement = connection.prepare_cached(FIND).map_err(failed)?;
-    let mut rows = statement.query([name.queue.as_str(), name.key.as_str()]).map_err(failed)?;
+    let mut rows = statement.query([queue, key]).map_err(failed)?;
     rows.next().map_err(failed)?.map(item).transpose()
 }
 
@@ -253,6 +257,9 @@ pub(crate) fn listing(filter: &ItemFilter) -> &'static str {
 }
 
 pub(crate) fn page(connection: &Connection, query: &ItemQuery) -> Result<ItemPage> {
+    if let Some((queue, key)) = query.filter.one() {
+        return Ok(query.answer(find(connection, queue, key)?));
+    }
     let prefix = query.filter.queue.prefix();
     let after = query.after.as_ref().filter(|item| item.queue.as_str() >= prefix);
     let (queue, key) = after.map_or((prefix, ""), |item| (item.queue.as_str(), item.key.as_str()));

@@ -245,12 +245,20 @@ impl ItemQuery {
         self.filter.check()?;
         check_page(self.limit)
     }
+
+    /// The answer to a query for [one item](ItemFilter::one), when this is what the store has under its name.
+    pub fn answer(&self, found: Option<Item>) -> ItemPage {
+        let is_meant = |item: &Item| {
+            self.filter.matches(item) && self.after.as_ref().is_none_or(|after| *after < item.item)
+        };
+        ItemPage { items: found.filter(is_meant).into_iter().collect(), next: None }
+    }
 }
 
 /// Items, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ItemPage {
-    /// The items. May be fewer than asked for though more follow, when most of those looked at did not pass.
+    /// The items. May be fewer than asked for, or none, though more follow, when most of those looked at did not pass.
     pub items: Vec<Item>,
     /// Read on after this item, if there may be more.
     pub next: Option<ItemRef>,

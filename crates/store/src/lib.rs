@@ -25,6 +25,7 @@ mod records;
 mod capabilities;
 mod ext;
 mod layer;
+mod rows;
 mod signal;
 mod store;
 
@@ -59,5 +60,6 @@ pub use marks::{Fence, Mark, Position, Priority, Revision, Version};
 pub use memory::MemoryStore;
 pub use names::{EventType, ItemKey, LaneName, QueueName, RecordKey, StreamName, WorkerName};
 pub use records::{Bounds, Change, ExpectedRevision, Record, RecordPage, RecordQuery, Slot, Write};
+pub use rows::{Paged, Rows};
 pub use signal::{Signal, Signals, Topic};
 pub use store::Store;

@@ -40,8 +40,10 @@ pub const COMMIT_BYTES: usize = 16 << 20;
 
 /// Entries in one page of any read, and names in one call that takes names.
 pub const PAGE_SIZE: usize = 1_000;
-/// Events that one call may look at to fill a page of a filtered feed.
+/// Rows that one call may look at to fill a page: events of a filtered feed, records, work items.
 pub const FEED_SCAN: usize = 10_000;
+/// Pages without a row in a row, after which a caller that asked for a full page is told where to go on.
+pub const EMPTY_PAGES: usize = 8;
 /// Leases granted or renewed by one call.
 pub const LEASES_PER_CALL: usize = 1_000;
 /// Characters that are kept of the error stored with a retried or blocked item; the rest is cut off.

@@ -270,7 +270,8 @@ impl RecordQuery {
 /// Records by key, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordPage {
-    /// The records that are there; deleted and expired ones are not among them.
+    /// The records that are there; deleted and expired ones are not among them. May be fewer than asked for, or none, though more
+    /// follow, when most of those looked at are gone.
     pub records: Vec<Record>,
     /// Read on after this key, if there may be more.
     pub next: Option<RecordKey>,

@@ -1,6 +1,9 @@
 //! Listing: what is there, in order, page by page, by filter, without taking anything.
 
-use tidelock_store::{Commit, Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Settlement, Store, Wake};
+use tidelock_store::{
+    Adjusted, Adjustment, Commit, Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Settlement, Store,
+    StoreExt, Wake, limits,
+};
 
 use crate::case::{World, cases};
 use crate::items::{items, leased, secs, settle};
@@ -18,6 +21,7 @@ cases! { "leases::list":
     "LEASE-10" items_are_chosen_by_whether_they_are_held_expired_or_not,
     "LEASE-10" an_item_must_pass_every_part_of_a_filter,
     "LEASE-10 LEASE-3" listing_takes_nothing,
+    "LEASE-10 READ-1" an_item_is_found_by_name_whatever_its_neighbours_are,
 }
 
 async fn wake_all(store: &dyn Store, names: &[(&str, &str)]) {
@@ -169,4 +173,38 @@ async fn listing_takes_nothing(world: World) {
     let first = items(&*world.store, ItemFilter::default()).await;
     assert_eq!(items(&*world.another().await, ItemFilter::default()).await, first);
     assert_eq!(lease(&*world.store, "w", 10).await.len(), 2);
+}
+
+/// One item in a queue with more neighbours on either side than one call looks at.
+async fn an_item_is_found_by_name_whatever_its_neighbours_are(world: World) {
+    let neighbours = limits::FEED_SCAN + 1;
+    for first in (0..neighbours).step_by(limits::PARTS_PER_COMMIT) {
+        let some = first..neighbours.min(first + limits::PARTS_PER_COMMIT);
+        let wakes = some.map(|nth| Wake::to_mark(item(&format!("a-{nth:05}")), mark(1)));
+        commit(&*world.store, wakes.fold(Commit::new(), Commit::wake)).await;
+    }
+    wake_all(&*world.store, &[("q", "b")]).await;
+    for name in ["a-00000", "a-10000", "b"] {
+        let found = world.store.item(&item(name)).await.unwrap().map(|found| found.item);
+        assert_eq!(found, Some(item(name)));
+    }
+    assert_eq!(world.store.item(&item("c")).await.unwrap(), None);
+    assert_eq!(world.store.item(&ItemRef::parse("r", "b").unwrap()).await.unwrap(), None);
+    // The other parts of the filter count, and so does the place to go on after.
+    let b = || ItemFilter::queue("q").key(NamePattern::is("b"));
+    let page = async |query| world.store.items(query).await.unwrap();
+    for (query, there) in [
+        (ItemQuery::new(b()), 1),
+        (ItemQuery::new(b().blocked(false).held(false)), 1),
+        (ItemQuery::new(b().blocked(true)), 0),
+        (ItemQuery::new(b().lane(lane("slow"))), 0),
+        (ItemQuery::new(b()).after(item("a-99999")), 1),
+        (ItemQuery::new(b()).after(item("b")), 0),
+        (ItemQuery::new(ItemFilter::queue("q").key(NamePattern::is(""))), 0),
+    ] {
+        let page = page(query.clone()).await;
+        assert_eq!((page.items.len(), page.next), (there, None), "{query:?}");
+    }
+    let adjusted = world.store.adjust(b(), Adjustment::Move { lane: lane("slow") }).await.unwrap();
+    assert_eq!(adjusted, Adjusted { matched: 1, changed: 1 });
 }

@@ -2,7 +2,8 @@
 
 use tidelock_store::{
     Adjustment, Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, HeadQuery, ItemFilter,
-    ItemQuery, NamePattern, Position, Priority, RecordQuery, Result, Store, StreamQuery, Wake, Write, limits,
+    ItemQuery, NamePattern, Position, Priority, RecordQuery, Result, Store, StoreExt, StreamQuery, Wake,
+    Write, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -13,6 +14,8 @@ cases! { "limits::pages":
     "LIMIT-1" a_page_of_full_size_can_be_asked_for_and_no_larger_one,
     "LIMIT-1" a_page_of_nothing_cannot_be_asked_for,
     "LIMIT-1 LOG-6 REC-6" a_page_of_full_size_is_filled,
+    "READ-2 REC-6 LEASE-10" what_lies_behind_more_rows_than_one_call_looks_at_is_reached,
+    "READ-2 LOG-6 LOG-7" rows_come_one_by_one_however_small_the_pages,
     "LIMIT-1 REC-6" so_many_keys_can_be_read_at_once_and_no_more,
     "LIMIT-1" so_many_heads_can_be_asked_for_by_name_and_no_more,
     "LIMIT-1" a_filter_of_the_feed_can_name_so_much_and_no_more,
@@ -67,6 +70,62 @@ async fn a_page_of_full_size_is_filled(world: World) {
     assert_eq!((page.events.len(), page.at_end), (LIMIT, false));
     let page = store.scan(RecordQuery::prefix("")).await.unwrap();
     assert_eq!((page.records.len(), page.next), (LIMIT, Some(key("0999"))));
+}
+
+/// Records that are gone, and items that do not pass.
+async fn what_lies_behind_more_rows_than_one_call_looks_at_is_reached(world: World) {
+    let store = &*world.store;
+    let passed_over = || (0..=limits::FEED_SCAN).collect::<Vec<_>>();
+    for some in passed_over().chunks(limits::PARTS_PER_COMMIT / 2) {
+        let put = |commit: Commit, nth: &usize| {
+            let write = Write::put(&key(&format!("a-{nth:05}")), ExpectedRevision::Any, value(1));
+            commit.write(write).wake(Wake::to_mark(item(&format!("a-{nth:05}")), mark(1)))
+        };
+        commit(store, some.iter().fold(Commit::new(), put)).await;
+        let delete = |commit: Commit, nth: &usize| {
+            commit.write(Write::delete(&key(&format!("a-{nth:05}")), ExpectedRevision::Any))
+        };
+        commit(store, some.iter().fold(Commit::new(), delete)).await;
+    }
+    for name in ["z-1", "z-2"] {
+        let write = Write::put(&key(name), ExpectedRevision::Any, value(1));
+        commit(store, Commit::new().write(write).wake(Wake::to_mark(item(name), mark(1)))).await;
+    }
+    let names = ["z-1", "z-2"].map(key);
+    for limit in [1, 2, LIMIT] {
+        let records = store.rows(RecordQuery::prefix("").limit(limit)).all().await.unwrap();
+        assert_eq!(records.into_iter().map(|record| record.key).collect::<Vec<_>>(), names);
+        let z = ItemFilter::queue("q").key(NamePattern::like("z*"));
+        let items = store.rows(ItemQuery::new(z.clone()).limit(limit)).all().await.unwrap();
+        assert_eq!(items.into_iter().map(|found| found.item).collect::<Vec<_>>(), ["z-1", "z-2"].map(item));
+        let most = limit.min(2);
+        let page = store.full_page(RecordQuery::prefix("").limit(limit)).await.unwrap();
+        assert_eq!((page.records.len(), page.next.is_some()), (most, most < 2));
+        let page = store.full_page(ItemQuery::new(z).limit(limit)).await.unwrap();
+        assert_eq!((page.items.len(), page.next.is_some()), (most, most < 2));
+    }
+}
+
+async fn rows_come_one_by_one_however_small_the_pages(world: World) {
+    let store = &*world.store;
+    for name in ["s", "t", "u"] {
+        commit(store, Commit::new().append(&stream(name), ExpectedVersion::NoStream, events(3))).await;
+    }
+    for limit in [1, 2, LIMIT] {
+        let forward = store.rows(StreamQuery::forward(&stream("s")).limit(limit)).all().await.unwrap();
+        assert_eq!(forward.iter().map(|event| event.version.get()).collect::<Vec<_>>(), [1, 2, 3]);
+        let backward = store.rows(StreamQuery::backward(&stream("s")).limit(limit)).all().await.unwrap();
+        assert_eq!(backward.iter().map(|event| event.version.get()).collect::<Vec<_>>(), [3, 2, 1]);
+        let feed = store.rows(FeedQuery::after(Position::START).limit(limit)).all().await.unwrap();
+        assert_eq!(feed.len(), 9);
+        let heads = HeadQuery::Prefix { prefix: String::new(), after: None, limit };
+        assert_eq!(store.rows(heads).all().await.unwrap().len(), 3);
+        let last = &feed[8];
+        assert_eq!(store.event_at(last.position).await.unwrap().as_ref(), Some(last));
+        assert_eq!(store.event(&last.stream, last.version).await.unwrap().as_ref(), Some(last));
+        assert_eq!(store.event(&last.stream, last.version.plus(1)).await.unwrap(), None);
+        assert_eq!(store.head(&last.stream).await.unwrap().last.as_ref(), Some(last));
+    }
 }
 
 async fn so_many_keys_can_be_read_at_once_and_no_more(world: World) {

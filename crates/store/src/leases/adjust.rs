@@ -161,6 +161,18 @@ impl ItemFilter {
             && self.held.is_none_or(|held| held == item.holder.is_some())
     }
 
+    /// Queue and key of the one item that is meant, if the filter names one: a store finds it by that name, whatever else
+    /// there is (READ-1). No item need have such a name.
+    pub fn one(&self) -> Option<(&str, &str)> {
+        match (&self.queue, &self.key) {
+            (NamePattern::OneOf(queues), NamePattern::OneOf(keys)) => match (&queues[..], &keys[..]) {
+                ([queue], [key]) => Some((queue, key)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
     /// Refuses what no store should be asked.
     pub fn check(&self) -> Result<()> {
         self.queue.check("queue", limits::QUEUE_NAME_BYTES)?;

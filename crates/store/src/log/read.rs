@@ -63,7 +63,7 @@ impl StreamQuery {
     }
 }
 
-/// Events of one stream, and what the stream is like.
+/// Events of one stream, and what the stream is like. May be fewer than asked for though more follow, but never none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamPage {
     /// The events, in the direction that was asked for.
@@ -270,7 +270,7 @@ pub struct Head {
 /// Heads, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct HeadPage {
-    /// One for each stream.
+    /// One for each stream. May be fewer than asked for, or none, though more follow.
     pub heads: Vec<Head>,
     /// Read on after this name, if there is more.
     pub next: Option<StreamName>,

@@ -41,6 +41,10 @@ impl State {
     }
 
     pub(super) fn list(&self, query: &ItemQuery) -> ItemPage {
+        if let Some((queue, key)) = query.filter.one() {
+            let name = ItemRef::parse(queue, key).ok();
+            return query.answer(name.and_then(|name| self.find_item(&name)).cloned());
+        }
         let mut page = ItemPage { items: Vec::new(), next: None };
         let mut last: Option<&ItemRef> = None;
         for (seen, item) in self.items_after(&query.filter, query.after.as_ref()).enumerate() {
