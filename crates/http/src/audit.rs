@@ -125,7 +125,7 @@ const REFUSALS: u32 = 8;
 /// Whether the answer to what was asked for at this version was a refusal, which no key remembers.
 async fn was_refused(served: &Served, asked: EventId, at: Version) -> Result<bool, Problem> {
     let later = StreamQuery::forward(&keys::stream()).from(at.plus(1)).limit(LATER);
-    let answers = served.store().read_stream(later).await?.events;
+    let answers = served.store().full_page(later).await?.events;
     let answers = answers.iter().filter(|event| event.event_type.as_str() == keys::ANSWERED);
     let mut answers = answers.filter_map(|event| event.payload.to::<Answered>().ok());
     Ok(answers.any(|answer| answer.asked == asked && answer.status >= 400))

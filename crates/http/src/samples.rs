@@ -161,7 +161,7 @@ impl Samples {
 }
 
 async fn counted(store: &dyn Store, filter: ItemFilter) -> Result<usize> {
-    Ok(store.items(ItemQuery::new(filter).limit(COUNTED)).await?.items.len())
+    Ok(store.full_page(ItemQuery::new(filter).limit(COUNTED)).await?.items.len())
 }
 
 /// Keeps samples from now on, until the server ends. Does nothing if that is done already.

@@ -9,7 +9,7 @@ use std::vec;
 use crate::error::Result;
 use crate::leases::{Item, ItemPage, ItemQuery};
 use crate::limits;
-use crate::log::{Event, FeedPage, FeedQuery, Head, HeadPage, HeadQuery, StreamPage, StreamQuery};
+use crate::log::{Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage, StreamQuery};
 use crate::records::{Record, RecordPage, RecordQuery};
 use crate::store::Store;
 
@@ -131,7 +131,7 @@ impl Paged for FeedQuery {
     }
 
     fn after_page(self, page: &FeedPage) -> Option<Self> {
-        (!page.at_end).then(|| Self { after: page.next, ..self })
+        (!page.at_end).then(|| Self { from: FeedStart::After(page.next), ..self })
     }
 
     fn most(&self) -> usize {

@@ -103,7 +103,7 @@ async fn run_until(
 }
 
 async fn invoices(tidelock: &Tidelock) -> Result<Vec<String>> {
-    let page = tidelock.store().scan(RecordQuery::prefix("invoice/")).await?;
+    let records = tidelock.store().rows(RecordQuery::prefix("invoice/")).all().await?;
     let line = |record: &tidelock::Record| Ok(format!("{}: {}", record.key, record.value.to::<String>()?));
-    page.records.iter().map(line).collect()
+    records.iter().map(line).collect()
 }

@@ -22,7 +22,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     AfterTrim, Append, Commit, Conflict, Event as StoredEvent, ExpectedRevision, ExpectedVersion, Result,
-    Store, StreamName, StreamQuery, StreamState, Version,
+    Store, StoreExt, StreamName, StreamQuery, StreamState, Version,
 };
 use tokio::time::Instant;
 
@@ -287,7 +287,7 @@ impl<A: Aggregate> Closing<A> {
         if from > books.through {
             return Ok(Vec::new());
         }
-        let mut events = self.store().read_stream(StreamQuery::forward(stream).from(from)).await?.events;
+        let mut events = self.store().full_page(StreamQuery::forward(stream).from(from)).await?.events;
         events.retain(|event| event.version <= books.through);
         Ok(events)
     }
@@ -339,8 +339,8 @@ impl<A: Aggregate> Closing<A> {
     }
 
     async fn version_of_closed(&self, stream: &StreamName) -> Result<Version, CloseError> {
-        let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
-        page.state.version().ok_or_else(|| CloseError::NoStream { stream: stream.clone() })
+        let head = self.store().head(stream).await?;
+        head.state.version().ok_or_else(|| CloseError::NoStream { stream: stream.clone() })
     }
 
     fn store(&self) -> &dyn Store {

@@ -3,7 +3,7 @@
 mod shelf;
 
 use serde::Serialize;
-use tidelock::{Closed, Closing, StoredEvent, StreamQuery, StreamState, Tidelock, Unread, discard};
+use tidelock::{Closed, Closing, StoreExt, StoredEvent, StreamState, Tidelock, Unread, discard};
 
 use super::confirm::confirm;
 use crate::args::CloseArgs;
@@ -45,15 +45,14 @@ pub(crate) async fn run(args: CloseArgs, place: &Place, out: &mut Output) -> Res
 }
 
 async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
-    let page = tidelock.store().read_stream(StreamQuery::backward(&args.stream).limit(1)).await?;
-    if page.state == StreamState::Absent {
+    let head = tidelock.store().head(&args.stream).await?;
+    if head.state == StreamState::Absent {
         return Err(Failure::refused(
             format!("stream {:?} does not exist", args.stream),
             "tidelock streams, to see which do",
         ));
     }
-    let (last, first) = (page.state.version(), page.first);
-    Ok(last.zip(first).map_or(0, |(last, first)| last.get() + 1 - first.get()))
+    Ok(head.count)
 }
 
 fn books(tidelock: &Tidelock, args: &CloseArgs, progress: Progress) -> Result<Closing<Unread>, Failure> {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tidelock::queues::ItemState;
-use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, Timestamp, limits};
+use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, Timestamp, limits};
 
 use crate::args::LeasesArgs;
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: LeasesArgs, place: &Place, out: &mut Output) -> Re
     let (mut left, mut any) = (args.paging.wanted(), false);
     loop {
         query.limit = left.min(limits::PAGE_SIZE);
-        let page = store.items(query.clone()).await?;
+        let page = store.full_page(query.clone()).await?;
         let rows: Vec<Row> = page.items.into_iter().filter_map(|item| Row::of(item, now, &args)).collect();
         left -= rows.len().min(left);
         any |= !rows.is_empty();

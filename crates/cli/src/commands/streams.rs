@@ -1,7 +1,7 @@
 //! `tidelock streams`: names, versions and how many events there are.
 
 use serde::Serialize;
-use tidelock::{Head, HeadQuery, StreamName, StreamState, Timestamp, Version, limits};
+use tidelock::{Head, HeadQuery, StoreExt, StreamName, StreamState, Timestamp, Version, limits};
 
 use crate::args::StreamsArgs;
 use crate::failure::Failure;
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: StreamsArgs, place: &Place, out: &mut Output) -> R
     while left > 0 {
         let limit = left.min(limits::PAGE_SIZE);
         let query = HeadQuery::Prefix { prefix: args.prefix.clone(), after: after.take(), limit };
-        let page = store.heads(query).await?;
+        let page = store.full_page(query).await?;
         left -= page.heads.len().min(left);
         any |= !page.heads.is_empty();
         out.list(&page.heads.into_iter().map(Row::of).collect::<Vec<_>>())?;

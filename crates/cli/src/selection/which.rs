@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidelock::reactions::{Effects, ReactionFilter, Reactions};
 use tidelock::{
-    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store, When,
-    limits,
+    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store, StoreExt,
+    When, limits,
 };
 
 use crate::args::Which;
@@ -131,21 +131,18 @@ impl Selection {
 
 impl Matched {
     async fn look(&mut self, store: &dyn Store, filter: ItemFilter, show: usize) -> Result<(), Failure> {
-        let mut query = ItemQuery::new(filter).limit(limits::PAGE_SIZE);
-        loop {
-            let page = store.items(query.clone()).await?;
-            self.count += page.items.len();
-            let room = show.saturating_sub(self.shown.len());
-            self.shown.extend(page.items.into_iter().take(room));
-            match page.next {
-                Some(_) if self.count >= COUNTED => {
-                    self.more = true;
-                    return Ok(());
-                }
-                Some(next) => query = query.after(next),
-                None => return Ok(()),
+        let mut items = store.rows(ItemQuery::new(filter));
+        while let Some(item) = items.next().await? {
+            if self.count >= COUNTED {
+                self.more = true;
+                return Ok(());
+            }
+            self.count += 1;
+            if self.shown.len() < show {
+                self.shown.push(item);
             }
         }
+        Ok(())
     }
 }
 

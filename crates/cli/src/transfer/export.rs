@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use tidelock::reactions::Reactions;
-use tidelock::{FeedQuery, Position, Store};
+use tidelock::{FeedQuery, Position, Store, StoreExt};
 use uuid::Uuid;
 
 use super::Writer;
@@ -62,16 +62,10 @@ async fn events<W: Write>(
     writer: &mut Writer<W>,
     progress: &Progress,
 ) -> Result<(), Failure> {
-    let mut after = Position::START;
-    loop {
-        let page = store.read_feed(FeedQuery::after(after)).await?;
-        after = page.next;
-        progress.moved(page.events.len() as u64);
-        for event in page.events {
-            writer.line(&Line::Event(event))?;
-        }
-        if page.at_end {
-            return Ok(());
-        }
+    let mut events = store.rows(FeedQuery::after(Position::START));
+    while let Some(event) = events.next().await? {
+        progress.moved(1);
+        writer.line(&Line::Event(event))?;
     }
+    Ok(())
 }

@@ -4,7 +4,7 @@
 //! repeated after an interruption.
 
 use tidelock::{
-    AfterTrim, Append, Commit, EventType, ExpectedVersion, HeadQuery, Json, NewEvent, Store, StreamName,
+    AfterTrim, Append, Commit, EventType, ExpectedVersion, Json, NewEvent, Store, StoreExt, StreamName,
     Version, limits,
 };
 
@@ -30,9 +30,8 @@ pub(super) async fn fill(store: &dyn Store, stream: &StreamName, through: Versio
 }
 
 async fn head(store: &dyn Store, stream: &StreamName) -> Result<(Option<Version>, u64), Failure> {
-    let page = store.heads(HeadQuery::Named(vec![stream.clone()])).await?;
-    let head = page.heads.first();
-    Ok((head.and_then(|head| head.state.version()), head.map_or(0, |head| head.count)))
+    let head = store.head(stream).await?;
+    Ok((head.state.version(), head.count))
 }
 
 fn append(stream: &StreamName, version: Option<Version>, missing: u64) -> Result<Commit, Failure> {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tidelock::reactions::{Landmark, Relocation};
-use tidelock::{Position, Store, StoredEvent, StreamName, StreamQuery, Version};
+use tidelock::{Position, Store, StoreExt, StoredEvent, StreamName, Version};
 
 use crate::failure::Failure;
 
@@ -59,8 +59,7 @@ impl Landmarks {
 }
 
 async fn position(store: &dyn Store, stream: &StreamName, version: Version) -> Result<Position, Failure> {
-    let page = store.read_stream(StreamQuery::forward(stream).from(version).limit(1)).await?;
-    let event = page.events.first().filter(|event| event.version == version);
+    let event = store.event(stream, version).await?;
     event.map(|event| event.position).ok_or_else(|| {
         Failure::refused(
             format!("version {version} of stream {stream:?} was imported, and is not there any more"),

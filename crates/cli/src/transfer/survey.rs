@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tidelock::{
-    Head, HeadQuery, Item, ItemFilter, ItemQuery, Record, RecordQuery, Store, StreamState, Version,
+    Head, HeadQuery, Item, ItemFilter, ItemQuery, RecordQuery, Store, StoreExt, StreamState, Version,
 };
 
 use super::keys;
@@ -60,17 +60,12 @@ type See<'a> = dyn FnMut(Line) -> Result<(), Failure> + 'a;
 
 /// Gives how many events the streams have.
 async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<u64, Failure> {
-    let (mut after, mut events) = (None, 0);
-    loop {
-        let query = HeadQuery::Prefix { prefix: String::new(), after, limit: tidelock::limits::PAGE_SIZE };
-        let page = store.heads(query).await?;
-        events += page.heads.iter().map(|head| head.count).sum::<u64>();
-        page.heads.iter().flat_map(of_head).try_for_each(&mut *see)?;
-        match page.next {
-            Some(next) => after = Some(next),
-            None => return Ok(events),
-        }
+    let (mut heads, mut events) = (store.rows(HeadQuery::prefix("")), 0);
+    while let Some(head) = heads.next().await? {
+        events += head.count;
+        of_head(&head).into_iter().try_for_each(&mut *see)?;
     }
+    Ok(events)
 }
 
 /// What is to be said of a stream beside its events.
@@ -83,28 +78,21 @@ fn of_head(head: &Head) -> Vec<Line> {
 }
 
 async fn records(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
-    let mut query = RecordQuery::prefix("");
-    loop {
-        let page = store.scan(query.clone()).await?;
-        let records = page.records.into_iter().filter(|record: &Record| !keys::is_note(&record.key));
-        records.map(Line::Record).try_for_each(&mut *see)?;
-        match page.next {
-            Some(next) => query = query.after(next),
-            None => return Ok(()),
+    let mut records = store.rows(RecordQuery::prefix(""));
+    while let Some(record) = records.next().await? {
+        if !keys::is_note(&record.key) {
+            see(Line::Record(record))?;
         }
     }
+    Ok(())
 }
 
 async fn items(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {
-    let mut query = ItemQuery::new(ItemFilter::default());
-    loop {
-        let page = store.items(query.clone()).await?;
-        page.items.into_iter().map(|item| Line::Item(Box::new(let_go(item)))).try_for_each(&mut *see)?;
-        match page.next {
-            Some(next) => query = query.after(next),
-            None => return Ok(()),
-        }
+    let mut items = store.rows(ItemQuery::new(ItemFilter::default()));
+    while let Some(item) = items.next().await? {
+        see(Line::Item(Box::new(let_go(item))))?;
     }
+    Ok(())
 }
 
 /// An item as it is when its holder, who stays with this store, has let go of it.

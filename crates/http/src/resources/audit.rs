@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::{EventId, Json, StoredEvent, StreamQuery, Timestamp, Version};
+use tidelock::{EventId, Json, StoreExt, StoredEvent, StreamQuery, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::audit::{Answered, Asked, LATER, keys};
@@ -57,7 +57,7 @@ pub(crate) async fn list(
 ) -> Result<Answer<Page<Action>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = StreamQuery { from: asked.after, ..StreamQuery::backward(&keys::stream()) };
-    let page = served.store().read_stream(query.limit(limit)).await?;
+    let page = served.store().full_page(query.limit(limit)).await?;
     let mut statuses = statuses_after(&served, &page.events).await?;
     let items = page.events.iter().filter_map(|event| shown(event, &mut statuses)).collect();
     Ok(Answer(Page::new(items, page.next)))
@@ -68,7 +68,7 @@ async fn statuses_after(served: &Served, events: &[StoredEvent]) -> Result<HashM
     let mut statuses = HashMap::new();
     if let Some(newest) = events.first() {
         let later = StreamQuery::forward(&keys::stream()).from(newest.version.plus(1)).limit(LATER);
-        for event in served.store().read_stream(later).await?.events {
+        for event in served.store().full_page(later).await?.events {
             note_answer(&event, &mut statuses);
         }
     }

@@ -12,7 +12,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    EventId, FeedQuery, FeedStart, Metadata, Position, Result as StoreResult, StoredEvent, limits,
+    EventId, FeedQuery, FeedStart, Metadata, Position, Result as StoreResult, StoreExt, StoredEvent, limits,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -111,7 +111,7 @@ struct Found {
 async fn look(served: &Served, id: &str, mut start: FeedStart) -> StoreResult<Found> {
     let mut found = Found { events: Vec::new(), to: Position::START, at_end: false };
     for _ in 0..PAGES {
-        let page = served.store().read_feed(query(id, start)).await?;
+        let page = served.store().full_page(query(id, start)).await?;
         start = FeedStart::After(page.next);
         found.events.extend(page.events.into_iter().filter(|event| belongs(event, id)));
         (found.to, found.at_end) = (page.next, page.at_end);

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::{EventType, FeedQuery, FeedStart, Position};
+use tidelock::{EventType, FeedQuery, FeedStart, Position, StoreExt};
 use utoipa::{IntoParams, ToSchema};
 
 use super::event::EventShown;
@@ -57,7 +57,7 @@ pub(crate) async fn page(
 ) -> Result<Json<FeedShown>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = FeedQuery::from(start(&asked)?).limit(limit).stream_prefix(asked.prefix);
-    let page = served.store().read_feed(query.types(types(asked.types.as_deref())?)).await?;
+    let page = served.store().full_page(query.types(types(asked.types.as_deref())?)).await?;
     let next = (!page.at_end).then(|| page.next.to_string());
     Ok(Json(FeedShown {
         items: page.events.into_iter().map(EventShown::from).collect(),

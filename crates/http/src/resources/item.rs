@@ -6,7 +6,7 @@ use tidelock::reactions::reaction_of;
 use tidelock::runs::run_of;
 use tidelock::{
     Fence, Holder, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, Mark, NamePattern, Priority,
-    QueueName, Timestamp, When, WorkerName, limits,
+    QueueName, StoreExt, Timestamp, When, WorkerName, limits,
 };
 use utoipa::ToSchema;
 
@@ -176,7 +176,7 @@ impl Listing {
         query.after = self.after.as_ref().map(|Cursor(place)| place.clone());
         let (mut items, mut looked) = (Vec::new(), 0);
         let next = loop {
-            let page = served.store().items(query.clone()).await?;
+            let page = served.store().full_page(query.clone()).await?;
             items.extend(page.items.into_iter().filter(|item| self.is_meant(item, now)));
             looked += 1;
             match page.next {
@@ -242,14 +242,9 @@ pub(super) fn when(
 pub(super) async fn count(served: &Served, filters: Vec<ItemFilter>) -> Result<u64, Problem> {
     let mut count = 0;
     for filter in filters {
-        let mut query = ItemQuery::new(filter).limit(limits::PAGE_SIZE);
-        loop {
-            let page = served.store().items(query.clone()).await?;
-            count += page.items.len() as u64;
-            match page.next {
-                Some(next) if count < COUNTED => query = query.after(next),
-                _ => break,
-            }
+        let mut items = served.store().rows(ItemQuery::new(filter));
+        while count < COUNTED && items.next().await?.is_some() {
+            count += 1;
         }
     }
     Ok(count)

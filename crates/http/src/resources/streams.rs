@@ -8,7 +8,9 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::header::ETAG;
 use serde::{Deserialize, Serialize};
-use tidelock::{EventType, Head, HeadQuery, StreamName, StreamQuery, StreamState, Timestamp, Version};
+use tidelock::{
+    EventType, Head, HeadQuery, StoreExt, StreamName, StreamQuery, StreamState, Timestamp, Version,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::event::EventShown;
@@ -80,8 +82,8 @@ pub(crate) async fn list(
     InQuery(asked): InQuery<Listed>,
 ) -> Result<Json<Page<StreamShown>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
-    let page =
-        served.store().heads(HeadQuery::Prefix { prefix: asked.prefix, after: asked.after, limit }).await?;
+    let query = HeadQuery::Prefix { prefix: asked.prefix, after: asked.after, limit };
+    let page = served.store().full_page(query).await?;
     Ok(Json(Page::new(page.heads.into_iter().map(StreamShown::from).collect(), page.next)))
 }
 
@@ -96,8 +98,7 @@ pub(crate) async fn show(
     State(served): State<Served>,
     InPath(stream): InPath<StreamName>,
 ) -> Result<Response, Problem> {
-    let page = served.store().heads(HeadQuery::Named(vec![stream.clone()])).await?;
-    let head = page.heads.into_iter().next().ok_or_else(|| no_stream(&stream))?;
+    let head = served.store().head(&stream).await?;
     let tag = etag(head.state).ok_or_else(|| no_stream(&stream))?;
     Ok(([(ETAG, tag)], Json(StreamShown::from(head))).into_response())
 }
@@ -139,7 +140,7 @@ pub(crate) async fn events(
     };
     let query =
         StreamQuery { from: asked.after.or(asked.from), ..query }.limit(served.limits().page(asked.limit)?);
-    let page = served.store().read_stream(query).await?;
+    let page = served.store().full_page(query).await?;
     let tag = etag(page.state).ok_or_else(|| no_stream(&stream))?;
     let events = page.events.into_iter().map(EventShown::from).collect();
     Ok(([(ETAG, tag)], Json(Page::new(events, page.next))).into_response())

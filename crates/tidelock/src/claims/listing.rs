@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tidelock_store::{
-    Fence, Record, RecordKey, RecordPage, RecordQuery, Result, Slot, Timestamp, WorkerName,
+    Fence, Record, RecordKey, RecordPage, RecordQuery, Result, Slot, StoreExt, Timestamp, WorkerName,
 };
 
 use super::entry::{Entry, LeaseNote, State};
@@ -155,7 +155,7 @@ impl Claims {
     /// As [`list`](Self::list).
     pub async fn quotas(&self, prefix: &str, after: Option<RecordKey>, limit: usize) -> Result<QuotaPage> {
         let query = RecordQuery { prefix: keys::windows(prefix), after, limit };
-        let page = self.store().scan(query).await?;
+        let page = self.store().full_page(query).await?;
         let names = || page.records.iter().map(|record| keys::of_window(&record.key));
         let taken = self.slots(names().map(keys::taken_of).collect::<Result<_>>()?).await?;
         let ledgers = self.slots(names().map(keys::ledger).collect::<Result<_>>()?).await?;
@@ -174,13 +174,13 @@ impl Claims {
 
     /// A page of claims, without the leases that stand between them. Like the store, it gives less than a page rather than look at everything.
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        let mut page = self.store().scan(query.clone()).await?;
+        let mut page = self.store().full_page(query.clone()).await?;
         let mut found = page.records.len();
         page.records.retain(is_claim);
         while page.records.len() < query.limit && page.next.is_some() && found > 0 {
             let limit = query.limit - page.records.len();
             let more = RecordQuery { prefix: query.prefix.clone(), after: page.next, limit };
-            let more = self.store().scan(more).await?;
+            let more = self.store().full_page(more).await?;
             found = more.records.len();
             page.records.extend(more.records.into_iter().filter(is_claim));
             page.next = more.next;

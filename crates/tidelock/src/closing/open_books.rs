@@ -35,7 +35,7 @@ pub(crate) struct OpenBooksPage {
 impl OpenBooks {
     /// A page of them, after this key.
     pub(crate) async fn page(store: &dyn Store, after: Option<RecordKey>) -> Result<OpenBooksPage> {
-        let page = store.scan(RecordQuery { after, ..RecordQuery::prefix(keys::RECORDS) }).await?;
+        let page = store.full_page(RecordQuery { after, ..RecordQuery::prefix(keys::RECORDS) }).await?;
         let mut books = Vec::new();
         for record in &page.records {
             let there: Books = record.value.to()?;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_store::{Item, ItemFilter, ItemQuery, ItemRef, Result, Store, Timestamp, limits};
+use tidelock_store::{Item, ItemFilter, ItemQuery, ItemRef, Result, Store, StoreExt, Timestamp};
 
 use super::cure::{Action, Cure};
 use super::diagnosis::Findings;
@@ -75,42 +75,39 @@ impl Exam {
         let all = ItemFilter::default;
         for filter in [all().blocked(true), all().blocked(false).held(true), all().blocked(false).held(false)]
         {
-            self.page_through(filter, routes, findings, &mut unserved).await?;
+            self.look_through(filter, routes, findings, &mut unserved).await?;
         }
         unserved.tell(self, findings);
         Ok(())
     }
 
-    async fn page_through(
+    async fn look_through(
         &self,
         filter: ItemFilter,
         routes: &BTreeSet<ItemRef>,
         findings: &mut Findings,
         unserved: &mut Unserved,
     ) -> Result<()> {
-        let (mut query, mut looked) = (ItemQuery::new(filter).limit(limits::PAGE_SIZE), 0);
-        loop {
-            let page = self.store.items(query.clone()).await?;
-            looked += page.items.len();
-            for item in page.items.iter().filter(|item| !routes.contains(&item.item)) {
-                let finding = match LOOKS.iter().find_map(|look| look(item, self)) {
-                    Some(finding) => Some(finding),
-                    None => hung::look(item, self).await?,
-                };
-                match finding {
-                    Some(finding) => findings.add(finding),
-                    None => unserved.count(item, self),
-                }
+        let (mut items, mut looked) = (self.store.rows(ItemQuery::new(filter)), 0);
+        while let Some(item) = items.next().await? {
+            if looked == self.scan {
+                findings.add(unfinished(Thing::WorkItems, looked));
+                return Ok(());
             }
-            match page.next {
-                Some(_) if looked >= self.scan => {
-                    findings.add(unfinished(Thing::WorkItems, looked));
-                    return Ok(());
-                }
-                Some(next) => query = query.after(next),
-                None => return Ok(()),
+            looked += 1;
+            if routes.contains(&item.item) {
+                continue;
+            }
+            let finding = match LOOKS.iter().find_map(|look| look(&item, self)) {
+                Some(finding) => Some(finding),
+                None => hung::look(&item, self).await?,
+            };
+            match finding {
+                Some(finding) => findings.add(finding),
+                None => unserved.count(&item, self),
             }
         }
+        Ok(())
     }
 }
 

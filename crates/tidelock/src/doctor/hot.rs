@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tidelock_store::{Event, FeedQuery, FeedStart, Result, StreamName, Timestamp, limits};
+use tidelock_store::{Event, FeedQuery, FeedStart, Result, StoreExt, StreamName, Timestamp, limits};
 
 use super::cure::Cure;
 use super::diagnosis::Findings;
@@ -34,7 +34,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
 
 /// The newest events, at most a page of them.
 async fn newest(exam: &Exam) -> Result<Vec<Event>> {
-    Ok(exam.store.read_feed(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
+    Ok(exam.store.full_page(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
 }
 
 /// The moments at which commits wrote, by stream. What was committed at one moment was committed together, and met nobody.

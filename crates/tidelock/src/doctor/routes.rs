@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use tidelock_store::{ErrorKind, Event as StoredEvent, FeedQuery, ItemRef, Result};
+use tidelock_store::{ErrorKind, Event as StoredEvent, FeedQuery, ItemRef, Result, StoreExt};
 
 use super::cure::{Action, Cure, Work};
 use super::diagnosis::Findings;
-use super::exam::Exam;
+use super::exam::{Exam, unfinished};
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::words::span;
@@ -27,15 +27,35 @@ async fn look_at(route: &RouteState, exam: &Exam) -> Result<Option<Finding>> {
     if route.blocked {
         return Ok(Some(stopped(route, route.error.as_deref().unwrap_or("no error was kept"))));
     }
-    match exam.store.read_feed(FeedQuery::after(route.position).stream_prefix(&route.streams)).await {
-        Ok(page) => {
-            // Reactions follow none of Tidelock's own streams; what they write there themselves comes behind their place.
-            let next = page.events.iter().find(|event| !is_reserved(event.stream.as_str()));
-            Ok(next.and_then(|next| behind(route, next, exam)))
-        }
+    match next_event(route, exam).await {
+        Ok(Next::Event(next)) => Ok(behind(route, &next, exam)),
+        Ok(Next::None) => Ok(None),
+        Ok(Next::Further(looked)) => Ok(Some(unfinished(Thing::Reaction(route.reaction.clone()), looked))),
         Err(error) if error.kind() == ErrorKind::Rewound => Ok(Some(stopped(route, error.context()))),
         Err(error) => Err(error),
     }
+}
+
+/// What comes next for a reaction.
+enum Next {
+    Event(Box<StoredEvent>),
+    None,
+    /// It lies behind as many events as are looked at.
+    Further(usize),
+}
+
+/// The first event that the reaction has yet to be given. Reactions follow none of Tidelock's own streams; what they write there
+/// themselves comes behind their place.
+async fn next_event(route: &RouteState, exam: &Exam) -> Result<Next> {
+    let mut events = exam.store.rows(FeedQuery::after(route.position).stream_prefix(&route.streams));
+    for _ in 0..exam.scan {
+        match events.next().await? {
+            Some(event) if is_reserved(event.stream.as_str()) => {}
+            Some(event) => return Ok(Next::Event(Box::new(event))),
+            None => return Ok(Next::None),
+        }
+    }
+    Ok(Next::Further(exam.scan))
 }
 
 fn stopped(route: &RouteState, error: &str) -> Finding {

@@ -6,8 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    EventId, ExpectedRevision, Json, RecordKey, Result, Store, StoreExt, StreamName, StreamQuery, Version,
-    When, Write,
+    EventId, ExpectedRevision, Json, RecordKey, Result, Store, StoreExt, StreamName, Version, When, Write,
 };
 use uuid::Uuid;
 
@@ -53,10 +52,7 @@ pub(crate) async fn find(store: &(impl Store + ?Sized), key: &RecordKey) -> Resu
 async fn replayed(store: &(impl Store + ?Sized), did: Did) -> Result<Executed> {
     let Did { stream, version, events } = did;
     let position = match version.filter(|_| !events.is_empty()) {
-        Some(version) => {
-            let page = store.read_stream(StreamQuery::forward(&stream).from(version).limit(1)).await?;
-            page.events.first().map(|event| event.position)
-        }
+        Some(version) => store.event(&stream, version).await?.map(|event| event.position),
         None => None,
     };
     Ok(Executed { stream, version, position, events, attempts: 1, how: How::Replayed })

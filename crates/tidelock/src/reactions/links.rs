@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Event, EventType, Json, NewEvent, Result, Store, StreamName, StreamQuery, Version, limits,
+    Event, EventType, Json, NewEvent, Result, Store, StoreExt, StreamName, StreamQuery, Version, limits,
 };
 
 use super::keys;
@@ -80,13 +80,15 @@ async fn read(
     versions: RangeInclusive<Version>,
     found: &mut Found,
 ) -> Result<()> {
-    let mut next = Some(*versions.start());
-    while let Some(from) = next.filter(|from| from <= versions.end()) {
-        let most = versions.end().get() - from.get() + 1;
-        let limit = usize::try_from(most).unwrap_or(usize::MAX).min(limits::PAGE_SIZE);
-        let page = store.read_stream(StreamQuery::forward(stream).from(from).limit(limit)).await?;
-        next = page.next;
-        found.extend(page.events.into_iter().map(|event| ((stream.clone(), event.version), event)));
+    let (first, last) = versions.into_inner();
+    let limit = usize::try_from(last.get() - first.get() + 1).unwrap_or(usize::MAX).min(limits::PAGE_SIZE);
+    let mut events = store.rows(StreamQuery::forward(stream).from(first).limit(limit));
+    while let Some(event) = events.next().await? {
+        let version = event.version;
+        found.insert((stream.clone(), version), event);
+        if version >= last {
+            break;
+        }
     }
     Ok(())
 }

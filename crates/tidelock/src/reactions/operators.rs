@@ -55,7 +55,7 @@ impl Reactions {
         limit: usize,
     ) -> Result<FollowedPage> {
         let query = ItemQuery { filter: filter.items(), after, limit };
-        let page = self.store.items(query).await?;
+        let page = self.store.full_page(query).await?;
         let targets = page.items.into_iter().filter_map(Followed::of).collect();
         Ok(FollowedPage { targets, next: page.next })
     }
@@ -227,27 +227,11 @@ impl Reactions {
     }
 
     async fn records(&self, prefix: &str) -> Result<Vec<Record>> {
-        let (mut records, mut query) = (Vec::new(), RecordQuery::prefix(prefix));
-        loop {
-            let page = self.store.scan(query.clone()).await?;
-            records.extend(page.records);
-            match page.next {
-                Some(next) => query = query.after(next),
-                None => return Ok(records),
-            }
-        }
+        self.store.rows(RecordQuery::prefix(prefix)).all().await
     }
 
     pub(super) async fn all(&self, filter: ItemFilter) -> Result<Vec<Item>> {
-        let (mut items, mut query) = (Vec::new(), ItemQuery::new(filter));
-        loop {
-            let page = self.store.items(query.clone()).await?;
-            items.extend(page.items);
-            match page.next {
-                Some(next) => query = query.after(next),
-                None => return Ok(items),
-            }
-        }
+        self.store.rows(ItemQuery::new(filter)).all().await
     }
 
     /// Notes for each item how far it had come. A rebuild that was under way keeps the further mark.

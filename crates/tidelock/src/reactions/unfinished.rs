@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use tidelock_store::{
-    FeedQuery, Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Position, RecordQuery, Result, Store,
-    StoreExt, StreamName, StreamQuery, Version,
+    Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Position, RecordQuery, Result, Store, StoreExt,
+    StreamName, StreamQuery, Version,
 };
 
 use super::links::Link;
@@ -39,32 +39,17 @@ impl Unfinished {
         through: Version,
         ignored: &BTreeSet<String>,
     ) -> Result<Option<Self>> {
-        let page = store.read_stream(StreamQuery::forward(stream).from(through).limit(1)).await?;
-        let Some(last) = page.events.first().filter(|event| event.version == through) else {
-            return Ok(None);
-        };
+        let Some(last) = store.event(stream, through).await? else { return Ok(None) };
         let sought = Sought { store, stream, through, position: last.position };
-        let mut query = RecordQuery::prefix(keys::route_records());
-        loop {
-            let page = store.scan(query.clone()).await?;
-            for record in &page.records {
-                let Some(name) =
-                    keys::routed_reaction(record.key.as_str()).and_then(|n| ReactionName::new(n).ok())
-                else {
-                    continue;
-                };
-                if ignored.contains(name.as_str()) {
-                    continue;
-                }
-                if let Some(unfinished) = sought.of(&name, &record.value.to()?).await? {
-                    return Ok(Some(unfinished));
-                }
-            }
-            match page.next {
-                Some(next) => query = query.after(next),
-                None => return Ok(None),
+        let mut routes = store.rows(RecordQuery::prefix(keys::route_records()));
+        while let Some(route) = routes.next().await? {
+            let name = keys::routed_reaction(route.key.as_str()).and_then(|n| ReactionName::new(n).ok());
+            let Some(name) = name.filter(|name| !ignored.contains(name.as_str())) else { continue };
+            if let Some(unfinished) = sought.of(&name, &route.value.to()?).await? {
+                return Ok(Some(unfinished));
             }
         }
+        Ok(None)
     }
 
     fn routing(reaction: &ReactionName) -> Self {
@@ -134,19 +119,13 @@ impl Sought<'_> {
     async fn linked(&self, reaction: &ReactionName) -> Result<Option<Item>> {
         let filter =
             ItemFilter { queue: NamePattern::is(keys::queue(reaction).as_str()), ..ItemFilter::default() };
-        let mut query = ItemQuery::new(filter);
-        loop {
-            let page = self.store.items(query.clone()).await?;
-            for item in page.items {
-                if item.at < item.mark && self.waits_at(reaction, &item).await? {
-                    return Ok(Some(item));
-                }
-            }
-            match page.next {
-                Some(next) => query = query.after(next),
-                None => return Ok(None),
+        let mut items = self.store.rows(ItemQuery::new(filter));
+        while let Some(item) = items.next().await? {
+            if item.at < item.mark && self.waits_at(reaction, &item).await? {
+                return Ok(Some(item));
             }
         }
+        Ok(None)
     }
 
     async fn waits_at(&self, reaction: &ReactionName, item: &Item) -> Result<bool> {
@@ -157,26 +136,17 @@ impl Sought<'_> {
     }
 
     async fn is_one_of_them(&self, position: Position) -> Result<bool> {
-        let Some(before) = position.get().checked_sub(1) else { return Ok(false) };
-        let query = FeedQuery::after(Position::new(before)?).limit(1);
-        let page = self.store.read_feed(query).await?;
-        Ok(page
-            .events
-            .iter()
-            .any(|e| e.position == position && e.stream == *self.stream && e.version <= self.through))
+        let event = self.store.event_at(position).await?;
+        Ok(event.is_some_and(|e| e.stream == *self.stream && e.version <= self.through))
     }
 
     async fn has_link(&self, reaction: &ReactionName, item: &Item) -> Result<bool> {
         let links = keys::links(reaction, &item.item.key)?;
-        let mut next = Version::new(item.at.get() + 1).ok();
-        while let Some(from) = next.filter(|from| from.get() <= item.mark.get()) {
-            let page = self.store.read_stream(StreamQuery::forward(&links).from(from)).await?;
-            for link in &page.events {
-                if link.payload.to::<Link>()?.leads_to(self.stream, self.through) {
-                    return Ok(true);
-                }
+        let mut links = self.store.rows(StreamQuery::forward(&links).from(Version::new(item.at.get() + 1)?));
+        while let Some(link) = links.next().await?.filter(|link| link.version.get() <= item.mark.get()) {
+            if link.payload.to::<Link>()?.leads_to(self.stream, self.through) {
+                return Ok(true);
             }
-            next = page.next;
         }
         Ok(false)
     }

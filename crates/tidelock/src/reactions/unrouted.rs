@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidelock_store::{
     Commit, CommitOutcome, Event, ExpectedVersion, FeedQuery, HeadQuery, ItemKey, Mark, Position, Result,
-    Settlement, Store, Version, Wake, When, limits,
+    Settlement, Store, StoreExt, Version, Wake, When, limits,
 };
 
 use super::handling::{failed, store_failure};
@@ -44,9 +44,7 @@ pub(crate) async fn route_again(store: &Arc<dyn Store>, reaction: &Reaction, tas
 
 /// The event at this position, unless it was trimmed away.
 async fn find(store: &dyn Store, mark: Mark) -> Result<Option<Event>> {
-    let before = Position::new(mark.get().saturating_sub(1))?;
-    let page = store.read_feed(FeedQuery::after(before).limit(1)).await?;
-    Ok(page.events.into_iter().find(|event| Mark::from(event.position) == mark))
+    store.event_at(Position::new(mark.get())?).await
 }
 
 async fn target(
@@ -82,8 +80,7 @@ async fn join(
 ) -> Result<Settled> {
     let Some(target) = target else { return ack(task, None).await };
     let links = keys::links(&reaction.name, &target)?;
-    let heads = store.heads(HeadQuery::Named(vec![links.clone()])).await?;
-    let tip = heads.heads.first().and_then(|head| head.state.version());
+    let tip = store.head(&links).await?.state.version();
     let expected = tip.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
     let next = tip.map_or(Version::FIRST, |tip| tip.plus(1));
     let wake = with_options(reaction, Wake::to_mark(reaction.item(&target), Mark::from(next)));

@@ -46,7 +46,7 @@ async fn decide(task: &Task) -> Result<Commit> {
     if at > store.now().await? {
         return Ok(Commit::new().wake(Wake::at(keys::removal(&run), When::At(at))));
     }
-    let state = store.read_stream(StreamQuery::backward(&keys::stream(&run)).limit(1)).await?.state;
+    let state = store.head(&keys::stream(&run)).await?.state;
     let commit = there.removal_writes()?.into_iter().fold(Commit::new(), Commit::write);
     Ok(match state.version() {
         None => commit,

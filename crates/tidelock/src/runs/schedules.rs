@@ -105,18 +105,13 @@ impl Schedules {
     /// # Errors
     /// What the store says.
     pub async fn list(&self) -> Result<Vec<ScheduleInfo>, ScheduleError> {
-        let (mut listed, mut query) = (Vec::new(), RecordQuery::prefix(keys::schedule_records()));
-        loop {
-            let page = self.tidelock.store().scan(query.clone()).await?;
-            for record in &page.records {
-                let name = ScheduleName::new(&record.key.as_str()[keys::schedule_records().len()..])?;
-                listed.push(record.value.to::<Stored>()?.info(&name));
-            }
-            match page.next {
-                Some(next) => query = query.after(next),
-                None => return Ok(listed),
-            }
+        let mut records = self.tidelock.store().rows(RecordQuery::prefix(keys::schedule_records()));
+        let mut listed = Vec::new();
+        while let Some(record) = records.next().await? {
+            let name = ScheduleName::new(&record.key.as_str()[keys::schedule_records().len()..])?;
+            listed.push(record.value.to::<Stored>()?.info(&name));
         }
+        Ok(listed)
     }
 
     /// Makes the schedule what `change` says of what is there, provided that nobody else changed it meanwhile.

@@ -1,7 +1,7 @@
 //! The scopes of a store, for whoever looks after it: which there are, of every kind, page by page.
 
 use serde::Serialize;
-use tidelock_store::{Json, Record, RecordKey, RecordQuery, Result, Revision, Timestamp};
+use tidelock_store::{Json, Record, RecordKey, RecordQuery, Result, Revision, StoreExt, Timestamp};
 
 use super::keys;
 use crate::handle::Tidelock;
@@ -43,7 +43,7 @@ impl Tidelock {
         limit: usize,
     ) -> Result<ScopePage> {
         let query = RecordQuery { prefix: keys::documents(kind, id_prefix), after, limit };
-        let page = self.store().scan(query).await?;
+        let page = self.store().full_page(query).await?;
         let scopes = page.records.into_iter().filter_map(ScopeInfo::of).collect();
         Ok(ScopePage { scopes, next: page.next })
     }

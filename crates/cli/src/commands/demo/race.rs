@@ -53,8 +53,9 @@ async fn race(stage: &mut Stage<'_>, order: &StreamName) -> Result<(CommitOutcom
 
 /// What every writer of events does: reads, decides, and expects what was read.
 async fn decide(store: &dyn Store, order: &StreamName, event: &str) -> Result<Commit, Failure> {
-    let page = store.read_stream(StreamQuery::forward(order)).await?;
-    let expected = page.state.version().map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+    let read = store.rows(StreamQuery::forward(order)).all().await?;
+    let expected =
+        read.last().map(|event| event.version).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
     Ok(Commit::new().append(order, expected, [NewEvent::of(event, &())?]))
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidelock::{
     Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemQuery, ItemRef, Json,
     Lease, LeaseRequest, Mark, NamePattern, NewEvent, QueueName, RecordKey, Settlement, StoreExt, StreamName,
-    StreamQuery, Version, Wake, Write,
+    Version, Wake, Write,
 };
 
 use super::stage::{Stage, worker};
@@ -111,12 +111,12 @@ impl Payment {
 
     /// Over the other handle: what was committed is there for everybody.
     async fn read(&self, stage: &Stage<'_>) -> Result<Found, Failure> {
-        let page = stage.other.read_stream(StreamQuery::forward(&self.stream)).await?;
+        let events = stage.other.read_whole_stream(&self.stream).await?;
         let receipt = stage.other.get_one(&self.receipt).await?.into_live();
         let filter = ItemFilter { queue: NamePattern::is(self.queue.as_str()), ..ItemFilter::default() };
-        let mut items = stage.other.items(ItemQuery::new(filter)).await?.items;
+        let mut items = stage.other.rows(ItemQuery::new(filter)).all().await?;
         Ok(Found {
-            events: page.events.last().map(|event| event.version),
+            events: events.last().map(|event| event.version),
             receipt: receipt.map(|record| (record.revision.get(), record.value.to_string())),
             item: items.pop(),
         })

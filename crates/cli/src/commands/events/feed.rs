@@ -18,7 +18,7 @@ async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<
     let (mut after, mut left) = (args.after.unwrap_or(Position::START), args.paging.wanted());
     let mut any = false;
     loop {
-        let page = store.read_feed(query(args, after, left.min(limits::PAGE_SIZE))).await?;
+        let page = store.full_page(query(args, after, left.min(limits::PAGE_SIZE))).await?;
         after = page.next;
         left -= page.events.len().min(left);
         any |= !page.events.is_empty();

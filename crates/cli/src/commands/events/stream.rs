@@ -1,6 +1,8 @@
 //! The events of one stream.
 
-use tidelock::{Direction, Store, StoredEvent, StreamName, StreamQuery, StreamState, Topic, Version, limits};
+use tidelock::{
+    Direction, Store, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Topic, Version, limits,
+};
 
 use super::wait;
 use crate::args::EventsArgs;
@@ -18,7 +20,7 @@ pub(super) async fn list(
     loop {
         let limit = left.min(limits::PAGE_SIZE);
         let query = StreamQuery { stream: stream.clone(), direction, from, limit };
-        let page = store.read_stream(query).await?;
+        let page = store.full_page(query).await?;
         if page.state == StreamState::Absent {
             return Err(Failure::refused(
                 format!("stream {stream:?} does not exist"),
@@ -74,8 +76,8 @@ async fn follow(
 }
 
 async fn after_last(store: &dyn Store, stream: &StreamName) -> Result<Version, Failure> {
-    let page = store.read_stream(StreamQuery::backward(stream).limit(1)).await?;
-    Ok(page.state.version().map_or(Version::FIRST, |version| version.plus(1)))
+    let head = store.head(stream).await?;
+    Ok(head.state.version().map_or(Version::FIRST, |version| version.plus(1)))
 }
 
 fn is_wanted(event: &StoredEvent, args: &EventsArgs) -> bool {

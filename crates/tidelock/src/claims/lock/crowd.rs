@@ -1,6 +1,6 @@
 //! Locks that others wait for, for whoever looks after a store. What it costs depends on how many those are, and not on how many locks there are.
 
-use tidelock_store::{Record, RecordQuery, Result, Slot, Store, Timestamp, WorkerName};
+use tidelock_store::{Record, RecordQuery, Result, Slot, Store, StoreExt, Timestamp, WorkerName, limits};
 
 use super::super::entry::{Entry, LeaseNote};
 use super::super::keys;
@@ -20,10 +20,10 @@ pub(crate) struct Crowd {
 impl Crowd {
     /// The locks that others wait for; a page of them at most.
     pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Self>> {
-        let lines = store.scan(RecordQuery::prefix(keys::LINES)).await?;
+        let mut lines = store.rows(RecordQuery::prefix(keys::LINES));
         let mut crowds = Vec::new();
-        for line in &lines.records {
-            crowds.push(Self::at(store, line).await?);
+        while let Some(line) = lines.next().await?.filter(|_| crowds.len() < limits::PAGE_SIZE) {
+            crowds.push(Self::at(store, &line).await?);
         }
         // A line outlives the last who stood in it by a moment.
         crowds.retain(|crowd| crowd.waiting > 0);
@@ -32,13 +32,13 @@ impl Crowd {
 
     async fn at(store: &dyn Store, line: &Record) -> Result<Self> {
         let key = keys::of_line(&line.key);
-        let places = store.scan(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).await?;
+        let places = store.rows(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).all().await?;
         let claim = keys::named(key)?;
         let slots = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
         let holder = match &slots[..] {
             [Slot::Live(claim), Slot::Live(lease)] => Some((Entry::read(claim)?.by, LeaseNote::since(lease))),
             _ => None,
         };
-        Ok(Self { key: key.to_owned(), waiting: places.records.len(), holder })
+        Ok(Self { key: key.to_owned(), waiting: places.len(), holder })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
     Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey, RecordQuery,
-    Result, Revision, Store, StoreError, When, WorkerName, Write,
+    Result, Revision, Store, StoreError, StoreExt, When, WorkerName, Write,
 };
 use tokio::time::Instant;
 
@@ -221,9 +221,9 @@ impl Line {
 
     async fn standing(&self) -> Result<Vec<(Record, Standing)>> {
         let query = RecordQuery::prefix(keys::places(&self.key)).limit(PLACES);
-        let page = self.claims.store().scan(query).await?;
+        let records = self.claims.store().rows(query).all().await?;
         let read = |record: Record| record.value.to().map(|standing| (record, standing));
-        page.records.into_iter().map(read).collect()
+        records.into_iter().map(read).collect()
     }
 }
 

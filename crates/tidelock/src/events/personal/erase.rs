@@ -17,19 +17,20 @@ pub(crate) async fn erase(store: &(impl Store + ?Sized), subject: &str) -> Resul
         return Err(StoreError::invalid("the subject to be erased is empty"));
     }
     mark(store, subject).await?;
-    // Nothing can be added from here on, so what a scan does not find is not there.
-    let mut erased = 0;
-    loop {
-        let query = RecordQuery::prefix(keys::personal_of(subject)).limit(limits::PARTS_PER_COMMIT);
-        let page = store.scan(query).await?;
-        if page.records.is_empty() {
-            return Ok(erased);
+    // Nothing can be added from here on, so what is not found is not there.
+    let mut personal = store.rows(RecordQuery::prefix(keys::personal_of(subject)));
+    let (mut erased, mut deletions) = (0, Commit::new());
+    while let Some(record) = personal.next().await? {
+        deletions = deletions.write(Write::delete(&record.key, ExpectedRevision::Any));
+        erased += 1;
+        if deletions.parts() == limits::PARTS_PER_COMMIT {
+            let _expects_nothing = store.commit(std::mem::take(&mut deletions)).await?;
         }
-        let deletions = page.records.iter().map(|record| Write::delete(&record.key, ExpectedRevision::Any));
-        let commit = deletions.fold(Commit::new(), Commit::write);
-        erased += page.records.len();
-        let _expects_nothing = store.commit(commit).await?;
     }
+    if deletions.parts() > 0 {
+        let _expects_nothing = store.commit(deletions).await?;
+    }
+    Ok(erased)
 }
 
 async fn mark(store: &(impl Store + ?Sized), subject: &str) -> Result<()> {

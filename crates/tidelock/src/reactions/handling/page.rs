@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use tidelock_store::{Event, Lease, Mark, Position, Result, StreamName, StreamPage, StreamQuery, Version};
+use tidelock_store::{
+    Event, Lease, Mark, Position, Result, StoreExt, StreamName, StreamPage, StreamQuery, Version,
+};
 
 use super::Reacting;
 use crate::reactions::keys;
@@ -69,7 +71,7 @@ async fn stretch(
     if recent.last().is_some_and(|last| recent.len() == limit || Mark::from(last.version) >= mark) {
         return Ok((recent, true));
     }
-    let page = reacting.store.read_stream(StreamQuery::forward(stream).from(from).limit(limit)).await?;
+    let page = reacting.store.full_page(StreamQuery::forward(stream).from(from).limit(limit)).await?;
     Ok((page.events, page.next.is_some()))
 }
 
@@ -106,7 +108,7 @@ async fn linked(reacting: &Reacting, lease: &Lease) -> Result<Page> {
     let stream = keys::links(&reacting.reaction.name, &lease.item.key)?;
     let from = Version::new(lease.at.get() + 1)?;
     let limit = reacting.reaction.options.page;
-    let page = reacting.store.read_stream(StreamQuery::forward(&stream).from(from).limit(limit)).await?;
+    let page = reacting.store.full_page(StreamQuery::forward(&stream).from(from).limit(limit)).await?;
     let last = page.events.last().map(|link| Mark::from(link.version));
     let events = Link::follow(&*reacting.store, &reacting.recent, &page.events).await?;
     let marks = page.events.iter().map(|link| Mark::from(link.version));

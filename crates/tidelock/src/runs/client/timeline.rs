@@ -4,7 +4,7 @@
 //! long history is never read whole.
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Event, Json, Result, Store, StreamQuery, Timestamp, Version};
+use tidelock_store::{Event, Json, Result, Store, StoreExt, StreamQuery, Timestamp, Version};
 
 use crate::runs::{RunId, keys};
 
@@ -53,7 +53,7 @@ pub(super) async fn page(
         // There is nothing after the last number there is.
         Some(Err(_)) => return Ok(Timeline { entries: Vec::new(), next: None }),
     };
-    let page = store.read_stream(query).await?;
+    let page = store.full_page(query).await?;
     let next = page.next.and_then(|_| page.events.last().map(|event| event.version));
     Ok(Timeline { entries: page.events.iter().map(Happened::of).collect(), next })
 }

@@ -1,6 +1,6 @@
 //! Reading a history to go on with it: folded, with everything that its next entry needs to know.
 
-use tidelock_store::{Event, Result, Store, StreamQuery, Version};
+use tidelock_store::{Event, Result, Store, StoreExt, StreamQuery, Version};
 
 use super::Entry;
 use crate::metadata::Metadata;
@@ -44,15 +44,5 @@ pub(crate) async fn events(
     run: &RunId,
     from: Option<Version>,
 ) -> Result<Vec<Event>> {
-    let stream = keys::stream(run);
-    let (mut events, mut from) = (Vec::new(), from);
-    loop {
-        let query = StreamQuery::forward(&stream);
-        let mut page = store.read_stream(from.map_or(query.clone(), |version| query.from(version))).await?;
-        events.append(&mut page.events);
-        match page.next {
-            Some(next) => from = Some(next),
-            None => return Ok(events),
-        }
-    }
+    store.rows(StreamQuery { from, ..StreamQuery::forward(&keys::stream(run)) }).all().await
 }

@@ -1,6 +1,6 @@
 //! Reading what happened in a run, page after page.
 
-use tidelock_store::{Event, EventId, Result, Store, StreamQuery};
+use tidelock_store::{Event, EventId, Result, Store, StoreExt, StreamQuery};
 
 use super::{Entry, Outcome};
 use crate::runs::keys;
@@ -16,17 +16,11 @@ pub(crate) async fn each(
     mut see: impl FnMut(&Event, Entry),
 ) -> Result<()> {
     let whole = StreamQuery::forward(&keys::stream(&run.run));
-    let mut query = run.summary.begins.map_or(whole.clone(), |begins| whole.from(begins));
-    loop {
-        let page = store.read_stream(query.clone()).await?;
-        for event in &page.events {
-            see(event, Entry::decode(event)?);
-        }
-        match page.next {
-            Some(next) => query = query.from(next),
-            None => return Ok(()),
-        }
+    let mut events = store.rows(StreamQuery { from: run.summary.begins, ..whole });
+    while let Some(event) = events.next().await? {
+        see(&event, Entry::decode(&event)?);
     }
+    Ok(())
 }
 
 /// Whether this is among the entries of the run's generation; nothing never is.
@@ -53,28 +47,21 @@ pub(crate) async fn newest<T>(
     run: &Summarised,
     make: impl Fn(Entry) -> Option<T>,
 ) -> Result<Option<T>> {
-    let mut query = StreamQuery::backward(&keys::stream(&run.run));
-    loop {
-        let page = store.read_stream(query.clone()).await?;
-        for event in page.events.iter().filter(|event| run.summary.begins.is_none_or(|b| b <= event.version))
-        {
-            if let Some(made) = make(Entry::decode(event)?) {
-                return Ok(Some(made));
-            }
-        }
-        match page.next.filter(|next| run.summary.begins.is_none_or(|begins| begins <= *next)) {
-            Some(next) => query = query.from(next),
-            None => return Ok(None),
+    let mut events = store.rows(StreamQuery::backward(&keys::stream(&run.run)));
+    let is_of_it = |event: &Event| run.summary.begins.is_none_or(|begins| begins <= event.version);
+    while let Some(event) = events.next().await?.filter(is_of_it) {
+        if let Some(made) = make(Entry::decode(&event)?) {
+            return Ok(Some(made));
         }
     }
+    Ok(None)
 }
 
 /// How the run ended; nothing if it goes on.
 pub(crate) async fn outcome(store: &dyn Store, run: &Summarised) -> Result<Option<Outcome>> {
     let query = StreamQuery::backward(&keys::stream(&run.run)).limit(TAIL);
-    let page = store.read_stream(query).await?;
-    for event in &page.events {
-        match Entry::decode(event)? {
+    for event in store.full_page(query).await?.events {
+        match Entry::decode(&event)? {
             Entry::Retried(_) => return Ok(None),
             entry => {
                 if let Some(outcome) = entry.outcome() {

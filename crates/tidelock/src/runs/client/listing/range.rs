@@ -1,6 +1,6 @@
 //! A range of the index: runs that have something in common, newest first.
 
-use tidelock_store::{RecordKey, RecordQuery, Result, Store, StoreError, limits};
+use tidelock_store::{RecordKey, RecordQuery, Result, Store, StoreError, StoreExt, limits};
 
 use super::{RunCursor, RunFilter};
 use crate::runs::keys;
@@ -31,7 +31,7 @@ impl Range {
     /// The ranges of all workflows in a state, found by leaping from one to the next.
     async fn within(store: &dyn Store, state: &str) -> Result<Vec<Self>> {
         let (mut ranges, mut query) = (Vec::new(), RecordQuery::prefix(state).limit(1));
-        while let Some(first) = store.scan(query.clone()).await?.records.pop() {
+        while let Some(first) = store.rows(query.clone()).next().await? {
             let Some(prefix) = keys::range_of(&first.key) else { break };
             query = query.after(keys::behind(prefix)?);
             ranges.push(Self { prefix: prefix.to_owned() });
@@ -41,12 +41,19 @@ impl Range {
 
     /// The next places in this range, as many as a page has.
     pub(super) async fn scan(&self, store: &dyn Store, filter: &RunFilter) -> Result<Vec<RunCursor>> {
-        let mut query = RecordQuery::prefix(&self.prefix).limit(filter.limit.min(limits::PAGE_SIZE));
-        query.after = self.from(filter)?;
-        let records = store.scan(query).await?.records;
-        let places = records.iter().filter_map(|record| keys::place(&record.key, &self.prefix));
-        let places = places.map(|(started_at, run)| RunCursor::new(started_at, run));
-        Ok(places.filter(|place| filter.since.is_none_or(|since| since <= place.age.0)).collect())
+        let query = RecordQuery::prefix(&self.prefix).limit(filter.limit.min(limits::PAGE_SIZE));
+        let mut records = store.rows(RecordQuery { after: self.from(filter)?, ..query });
+        let mut places = Vec::new();
+        while places.len() < filter.limit
+            && let Some(record) = records.next().await?
+        {
+            let Some((started_at, run)) = keys::place(&record.key, &self.prefix) else { continue };
+            if filter.since.is_some_and(|since| started_at < since) {
+                break;
+            }
+            places.push(RunCursor::new(started_at, run));
+        }
+        Ok(places)
     }
 
     /// Where to begin: behind the last page, or at the newest that is meant.
