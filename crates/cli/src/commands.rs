@@ -32,6 +32,7 @@ mod signal;
 mod streams;
 mod unblock;
 
+use crate::Layer;
 use crate::args::{Args, Command};
 use crate::ending::Ending;
 use crate::failure::Failure;
@@ -39,8 +40,8 @@ use crate::output::Output;
 use crate::place::Place;
 
 /// Carries out what was asked for.
-pub(crate) async fn run(args: Args, out: &mut Output) -> Result<Ending, Failure> {
-    let place = || Place::meant(args.store.clone());
+pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ending, Failure> {
+    let place = || Place::meant(args.store.clone()).behind(layer);
     match args.command {
         Command::Demo(demo) => demo::run(demo, args.store, out).await?,
         Command::Serve(args) => serve::run(args, &place(), out).await?,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use tidelock::postgres::PostgresStore;
 use tidelock::{ErrorKind, Operation, Store, StoreError};
 
+use crate::Layer;
 use crate::failure::Failure;
 
 /// What is meant when nothing is said.
@@ -24,6 +25,7 @@ const NOT_MIGRATED: &str = ", and migrate=0 was asked for";
 #[derive(Clone)]
 pub(crate) struct Place {
     url: String,
+    layer: Layer,
 }
 
 /// A store that is open.
@@ -37,7 +39,13 @@ impl Place {
     /// What the command line names, else the environment, else a file in this folder.
     pub(crate) fn meant(named: Option<String>) -> Self {
         let from_environment = || std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
-        Self { url: named.or_else(from_environment).unwrap_or_else(|| DEFAULT.to_owned()) }
+        let url = named.or_else(from_environment).unwrap_or_else(|| DEFAULT.to_owned());
+        Self { url, layer: |store| store }
+    }
+
+    /// The same, with this in front of the store.
+    pub(crate) fn behind(self, layer: Layer) -> Self {
+        Self { layer, ..self }
     }
 
     /// Opens it to look at it, and to change what is in it; not to make it.
@@ -100,7 +108,8 @@ impl Place {
                 .map(|postgres| Opened { store: Arc::new(postgres.clone()), postgres: Some(postgres) }),
             false => tidelock::open(url).await.map(|store| Opened { store, postgres: None }),
         };
-        opened.map_err(|error| self.not_opened(error))
+        let opened = opened.map_err(|error| self.not_opened(error))?;
+        Ok(Opened { store: (self.layer)(opened.store), ..opened })
     }
 
     /// Why it is not open.
@@ -185,7 +194,7 @@ mod tests {
     use super::*;
 
     fn place(url: &str) -> Place {
-        Place { url: url.to_owned() }
+        Place { url: url.to_owned(), layer: |store| store }
     }
 
     #[test]

@@ -1,8 +1,8 @@
 //! Where the patterns' tests play.
 //!
-//! A case is a function of a [`Stage`] and becomes three tests by [`on_every_store!`]: in memory (where time is simulated, so
+//! A case is a function of a [`Stage`] and becomes four tests by [`on_every_store!`]: in memory (where time is simulated, so
 //! that waiting costs nothing), on an SQLite file and on PostgreSQL (each handle with connections of its own, as other
-//! processes have them). For what goes wrong there are stores that fail ([`Between`]), callers that are stopped ([`Gate`]) and processes that die ([`Meeting`]).
+//! processes have them), and in memory with pages as small as they may be ([`Stingy`]). For what goes wrong there are stores that fail ([`Between`]), callers that are stopped ([`Gate`]) and processes that die ([`Meeting`]).
 //! The documentation is tried as its readers try it ([`Page`], [`Shell`]).
 
 // Clippy lets tests unwrap, but not what they have in common.
@@ -10,6 +10,7 @@
 
 mod between;
 mod gate;
+mod many;
 mod mortal;
 mod note;
 mod page;
@@ -18,11 +19,13 @@ mod running;
 mod seen;
 mod shell;
 mod stage;
+mod stingy;
 mod tally;
 mod until;
 
 pub use between::{Between, Wrapped};
 pub use gate::Gate;
+pub use many::{MANY, many_events, many_gone, many_items, many_records};
 pub use mortal::Mortal;
 pub use note::{append, note, text};
 pub use page::{Block, Page, alike, comparable};
@@ -30,11 +33,12 @@ pub use processes::{Meeting, Process, Role};
 pub use running::{Running, brisk};
 pub use seen::Seen;
 pub use shell::Shell;
-pub use stage::{LEASE, Stage, for_real, in_memory};
+pub use stage::{LEASE, Stage, for_real, in_memory, in_memory_stingily};
+pub use stingy::{Stingy, stingy_seed};
 pub use tally::Tally;
 pub use until::{PATIENCE, until};
 
-/// Makes three tests of each case.
+/// Makes four tests of each case.
 #[macro_export]
 macro_rules! on_every_store {
     ($($case:ident),* $(,)?) => {
@@ -46,6 +50,9 @@ macro_rules! on_every_store {
         }
         mod postgres {
             $(#[test] fn $case() { $crate::for_real($crate::Stage::postgres(), super::$case); })*
+        }
+        mod stingy {
+            $(#[test] fn $case() { $crate::in_memory_stingily(super::$case); })*
         }
     };
 }

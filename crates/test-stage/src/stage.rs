@@ -10,6 +10,8 @@ use tidelock::prelude::*;
 use tidelock::{Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
+use crate::stingy::{Stingy, stingy_seed};
+
 /// A lease in real time: short enough to wait for its end, and so long that a worker on a busy machine gets round to renewing it.
 pub const LEASE: Duration = Duration::from_millis(1_500);
 
@@ -17,6 +19,8 @@ pub const LEASE: Duration = Duration::from_millis(1_500);
 #[derive(Debug)]
 pub struct Stage {
     place: Place,
+    /// Whether its pages are as small as they may be.
+    stingy: bool,
 }
 
 #[derive(Debug)]
@@ -46,12 +50,21 @@ impl Stage {
     /// In memory, with the runtime's time.
     pub fn memory() -> Self {
         let clock = RuntimeClock { began: Instant::now() };
-        Self { place: Place::Memory(Arc::new(MemoryStore::with_clock(Arc::new(clock)))) }
+        Self::at(Place::Memory(Arc::new(MemoryStore::with_clock(Arc::new(clock)))))
+    }
+
+    /// In memory, with pages as small as they may be.
+    pub fn stingy() -> Self {
+        Self { stingy: true, ..Self::memory() }
+    }
+
+    fn at(place: Place) -> Self {
+        Self { place, stingy: stingy_seed().is_some() }
     }
 
     /// A file of its own.
     pub fn sqlite() -> Self {
-        Self { place: Place::Sqlite(tempfile::tempdir().unwrap()) }
+        Self::at(Place::Sqlite(tempfile::tempdir().unwrap()))
     }
 
     /// A schema of its own on the tests' server, in a database that only some others have.
@@ -60,7 +73,7 @@ impl Stage {
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
         let url = tidelock_test_postgres::shared_database().unwrap();
         // Connections are most of what a case costs there. Two are enough to read with another than before.
-        Self { place: Place::Postgres(format!("{url}?readers=2&schema=stage_{}_{nth}", std::process::id())) }
+        Self::at(Place::Postgres(format!("{url}?readers=2&schema=stage_{}_{nth}", std::process::id())))
     }
 
     /// Whether time passes by itself and costs nothing.
@@ -84,11 +97,12 @@ impl Stage {
 
     /// The store, over connections of its own, as another process has them.
     pub async fn store(&self) -> Arc<dyn Store> {
-        match (&self.place, self.url()) {
+        let store: Arc<dyn Store> = match (&self.place, self.url()) {
             (Place::Memory(store), _) => store.clone(),
             (_, Some(url)) => tidelock::open(&url).await.unwrap(),
             (_, None) => unreachable!("only memory has no URL"),
-        }
+        };
+        if self.stingy { Stingy::at_random(store) } else { store }
     }
 
     /// A handle that has nothing in common with others but the store.
@@ -99,9 +113,18 @@ impl Stage {
 
 /// Runs a case with simulated time.
 pub fn in_memory<F: Future<Output = ()>>(case: impl FnOnce(Stage) -> F) {
+    simulated(async || case(Stage::memory()).await);
+}
+
+/// Runs a case with simulated time, and with pages as small as they may be.
+pub fn in_memory_stingily<F: Future<Output = ()>>(case: impl FnOnce(Stage) -> F) {
+    simulated(async || case(Stage::stingy()).await);
+}
+
+fn simulated(case: impl AsyncFnOnce()) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
-    runtime.block_on(async { case(Stage::memory()).await });
+    runtime.block_on(case());
 }
 
 /// Runs a case on this stage, in real time.

@@ -1,6 +1,7 @@
 //! A store of one's own, the command on it, and what it said.
 
 use std::future::Future;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -9,6 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidelock::prelude::*;
+use tidelock_test_stage::stingy_seed;
 
 /// Against hanging only.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -17,6 +19,8 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) struct Shop {
     pub(crate) folder: TempDir,
     pub(crate) url: String,
+    /// The seed of pages as small as they may be, if the command is to have such.
+    stingy: Option<u64>,
     runtime: tokio::runtime::Runtime,
 }
 
@@ -28,7 +32,7 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-/// Makes two tests of each case.
+/// Makes three tests of each case: on a file, on PostgreSQL, and on a file with pages as small as they may be.
 macro_rules! on_files_and_postgres {
     ($($case:ident),* $(,)?) => {
         mod sqlite {
@@ -36,6 +40,9 @@ macro_rules! on_files_and_postgres {
         }
         mod postgres {
             $(#[test] fn $case() { super::$case(&$crate::ground::Shop::postgres()); })*
+        }
+        mod stingy {
+            $(#[test] fn $case() { super::$case(&$crate::ground::Shop::stingy()); })*
         }
     };
 }
@@ -46,6 +53,13 @@ impl Shop {
         let folder = tempfile::tempdir().unwrap();
         let url = format!("sqlite:{}", folder.path().join("shop.db").display());
         Self::at(folder, url)
+    }
+
+    /// A file that is not there yet, for a command that reads it in pages as small as they may be.
+    pub(crate) fn stingy() -> Self {
+        let seed = stingy_seed().unwrap_or_else(|| u64::from(std::process::id()));
+        println!("small pages: TIDELOCK_STINGY={seed} plays them again");
+        Self { stingy: Some(seed), ..Self::sqlite() }
     }
 
     /// A schema of its own on the tests' server, with its tables.
@@ -63,7 +77,7 @@ impl Shop {
     fn at(folder: TempDir, url: String) -> Self {
         let runtime =
             tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        Self { folder, url, runtime }
+        Self { folder, url, stingy: stingy_seed(), runtime }
     }
 
     /// Another store of the same kind, which is not there yet.
@@ -73,7 +87,7 @@ impl Shop {
             true => format!("sqlite:{}", folder.path().join("other.db").display()),
             false => another_schema(),
         };
-        Self::at(folder, url)
+        Self { stingy: self.stingy, ..Self::at(folder, url) }
     }
 
     /// A path in the folder.
@@ -92,7 +106,10 @@ impl Shop {
     }
 
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let mut command = bare(args);
+        let mut command = match self.stingy {
+            Some(seed) => stingy(args, seed),
+            None => bare(args),
+        };
         command.args(["--store", &self.url]);
         command
     }
@@ -130,7 +147,20 @@ fn another_schema() -> String {
 
 /// The command, with nothing of the tests' own surroundings.
 pub(crate) fn bare(args: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_tidelock"));
+    alone(Path::new(env!("CARGO_BIN_EXE_tidelock")), args)
+}
+
+/// The same, on stores whose pages are as small as they may be.
+fn stingy(args: &[&str], seed: u64) -> Command {
+    let program = Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("examples").join("stingy_command");
+    assert!(program.exists(), "cargo build -p tidelock-cli --examples makes {program:?}");
+    let mut command = alone(&program, args);
+    command.env("TIDELOCK_STINGY", seed.to_string());
+    command
+}
+
+fn alone(program: &Path, args: &[&str]) -> Command {
+    let mut command = Command::new(program);
     command
         .args(args)
         .env_remove("NO_COLOR")

@@ -7,6 +7,7 @@ use crate::ground::{Shop, append, counted, mail};
 on_files_and_postgres!(
     targets_are_shown_with_their_lag_and_error,
     a_reaction_is_unblocked_reset_and_rerouted_by_name,
+    a_list_that_is_cut_says_so,
 );
 
 fn three_orders(shop: &Shop) {
@@ -59,4 +60,20 @@ fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
     assert_ne!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0), "nothing was done");
     shop.ok(&["reroute", "mail", "--from", "beginning", "-y"]);
     assert_eq!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0));
+}
+
+fn a_list_that_is_cut_says_so(shop: &Shop) {
+    shop.with(|store| async move {
+        for nth in 0..101 {
+            append(&*store, &format!("order-{nth:03}"), "placed", &[json!("north")]).await;
+        }
+        mail(&store, 101).await;
+    });
+    let cut = shop.run(&["reactions", "mail"]);
+    assert_eq!(cut.out.lines().count(), 101, "a heading, and a hundred targets");
+    assert_eq!(cut.err, "there may be more: --all, or a narrower pattern\n");
+    for whole in [&["reactions", "mail", "--all"][..], &["reactions", "mail", "--limit", "101"]] {
+        let said = shop.run(whole);
+        assert_eq!((said.out.lines().count(), said.err.as_str()), (102, ""), "{whole:?}");
+    }
 }

@@ -6,13 +6,14 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock_test_stage::{Running, brisk, until};
+use tidelock_test_stage::{Running, brisk, many_gone, until};
 
 use crate::ground::Shop;
 
 on_files_and_postgres!(
     runs_are_listed_shown_signalled_and_ended,
     a_failed_run_goes_on_from_the_step_that_failed,
+    open_runs_are_shown_behind_any_number_that_have_ended,
 );
 
 fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
@@ -104,4 +105,16 @@ fn a_failed_run_goes_on_from_the_step_that_failed(shop: &Shop) {
     assert!(shop.ok(&["runs", "order-1"]).contains("charged"));
     assert_eq!(reserved.load(Ordering::SeqCst), 1, "what was done stays done");
     assert_eq!(shop.run(&["retry", "order-9"]).code, 4);
+}
+
+/// Schedule 102. RUN-40.
+fn open_runs_are_shown_behind_any_number_that_have_ended(shop: &Shop) {
+    shop.with(|store| async move {
+        let runs = Tidelock::over(store.clone()).runs();
+        for id in ["a", "b", "c", "d"] {
+            runs.start("checkout", id, &json!(7)).version(1).await.unwrap();
+        }
+        many_gone(&*store, "~run-index/open/checkout/0").await;
+    });
+    assert_eq!(shop.json(&["runs", "--state", "open"]).len(), 4);
 }

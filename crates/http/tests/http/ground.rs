@@ -8,7 +8,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tidelock::{Commit, ExpectedRevision, RecordQuery, Tidelock, Write};
+use tidelock::{Commit, ExpectedRevision, RecordQuery, StoreExt, Tidelock, Write};
 use tidelock_http::{Api, Tokens};
 use tidelock_test_stage::{PATIENCE, Stage};
 use tokio::net::{TcpListener, TcpStream};
@@ -22,7 +22,7 @@ pub(crate) const READER: &str = "reader-token-0123456789";
 pub(crate) const WRITER: &str = "writer-token-0123456789";
 pub(crate) const OPERATOR: &str = "operator-token-0123456789";
 
-/// Makes three tests of each case. Sockets are real, so time is too, on every store.
+/// Makes four tests of each case. Sockets are real, so time is too, on every store.
 macro_rules! over_sockets {
     ($($case:ident),* $(,)?) => {
         mod memory {
@@ -33,6 +33,9 @@ macro_rules! over_sockets {
         }
         mod postgres {
             $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::postgres(), super::$case); })*
+        }
+        mod stingy {
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::stingy(), super::$case); })*
         }
     };
 }
@@ -58,7 +61,7 @@ impl Server {
 
     async fn forget(&self, which: impl Fn(&str) -> bool) {
         let store = self.tidelock.store();
-        let kept = store.scan(RecordQuery::prefix("~claim/idempotency/http:")).await.unwrap().records;
+        let kept = store.rows(RecordQuery::prefix("~claim/idempotency/http:")).all().await.unwrap();
         assert!(!kept.is_empty());
         for record in kept.into_iter().filter(|record| which(record.key.as_str())) {
             let forget = Write::delete(&record.key, ExpectedRevision::Any);

@@ -2,6 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
+use tidelock::StoreExt;
 use tidelock_test_stage::{Stage, until};
 
 use crate::ground::{Client, READER, Reply, Server, WRITER};
@@ -53,7 +54,7 @@ async fn a_lock_goes_from_server_to_server_by_its_fence(stage: Stage) {
 /// Those who stand in line.
 async fn waiting(server: &Server) -> usize {
     let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/7/");
-    server.tidelock.store().scan(places).await.unwrap().records.len()
+    server.tidelock.store().rows(places).all().await.unwrap().len()
 }
 
 /// HTTP-32: whoever stands in line gets it; whoever left the line does not.

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::runs::Workflow;
-use tidelock_test_stage::{Running, Stage, brisk, until};
+use tidelock_test_stage::{Running, Stage, brisk, many_gone, until};
 
 use crate::ground::{OPERATOR, READER, Server, WRITER};
 
@@ -161,4 +161,24 @@ over_sockets!(
     a_run_is_started_signalled_asked_and_waited_for,
     a_failed_run_is_retried_and_a_run_is_ended_by_operators,
     what_cannot_be_asked_of_a_run_is_refused,
+    open_runs_are_listed_behind_any_number_that_have_ended,
 );
+
+/// Schedule 102. RUN-40.
+async fn open_runs_are_listed_behind_any_number_that_have_ended(stage: Stage) {
+    let server = Server::start(&stage).await;
+    for id in ["a", "b", "c", "d"] {
+        server.tidelock.runs().start("checkout", id, &json!(7)).version(1).await.unwrap();
+    }
+    many_gone(&**server.tidelock.store(), "~run-index/open/checkout/0").await;
+    let (reader, mut after, mut found) = (server.client(READER), String::new(), 0);
+    loop {
+        let page = reader.get(&format!("/v1/runs?state=open{after}")).await.ok(200);
+        found += page["items"].as_array().unwrap().len();
+        match page["next"].as_str() {
+            Some(next) => after = format!("&after={next}"),
+            None => break,
+        }
+    }
+    assert_eq!(found, 4);
+}

@@ -3,6 +3,7 @@
 use http::Method;
 use http::header::LOCATION;
 use serde_json::json;
+use tidelock::StoreExt;
 use tidelock_http::{Api, Commits, ServeError, serve};
 use tidelock_test_stage::Stage;
 use tokio::net::TcpListener;
@@ -159,7 +160,7 @@ async fn a_server_is_not_gone_before_whoever_waits_has_an_answer(stage: Stage) {
     let waiting = tokio::spawn(async move { client.try_send(asked).await });
     tidelock_test_stage::until("one stands in line", async || {
         let places = tidelock::RecordQuery::prefix("~claim-place/lock/door/");
-        tidelock.store().scan(places).await.unwrap().records.len() == 1
+        tidelock.store().rows(places).all().await.unwrap().len() == 1
     })
     .await;
     drop(stop);

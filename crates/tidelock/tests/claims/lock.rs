@@ -22,7 +22,7 @@ async fn locked(lock: &Lock) -> LockGuard {
 
 async fn waiting(tidelock: &Tidelock) -> usize {
     let places = RecordQuery::prefix("~claim-place/lock/report/2026/");
-    tidelock.store().scan(places).await.unwrap().records.len()
+    tidelock.store().rows(places).all().await.unwrap().len()
 }
 
 /// CLAIM-10.

@@ -20,7 +20,7 @@ on_every_store!(
 
 async fn state_of(tidelock: &Tidelock) -> (StreamState, usize) {
     let stream = StreamName::new("account-7").unwrap();
-    let page = tidelock.store().read_stream(StreamQuery::forward(&stream)).await.unwrap();
+    let page = tidelock.store().full_page(StreamQuery::forward(&stream)).await.unwrap();
     (page.state, page.events.len())
 }
 

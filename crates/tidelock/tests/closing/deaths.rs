@@ -52,7 +52,7 @@ async fn dies_at(stage: &Stage, way: Way, calls: i64, last_words: bool) -> bool 
 async fn check(stage: &Stage, shelf: &Shelf, way: Way) {
     let fresh = stage.tidelock().await;
     let account = fresh.aggregate::<Account>("7");
-    let page = fresh.store().read_stream(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
+    let page = fresh.store().full_page(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
     let left: Vec<u64> = page.events.iter().map(|event| event.version.get()).collect();
     match way {
         Way::Close => {

@@ -23,7 +23,7 @@ on_every_store!(
 
 async fn is_open(tidelock: &Tidelock) -> bool {
     let stream = StreamName::new("account-7").unwrap();
-    let page = tidelock.store().read_stream(StreamQuery::forward(&stream)).await.unwrap();
+    let page = tidelock.store().full_page(StreamQuery::forward(&stream)).await.unwrap();
     matches!(page.state, StreamState::Open(_))
 }
 

@@ -42,7 +42,7 @@ async fn a_stream_is_open_while_its_window_moves(stage: Stage) {
     let fresh = stage.tidelock().await;
     let account = fresh.aggregate::<Account>("7");
     assert_eq!(account.load().await.unwrap().balance, 11);
-    let page = fresh.store().read_stream(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
+    let page = fresh.store().full_page(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
     assert_eq!(page.state, StreamState::Open(Version::new(11).unwrap()));
     assert_eq!(page.first.map(Version::get), Some(9));
 }

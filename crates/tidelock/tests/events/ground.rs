@@ -6,10 +6,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use tidelock::prelude::*;
 use tidelock::{MemoryStore, RetryPolicy};
+use tidelock_test_stage::{Stingy, stingy_seed};
 
 /// Where one test plays.
 pub(crate) enum Ground {
     Memory(MemoryStore),
+    /// In memory, with pages as small as they may be.
+    Stingy(MemoryStore),
     Sqlite(TempDir),
     Postgres(String),
 }
@@ -17,6 +20,10 @@ pub(crate) enum Ground {
 impl Ground {
     pub(crate) fn memory() -> Self {
         Self::Memory(MemoryStore::new())
+    }
+
+    pub(crate) fn stingy() -> Self {
+        Self::Stingy(MemoryStore::new())
     }
 
     pub(crate) fn sqlite() -> Self {
@@ -32,8 +39,14 @@ impl Ground {
 
     /// The store, over connections of its own.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
+        let store = self.plain_store().await;
+        let is_stingy = matches!(self, Self::Stingy(_)) || stingy_seed().is_some();
+        if is_stingy { Stingy::at_random(store) } else { store }
+    }
+
+    async fn plain_store(&self) -> Arc<dyn Store> {
         match self {
-            Self::Memory(store) => Arc::new(store.clone()),
+            Self::Memory(store) | Self::Stingy(store) => Arc::new(store.clone()),
             Self::Sqlite(folder) => {
                 let file = folder.path().join("store.db");
                 tidelock::open(&format!("sqlite:{}", file.display())).await.unwrap()
@@ -48,7 +61,7 @@ impl Ground {
     }
 }
 
-/// Makes three tests of each: one for each store.
+/// Makes four tests of each: one for each store, and one with pages as small as they may be.
 macro_rules! on_every_store {
     ($($case:ident),+ $(,)?) => {$(
         mod $case {
@@ -67,6 +80,11 @@ macro_rules! on_every_store {
             #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn postgres() {
                 super::$case(Ground::postgres()).await;
+            }
+
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn stingy() {
+                super::$case(Ground::stingy()).await;
             }
         }
     )+};

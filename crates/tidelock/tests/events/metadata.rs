@@ -18,7 +18,7 @@ async fn a_command_says_who_and_why(ground: Ground) {
     assert_eq!(history[0].metadata, about);
     assert_eq!(history[1].metadata, Metadata::new().by("bob"));
     let query = FeedQuery::after(Position::START).metadata("correlation", "request-1");
-    assert_eq!(ground.store().await.read_feed(query).await.unwrap().events.len(), 1);
+    assert_eq!(ground.store().await.rows(query).all().await.unwrap().len(), 1);
 }
 
 /// EVT-14.

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::{RecordQuery, Snapshots};
+use tidelock_test_stage::{MANY, many_records};
 use tokio::task::JoinSet;
 
 use crate::ground::{Ground, on_every_store};
@@ -17,6 +18,7 @@ on_every_store!(
     an_erasure_that_was_cut_short_counts_and_can_go_on,
     no_snapshot_is_kept_of_a_state_that_had_personal_data,
     an_unknown_outcome_with_personal_data_is_found_out,
+    an_erasure_leaves_nothing_however_much_there_is,
 );
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
@@ -69,9 +71,9 @@ async fn join(tidelock: &Tidelock, subject: &str, name: &str) -> Result<(), Exec
 /// All that the store has, as text: the log, and the records of this pattern.
 async fn all_text(ground: &Ground) -> (String, String) {
     let store = ground.store().await;
-    let feed = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
-    let records = store.scan(RecordQuery::prefix("~")).await.unwrap();
-    (format!("{:?}", feed.events), format!("{:?}", records.records))
+    let events = store.rows(FeedQuery::after(Position::START)).all().await.unwrap();
+    let records = store.rows(RecordQuery::prefix("~")).all().await.unwrap();
+    (format!("{events:?}"), format!("{records:?}"))
 }
 
 /// EVT-13.
@@ -165,7 +167,7 @@ async fn no_snapshot_is_kept_of_a_state_that_had_personal_data(ground: Ground) {
     club.execute(found).await.unwrap();
     let snapshots = || async {
         let store = ground.store().await;
-        store.scan(RecordQuery::prefix("~snapshot/")).await.unwrap().records
+        store.rows(RecordQuery::prefix("~snapshot/")).all().await.unwrap()
     };
     let before = snapshots().await;
     assert_eq!(before.len(), 1, "there is one of the state before");
@@ -182,4 +184,17 @@ async fn an_unknown_outcome_with_personal_data_is_found_out(ground: Ground) {
     meddler.fail([Fault::LostReply, Fault::LostRequest]);
     join(&tidelock, "user-7", "Ada").await.unwrap();
     assert_eq!(ground.open().await.aggregate::<Club>("chess").load().await.unwrap().names, ["Ada"]);
+}
+
+/// Schedule 101. EVT-13.
+async fn an_erasure_leaves_nothing_however_much_there_is(ground: Ground) {
+    let (tidelock, store) = (ground.open().await, ground.store().await);
+    join(&tidelock, "user-7", "Ada").await.unwrap();
+    join(&tidelock, "user-8", "Bob").await.unwrap();
+    let secret = store.rows(RecordQuery::prefix("~personal/user-7/")).next().await.unwrap().unwrap();
+    many_records(&*store, "~personal/user-7/", &secret.value).await;
+    assert_eq!(tidelock.erase_subject("user-7").await.unwrap(), MANY + 1);
+    let (_, records) = all_text(&ground).await;
+    assert!(!records.contains("Ada") && records.contains("Bob"), "{records}");
+    assert_eq!(tidelock.erase_subject("user-7").await.unwrap(), 0);
 }

@@ -12,6 +12,7 @@ mod exactly_once;
 mod exits;
 mod follow;
 mod idle;
+mod many;
 mod operators;
 mod own_tables;
 mod processes;

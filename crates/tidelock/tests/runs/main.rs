@@ -23,6 +23,7 @@ mod client;
 mod driven;
 mod flow;
 mod listing;
+mod many;
 mod once;
 mod races;
 mod reactions;

@@ -46,7 +46,7 @@ async fn wake(store: &Arc<dyn Store>, items: usize) {
 }
 
 async fn items(store: &Arc<dyn Store>) -> Vec<tidelock::Item> {
-    store.items(ItemQuery::new(ItemFilter::queue("work"))).await.unwrap().items
+    store.rows(ItemQuery::new(ItemFilter::queue("work"))).all().await.unwrap()
 }
 
 /// Counts who is at it, waits for the gate, and acks; but panics on what is named so.

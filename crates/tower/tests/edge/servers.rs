@@ -87,6 +87,7 @@ macro_rules! on_real_servers {
         mod memory { $(#[test] fn $case() { super::for_real(super::Stage::memory(), super::$case); })* }
         mod sqlite { $(#[test] fn $case() { super::for_real(super::Stage::sqlite(), super::$case); })* }
         mod postgres { $(#[test] fn $case() { super::for_real(super::Stage::postgres(), super::$case); })* }
+        mod stingy { $(#[test] fn $case() { super::for_real(super::Stage::stingy(), super::$case); })* }
     };
 }
 

@@ -1,0 +1,58 @@
+//! More rows than one call of a store looks at, written straight into the store so that they cost little.
+
+use tidelock::limits;
+use tidelock::prelude::*;
+
+/// Somewhat more than a store looks at for one page.
+pub const MANY: usize = limits::FEED_SCAN + 100;
+
+/// Items of one queue that have something to do, with keys that begin alike.
+pub async fn many_items(store: &dyn Store, queue: &QueueName, prefix: &str) {
+    let wake = |commit: Commit, nth| {
+        let item = ItemRef::parse(queue.as_str(), &named(prefix, nth)).unwrap();
+        commit.wake(Wake::to_mark(item, Mark::new(1).unwrap()))
+    };
+    commit_many(store, wake).await;
+}
+
+/// Records with keys that begin alike.
+pub async fn many_records(store: &dyn Store, prefix: &str, value: &Json) {
+    let put = |commit: Commit, nth| {
+        commit.write(Write::put(&record(prefix, nth), ExpectedRevision::Any, value.clone()))
+    };
+    commit_many(store, put).await;
+}
+
+/// Records that were there and are not any more: a store looks at them, and shows none.
+pub async fn many_gone(store: &dyn Store, prefix: &str) {
+    many_records(store, prefix, &Json::new(&0).unwrap()).await;
+    let delete =
+        |commit: Commit, nth| commit.write(Write::delete(&record(prefix, nth), ExpectedRevision::Any));
+    commit_many(store, delete).await;
+}
+
+/// Events at the end of one stream.
+pub async fn many_events(store: &dyn Store, stream: &str, count: usize) {
+    let stream = StreamName::new(stream).unwrap();
+    for first in (0..count).step_by(limits::EVENTS_PER_COMMIT) {
+        let some = first..count.min(first + limits::EVENTS_PER_COMMIT);
+        let events = some.map(|nth| NewEvent::of("noted", &nth).unwrap()).collect();
+        store.append(&stream, ExpectedVersion::Any, events).await.unwrap().committed().unwrap();
+    }
+}
+
+fn named(prefix: &str, nth: usize) -> String {
+    format!("{prefix}{nth:05}")
+}
+
+fn record(prefix: &str, nth: usize) -> RecordKey {
+    RecordKey::new(named(prefix, nth)).unwrap()
+}
+
+/// Many parts, in as few commits as can be.
+async fn commit_many(store: &dyn Store, add: impl Fn(Commit, usize) -> Commit) {
+    for first in (0..MANY).step_by(limits::PARTS_PER_COMMIT) {
+        let some = first..MANY.min(first + limits::PARTS_PER_COMMIT);
+        store.commit(some.fold(Commit::new(), &add)).await.unwrap().committed().unwrap();
+    }
+}

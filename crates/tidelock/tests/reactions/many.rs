@@ -1,0 +1,53 @@
+//! More events than a store looks at for one page.
+
+use std::time::Duration;
+
+use tidelock::StoredEvent;
+use tidelock::doctor::{Bounds, Doctor, Kind};
+use tidelock::prelude::*;
+use tidelock_test_stage::{MANY, Running, Seen, Stage, brisk, many_events, note, on_every_store};
+
+on_every_store!(
+    a_reaction_that_nobody_routes_is_found_behind_many_other_events,
+    a_reaction_that_nobody_routes_is_found_behind_many_events_of_our_own,
+);
+
+/// A reaction to these streams that was run once, and is not any more.
+async fn left(tidelock: &Tidelock, streams: &str) {
+    let seen = Seen::default();
+    let noting = seen.clone();
+    let handle = move |event: StoredEvent, _: Context| {
+        noting.note(event.stream.as_str());
+        async { Ok(()) }
+    };
+    let app = tidelock.app().worker(brisk("w")).reaction("mail", on_any().in_streams(streams), handle);
+    let running = Running::start(app);
+    note(tidelock, "order-1", "first").await;
+    seen.until(1).await;
+    running.stop().await;
+}
+
+/// Whether the doctor says that nobody routes it.
+async fn is_told(tidelock: &Tidelock) -> bool {
+    let bounds = Bounds { patience: Duration::ZERO, ..Bounds::default() };
+    let found = Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap().findings;
+    found.iter().any(|finding| finding.kind == Kind::Route && finding.what.contains("nobody routes"))
+}
+
+/// CMD-5.
+async fn a_reaction_that_nobody_routes_is_found_behind_many_other_events(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    left(&tidelock, "order-").await;
+    many_events(&**tidelock.store(), "elsewhere", MANY).await;
+    note(&tidelock, "order-1", "second").await;
+    assert!(is_told(&tidelock).await);
+}
+
+/// CMD-5.
+async fn a_reaction_that_nobody_routes_is_found_behind_many_events_of_our_own(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    left(&tidelock, "").await;
+    many_events(&**tidelock.store(), "~ours", 1_100).await;
+    note(&tidelock, "order-1", "second").await;
+    assert!(is_told(&tidelock).await);
+}

@@ -1,0 +1,60 @@
+//! More runs than a store looks at for one page.
+
+use serde_json::json;
+use tidelock::doctor::{Bounds, Doctor};
+use tidelock::prelude::*;
+use tidelock::runs::{RunFilter, RunState, Standing};
+use tidelock_test_stage::{Stage, many_gone, many_items, on_every_store};
+
+on_every_store!(
+    open_runs_are_found_behind_any_number_that_have_ended,
+    a_run_stands_where_it_does_however_many_others_there_are,
+);
+
+/// So many runs of a workflow that nobody drives.
+async fn started(tidelock: &Tidelock, count: usize) {
+    for nth in 0..count {
+        tidelock.runs().start("checkout", &format!("run-{nth}"), &json!({})).version(1).await.unwrap();
+    }
+}
+
+/// Schedule 102. RUN-40.
+async fn open_runs_are_found_behind_any_number_that_have_ended(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    started(&tidelock, 4).await;
+    // What newer runs leave in the index of open ones once they have ended, in another workflow and in this one.
+    for workflow in ["a", "checkout"] {
+        many_gone(&**tidelock.store(), &format!("~run-index/open/{workflow}/0")).await;
+    }
+    let open = || RunFilter::all().state(RunState::Open);
+    for filter in [open(), open().workflow("checkout"), open().limit(2), RunFilter::all()] {
+        let (mut filter, mut found) = (filter, Vec::new());
+        loop {
+            let page = tidelock.runs().list(&filter).await.unwrap();
+            found.extend(page.runs.into_iter().map(|run| run.run.to_string()));
+            match page.next {
+                Some(next) => filter = filter.after(next),
+                None => break,
+            }
+        }
+        found.sort();
+        assert_eq!(found, ["run-0", "run-1", "run-2", "run-3"], "{filter:?}");
+    }
+    let bounds = Bounds { runs: 2, ..Bounds::default() };
+    let diagnosis = Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap();
+    let unfinished =
+        diagnosis.findings.iter().any(|finding| finding.what.contains("more open ones than the 2 newest"));
+    assert!(unfinished, "{:?}", diagnosis.findings);
+}
+
+/// RUN-35.
+async fn a_run_stands_where_it_does_however_many_others_there_are(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    started(&tidelock, 1).await;
+    let run = tidelock.runs().run("run-0");
+    assert!(matches!(run.standing().await.unwrap(), Standing::Due { .. }));
+    let queue = QueueName::new("~runs/checkout@1").unwrap();
+    many_items(&**tidelock.store(), &queue, "a").await;
+    let standing = run.standing().await.unwrap();
+    assert!(matches!(standing, Standing::Due { .. }), "{standing:?}");
+}
