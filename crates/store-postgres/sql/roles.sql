@@ -55,23 +55,26 @@ REVOKE ALL ON ALL TABLES IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 REVOKE ALL ON ALL SEQUENCES IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 REVOKE ALL ON ALL FUNCTIONS IN SCHEMA :"schema" FROM PUBLIC, :"app", :"reader";
 
--- Everybody reads. Functions do what their caller may do, but for three, which do what their owner may.
+-- Everybody reads. Functions do what their caller may do, but for those that are named here, which do what their owner may.
 GRANT SELECT ON ALL TABLES IN SCHEMA :"schema" TO :"app", :"reader";
 GRANT SELECT ON ALL SEQUENCES IN SCHEMA :"schema" TO :"app", :"reader";
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA :"schema" TO :"app", :"reader";
-REVOKE ALL ON FUNCTION :"schema".trim(text, bigint), :"schema".let_go(text[], text[]), :"schema".begin_epoch(bigint)
+REVOKE ALL ON FUNCTION :"schema".trim(text, bigint), :"schema".let_go(text[], text[]), :"schema".begin_epoch(bigint),
+    :"schema".forget_records(bigint), :"schema".forget_items(bigint), :"schema".forget_streams(bigint),
+    :"schema".forget_commits(bigint), :"schema".date_tombstones(bigint)
     FROM :"reader";
 
 -- The application adds events. It cannot change or delete one, but by trimming a stream that is closed. It draws positions,
 -- and cannot say which come next.
 GRANT INSERT ON :"schema".events TO :"app";
 GRANT USAGE ON SEQUENCE :"schema".positions TO :"app";
-GRANT INSERT (name, version, closed), UPDATE (version, closed) ON :"schema".streams TO :"app";
+GRANT INSERT (name, version, first, closed, forget_at), UPDATE (version, closed, forget_at) ON :"schema".streams TO :"app";
 
--- Rows of records and items stay for ever, under the name that they were made with.
+-- Rows of streams, records and items keep the name that they were made with, and leave through functions once they are past their
+-- retention.
 GRANT INSERT, UPDATE (revision, value, expires_at) ON :"schema".records TO :"app";
 GRANT INSERT, UPDATE (lane, priority, at, mark, due, hold, ready, attempts, failures, expiries, blocked, error, fence,
-                      worker, since, deadline, settled) ON :"schema".items TO :"app";
+                      worker, since, deadline, settled, forget_at) ON :"schema".items TO :"app";
 
 -- Commits are forgotten after their time.
 GRANT INSERT, DELETE ON :"schema".commits TO :"app";

@@ -33,7 +33,7 @@ static ONE: [Type; 6] = [Type::TEXT, Type::INT8, Type::UUID, Type::TEXT, Type::T
 /// takes its date from is one before the wait: two commits that overlap are dated in any order.
 static APPEND_NEXT: Statement = Statement::new(
     "WITH stream AS (
-         UPDATE tidelock.streams s SET version = s.version + 1
+         UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
          WHERE s.name = $1 AND NOT s.closed AND (s.version = $2 OR $2 = -2) RETURNING s.version)
      INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
          SELECT nextval('tidelock.positions'), $1, t.version, $3, $4, $5, $6,
@@ -55,7 +55,7 @@ static APPEND_NEXT: Statement = Statement::new(
 /// only for a row that has been joined to the ticket.
 static APPEND_NEXT_OF_EACH: Statement = Statement::new(
     "WITH moved AS (
-         UPDATE tidelock.streams s SET version = s.version + 1
+         UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
          FROM unnest($1, $2, $3, $4, $5, $6) WITH ORDINALITY
              AS n (name, expected, id, type, payload, metadata, nth)
          WHERE s.name = n.name AND NOT s.closed AND (s.version = n.expected OR n.expected = -2)

@@ -37,7 +37,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 macro_rules! item_columns {
     () => {
         "i.queue, i.key, i.lane, i.priority, i.at, i.mark, i.due, i.hold, i.attempts, i.failures, i.expiries, \
-         i.blocked, i.error, i.fence, i.worker, i.since, i.deadline, i.settled"
+         i.blocked, i.error, i.fence, i.worker, i.since, i.deadline, i.settled, i.forget_at"
     };
 }
 pub(crate) use item_columns;
@@ -251,6 +251,7 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
         fence: fence.map(|fence| Fence::new(fence as u64)).transpose()?,
         holder: holder(row, from + 14)?,
         settled: settled.map(str::parse).transpose()?,
+        forget_at: moment(row, from + 18)?,
     })
 }
 

@@ -14,6 +14,7 @@ mod committer;
 mod door;
 mod error;
 mod failures;
+mod forget;
 mod held_up;
 mod home;
 mod leases;

@@ -27,7 +27,7 @@ pub(crate) use event_columns;
 macro_rules! stream_page {
     ($where:literal, $order:literal) => {
         concat!(
-            "SELECT s.version, s.first, s.closed, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
+            "SELECT s.version, s.first, s.closed, s.forget_at, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
             event_columns!(),
             " FROM tidelock.events e WHERE e.stream = s.name AND ",
             $where,
@@ -96,7 +96,7 @@ static BACK: Statement = Statement::new(
 macro_rules! heads {
     ($which:literal) => {
         concat!(
-            "SELECT s.name, s.version, s.first, s.closed, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
+            "SELECT s.name, s.version, s.first, s.closed, s.forget_at, e.* FROM tidelock.streams s LEFT JOIN LATERAL (SELECT ",
             event_columns!(),
             " FROM tidelock.events e WHERE e.stream = s.name ORDER BY e.version DESC LIMIT 1) e ON true ",
             $which
@@ -123,8 +123,8 @@ pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<Stre
     let row = stream_row(first, 0)?;
     let mut alike = Alike::default();
     let mut events = Vec::with_capacity(rows.len());
-    for found in rows.iter().filter(|row| has_event(row, 3)) {
-        events.push(alike.event(found, 3, query.stream.clone())?);
+    for found in rows.iter().filter(|row| has_event(row, 4)) {
+        events.push(alike.event(found, 4, query.stream.clone())?);
     }
     let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
     Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
@@ -334,16 +334,17 @@ async fn prefixed_heads(
 fn head(row: &Row) -> Result<Head> {
     let stream = StreamName::new(text(row, 0)?).map_err(corrupt)?;
     let head = stream_row(row, 1)?;
-    let last = has_event(row, 4).then(|| Alike::default().event(row, 4, stream.clone())).transpose()?;
+    let last = has_event(row, 5).then(|| Alike::default().event(row, 5, stream.clone())).transpose()?;
     Ok(Head { stream, state: head.state(), count: head.count(), last })
 }
 
-/// Reads version, first and closed, from this column on.
+/// Reads version, first, closed and forget_at, from this column on.
 pub(crate) fn stream_row(row: &Row, from: usize) -> Result<StreamRow> {
     Ok(StreamRow {
         version: Version::new(number(row, from)?).map_err(corrupt)?,
         first: Version::new(number(row, from + 1)?).map_err(corrupt)?,
         closed: row.try_get(from + 2).map_err(failed)?,
+        forget_at: moment(row, from + 3)?,
     })
 }
 

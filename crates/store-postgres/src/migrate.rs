@@ -21,8 +21,10 @@ struct Migration {
     sql: &'static str,
 }
 
-const MIGRATIONS: &[Migration] =
-    &[Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") },
+    Migration { number: 2, name: "retention", sql: include_str!("../migrations/0002_retention.sql") },
+];
 
 /// How many migrations make a schema that this code knows.
 pub const SCHEMA_VERSION: usize = MIGRATIONS.len();

@@ -30,3 +30,11 @@ macro_rules! now {
     };
 }
 pub(crate) use now;
+
+/// When a commit `c` is forgotten. The index of what leaves is over this very expression.
+macro_rules! forget_at {
+    () => {
+        "coalesce(c.forget_at, c.committed_at + 604800000000)"
+    };
+}
+pub(crate) use forget_at;

@@ -7,62 +7,54 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use tidelock_store::{Result, limits};
-use tokio::time::timeout;
-use tokio_postgres::types::Type;
+use tidelock_store::Result;
+use tokio::time::{Instant, timeout};
 
 use crate::Shared;
+use crate::forget::{self, Swept};
 use crate::held_up;
-use crate::statement::{Statement, now};
 
 /// Commits, and a feed, that wait for longer than this wait for somebody who should be named.
 const LONG: Duration = Duration::from_secs(1);
 
-/// How many rows go at once.
-const AT_ONCE: i64 = 500;
+/// An idle handle looks for what is due this much more rarely than one that is used.
+const IDLE: u32 = 10;
 
-static EXPIRED: Statement = Statement::new(
-    concat!(
-        "UPDATE tidelock.records SET value = NULL, expires_at = NULL WHERE key IN (
-            SELECT key FROM tidelock.records WHERE expires_at <= ",
-        now!(),
-        " ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED)"
-    ),
-    &[Type::INT8],
-);
-static FORGOTTEN: Statement = Statement::new(
-    concat!(
-        "DELETE FROM tidelock.commits WHERE id IN (
-            SELECT id FROM tidelock.commits WHERE committed_at <= ",
-        now!(),
-        " - $2 ORDER BY committed_at LIMIT $1 FOR UPDATE SKIP LOCKED)"
-    ),
-    &[Type::INT8, Type::INT8],
-);
+/// The longest time for which an idle handle does not look again, though nothing is said to be due.
+const A_DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What a round leaves for the next one.
+#[derive(Debug, Clone, Copy, Default)]
+struct House {
+    /// The feed is behind, so the next round looks again though nothing is committed any more.
+    behind: bool,
+    /// Something is or will be due then, so it is swept though nothing is committed any more.
+    sweep_at: Option<Instant>,
+}
 
 /// Ends with the last handle on the store.
 pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration) {
-    let mut behind = false;
+    let mut house = House::default();
     loop {
         tokio::time::sleep(interval).await;
         let Some(store) = store.upgrade() else { return };
         if store.place.is_closed() {
             return;
         }
-        behind = watch(&store, round(&store, interval, behind)).await;
+        house = watch(&store, round(&store, interval, house)).await;
     }
 }
 
 /// While the server says nothing, looks from time to time whether another has taken its place, for one that was replaced may
 /// keep everybody waiting for ever. Ends with the store.
-async fn watch(store: &Arc<Shared>, round: impl Future<Output = bool>) -> bool {
+async fn watch(store: &Arc<Shared>, round: impl Future<Output = House>) -> House {
     let mut round = pin!(round);
     loop {
-        if let Ok(behind) = timeout(store.place.connect_timeout, &mut round).await {
-            return behind;
+        if let Ok(house) = timeout(store.place.connect_timeout, &mut round).await {
+            return house;
         }
         if store.place.is_closed() || Arc::strong_count(store) == 1 {
-            return false;
+            return House::default();
         }
         if let Err(error) = store.place.enter(None).await {
             tracing::debug!(%error, "the server does not answer, nor does another");
@@ -70,15 +62,19 @@ async fn watch(store: &Arc<Shared>, round: impl Future<Output = bool>) -> bool {
     }
 }
 
-/// Says whether the feed is behind, so that somebody goes on looking though nobody commits any more.
-async fn round(store: &Shared, interval: Duration, behind: bool) -> bool {
+async fn round(store: &Shared, interval: Duration, house: House) -> House {
     let used = store.used.swap(false, Ordering::Relaxed) || store.committer.waiting() > 0;
     // First, because the sweep may have to wait for the same session.
     tell_who_holds_up_commits(store).await;
-    if used && let Err(error) = sweep(store, interval).await {
-        tracing::debug!(%error, "housekeeping failed; the next round will do it");
-    }
-    (used || behind) && tell_who_holds_up_the_feed(store).await
+    let due = house.sweep_at.is_some_and(|at| at <= Instant::now());
+    let sweep_at = match (used, due) {
+        (false, false) => house.sweep_at,
+        _ => sweep(store, interval, used).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "housekeeping failed; the next round will do it");
+            Some(Instant::now())
+        }),
+    };
+    House { behind: (used || house.behind) && tell_who_holds_up_the_feed(store).await, sweep_at }
 }
 
 /// Whoever holds them up is looked for among all sessions of the server. So only those look who are held up.
@@ -100,10 +96,18 @@ async fn tell_who_holds_up_the_feed(store: &Shared) -> bool {
     feed.is_some()
 }
 
-async fn sweep(store: &Shared, interval: Duration) -> Result<()> {
+/// Writes the clock down and removes what is due, for half an interval at most; says when to do so again though the store is not used.
+async fn sweep(store: &Shared, interval: Duration, used: bool) -> Result<Option<Instant>> {
     let link = &store.housekeeping;
-    store.time.tick(link, interval).await?;
-    link.read(&EXPIRED, &[&AT_ONCE]).await?;
-    let memory = limits::COMMIT_MEMORY.as_micros() as i64;
-    link.read(&FORGOTTEN, &[&AT_ONCE, &memory]).await.map(|_| ())
+    if used {
+        store.time.tick(link, interval).await?;
+    }
+    let swept = forget::forget(link, Instant::now() + interval / 2).await?;
+    let rest = match swept {
+        Swept::Cut => Duration::ZERO,
+        Swept::Left | Swept::Busy => interval * IDLE,
+        Swept::All { next: Some(next) } => next.clamp(interval * IDLE, A_DAY.max(interval * IDLE)),
+        Swept::All { next: None } => return Ok(None),
+    };
+    Ok(Some(Instant::now() + rest))
 }

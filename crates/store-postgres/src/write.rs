@@ -1,19 +1,19 @@
 //! The short way for commits that do nothing but write records.
 //!
 //! Such commits are judged and written by the server in one statement, alone or together with others of their kind: one
-//! trip. The statement compares revisions and adds one; it never looks into a value. What it accepts is there. What it refuses is
+//! trip. The statement compares revisions and gives out the next; it never looks into a value. What it accepts is there. What it refuses is
 //! judged here by the rule that all stores share, from the rows that it found. Whatever else is to be told (a commit
 //! that was made before under its id, a record that ran out a moment ago, others who were in the way) is found out on
 //! [the long way](crate::commit). So the meaning of a commit is in one place all the same.
 
 mod looked;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use tidelock_store::plan::{self, Decision};
 use tidelock_store::{
-    Change, Commit, CommitId, CommitOutcome, Committed, ExpectedRevision, RecordKey, Result, Revision,
-    StoreError, Timestamp, Topic, When, Write, Written,
+    Change, Commit, CommitId, CommitOutcome, Committed, ExpectedRevision, RecordKey, Result, StoreError,
+    Timestamp, Topic, When, Write, Written, limits,
 };
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -27,7 +27,8 @@ use crate::statement::Statement;
 use looked::Looked;
 
 static WRITE_MANY: Statement = Statement::new(
-    "SELECT moment, before, clashes, seen, expiries FROM tidelock.write_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)",
+    "SELECT moment, before, after, clashes, seen, expiries
+     FROM tidelock.write_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
     &[
         Type::TEXT_ARRAY,
         Type::INT4_ARRAY,
@@ -39,12 +40,16 @@ static WRITE_MANY: Statement = Statement::new(
         Type::UUID_ARRAY,
         Type::UUID_ARRAY,
         Type::TEXT_ARRAY,
+        Type::INT8_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT4_ARRAY,
+        Type::INT4_ARRAY,
     ],
 );
 
 /// Whether a commit writes records, does nothing else, and nothing with them that takes more than a look at their revisions.
 pub(crate) fn only_writes(commit: &Commit) -> bool {
-    commit.parts() == commit.writes.len() && commit.writes.iter().all(|write| code(commit, write).is_some())
+    commit.parts() == commit.writes.len() && commit.writes.iter().all(|write| code(write).is_some())
 }
 
 /// Those of the commits that can go together this way: each writes other records.
@@ -80,9 +85,10 @@ pub(crate) async fn write_together(session: &Session, commits: &[&Commit]) -> Re
 /// What became of a commit; nothing if that is found out on the long way.
 fn judge(nth: usize, commit: &Commit, looked: &Looked) -> Result<Option<Judged>> {
     if !looked.is_refused(nth) {
-        let written = |(at, write): (usize, &Write)| {
-            let revision = looked.before((nth, at)).map_or(Revision::FIRST, |before| before.plus(1));
-            Written { key: write.key.clone(), revision: Some(revision), sum: None }
+        let written = |(at, write): (usize, &Write)| Written {
+            key: write.key.clone(),
+            revision: looked.after((nth, at)),
+            sum: None,
         };
         let writes = commit.writes.iter().enumerate().map(written).collect();
         let committed = Committed { at: looked.moment, appends: Vec::new(), writes };
@@ -102,19 +108,16 @@ fn judge(nth: usize, commit: &Commit, looked: &Looked) -> Result<Option<Judged>>
 }
 
 /// What a write expects, as a number for the statement; nothing if it cannot go this way.
-///
-/// The result of a commit with an id is remembered as text, so its revisions have to be known beforehand.
-fn code(commit: &Commit, write: &Write) -> Option<i64> {
-    let named = commit.id.is_some();
+fn code(write: &Write) -> Option<i64> {
     match (&write.change, write.expected) {
         (Change::Put { .. } | Change::Delete, ExpectedRevision::Revision(revision)) => {
             Some(revision.get() as i64)
         }
-        (Change::Put { .. }, ExpectedRevision::Absent) => Some(if named { NEVER } else { ABSENT }),
-        (Change::Put { .. }, ExpectedRevision::Any) if !named => Some(ANY),
-        (Change::Put { .. } | Change::Delete, ExpectedRevision::Exists) if !named => Some(EXISTS),
+        (Change::Put { .. }, ExpectedRevision::Absent) => Some(ABSENT),
+        (Change::Put { .. }, ExpectedRevision::Any) => Some(ANY),
+        (Change::Put { .. } | Change::Delete, ExpectedRevision::Exists) => Some(EXISTS),
         // If there is one. If not, nothing is to be done, and that in a way that takes two trips.
-        (Change::Delete, ExpectedRevision::Any) if !named => Some(EXISTS),
+        (Change::Delete, ExpectedRevision::Any) => Some(EXISTS),
         _ => None,
     }
 }
@@ -122,15 +125,6 @@ fn code(commit: &Commit, write: &Write) -> Option<i64> {
 const ABSENT: i64 = 0;
 const ANY: i64 = -1;
 const EXISTS: i64 = -2;
-const NEVER: i64 = -3;
-
-/// The revision that a write of a commit with an id gives its record.
-fn known_revision(write: &Write) -> Revision {
-    match write.expected {
-        ExpectedRevision::Revision(revision) => revision.plus(1),
-        _ => Revision::FIRST,
-    }
-}
 
 /// Writes of many commits, as columns, sorted by key.
 #[derive(Default)]
@@ -147,6 +141,12 @@ struct Batch<'a> {
     ids: Vec<Uuid>,
     fingerprints: Vec<Uuid>,
     results: Vec<String>,
+    /// How long each id is remembered.
+    memories: Vec<i64>,
+    /// Which of the keys are written by commits with an id, counted from 1, one commit's writes after the other's.
+    mentions: Vec<i32>,
+    mentions_from: Vec<i32>,
+    mentions_to: Vec<i32>,
 }
 
 impl<'a> Batch<'a> {
@@ -157,22 +157,24 @@ impl<'a> Batch<'a> {
         batch.order.sort_unstable_by_key(|(nth, at)| &commits[*nth].writes[*at].key);
         for at in 0..batch.order.len() {
             let (nth, write) = batch.order[at];
-            batch.add(nth, commits[nth], &commits[nth].writes[write]);
+            batch.add(nth, &commits[nth].writes[write]);
         }
+        let places: HashMap<(usize, usize), i32> = batch.order.iter().copied().zip(1..).collect();
         for (nth, commit) in commits.iter().enumerate() {
-            batch.remember(nth, commit);
+            batch.remember(nth, commit, &places);
         }
         batch
     }
 
-    fn add(&mut self, nth: usize, commit: &Commit, write: &'a Write) {
+    fn add(&mut self, nth: usize, write: &'a Write) {
         let (value, expires) = match &write.change {
             Change::Put { value, expires } => (Some(value.as_str()), *expires),
-            _ => (None, None),
+            // A tombstone.
+            _ => (None, Some(When::In(limits::TOMBSTONE_MEMORY))),
         };
         self.keys.push(write.key.as_str());
         self.owners.push(nth as i32);
-        self.expected.push(code(commit, write).unwrap_or(NEVER));
+        self.expected.push(code(write).unwrap_or(ABSENT));
         self.values.push(value);
         let end = |when| if let When::At(moment) = when { Some(moment.micros()) } else { None };
         let life = |when| if let When::In(duration) = when { Some(micros(duration)) } else { None };
@@ -180,14 +182,14 @@ impl<'a> Batch<'a> {
         self.lives.push(expires.and_then(life));
     }
 
-    /// The result, without the moment: that is in a column of its own.
-    fn remember(&mut self, nth: usize, commit: &Commit) {
+    /// The result, without the moment and the revisions: the server puts those in columns of their own.
+    fn remember(&mut self, nth: usize, commit: &Commit, places: &HashMap<(usize, usize), i32>) {
         let Some(id) = commit.id else { return };
-        let written = |write: &Write| Written {
-            key: write.key.clone(),
-            revision: Some(known_revision(write)),
-            sum: None,
-        };
+        self.mentions_from.push(self.mentions.len() as i32 + 1);
+        self.mentions.extend((0..commit.writes.len()).filter_map(|at| places.get(&(nth, at))));
+        self.mentions_to.push(self.mentions.len() as i32);
+        self.memories.push(micros(commit.id_memory.unwrap_or(limits::COMMIT_MEMORY)));
+        let written = |write: &Write| Written { key: write.key.clone(), revision: None, sum: None };
         let writes = commit.writes.iter().map(written).collect();
         let at = Timestamp::from_micros(0).expect("1970 is a moment");
         let committed = Committed { at, appends: Vec::new(), writes };
@@ -197,7 +199,7 @@ impl<'a> Batch<'a> {
         self.results.push(serde_json::to_string(&committed).expect("a result is names and numbers"));
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 10] {
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 14] {
         [
             &self.keys,
             &self.owners,
@@ -209,6 +211,10 @@ impl<'a> Batch<'a> {
             &self.ids,
             &self.fingerprints,
             &self.results,
+            &self.memories,
+            &self.mentions,
+            &self.mentions_from,
+            &self.mentions_to,
         ]
     }
 }

@@ -3,6 +3,8 @@
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
 
+#[path = "first_schema/mod.rs"]
+mod first_schema;
 mod ground;
 #[path = "../../store-sqlite/tests/worker/mod.rs"]
 mod worker;
@@ -33,6 +35,11 @@ fn main() -> ExitCode {
         trial("a_schema_with_another_migration_is_left_alone", a_schema_with_another_migration_is_left_alone),
         trial("a_schema_of_somebody_else_is_left_alone", a_schema_of_somebody_else_is_left_alone),
         trial("without_migrate_nothing_is_made", without_migrate_nothing_is_made),
+        trial("a_store_of_the_first_schema_goes_on", first_schema::a_store_of_the_first_schema_goes_on),
+        trial(
+            "a_program_of_the_first_schema_works_on_the_next",
+            first_schema::a_program_of_the_first_schema_works_on_the_next,
+        ),
     ];
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }
@@ -87,7 +94,7 @@ async fn ten_processes_open_an_empty_schema_at_once() {
         openers.into_iter().for_each(|opener| drop(opener.finish()));
         versions.sort_unstable();
         assert_eq!(versions, (1..=PROCESSES).collect::<Vec<_>>(), "each of them appended, once");
-        assert_eq!(migrations(&ground.connect().await).await, 1);
+        assert_eq!(migrations(&ground.connect().await).await, 2);
     }
 }
 
@@ -128,7 +135,7 @@ async fn a_migration_cut_short_is_done_by_the_next() {
     opener.kill();
     obstacle.run("ROLLBACK").await;
     assert_eq!(append_one(&ground.open().await).await, 1);
-    assert_eq!(migrations(&obstacle).await, 1);
+    assert_eq!(migrations(&obstacle).await, 2);
 }
 
 /// Schedule 80: the server goes on for a while with what a dead process has asked for.
@@ -143,7 +150,7 @@ async fn a_dead_process_still_at_it_is_waited_for() {
     obstacle.run("ROLLBACK").await;
     assert_eq!(next.hear("appended"), "1");
     next.finish();
-    assert_eq!(migrations(&obstacle).await, 1);
+    assert_eq!(migrations(&obstacle).await, 2);
 }
 
 /// Everything that the catalogs say about the schema; a row that is written anew has another transaction's number.
@@ -175,12 +182,12 @@ fn check_incompatible(refused: &StoreError, said: &str) {
 }
 
 async fn a_schema_from_a_newer_version_is_left_alone() {
-    let spoil = "INSERT INTO tidelock.migrations VALUES (2, 'archive', 'x', now())";
-    check_left_alone(spoil, "made by a newer version of Tidelock (it has migration 2, \"archive\"").await;
+    let spoil = "INSERT INTO tidelock.migrations VALUES (3, 'archive', 'x', now())";
+    check_left_alone(spoil, "made by a newer version of Tidelock (it has migration 3, \"archive\"").await;
 }
 
 async fn a_schema_with_another_migration_is_left_alone() {
-    let spoil = "UPDATE tidelock.migrations SET checksum = 'x'";
+    let spoil = "UPDATE tidelock.migrations SET checksum = 'x' WHERE number = 1";
     check_left_alone(spoil, "migration 1 (\"store\") of the schema is not the one that this version").await;
 }
 

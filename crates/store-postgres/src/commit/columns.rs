@@ -56,6 +56,7 @@ pub(crate) struct ItemColumns<'a> {
     since: Vec<Option<i64>>,
     deadlines: Vec<Option<i64>>,
     settled: Vec<Option<&'static str>>,
+    forget_at: Vec<Option<i64>>,
 }
 
 impl<'a> ItemColumns<'a> {
@@ -87,9 +88,10 @@ impl<'a> ItemColumns<'a> {
         self.since.push(holder.map(|holder| holder.since.micros()));
         self.deadlines.push(holder.map(|holder| holder.deadline.micros()));
         self.settled.push(item.settled.map(ExitKind::as_str));
+        self.forget_at.push(micros(item.forget_at));
     }
 
-    pub(crate) fn parameters(&self) -> [&(dyn ToSql + Sync); 19] {
+    pub(crate) fn parameters(&self) -> [&(dyn ToSql + Sync); 20] {
         [
             &self.queues,
             &self.keys,
@@ -110,6 +112,7 @@ impl<'a> ItemColumns<'a> {
             &self.since,
             &self.deadlines,
             &self.settled,
+            &self.forget_at,
         ]
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use tidelock_store::plan::{Plan, RecordRow, Remembered, Rows, StreamRow};
+use tidelock_store::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
-    Change, Commit, CommitId, Committed, Event, EventId, Guard, Item, ItemRef, Position, RecordKey, Result,
-    Settlement, StoreError, StreamName, Timestamp, limits,
+    Append, Change, Commit, CommitId, Committed, Event, EventId, ExpectedVersion, Guard, Item, ItemRef,
+    Position, RecordKey, Result, Revision, Settlement, StoreError, StreamName, Timestamp, stream_category,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -18,10 +18,10 @@ use crate::leases::{item, item_columns};
 use crate::log::{Alike, event_columns, number, stream_row, text};
 use crate::records::{record, record_columns};
 use crate::session::Session;
-use crate::statement::{Statement, now};
+use crate::statement::{Statement, forget_at};
 
 static LOCK_STREAMS: Statement = Statement::new(
-    "SELECT name, version, first, closed FROM tidelock.streams WHERE name = ANY ($1) ORDER BY name FOR NO KEY UPDATE",
+    "SELECT name, version, first, closed, forget_at FROM tidelock.streams WHERE name = ANY ($1) ORDER BY name FOR NO KEY UPDATE",
     &[Type::TEXT_ARRAY],
 );
 static LOCK_RECORDS: Statement = Statement::new(
@@ -46,8 +46,17 @@ static FIND_EVENTS: Statement = Statement::new(
     &[Type::UUID_ARRAY],
 );
 static FIND_COMMITS: Statement = Statement::new(
-    "SELECT id, fingerprint, committed, positions, committed_at FROM tidelock.commits WHERE id = ANY ($1)",
+    concat!(
+        "SELECT c.id, c.fingerprint, c.committed, c.positions, c.committed_at, ",
+        forget_at!(),
+        ", c.revisions FROM tidelock.commits c WHERE c.id = ANY ($1)"
+    ),
     &[Type::UUID_ARRAY],
+);
+/// Read after the streams are locked. Whether a floor was raised since then is looked at once a stream has been created above it.
+static VERSION_FLOORS: Statement = Statement::new(
+    "SELECT category, version FROM tidelock.version_floors WHERE category = ANY ($1)",
+    &[Type::TEXT_ARRAY],
 );
 /// A row that is not there cannot be locked. Where a commit relies on one's absence without creating it, an empty one is
 /// put there for as long as the transaction lasts, so that nobody else can create it.
@@ -61,10 +70,13 @@ static HOLD_RECORDS: Statement = Statement::new(
      ON CONFLICT (key) DO NOTHING",
     &[Type::TEXT_ARRAY],
 );
-/// Read last, when all locks are held: whoever waited for one must not judge by the time before.
-static MOMENT: Statement = Statement::new(concat!("SELECT ", now!()), &[]);
+/// The moment and the floors. Read last, when all locks are held: whoever waited for one must not judge by the time before.
+static MOMENT: Statement = Statement::new(
+    "SELECT greatest(tidelock.calendar() + shift, clock), epoch, revision_floor, fence_floor FROM tidelock.meta",
+    &[],
+);
 
-pub(super) static STATEMENTS: [&Statement; 8] = [
+pub(super) static STATEMENTS: [&Statement; 9] = [
     &HOLD_STREAMS,
     &LOCK_STREAMS,
     &HOLD_RECORDS,
@@ -72,6 +84,7 @@ pub(super) static STATEMENTS: [&Statement; 8] = [
     &LOCK_ITEMS,
     &FIND_EVENTS,
     &FIND_COMMITS,
+    &VERSION_FLOORS,
     &MOMENT,
 ];
 
@@ -84,6 +97,8 @@ pub(super) struct Wanted {
     keys: Vec<String>,
     events: Vec<Uuid>,
     commits: Vec<Uuid>,
+    /// The categories of streams that may be created.
+    categories: Vec<String>,
     absent: Absent,
 }
 
@@ -100,9 +115,12 @@ pub(super) enum Absent {
 impl Wanted {
     pub(super) fn by(batch: &[&Commit], absent: Absent) -> Self {
         let (mut streams, mut records, mut items) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut categories = BTreeSet::new();
         let mut wanted = Self { absent, ..Self::default() };
         for commit in batch {
             streams.extend(commit.appends.iter().map(|append| &append.stream));
+            let creating = commit.appends.iter().filter(|append| may_create(append));
+            categories.extend(creating.map(|append| stream_category(append.stream.as_str())));
             streams.extend(commit.trims.iter().map(|trim| &trim.stream));
             records.extend(commit.writes.iter().map(|write| &write.key));
             items.extend(commit.wakes.iter().map(|wake| &wake.item));
@@ -119,6 +137,7 @@ impl Wanted {
             wanted.events.extend(events.map(|event| Uuid::from_bytes(*event.id.as_bytes())));
             wanted.commits.extend(commit.id.map(|id| Uuid::from_bytes(*id.as_bytes())));
         }
+        wanted.categories = categories.into_iter().map(str::to_owned).collect();
         wanted.streams = streams.into_iter().map(ToString::to_string).collect();
         wanted.records = records.into_iter().map(ToString::to_string).collect();
         (wanted.queues, wanted.keys) =
@@ -158,15 +177,24 @@ impl Wanted {
         if !self.commits.is_empty() {
             sent.push(Box::pin(async { session.query(&FIND_COMMITS, &[&self.commits]).await }));
         }
+        if !self.categories.is_empty() {
+            sent.push(Box::pin(async { session.query(&VERSION_FLOORS, &[&self.categories]).await }));
+        }
         sent.push(Box::pin(async { session.query(&MOMENT, &[]).await }));
         sent
     }
+}
+
+fn may_create(append: &Append) -> bool {
+    matches!(append.expected, ExpectedVersion::Any | ExpectedVersion::NoStream)
 }
 
 /// What was found; and, as one commit after the other is judged, what there will be.
 #[derive(Debug)]
 pub(super) struct Loaded {
     pub(super) now: Timestamp,
+    floors: Floors,
+    version_floors: HashMap<String, u64>,
     streams: HashMap<StreamName, StreamRow>,
     records: HashMap<RecordKey, RecordRow>,
     items: HashMap<ItemRef, Item>,
@@ -209,19 +237,30 @@ impl Loaded {
         })?;
         let events = found(next(!wanted.events.is_empty()), event)?;
         let commits = next(!wanted.commits.is_empty());
-        let now = next(true).and_then(|rows| rows.first()).map(|row| row.try_get(0).map_err(failed));
-        let now = now.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))??;
-        let now = Timestamp::from_micros(now)?;
+        let version_floors = found(next(!wanted.categories.is_empty()), |row| {
+            Ok((text(row, 0)?.to_owned(), number(row, 1)?))
+        })?;
+        let meta = next(true).and_then(|rows| rows.first());
+        let meta = meta.ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+        let now = Timestamp::from_micros(meta.try_get(0).map_err(failed)?)?;
         let there = There {
-            streams: streams.keys().map(ToString::to_string).chain(held_streams.iter().cloned()).collect(),
-            records: records.keys().map(ToString::to_string).chain(held_records.iter().cloned()).collect(),
+            streams: streams.keys().map(ToString::to_string).collect(),
+            records: records.keys().map(ToString::to_string).collect(),
             items: items.keys().cloned().collect(),
         };
-        let held = Held { streams: held_streams, records: held_records };
-        let mut loaded =
-            Self { now, streams, records, items, events, commits: HashMap::new(), there, held, added: 0 };
-        loaded.remember(commits)?;
-        Ok(loaded)
+        Ok(Self {
+            now,
+            floors: floors(meta)?,
+            version_floors,
+            streams,
+            records,
+            items,
+            events,
+            commits: found(commits, remembered)?,
+            there,
+            held: Held { streams: held_streams, records: held_records },
+            added: 0,
+        })
     }
 
     pub(super) fn held(&self) -> &Held {
@@ -242,6 +281,11 @@ impl Loaded {
             })
     }
 
+    /// The floor above which a stream of this name is created.
+    pub(super) fn floor_of(&self, stream: &StreamName) -> u64 {
+        self.version_floors.get(stream_category(stream.as_str())).copied().unwrap_or_default()
+    }
+
     /// Whether this settlement was made before.
     pub(super) fn was_settled_so(&self, settlement: &Settlement) -> bool {
         self.items.get(&settlement.lease.item).is_some_and(|item| item.was_settled_so(settlement))
@@ -251,22 +295,14 @@ impl Loaded {
         self.items.values()
     }
 
-    fn remember(&mut self, rows: Option<&Vec<Row>>) -> Result<()> {
-        let forgotten = self.now.micros() - limits::COMMIT_MEMORY.as_micros() as i64;
-        for row in rows.into_iter().flatten() {
-            let at: i64 = row.try_get(4).map_err(failed)?;
-            if at > forgotten {
-                let (id, remembered) = remembered(row)?;
-                self.commits.insert(id, remembered);
-            }
-        }
-        Ok(())
-    }
-
     /// Lets the next commit of the batch see what this one does, and notes it to be written.
     pub(super) fn apply(&mut self, plan: &Plan, writes: &mut Writes) {
         for (name, row) in &plan.streams {
-            writes.put_stream(name, *row, self.there.streams.contains(name.as_str()));
+            let there = self.there.streams.contains(name.as_str());
+            writes.put_stream(name, *row, there);
+            if !there {
+                writes.check_floor(name, self.floor_of(name));
+            }
             self.streams.insert(name.clone(), *row);
         }
         for event in &plan.events {
@@ -316,6 +352,20 @@ impl Rows for Loaded {
     fn last_position(&mut self) -> Result<Position> {
         Ok(provisional(self.added))
     }
+
+    fn floors(&mut self) -> Result<Floors> {
+        Ok(self.floors)
+    }
+
+    fn version_floor(&mut self, category: &str) -> Result<u64> {
+        Ok(self.version_floors.get(category).copied().unwrap_or_default())
+    }
+}
+
+/// Reads the columns of `MOMENT` after the moment.
+fn floors(row: &Row) -> Result<Floors> {
+    let (epoch, revision, fence) = (number(row, 1)?, number(row, 2)?, number(row, 3)?);
+    Ok(Floors { epoch, revision: revision.max(epoch), fence: fence.max(epoch) })
 }
 
 fn found<K: std::hash::Hash + Eq, V>(
@@ -367,11 +417,21 @@ fn remembered(row: &Row) -> Result<(CommitId, Remembered)> {
     let positions =
         positions.into_iter().map(|position| Position::new(position as u64)).collect::<Result<_>>();
     let placed = Placed { positions: positions.map_err(corrupt)?, at };
-    let committed = recall(committed, &placed)?;
+    let mut committed = recall(committed, &placed)?;
+    revise(&mut committed, row.try_get(6).map_err(failed)?)?;
+    let forget_at = Timestamp::from_micros(row.try_get(5).map_err(failed)?).map_err(corrupt)?;
     Ok((
         CommitId::from_bytes(id.into_bytes()),
-        Remembered { fingerprint: fingerprint.into_bytes(), committed },
+        Remembered { fingerprint: fingerprint.into_bytes(), committed, forget_at },
     ))
+}
+
+/// Puts revisions that were kept beside a result into it.
+fn revise(committed: &mut Committed, revisions: Option<Vec<i64>>) -> Result<()> {
+    for (written, revision) in committed.writes.iter_mut().zip(revisions.into_iter().flatten()) {
+        written.revision = Some(Revision::new(revision as u64).map_err(corrupt)?);
+    }
+    Ok(())
 }
 
 /// Takes the next answer only if the question was asked.

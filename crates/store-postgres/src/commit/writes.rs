@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidelock_store::plan::{RecordRow, Remembered, StreamRow};
 use tidelock_store::{
     CommitId, Committed, Event, Item, ItemRef, Json, Position, RecordKey, Result, StoreError, StreamName,
-    Timestamp, Version, limits,
+    Timestamp, Version,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -16,17 +16,24 @@ use super::rows::{Held, Loaded};
 use super::{Placed, Sent, ordinal, provisional, replace_provisional};
 use crate::error::failed;
 use crate::session::Session;
-use crate::statement::Statement;
+use crate::statement::{Statement, forget_at};
+
+const STREAM_TYPES: &[Type] =
+    &[Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::INT8_ARRAY, Type::BOOL_ARRAY, Type::INT8_ARRAY];
 
 static CREATE_STREAMS: Statement = Statement::new(
-    "INSERT INTO tidelock.streams (name, version, closed)
-     SELECT * FROM unnest($1, $2, $3) AS s (name, version, closed) ORDER BY name",
-    &[Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::BOOL_ARRAY],
+    "INSERT INTO tidelock.streams (name, version, first, closed, forget_at)
+     SELECT * FROM unnest($1, $2, $3, $4, $5) AS s (name, version, first, closed, forget_at) ORDER BY name",
+    STREAM_TYPES,
 );
+/// In a statement of its own after the streams were created: it must see what they may have waited for.
+static CHECK_FLOORS: Statement =
+    Statement::new("SELECT tidelock.check_floors($1, $2)", &[Type::TEXT_ARRAY, Type::INT8_ARRAY]);
+/// The first event that is left is moved by trims alone.
 static CHANGE_STREAMS: Statement = Statement::new(
-    "UPDATE tidelock.streams s SET version = n.version, closed = n.closed
-     FROM unnest($1, $2, $3) AS n (name, version, closed) WHERE s.name = n.name",
-    &[Type::TEXT_ARRAY, Type::INT8_ARRAY, Type::BOOL_ARRAY],
+    "UPDATE tidelock.streams s SET version = n.version, closed = n.closed, forget_at = n.forget_at
+     FROM unnest($1, $2, $3, $4, $5) AS n (name, version, first, closed, forget_at) WHERE s.name = n.name",
+    STREAM_TYPES,
 );
 static CREATE_RECORDS: Statement = Statement::new(
     "INSERT INTO tidelock.records (key, revision, value, expires_at)
@@ -43,13 +50,13 @@ static CHANGE_RECORDS: Statement = Statement::new(
 macro_rules! written_columns {
     () => {
         "queue, key, lane, priority, at, mark, due, hold, ready, attempts, failures, expiries, blocked, error, fence, \
-         worker, since, deadline, settled"
+         worker, since, deadline, settled, forget_at"
     };
 }
 macro_rules! written_items {
     () => {
         concat!(
-            "unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19) AS n (",
+            "unnest($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20) AS n (",
             written_columns!(),
             ")"
         )
@@ -75,6 +82,7 @@ const ITEM_TYPES: &[Type] = &[
     Type::INT8_ARRAY,
     Type::INT8_ARRAY,
     Type::TEXT_ARRAY,
+    Type::INT8_ARRAY,
 ];
 
 static CREATE_ITEMS: Statement = Statement::new(
@@ -93,7 +101,8 @@ static CHANGE_ITEMS: Statement = Statement::new(
         "UPDATE tidelock.items i SET
             lane = n.lane, priority = n.priority, at = n.at, mark = n.mark, due = n.due, hold = n.hold, ready = n.ready,
             attempts = n.attempts, failures = n.failures, expiries = n.expiries, blocked = n.blocked, error = n.error,
-            fence = n.fence, worker = n.worker, since = n.since, deadline = n.deadline, settled = n.settled
+            fence = n.fence, worker = n.worker, since = n.since, deadline = n.deadline, settled = n.settled,
+            forget_at = n.forget_at
          FROM ",
         written_items!(),
         " WHERE i.queue = n.queue AND i.key = n.key AND (i.fence IS NULL OR i.fence <= n.fence)"
@@ -127,14 +136,14 @@ static ADD_EVENTS: Statement = Statement::new(
 /// A row under that id is one that has been forgotten, or else somebody else's that was not there a moment ago: then the
 /// insert is refused like any other.
 static FORGET: Statement = Statement::new(
-    "DELETE FROM tidelock.commits WHERE id = ANY ($1) AND committed_at <= $2",
+    concat!("DELETE FROM tidelock.commits c WHERE c.id = ANY ($1) AND ", forget_at!(), " <= $2"),
     &[Type::UUID_ARRAY, Type::INT8],
 );
 /// The events that each of the commits mentions are in `$4`, from one place to another.
 static REMEMBER: Statement = Statement::new(
-    "INSERT INTO tidelock.commits (id, fingerprint, committed, positions, committed_at)
-     SELECT n.id, n.fingerprint, n.committed, e.positions, coalesce(e.recorded_at, $7)
-     FROM unnest($1, $2, $3, $5, $6) AS n (id, fingerprint, committed, mentions_from, mentions_to), LATERAL (
+    "INSERT INTO tidelock.commits (id, fingerprint, committed, positions, committed_at, forget_at)
+     SELECT n.id, n.fingerprint, n.committed, e.positions, coalesce(e.recorded_at, $7), n.forget_at
+     FROM unnest($1, $2, $3, $5, $6, $8) AS n (id, fingerprint, committed, mentions_from, mentions_to, forget_at), LATERAL (
         SELECT coalesce(array_agg(position ORDER BY position), '{}') AS positions, max(recorded_at) AS recorded_at
         FROM tidelock.events WHERE id = ANY ($4[n.mentions_from:n.mentions_to])) e
      ORDER BY n.id",
@@ -146,6 +155,7 @@ static REMEMBER: Statement = Statement::new(
         Type::INT4_ARRAY,
         Type::INT4_ARRAY,
         Type::INT8,
+        Type::INT8_ARRAY,
     ],
 );
 static CLOSE_FOR_TRIM: Statement = Statement::new(
@@ -163,8 +173,9 @@ static CONFIRM: Statement =
 static LET_GO: Statement =
     Statement::new("SELECT tidelock.let_go($1, $2)", &[Type::TEXT_ARRAY, Type::TEXT_ARRAY]);
 
-pub(super) static STATEMENTS: [&Statement; 14] = [
+pub(super) static STATEMENTS: [&Statement; 15] = [
     &CREATE_STREAMS,
+    &CHECK_FLOORS,
     &CHANGE_STREAMS,
     &CREATE_RECORDS,
     &CHANGE_RECORDS,
@@ -189,6 +200,8 @@ pub(super) struct Writes {
     events: Vec<Event>,
     trims: Vec<(StreamName, Version)>,
     commits: BTreeMap<CommitId, Remembered>,
+    /// The floors above which new streams were put.
+    floors: BTreeMap<StreamName, u64>,
     confirm: bool,
     held: Held,
 }
@@ -210,6 +223,7 @@ impl Writes {
             events: Vec::new(),
             trims: Vec::new(),
             commits: BTreeMap::new(),
+            floors: BTreeMap::new(),
             confirm: false,
             held: loaded.held().clone(),
         }
@@ -217,6 +231,11 @@ impl Writes {
 
     pub(super) fn put_stream(&mut self, name: &StreamName, row: StreamRow, there: bool) {
         self.tables(there).streams.insert(name.clone(), row);
+    }
+
+    /// Makes sure that this is still the floor above which the stream has to be created.
+    pub(super) fn check_floor(&mut self, name: &StreamName, floor: u64) {
+        self.floors.insert(name.clone(), floor);
     }
 
     pub(super) fn put_record(&mut self, key: &RecordKey, row: &RecordRow, there: bool) {
@@ -264,7 +283,9 @@ impl Writes {
     /// Sends everything, in the order in which all writers of this store write.
     pub(super) fn send<'a>(&'a self, session: &'a Session) -> Vec<Sent<'a>> {
         let mut sent = Vec::new();
+        self.let_go(session, &mut sent);
         put_streams(session, &CREATE_STREAMS, &self.new.streams, &mut sent);
+        self.check_floors(session, &mut sent);
         put_streams(session, &CHANGE_STREAMS, &self.old.streams, &mut sent);
         put_records(session, &CREATE_RECORDS, &self.new.records, &mut sent);
         put_records(session, &CHANGE_RECORDS, &self.old.records, &mut sent);
@@ -274,14 +295,28 @@ impl Writes {
         self.add_events(session, &mut sent);
         self.send_trims(session, &mut sent);
         self.send_commits(session, &mut sent);
-        if !(self.held.streams.is_empty() && self.held.records.is_empty()) {
-            let Held { streams, records } = &self.held;
-            sent.push(Box::pin(async move { session.query(&LET_GO, &[streams, records]).await }));
-        }
         if self.confirm && self.has_no_rows() {
             sent.push(Box::pin(session.query(&CONFIRM, &[])));
         }
         sent
+    }
+
+    /// Takes away the rows that keep others out. Until the transaction ends they keep them out all the same, and what is
+    /// to be there is created in their place.
+    fn let_go<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
+        let Held { streams, records } = &self.held;
+        if !(streams.is_empty() && records.is_empty()) {
+            sent.push(Box::pin(async move { session.query(&LET_GO, &[streams, records]).await }));
+        }
+    }
+
+    fn check_floors<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
+        if self.floors.is_empty() {
+            return;
+        }
+        let (names, floors): (Vec<&str>, Vec<i64>) =
+            self.floors.iter().map(|(name, floor)| (name.as_str(), *floor as i64)).unzip();
+        sent.push(Box::pin(async move { session.query(&CHECK_FLOORS, &[&names, &floors]).await }));
     }
 
     /// Where the new events came to lie.
@@ -316,6 +351,7 @@ impl Writes {
         sent.push(Box::pin(async move { session.query(&CLOSE_FOR_TRIM, &[&trimmed]).await }));
         sent.push(Box::pin(async move { session.query(&TRIM, &[&names, &through]).await }));
         // Some of them are to be open in the end.
+        put_streams(session, &CHANGE_STREAMS, &self.new.streams, sent);
         put_streams(session, &CHANGE_STREAMS, &self.old.streams, sent);
     }
 
@@ -324,8 +360,8 @@ impl Writes {
             return;
         }
         let ids: Vec<Uuid> = self.commits.keys().map(|id| Uuid::from_bytes(*id.as_bytes())).collect();
-        let until = self.now.micros() - limits::COMMIT_MEMORY.as_micros() as i64;
-        sent.push(Box::pin(async move { session.query(&FORGET, &[&ids, &until]).await }));
+        let now = self.now.micros();
+        sent.push(Box::pin(async move { session.query(&FORGET, &[&ids, &now]).await }));
     }
 
     fn send_commits<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
@@ -354,6 +390,7 @@ struct Memory {
     mentions_from: Vec<i32>,
     mentions_to: Vec<i32>,
     now: i64,
+    forget_at: Vec<i64>,
 }
 
 impl Memory {
@@ -368,11 +405,12 @@ impl Memory {
             memory.mentions_from.push(memory.mentions.len() as i32 + 1);
             memory.mentions.extend(mentioned.into_iter().filter_map(|nth| writes.event_id(nth)));
             memory.mentions_to.push(memory.mentions.len() as i32);
+            memory.forget_at.push(remembered.forget_at.micros());
         }
         memory
     }
 
-    fn parameters(&self) -> [&(dyn ToSql + Sync); 7] {
+    fn parameters(&self) -> [&(dyn ToSql + Sync); 8] {
         [
             &self.ids,
             &self.fingerprints,
@@ -381,6 +419,7 @@ impl Memory {
             &self.mentions_from,
             &self.mentions_to,
             &self.now,
+            &self.forget_at,
         ]
     }
 }
@@ -408,8 +447,12 @@ fn put_streams<'a>(
     }
     let names: Vec<&str> = rows.keys().map(StreamName::as_str).collect();
     let versions: Vec<i64> = rows.values().map(|row| row.version.get() as i64).collect();
+    let firsts: Vec<i64> = rows.values().map(|row| row.first.get() as i64).collect();
     let closed: Vec<bool> = rows.values().map(|row| row.closed).collect();
-    sent.push(Box::pin(async move { session.query(statement, &[&names, &versions, &closed]).await }));
+    let forget_at: Vec<Option<i64>> = rows.values().map(|row| row.forget_at.map(Timestamp::micros)).collect();
+    sent.push(Box::pin(async move {
+        session.query(statement, &[&names, &versions, &firsts, &closed, &forget_at]).await
+    }));
 }
 
 fn put_records<'a>(

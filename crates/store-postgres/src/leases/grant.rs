@@ -17,7 +17,8 @@ use crate::statement::Statement;
 pub(super) static GRANT: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (
-            SELECT greatest(tidelock.calendar() + shift, clock) AS now, epoch AS floor FROM tidelock.meta),
+            SELECT greatest(tidelock.calendar() + shift, clock) AS now, greatest(epoch, fence_floor) AS floor
+            FROM tidelock.meta),
          taken AS MATERIALIZED (
             SELECT i.queue, i.key, c.nth FROM unnest($2) WITH ORDINALITY AS c (key, nth)
             JOIN tidelock.items i ON i.queue = $1 AND i.key = c.key

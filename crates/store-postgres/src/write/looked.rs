@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use tidelock_store::plan::{RecordRow, Remembered, Rows, StreamRow, stored_json};
+use tidelock_store::plan::{Floors, RecordRow, Remembered, Rows, StreamRow, stored_json};
 use tidelock_store::{
     Commit, CommitId, Event, EventId, ExpectedRevision, Item, ItemRef, Position, RecordKey, Result, Revision,
     StoreError, StreamName, Timestamp,
@@ -17,6 +17,8 @@ pub(super) struct Looked {
     pub(super) moment: Timestamp,
     /// By commit, and by which of its writes it is.
     found: HashMap<(usize, usize), Found>,
+    /// The revisions that the records have now, unless their commit was refused.
+    after: HashMap<(usize, usize), Revision>,
     refused: HashSet<usize>,
 }
 
@@ -34,21 +36,24 @@ impl Looked {
     pub(super) fn read(row: &Row, order: &[(usize, usize)]) -> Result<Self> {
         let moment = Timestamp::from_micros(row.try_get(0).map_err(failed)?).map_err(corrupt)?;
         let before: Vec<i64> = row.try_get(1).map_err(failed)?;
-        if before.len() != order.len() {
+        let after: Vec<i64> = row.try_get(2).map_err(failed)?;
+        if before.len() != order.len() || after.len() != order.len() {
             return Err(StoreError::corrupt("a write of records was answered by too few numbers"));
         }
-        let mut looked = Self { moment, found: HashMap::with_capacity(order.len()), refused: HashSet::new() };
-        for (place, before) in order.iter().zip(before) {
+        let mut looked =
+            Self { moment, found: HashMap::new(), after: HashMap::new(), refused: HashSet::new() };
+        for (place, (before, after)) in order.iter().zip(before.into_iter().zip(after)) {
             looked.found.insert(*place, Found::Expected(revision(before)?));
+            looked.after.insert(*place, Revision::new(after as u64).map_err(corrupt)?);
         }
         looked.read_clashes(row, order)?;
         Ok(looked)
     }
 
     fn read_clashes(&mut self, row: &Row, order: &[(usize, usize)]) -> Result<()> {
-        let Some(clashes) = row.try_get::<_, Option<Vec<i64>>>(2).map_err(failed)? else { return Ok(()) };
-        let seen: Vec<Option<&str>> = row.try_get(3).map_err(failed)?;
-        let expiries: Vec<Option<i64>> = row.try_get(4).map_err(failed)?;
+        let Some(clashes) = row.try_get::<_, Option<Vec<i64>>>(3).map_err(failed)? else { return Ok(()) };
+        let seen: Vec<Option<&str>> = row.try_get(4).map_err(failed)?;
+        let expiries: Vec<Option<i64>> = row.try_get(5).map_err(failed)?;
         for (nth, (value, expiry)) in clashes.into_iter().zip(seen.into_iter().zip(expiries)) {
             let place = usize::try_from(nth).ok().and_then(|nth| order.get(nth.checked_sub(1)?));
             let place = place.ok_or_else(|| StoreError::corrupt("a record clashed that was not written"))?;
@@ -74,6 +79,11 @@ impl Looked {
             Found::Expected(revision) => *revision,
             Found::Clash(row) => row.as_ref().map(|row| row.revision),
         }
+    }
+
+    /// The revision that a record has.
+    pub(super) fn after(&self, place: (usize, usize)) -> Option<Revision> {
+        self.after.get(&place).copied()
     }
 
     /// Whether a record of the commit had run out when it was refused. The look is a little older than the moment: it may have
@@ -137,5 +147,14 @@ impl Rows for CommitRows {
 
     fn last_position(&mut self) -> Result<Position> {
         Ok(Position::START)
+    }
+
+    /// A commit that is refused gives out no revision.
+    fn floors(&mut self) -> Result<Floors> {
+        Ok(Floors::default())
+    }
+
+    fn version_floor(&mut self, _: &str) -> Result<u64> {
+        Ok(0)
     }
 }

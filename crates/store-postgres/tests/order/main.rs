@@ -11,6 +11,7 @@ mod bystander;
 mod crossing;
 mod end;
 mod follower;
+mod forgotten;
 mod halted;
 mod late;
 mod naive;

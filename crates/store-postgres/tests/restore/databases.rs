@@ -14,7 +14,7 @@ use crate::ground::PATIENCE;
 
 static SERVER: LazyLock<Server> = LazyLock::new(|| Server::start().unwrap());
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dump_that_is_restored_elsewhere_gives_nothing_out_again() {
     SERVER.create_database("dumped").unwrap();
@@ -27,7 +27,7 @@ async fn a_dump_that_is_restored_elsewhere_gives_nothing_out_again() {
     Given::by_the_copy(&url("restored"), &kept, &[lost]).await;
 }
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dump_that_is_restored_in_place_gives_nothing_out_again() {
     SERVER.create_database("reset").unwrap();
@@ -39,7 +39,7 @@ async fn a_dump_that_is_restored_in_place_gives_nothing_out_again() {
     Given::by_the_copy(&url("reset"), &kept, &[lost]).await;
 }
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copied_database_gives_nothing_out_again() {
     SERVER.create_database("copied").unwrap();
@@ -53,7 +53,7 @@ async fn a_copied_database_gives_nothing_out_again() {
     assert_eq!(epochs("copied"), 1, "the original has not moved");
 }
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5. The tables are the same as before.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The tables are the same as before.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_that_is_restored_into_emptied_tables_gives_nothing_out_again() {
     SERVER.create_database("refilled").unwrap();
@@ -68,7 +68,7 @@ async fn data_that_is_restored_into_emptied_tables_gives_nothing_out_again() {
     Given::by_the_copy(&url("refilled"), &kept, &[lost]).await;
 }
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5. The first copy was not what it should be, so another is made.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The first copy was not what it should be, so another is made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_copy_gives_nothing_out_again_that_the_first_one_did() {
     SERVER.create_database("twice").unwrap();
@@ -81,7 +81,7 @@ async fn a_second_copy_gives_nothing_out_again_that_the_first_one_did() {
     Given::by_the_copy(&url("second"), &kept, &[by_original, by_first]).await;
 }
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5. What it takes is among the rights of the application.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. What it takes is among the rights of the application.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_only_the_application_opens_gives_nothing_out_again() {
     SERVER.create_database("owned").unwrap();

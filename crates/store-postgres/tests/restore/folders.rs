@@ -11,7 +11,7 @@ use crate::careful::{LONG, commit, note, read_after, wake_and_lease};
 use crate::given::Given;
 use crate::ground::PATIENCE;
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_backup_that_is_recovered_gives_nothing_out_again() {
     let original = Server::start().unwrap();
@@ -25,7 +25,7 @@ async fn a_backup_that_is_recovered_gives_nothing_out_again() {
     Given::by_the_copy(&backup.url(), &kept, &[lost]).await;
 }
 
-/// Schedule 77; LOG-7, LOG-10, LEASE-2 and LEASE-5. The server takes itself for the original.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The server takes itself for the original.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_is_put_back_as_it_was_gives_nothing_out_again() {
     let original = Server::start().unwrap();

@@ -1,14 +1,17 @@
 //! What a store gave out, before a copy of it was taken and after.
 
-use tidelock_store::{Lease, Position, Store};
+use tidelock_store::{
+    Commit, ExpectedRevision, Json, Lease, Position, RecordKey, Revision, Slot, Store, StoreExt, Write,
+};
 use tidelock_store_postgres::PostgresStore;
 
-use crate::careful::{LONG, SHORT, assert_lease_lost, assert_rewound, lease, note, wake_and_lease};
+use crate::careful::{LONG, SHORT, assert_lease_lost, assert_rewound, commit, lease, note, wake_and_lease};
 
-/// A position, and a lease of the one item there is.
+/// A position, a lease of the one item there is, and the revision of the one record.
 pub(crate) struct Given {
     position: Position,
     lease: Lease,
+    revision: Revision,
 }
 
 impl Given {
@@ -18,6 +21,7 @@ impl Given {
         let given = Self {
             lease: wake_and_lease(&store, "item", SHORT).await,
             position: note(&store, "before").await,
+            revision: put(&store).await,
         };
         store.close().await.unwrap();
         given
@@ -37,10 +41,13 @@ impl Given {
         for lost in lost {
             assert_rewound(&store, lost.position, kept.position).await;
             assert_eq!(assert_lease_lost(&store, &lost.lease).await, Some(kept.lease.fence));
+            assert_refused(&store, lost.revision).await;
         }
         let new = Self::by(&store).await;
         for lost in lost {
             assert!(new.position > lost.position && new.lease.fence > lost.lease.fence);
+            assert!(new.revision > lost.revision, "{} came after {}", new.revision, lost.revision);
+            assert_refused(&store, lost.revision).await;
             assert_rewound(&store, lost.position, kept.position).await;
             assert_eq!(assert_lease_lost(&store, &lost.lease).await, Some(new.lease.fence));
         }
@@ -49,6 +56,32 @@ impl Given {
     }
 
     async fn by(store: &PostgresStore) -> Self {
-        Self { lease: lease(store, "item", LONG).await, position: note(store, "after").await }
+        Self {
+            lease: lease(store, "item", LONG).await,
+            position: note(store, "after").await,
+            revision: put(store).await,
+        }
     }
+}
+
+fn record() -> RecordKey {
+    RecordKey::new("record").unwrap()
+}
+
+/// Writes the record, with a result that is remembered, and checks that the record is at the revision that was told.
+async fn put(store: &PostgresStore) -> Revision {
+    let write = Write::put(&record(), ExpectedRevision::Any, Json::new(&1).unwrap());
+    let id = tidelock_store::CommitId::fresh();
+    let told = commit(store, Commit::new().with_id(id).write(write.clone())).await.writes[0].revision;
+    assert_eq!(commit(store, Commit::new().with_id(id).write(write)).await.writes[0].revision, told);
+    assert_eq!(store.get_one(&record()).await.unwrap().revision(), told);
+    told.unwrap()
+}
+
+/// What relies on a revision that was lost is refused.
+async fn assert_refused(store: &PostgresStore, lost: Revision) {
+    let stale = Write::put(&record(), ExpectedRevision::Revision(lost), Json::new(&2).unwrap());
+    let conflict = store.commit(Commit::new().write(stale)).await.unwrap().conflict();
+    assert!(conflict.is_some(), "revision {lost} is there again");
+    assert!(matches!(store.get_one(&record()).await.unwrap(), Slot::Live(_)));
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidelock_store::{
     Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion, HeadQuery,
-    ItemFilter, ItemQuery, Mark, Position, RecordQuery, Renewal, Store, StoreExt, Topic, Version, Wake, When,
-    Write,
+    ItemFilter, ItemQuery, Mark, Position, RecordQuery, Renewal, Settlement, Store, StoreExt, Topic, Version,
+    Wake, When, Write,
 };
 
 use crate::ground::{accepted, append, committed, event, feed_after, item, lease, soon, stream};
@@ -86,19 +86,38 @@ async fn the_application_goes_through_the_door_and_others_hear_of_it() {
     assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM @_totals").await, 1);
 }
 
-/// What is done once a second: expired records lose their value, commits are forgotten, the clock is written down.
+/// KEEP-1 to KEEP-4: what is done once a second. Expired records lose their value and leave later, finished items, emptied
+/// streams and old commits leave, the clock is written down.
 #[tokio::test]
 async fn the_application_sweeps_what_has_had_its_time() {
     let shop = Shop::new().await;
     let store = shop.open("app").await;
     let short = put("short").expiring(When::In(Duration::from_micros(1)));
     committed(&store, Commit::new().with_id(CommitId::fresh()).write(short)).await;
-    shop.admin.run("UPDATE tidelock.commits SET committed_at = 0").await;
+    shop.admin.run("UPDATE tidelock.commits SET forget_at = 1").await;
+    committed(&store, Commit::new().wake(Wake::to_mark(item("a"), Mark::new(1).unwrap()))).await;
+    let held = lease(&store, "worker", 1).await.remove(0);
+    let finished = Settlement::finish(held.token(), held.mark, When::NOW);
+    committed(&store, Commit::new().settle(finished)).await;
+    committed(&store, append("run/a", "only")).await;
+    let close = Append::closing(&stream("run/a"), ExpectedVersion::Exists);
+    let forget = AfterTrim::Forget(When::NOW);
+    committed(&store, Commit::new().with_append(close).trim(&stream("run/a"), Version::FIRST, forget)).await;
     // Only a store that is used keeps house.
     committed(&store, Commit::new().write(put("b"))).await;
     let swept = "SELECT value IS NULL FROM tidelock.records WHERE key = 'short'";
     shop.admin.until("the record is swept", swept).await;
-    shop.admin.until("the commit is forgotten", "SELECT count(*) = 0 FROM tidelock.commits").await;
+    for left in ["commits", "items", "streams"] {
+        let none = format!("SELECT count(*) = 0 FROM tidelock.{left}");
+        shop.admin.until(&format!("{left} are forgotten"), &none).await;
+    }
+    shop.admin.run("UPDATE tidelock.records SET expires_at = 1 WHERE key = 'short'").await;
+    store.sweep().await.unwrap();
+    assert_eq!(shop.admin.all::<String>("SELECT key FROM tidelock.records").await, ["b"]);
+    let floors = "SELECT revision_floor = 1 AND fence_floor = 1 FROM tidelock.meta";
+    assert!(shop.admin.one::<bool>(floors).await);
+    committed(&store, append("run/a", "again")).await;
+    assert_eq!(shop.admin.one::<i64>("SELECT version FROM tidelock.streams").await, 2);
     shop.admin.until("the clock is written down", "SELECT clock > 0 FROM tidelock.meta").await;
 }
 

@@ -37,7 +37,12 @@ async fn the_server_denies_the_application_whatever_a_store_never_does() {
         "SELECT FROM tidelock.events FOR UPDATE",
         "UPDATE tidelock.streams SET first = 2",
         "UPDATE tidelock.streams SET name = 'other'",
-        "INSERT INTO tidelock.streams (name, version, first) VALUES ('new', 5, 3)",
+        "INSERT INTO tidelock.version_floors VALUES ('run/', 0)",
+        "UPDATE tidelock.version_floors SET version = 0",
+        "DELETE FROM tidelock.version_floors",
+        "UPDATE tidelock.meta SET revision_floor = 0",
+        "UPDATE tidelock.meta SET fence_floor = 0",
+        "UPDATE tidelock.meta SET undated_from = NULL",
         "DELETE FROM tidelock.streams",
         "UPDATE tidelock.records SET key = 'other'",
         "DELETE FROM tidelock.records",
@@ -117,6 +122,21 @@ async fn streams_and_records_that_exist_are_not_let_go() {
     assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM tidelock.records").await, 1);
 }
 
+/// Sweeping takes away what is past its retention, and nothing that is not.
+#[tokio::test]
+async fn the_application_cannot_sweep_away_what_is_kept() {
+    let shop = filled().await;
+    let app = shop.connect("app").await;
+    for kind in ["records", "items", "streams", "commits"] {
+        assert_eq!(app.one::<i64>(&format!("SELECT tidelock.forget_{kind}(500)")).await, 0, "{kind}");
+    }
+    app.run("SELECT tidelock.date_tombstones(500)").await;
+    for (table, rows) in [("records", 1), ("items", 1), ("streams", 3), ("commits", 1)] {
+        let count = format!("SELECT count(*) FROM tidelock.{table}");
+        assert_eq!(shop.admin.one::<i64>(&count).await, rows, "{table}");
+    }
+}
+
 /// What runs with its owner's rights must not find a caller's operators and tables before the server's own.
 #[tokio::test]
 async fn a_caller_cannot_lead_the_owners_functions_astray() {
@@ -161,7 +181,7 @@ async fn the_application_cannot_begin_an_epoch_where_none_begins() {
 async fn every_function_with_the_owners_rights_says_where_it_looks() {
     let shop = Shop::new().await;
     let trusted = "SELECT count(*) FROM pg_proc WHERE pronamespace = '@'::regnamespace AND prosecdef";
-    assert_eq!(shop.admin.one::<i64>(trusted).await, 3);
+    assert_eq!(shop.admin.one::<i64>(trusted).await, 8);
     let careful = format!("{trusted} AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)");
-    assert_eq!(shop.admin.one::<i64>(&careful).await, 3);
+    assert_eq!(shop.admin.one::<i64>(&careful).await, 8);
 }

@@ -76,10 +76,13 @@ impl PostgresSubject {
         self.admin.execute(&sql, &[&change]).await.expect("the calendar moves");
     }
 
+    async fn keeper(&self) -> &PostgresStore {
+        self.keeper.get_or_init(|| self.make(self.options())).await
+    }
+
     /// Does what every handle does once a second while it is used.
     async fn look_at_the_clock(&self) {
-        let keeper = self.keeper.get_or_init(|| self.make(self.options())).await;
-        keeper.now().await.expect("there is a clock");
+        self.keeper().await.now().await.expect("there is a clock");
     }
 }
 
@@ -108,5 +111,9 @@ impl Subject for PostgresSubject {
         self.look_at_the_clock().await;
         self.set_calendar(-micros(duration)).await;
         self.look_at_the_clock().await;
+    }
+
+    async fn sweep(&self) {
+        self.keeper().await.sweep().await.expect("the store is swept");
     }
 }

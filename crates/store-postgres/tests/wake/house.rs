@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tidelock_store::{Commit, ExpectedRevision, Json, RecordKey, When, Write};
 use tidelock_store_postgres::PostgresStore;
 use tokio::task::JoinHandle;
 
@@ -66,6 +67,17 @@ async fn a_handle_that_nobody_uses_asks_nothing() {
     assert_eq!(plain.one::<String>(last).await, before);
     other.abort();
     drop(idle);
+}
+
+/// KEEP-2: what becomes due when nothing is committed any more leaves all the same.
+#[tokio::test]
+async fn what_is_due_later_is_swept_though_the_handle_is_not_used_any_more() {
+    let ground = Ground::shared();
+    let (store, plain) = (open(&ground).await, ground.connect().await);
+    let soon = When::In(INTERVAL * 3);
+    let record = Write::put(&RecordKey::new("k").unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap());
+    committed(&store, Commit::new().write(record.expiring(soon))).await;
+    plain.until("its value is gone", "SELECT count(value) = 0 FROM tidelock.records").await;
 }
 
 /// Whoever holds commits up for long is looked for.

@@ -1,0 +1,136 @@
+//! Stores that were made before there was a second migration, with rows of every kind.
+
+use tidelock_store::{
+    Commit, CommitId, ExpectedRevision, ExpectedVersion, Json, RecordKey, Slot, StoreExt, Version, Write,
+};
+use tidelock_store_postgres::PostgresStore;
+
+use crate::ground::{Ground, Plain, committed, event, lease, stream, wake};
+
+const FIRST: &str = include_str!("../../migrations/0001_store.sql");
+/// What the list of migrations says of it. A script that was released never changes.
+const CHECKSUM: &str = "bfb47d62-72d7-5891-b1fa-417ba03e5a9f";
+
+/// Tables of the first schema, as that version made them.
+async fn make(ground: &Ground) -> Plain {
+    let plain = ground.connect().await;
+    plain
+        .run(
+            "CREATE SCHEMA @; CREATE TABLE tidelock.migrations (number integer PRIMARY KEY, name text NOT NULL,
+                 checksum text NOT NULL, applied_at timestamptz NOT NULL)",
+        )
+        .await;
+    plain.run(FIRST).await;
+    plain.run(&format!("INSERT INTO tidelock.migrations VALUES (1, 'store', '{CHECKSUM}', now())")).await;
+    plain
+}
+
+/// What that version wrote: two streams, records that live, that have expired and that were deleted, items with and without
+/// a lease, and a commit with an id.
+const ROWS: &str = "SELECT tidelock.append_one('orders/1', -1, gen_random_uuid(), 'said', '\"first\"', '{}');
+    SELECT tidelock.append_one('orders/1', 1, gen_random_uuid(), 'said', '\"second\"', '{}');
+    INSERT INTO tidelock.streams (name, version, first, closed) VALUES ('closed', 3, 4, true);
+    INSERT INTO tidelock.records VALUES ('live', 4, '1', NULL), ('expired', 5, '1', 1);
+    INSERT INTO tidelock.records SELECT 'gone-' || n, 2 + n % 7, NULL, NULL FROM generate_series(1, 1200) n;
+    INSERT INTO tidelock.items VALUES
+        ('mail', 'idle', 'main', 0, 0, 0, NULL, NULL, NULL, 0, 0, 0, false, NULL, 6, NULL, NULL, NULL, 'ack');
+    INSERT INTO tidelock.commits VALUES
+        ('00000000-0000-7000-8000-000000000001', gen_random_uuid(), '{}', '{}', (SELECT moment FROM tidelock.last())),
+        ('00000000-0000-7000-8000-000000000002', gen_random_uuid(), '{}', '{}', 0)";
+
+fn key(name: &str) -> RecordKey {
+    RecordKey::new(name).unwrap()
+}
+
+fn put(name: &str, expected: ExpectedRevision) -> Commit {
+    Commit::new().write(Write::put(&key(name), expected, Json::new(&2).unwrap()))
+}
+
+/// Schedule 120; KEEP-1, LOG-2, REC-2 and LEASE-2: what was there is there, its numbers go on, and old tombstones leave.
+pub(crate) async fn a_store_of_the_first_schema_goes_on() {
+    let ground = Ground::shared();
+    let plain = make(&ground).await;
+    plain.run(ROWS).await;
+    let store = ground.open_with(|options| options.sweep_interval = crate::ground::NEVER).await;
+    check_numbers_go_on(&store).await;
+    check_tombstones_leave(&store, &plain).await;
+    assert_eq!(plain.one::<i64>("SELECT epoch FROM tidelock.meta").await, 0, "the tables have not moved");
+}
+
+async fn check_numbers_go_on(store: &PostgresStore) {
+    let second = ExpectedVersion::Exact(Version::new(2).unwrap());
+    let append = Commit::new().append(&stream("orders/1"), second, [event("third")]);
+    assert_eq!(committed(store, append).await.appends[0].version.get(), 3);
+    assert_eq!(store.read_whole_stream(&stream("orders/1")).await.unwrap().len(), 3);
+    for (name, next) in [("live", 5), ("expired", 6), ("gone-1", 4), ("new", 1)] {
+        let done = committed(store, put(name, ExpectedRevision::Any).with_id(CommitId::fresh())).await;
+        assert_eq!(done.writes[0].revision.unwrap().get(), next, "{name}");
+    }
+    committed(store, wake("idle")).await;
+    assert_eq!(lease(store, "w", 1).await[0].fence.get(), 7);
+}
+
+/// They get an hour from the migration on, also those at the end of the walk.
+async fn check_tombstones_leave(store: &PostgresStore, plain: &Plain) {
+    let undated = "SELECT count(*) FROM tidelock.records WHERE value IS NULL AND expires_at IS NULL";
+    assert_eq!(plain.one::<i64>(undated).await, 1199);
+    store.sweep().await.unwrap();
+    assert_eq!(plain.one::<i64>(undated).await, 0);
+    assert!(plain.one::<bool>("SELECT undated_from IS NULL FROM tidelock.meta").await);
+    assert_eq!(store.get_one(&key("gone-7")).await.unwrap().revision().unwrap().get(), 2);
+    assert_eq!(plain.one::<i64>("SELECT count(*) FROM tidelock.commits WHERE forget_at IS NULL").await, 1);
+
+    plain.run("UPDATE tidelock.records SET expires_at = 1 WHERE value IS NULL").await;
+    store.sweep().await.unwrap();
+    assert_eq!(store.get_one(&key("gone-7")).await.unwrap(), Slot::Absent);
+    let done = committed(store, put("gone-7", ExpectedRevision::Absent)).await;
+    assert_eq!(done.writes[0].revision.unwrap().get(), 9, "above the highest that was forgotten");
+}
+
+/// Schedule 120: a program that was started before the migration goes on with the statements that it knows, in a role that has the
+/// rights that it had; and what it does is not taken for something that may leave.
+pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
+    let ground = Ground::shared();
+    let plain = make(&ground).await;
+    plain.run(ROWS).await;
+    plain.run(OLD_RIGHTS).await;
+    let store = ground.open_with(|options| options.sweep_interval = crate::ground::NEVER).await;
+    let old = ground.connect().await;
+    old.run("SET ROLE @_old").await;
+    for statement in OLD_STATEMENTS {
+        old.run(statement).await;
+    }
+    // What a new program has finished, and an old one has woken or filled again, stays.
+    plain.run("UPDATE tidelock.items SET forget_at = 1; UPDATE tidelock.streams SET forget_at = 1").await;
+    store.sweep().await.unwrap();
+    assert_eq!(plain.one::<i64>("SELECT count(*) FROM tidelock.items").await, 1);
+    assert_eq!(
+        plain.all::<String>("SELECT name FROM tidelock.streams ORDER BY 1").await,
+        ["new", "orders/1"]
+    );
+}
+
+const OLD_RIGHTS: &str = "CREATE ROLE @_old;
+    GRANT USAGE ON SCHEMA @ TO @_old;
+    GRANT SELECT ON ALL TABLES IN SCHEMA @ TO @_old;
+    GRANT SELECT, USAGE ON SEQUENCE tidelock.positions TO @_old;
+    GRANT INSERT ON tidelock.events TO @_old;
+    GRANT INSERT (name, version, closed), UPDATE (version, closed) ON tidelock.streams TO @_old;
+    GRANT INSERT, UPDATE (revision, value, expires_at) ON tidelock.records TO @_old;
+    GRANT INSERT, UPDATE (due, mark, ready) ON tidelock.items TO @_old;
+    GRANT INSERT, DELETE, UPDATE (committed_at) ON tidelock.commits TO @_old;
+    GRANT UPDATE (clock, shift) ON tidelock.meta TO @_old";
+
+/// Each way in which that version writes.
+const OLD_STATEMENTS: [&str; 7] = [
+    "SELECT tidelock.append_one('new', 0, gen_random_uuid(), 'said', '1', '{}')",
+    "SELECT tidelock.append_many('{new}', '{-1}', '{1}', '{1}', '{1}', '{new}', ARRAY[gen_random_uuid()], '{said}', '{1}', '{\"{}\"}',
+        '{}', '{}', '{}')",
+    "SELECT * FROM tidelock.write_many('{live,made}', '{0,0}', '{4,-3}', '{2,3}', '{NULL,NULL}', '{NULL,NULL}',
+        '{0}', ARRAY[gen_random_uuid()], ARRAY[gen_random_uuid()], '{x}')",
+    "UPDATE tidelock.streams SET version = version + 1 WHERE name = 'orders/1'",
+    "INSERT INTO tidelock.commits (id, fingerprint, committed, positions, committed_at)
+        VALUES (gen_random_uuid(), gen_random_uuid(), '{}', '{}', 1)",
+    "UPDATE tidelock.records SET value = NULL, expires_at = NULL WHERE key = 'expired'",
+    "UPDATE tidelock.items SET due = 1, mark = 1, ready = 1 WHERE key = 'idle'",
+];
