@@ -88,8 +88,10 @@ impl StoreLayer for Stingy {
     /// Looks at a few events and no more, and so shows none if none of them passes.
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         query.check()?;
-        let looked =
-            self.store.read_feed(FeedQuery::after(query.after).limit(self.rows_or_one() * 2)).await?;
+        if query.is_end() {
+            return self.store.read_feed(query).await;
+        }
+        let looked = self.store.read_feed(FeedQuery::from(query.from).limit(self.rows_or_one() * 2)).await?;
         let mut page = FeedPage { events: Vec::new(), ..looked.clone() };
         let most = query.limit.min(self.rows_or_one());
         for event in looked.events {

@@ -27,7 +27,7 @@ use tidelock_store::{
 use tokio::time::Instant;
 
 use crate::events::{Aggregate, AggregateRef};
-use crate::reactions::Unfinished;
+use crate::reactions::{Unfinished, leftovers};
 use books::{Books, Plan};
 use desk::Desk;
 
@@ -40,9 +40,6 @@ pub use unread::Unread;
 
 /// How long reactions are waited for, unless something else is said.
 const PATIENCE: Duration = Duration::from_secs(30);
-
-/// As good as no end.
-const LONGEST: Duration = Duration::from_secs(86_400 * 365);
 
 /// How often the tombstone is to land on the very events that reactions are known to be done with, before it is put behind
 /// whatever has come meanwhile.
@@ -146,11 +143,15 @@ impl<A: Aggregate> Closing<A> {
     async fn work_at(&self, desk: &Desk<'_>, stream: &StreamName, plan: Plan) -> Result<Closed, CloseError> {
         let Some(mut books) = self.open(desk, stream, plan).await? else {
             let through = self.version_of_closed(stream).await?;
+            leftovers::forget_cursors(self.store(), stream).await?;
             return Ok(Closed { stream: stream.clone(), through, archived: 0 });
         };
         self.wait_for_reactions(stream, books.through, self.deadline()).await?;
         let archived = self.hand_over(desk, stream, &mut books).await?;
         self.finish(desk, stream, &books).await?;
+        if plan == Plan::StayClosed {
+            leftovers::forget_cursors(self.store(), stream).await?;
+        }
         Ok(Closed { stream: stream.clone(), through: books.through, archived })
     }
 
@@ -239,8 +240,7 @@ impl<A: Aggregate> Closing<A> {
 
     /// Until when reactions are waited for that have something left to do now.
     fn deadline(&self) -> Instant {
-        let now = Instant::now();
-        now.checked_add(self.patience).unwrap_or_else(|| now + LONGEST)
+        crate::deadline::after(self.patience)
     }
 
     async fn wait_for_reactions(
@@ -298,7 +298,8 @@ impl<A: Aggregate> Closing<A> {
         let mut tries = 0;
         loop {
             tries += 1;
-            let commit = over.note(desk, stream)?;
+            let removals = leftovers::link_removals(self.store(), stream).await?;
+            let commit = removals.into_iter().fold(over.note(desk, stream)?, Commit::wake);
             let commit = match books.plan {
                 Plan::StayClosed => commit.trim(stream, books.through, AfterTrim::StayClosed),
                 Plan::Restart => {

@@ -1,14 +1,19 @@
 //! What is noted of a closing: what is to become of the stream, and how far it has come.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Timestamp, Version, Write,
+    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Timestamp, Version, When,
+    Write,
 };
 
 use super::desk::Desk;
 use super::keys;
+
+/// How long it is remembered that books were closed. The stream itself says that it is closed.
+const DONE_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// One closing of one stream.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -88,6 +93,7 @@ impl Books {
     pub(super) fn note(&self, desk: &Desk<'_>, stream: &StreamName) -> Result<Commit> {
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         let write = Write::put(&keys::record(stream)?, expected, Json::new(self)?);
+        let write = if self.done { write.expiring(When::In(DONE_MEMORY)) } else { write };
         Ok(Commit::new().write(write).fenced_by(desk.token()))
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseRequest, LeaseToken, Mark, Renewal, Result,
-    Revision, Settlement, Store, StoreExt, StreamName, Timestamp, Wake, WorkerName,
+    ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseRequest, LeaseToken, Renewal, Result, Revision,
+    Settlement, Store, StoreExt, StreamName, Timestamp, Wake, When, WorkerName, limits,
 };
 use uuid::Uuid;
 
@@ -26,8 +26,7 @@ impl<'a> Desk<'a> {
     /// Sits down, unless somebody else is there.
     pub(super) async fn take(store: &'a dyn Store, stream: &StreamName) -> Result<Self, CloseError> {
         let item = keys::item(stream);
-        // Never acked, so it is always there for whoever comes.
-        let _woken = store.commit(Commit::new().wake(Wake::to_mark(item.clone(), Mark::new(1)?))).await?;
+        let _woken = store.commit(Commit::new().wake(Wake::at(item.clone(), When::NOW))).await?;
         let worker = WorkerName::new(format!("closing-{}", Uuid::now_v7()))?;
         let leased = store.lease(LeaseRequest::new(&item.queue, &worker, LEASE, 1)).await?;
         let since = leased.at;
@@ -88,11 +87,12 @@ impl<'a> Desk<'a> {
         }
     }
 
-    /// Lets the next one sit down.
+    /// Ends the lease. The item is not needed again: the next caller wakes it, or makes another.
     pub(super) async fn leave(self) {
-        let released = Commit::new().settle(Settlement::release(self.token()));
+        let forget = When::In(limits::ITEM_MEMORY);
+        let finished = Commit::new().settle(Settlement::finish(self.token(), self.lease.mark, forget));
         // If it does not get through, the lease runs out.
-        let _ = self.store.commit(released).await;
+        let _ = self.store.commit(finished).await;
     }
 
     fn lost(&self) -> CloseError {

@@ -28,6 +28,9 @@ use crate::worker::{Served, Stopped, Worker, WorkerOptions};
 /// The lease on a route: how long the others wait before they take over from a process that died.
 const ROUTE_LEASE: Duration = Duration::from_secs(15);
 
+/// How long a pass over the targets of one reaction may take; what it has removed stays removed.
+const LINK_REMOVAL_TIMEOUT: Duration = Duration::from_secs(3600);
+
 /// Collects what a process runs.
 #[derive(Debug)]
 pub struct AppBuilder {
@@ -320,7 +323,8 @@ impl App {
     /// Served by processes that have links. That a holder died over one of its items says nothing about the next.
     fn link_removals(&self) -> Option<Served> {
         let computed = self.reactions.iter().any(|reaction| matches!(reaction.route, Route::Computed(_)));
-        computed.then(|| Served::new(&keys::link_removals(), Arc::new(RemovingLinks)).expiries(u32::MAX))
+        let served = Served::new(&keys::link_removals(), Arc::new(RemovingLinks));
+        computed.then(|| served.expiries(u32::MAX).timeout(LINK_REMOVAL_TIMEOUT))
     }
 
     fn targets(&self, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Vec<Served> {

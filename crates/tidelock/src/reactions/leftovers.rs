@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tidelock_store::{
     Adjustment, AfterTrim, Append, Commit, CommitOutcome, Event, ExpectedVersion, Item, ItemFilter, ItemKey,
-    ItemQuery, NamePattern, RecordQuery, Result, Settlement, Store, StreamName, StreamQuery, Version, Wake,
-    When, limits,
+    ItemQuery, NamePattern, RecordQuery, Result, Settlement, Store, StoreExt, StreamName, StreamQuery,
+    Version, Wake, When, limits,
 };
 
 use super::links::Link;
@@ -25,22 +25,15 @@ const DELAY: Duration = Duration::from_secs(60);
 /// The reactions that follow a stream, and whether their targets are computed.
 async fn followers(store: &dyn Store, stream: &StreamName) -> Result<Vec<(ReactionName, bool)>> {
     let mut followers = Vec::new();
-    let mut query = RecordQuery::prefix(keys::route_records());
-    loop {
-        let page = store.scan(query.clone()).await?;
-        for record in &page.records {
-            let name =
-                keys::routed_reaction(record.key.as_str()).and_then(|name| ReactionName::new(name).ok());
-            let cursor: Cursor = record.value.to()?;
-            if stream.as_str().starts_with(&cursor.streams) {
-                followers.extend(name.map(|name| (name, cursor.computed)));
-            }
-        }
-        match page.next {
-            Some(next) => query = query.after(next),
-            None => return Ok(followers),
+    let mut routes = store.rows(RecordQuery::prefix(keys::route_records()));
+    while let Some(record) = routes.next().await? {
+        let name = keys::routed_reaction(record.key.as_str()).and_then(|name| ReactionName::new(name).ok());
+        let cursor: Cursor = record.value.to()?;
+        if stream.as_str().starts_with(&cursor.streams) {
+            followers.extend(name.map(|name| (name, cursor.computed)));
         }
     }
+    Ok(followers)
 }
 
 /// Wakes the removal of links, for the commit that takes a stream's events away.
@@ -74,22 +67,17 @@ async fn remove(task: Task) -> Result<Settled> {
     let Ok(reaction) = ReactionName::new(task.lease().item.key.as_str()) else {
         return task.settle(finished(&task)).await;
     };
-    let mut query = ItemQuery::new(ItemFilter::queue(keys::queue(&reaction).as_str()));
-    loop {
-        let page = task.store().items(query.clone()).await?;
-        for item in &page.items {
-            if task.stopping().is_cancelled() {
-                return task.settle(Settlement::release(task.token())).await;
-            }
-            if !keys::is_unrouted(&item.item.key) && !remove_of(&task, &reaction, item).await? {
-                return Ok(Settled::Lost);
-            }
+    let store = task.store().clone();
+    let mut targets = store.rows(ItemQuery::new(ItemFilter::queue(keys::queue(&reaction).as_str())));
+    while let Some(target) = targets.next().await? {
+        if task.stopping().is_cancelled() {
+            return task.settle(Settlement::release(task.token())).await;
         }
-        match page.next {
-            Some(next) => query = query.after(next),
-            None => return task.settle(finished(&task)).await,
+        if !keys::is_unrouted(&target.item.key) && !remove_of(&task, &reaction, &target).await? {
+            return Ok(Settled::Lost);
         }
     }
+    task.settle(finished(&task)).await
 }
 
 fn finished(task: &Task) -> Settlement {

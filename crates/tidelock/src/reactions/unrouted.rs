@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Event, ExpectedVersion, FeedQuery, HeadQuery, ItemKey, Mark, Position, Result,
-    Settlement, Store, StoreExt, Version, Wake, When, limits,
+    Commit, CommitOutcome, Event, ExpectedVersion, ItemKey, Mark, Position, Result, Settlement, Store,
+    StoreExt, Version, Wake, When, limits,
 };
 
 use super::handling::{failed, store_failure};

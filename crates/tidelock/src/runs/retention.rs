@@ -6,7 +6,7 @@
 
 use tidelock_store::{
     AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Result, Settlement, StoreError, StoreExt,
-    StreamQuery, Wake, When, limits,
+    Wake, When, limits,
 };
 
 use super::summary::Summarised;
