@@ -197,7 +197,7 @@ pub(crate) struct SoakArgs {
     #[arg(long)]
     pub(crate) json: bool,
     /// How many of each kind
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(10..).map(|n| n as usize))]
+    #[arg(long, value_name = "N", default_value_t = 200_000)]
     pub(crate) count: usize,
     /// Callers at once
     #[arg(long, value_name = "N", default_value_t = 32)]

@@ -69,7 +69,7 @@ async fn soak(args: &SoakArgs, target: &Target, progress: &Progress) -> Result<S
         ops_per_s.push(operations as f64 / begun.elapsed().as_secs_f64());
         fullest = fullest.max(place.rows().await?);
         place.pass(PAST_RETENTION).await?;
-        progress.step();
+        progress.step(&format!("slice {}", slice + 1));
     }
     // Runs are removed by a worker, and what they leave then is past its retention only after that.
     load.until_runs_are_removed(&place).await?;
@@ -86,7 +86,7 @@ async fn soak(args: &SoakArgs, target: &Target, progress: &Progress) -> Result<S
 }
 
 impl Soaked {
-    fn print(&self, json: bool) -> Result<(), Failure> {
+    fn print(&self, json: bool) -> std::io::Result<()> {
         if json {
             println!("{}", serde_json::to_string(self).map_err(std::io::Error::other)?);
             return Ok(());

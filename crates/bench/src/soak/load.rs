@@ -9,7 +9,7 @@ use tidelock::claims::Claim;
 use tidelock::reactions::Failure as Failed;
 use tidelock::runs::{Ctx, StepError, Workflow};
 use tidelock::worker::Stopped;
-use tidelock::{ItemFilter, ItemQuery, RecordQuery, ScopeKind, Store, Tidelock};
+use tidelock::{RecordQuery, ScopeKind, Store, Tidelock};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -53,10 +53,10 @@ impl Load {
     }
 
     /// One of so many slices; says how many operations it had.
-    pub(super) async fn slice(self: &Self, nth: usize, of: usize) -> Result<usize, Failure> {
+    pub(super) async fn slice(&self, nth: usize, of: usize) -> Result<usize, Failure> {
         let range = (self.count * nth / of)..(self.count * (nth + 1) / of);
         let (next, end) = (Arc::new(AtomicUsize::new(range.start)), range.end);
-        let mut callers = JoinSet::new();
+        let mut callers: JoinSet<Result<(), Failure>> = JoinSet::new();
         for _ in 0..self.callers {
             let (caller, next) = (Caller { tidelock: self.tidelock.clone() }, next.clone());
             callers.spawn(async move {
@@ -119,7 +119,7 @@ impl Caller {
     }
 
     async fn run(&self, nth: usize) -> Result<(), Failure> {
-        let run = self.tidelock.runs().start(WORKFLOW, format!("run-{nth}"), &nth).await.map_err(wrong)?;
+        let run = self.tidelock.runs().start(WORKFLOW, &format!("run-{nth}"), &nth).await.map_err(wrong)?;
         let result: usize = run.result().await.map_err(wrong)?;
         if result == nth { Ok(()) } else { Err(wrong(format!("run {nth} came to {result}"))) }
     }

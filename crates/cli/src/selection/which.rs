@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidelock::reactions::{Effects, ReactionFilter, Reactions};
 use tidelock::{
     Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store, StoreExt,
-    When, limits,
+    When,
 };
 
 use crate::args::Which;
