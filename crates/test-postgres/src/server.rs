@@ -6,6 +6,8 @@
 mod make;
 mod sql;
 
+pub(crate) use sql::converse;
+
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

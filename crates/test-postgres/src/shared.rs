@@ -1,12 +1,12 @@
 //! The server that tests share, and databases on it.
 
 use std::env;
-use std::process;
+use std::process::{self, Stdio};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use crate::failure::Failure;
-use crate::programs::{Programs, output_of};
-use crate::server::Server;
+use crate::programs::{Programs, judge, output_of};
+use crate::server::{Server, converse};
 
 /// The variable by which the command `tidelock-test-postgres` tells its child which server to use.
 pub const SHARED_URL: &str = "TIDELOCK_TEST_POSTGRES";
@@ -39,6 +39,22 @@ pub fn shared_database() -> Result<String, Failure> {
     }
     *count += 1;
     Ok(newest.clone())
+}
+
+/// Runs statements in the database of this URL, up to the first that fails.
+pub fn run_script(database: &str, sql: &str) -> Result<(), Failure> {
+    let mut psql = Programs::find()?.command("psql");
+    psql.args(["-X", "-q", "-v", "ON_ERROR_STOP=1", "-d", database]);
+    psql.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let psql = psql.spawn().map_err(Failure::to("start psql"))?;
+    let output = converse(psql, sql).map_err(Failure::to("wait for psql"))?;
+    judge("psql", &output).map(drop)
+}
+
+/// A schema of the database of this URL, as statements that make it.
+pub fn dump(database: &str, schema: &str) -> Result<String, Failure> {
+    let mut pg_dump = Programs::find()?.command("pg_dump");
+    output_of(pg_dump.args(["--no-owner", "--schema", schema, "-d", database]))
 }
 
 fn another_database(server: &str, nth: usize) -> Result<String, Failure> {

@@ -28,9 +28,9 @@ pub(crate) struct Ran {
 }
 
 impl Binary {
-    pub(crate) fn run(&self) -> Ran {
+    pub(crate) fn run(&self, filter: &[String]) -> Ran {
         let begun = Instant::now();
-        let ran = self.output().map(|(status, said)| (status.success(), status.to_string(), said));
+        let ran = self.output(filter).map(|(status, said)| (status.success(), status.to_string(), said));
         let (passed, end, said) =
             ran.unwrap_or_else(|e| (false, format!("it does not start: {e}"), String::new()));
         Ran { passed, end, took: begun.elapsed(), said }
@@ -38,9 +38,10 @@ impl Binary {
 
     /// Both of its outputs go into one file, so that what it says stays in the order in which it said it. Not into a
     /// pipe: that ends only with the last process that a test has left behind.
-    fn output(&self) -> io::Result<(ExitStatus, String)> {
+    fn output(&self, filter: &[String]) -> io::Result<(ExitStatus, String)> {
         let mut said = tempfile::tempfile()?;
         let status = Command::new(&self.executable)
+            .args(filter)
             .current_dir(&self.folder)
             .env("CARGO_MANIFEST_DIR", &self.folder)
             .env("LD_LIBRARY_PATH", &self.libraries)

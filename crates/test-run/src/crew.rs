@@ -7,20 +7,20 @@ use std::thread;
 use crate::binary::{Binary, Ran};
 
 /// Runs all of them, says what came of each, and gives back those that failed.
-pub(crate) fn run(binaries: Vec<Binary>, at_once: usize) -> Vec<Binary> {
+pub(crate) fn run(binaries: Vec<Binary>, filter: &[String], at_once: usize) -> Vec<Binary> {
     let waiting = Mutex::new(VecDeque::from(binaries));
     let failed = Mutex::new(Vec::new());
     thread::scope(|scope| {
         for _ in 0..at_once {
-            scope.spawn(|| work(&waiting, &failed));
+            scope.spawn(|| work(&waiting, filter, &failed));
         }
     });
     failed.into_inner().expect("no worker panics")
 }
 
-fn work(waiting: &Mutex<VecDeque<Binary>>, failed: &Mutex<Vec<Binary>>) {
+fn work(waiting: &Mutex<VecDeque<Binary>>, filter: &[String], failed: &Mutex<Vec<Binary>>) {
     while let Some(binary) = next(waiting) {
-        let ran = binary.run();
+        let ran = binary.run(filter);
         tell(&binary, &ran);
         if !ran.passed {
             failed.lock().expect("no worker panics").push(binary);

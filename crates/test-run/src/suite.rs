@@ -37,11 +37,13 @@ struct Profile {
     test: bool,
 }
 
-/// Builds all tests of the workspace; what does not compile is said by cargo.
-pub(crate) fn build() -> Result<Vec<Binary>, String> {
+/// Builds the tests that are selected, or else all of the workspace; what does not compile is said by cargo.
+pub(crate) fn build(selection: &[String]) -> Result<Vec<Binary>, String> {
+    let all = ["--workspace".to_owned()];
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let output = Command::new(cargo)
-        .args(["test", "--workspace", "--quiet", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(["test", "--quiet", "--no-run", "--message-format=json-render-diagnostics"])
+        .args(if selection.is_empty() { &all } else { selection })
         .stderr(Stdio::inherit())
         .output()
         .map_err(|e| format!("cargo does not start: {e}"))?;

@@ -14,6 +14,7 @@ mod many;
 mod mortal;
 mod note;
 mod page;
+pub mod past;
 mod processes;
 mod running;
 mod seen;

@@ -10,6 +10,7 @@ use tidelock::prelude::*;
 use tidelock::{Clock, MemoryStore, Timestamp};
 use tokio::time::Instant;
 
+use crate::past;
 use crate::stingy::{Stingy, stingy_seed};
 
 /// A lease in real time: short enough to wait for its end, and so long that a worker on a busy machine gets round to renewing it.
@@ -64,7 +65,9 @@ impl Stage {
 
     /// A file of its own.
     pub fn sqlite() -> Self {
-        Self::at(Place::Sqlite(tempfile::tempdir().unwrap()))
+        let folder = tempfile::tempdir().unwrap();
+        past::lay_file(&folder.path().join("store.db"));
+        Self::at(Place::Sqlite(folder))
     }
 
     /// A schema of its own on the tests' server, in a database that only some others have.
@@ -72,8 +75,10 @@ impl Stage {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
         let url = tidelock_test_postgres::shared_database().unwrap();
+        let schema = format!("stage_{}_{nth}", std::process::id());
+        past::lay_schema(&url, &schema);
         // Connections are most of what a case costs there. Two are enough to read with another than before.
-        Self::at(Place::Postgres(format!("{url}?readers=2&schema=stage_{}_{nth}", std::process::id())))
+        Self::at(Place::Postgres(format!("{url}?readers=2&schema={schema}")))
     }
 
     /// Whether time passes by itself and costs nothing.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 use tidelock::prelude::*;
-use tidelock_test_stage::stingy_seed;
+use tidelock_test_stage::{past, stingy_seed};
 
 /// Against hanging only.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -48,9 +48,10 @@ macro_rules! on_files_and_postgres {
 }
 
 impl Shop {
-    /// A file that is not there yet.
+    /// A file that is not there yet, or one with a past.
     pub(crate) fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
+        past::lay_file(&folder.path().join("shop.db"));
         let url = format!("sqlite:{}", folder.path().join("shop.db").display());
         Self::at(folder, url)
     }
@@ -64,7 +65,7 @@ impl Shop {
 
     /// A schema of its own on the tests' server, with its tables.
     pub(crate) fn postgres() -> Self {
-        let shop = Self::at(tempfile::tempdir().unwrap(), another_schema());
+        let shop = Self::at(tempfile::tempdir().unwrap(), another_schema(past::lay_schema));
         shop.ok(&["migrate"]);
         shop
     }
@@ -85,7 +86,7 @@ impl Shop {
         let folder = tempfile::tempdir().unwrap();
         let url = match self.url.starts_with("sqlite:") {
             true => format!("sqlite:{}", folder.path().join("other.db").display()),
-            false => another_schema(),
+            false => another_schema(|_, _| {}),
         };
         Self { stingy: self.stingy, ..Self::at(folder, url) }
     }
@@ -138,11 +139,13 @@ impl Shop {
     }
 }
 
-fn another_schema() -> String {
+fn another_schema(lay: impl FnOnce(&str, &str)) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     let (url, nth) =
         (tidelock_test_postgres::shared_database().unwrap(), COUNT.fetch_add(1, Ordering::SeqCst));
-    format!("{url}?schema=cli_{}_{nth}", std::process::id())
+    let schema = format!("cli_{}_{nth}", std::process::id());
+    lay(&url, &schema);
+    format!("{url}?schema={schema}")
 }
 
 /// The command, with nothing of the tests' own surroundings.

@@ -67,7 +67,7 @@ impl Server {
 
 /// By standard input, where every statement is a transaction of its own; and listening while we speak, so that neither
 /// side waits for the other with a full pipe.
-fn converse(mut psql: Child, sql: &str) -> io::Result<Output> {
+pub(crate) fn converse(mut psql: Child, sql: &str) -> io::Result<Output> {
     let mut input = psql.stdin.take().expect("asked for when psql was started");
     thread::scope(|threads| {
         // A psql that has left before it heard everything says why in its own words.

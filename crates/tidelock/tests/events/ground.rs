@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use tempfile::TempDir;
 use tidelock::prelude::*;
 use tidelock::{MemoryStore, RetryPolicy};
-use tidelock_test_stage::{Stingy, stingy_seed};
+use tidelock_test_stage::{Stingy, past, stingy_seed};
 
 /// Where one test plays.
 pub(crate) enum Ground {
@@ -27,14 +27,18 @@ impl Ground {
     }
 
     pub(crate) fn sqlite() -> Self {
-        Self::Sqlite(tempfile::tempdir().unwrap())
+        let folder = tempfile::tempdir().unwrap();
+        past::lay_file(&folder.path().join("store.db"));
+        Self::Sqlite(folder)
     }
 
     pub(crate) fn postgres() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
         let server = tidelock_test_postgres::shared_database().unwrap();
-        Self::Postgres(format!("{server}?readers=2&schema=events_{}_{nth}", std::process::id()))
+        let schema = format!("events_{}_{nth}", std::process::id());
+        past::lay_schema(&server, &schema);
+        Self::Postgres(format!("{server}?readers=2&schema={schema}"))
     }
 
     /// The store, over connections of its own.

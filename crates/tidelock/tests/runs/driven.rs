@@ -11,7 +11,7 @@ use tidelock::runs::{
     Verdict, Workflow,
 };
 use tidelock::{Advice, ErrorKind, Operation, StoreError};
-use tidelock_test_stage::{Between, Running, Seen, Stage, Wrapped, on_every_store, until};
+use tidelock_test_stage::{Between, Running, Seen, Stage, Wrapped, on_every_store, past, until};
 use tokio::sync::Semaphore;
 
 use crate::flow::{Switch, app, count, flow, history, result, seen, soon, until_it};
@@ -177,7 +177,9 @@ async fn a_cancel_races_completion_to_one_end(stage: Stage) {
         assert_eq!(run.get().await.unwrap().state, state, "and it stays");
     }
     let ended = RunFilter::all().state(RunState::Completed).state(RunState::Cancelled);
-    assert_eq!(here.runs().list(&ended).await.unwrap().runs.len(), RUNS, "each is listed once");
+    let mut listed = here.runs().list(&ended).await.unwrap().runs;
+    listed.retain(|run| !past::left(run.run.as_str()));
+    assert_eq!(listed.len(), RUNS, "each is listed once");
     running.stop().await;
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::{RunFilter, RunState};
-use tidelock_test_stage::{Stage, on_every_store, until};
+use tidelock_test_stage::{Stage, on_every_store, past, until};
 
 on_every_store!(
     runs_are_found_by_state_workflow_and_attributes,
@@ -23,7 +23,7 @@ async fn start(tidelock: &Tidelock, workflow: &str, run: &str, shop: &str) {
 
 async fn listed(tidelock: &Tidelock, filter: RunFilter) -> Vec<String> {
     let page = tidelock.runs().list(&filter).await.unwrap();
-    page.runs.iter().map(|run| run.run.to_string()).collect()
+    page.runs.iter().map(|run| run.run.to_string()).filter(|run| !past::left(run)).collect()
 }
 
 /// RUN-40.
@@ -69,6 +69,7 @@ async fn a_listing_is_newest_first_and_its_pages_hold_each_run_once(stage: Stage
                 None => break,
             }
         }
+        seen.retain(|run| !past::left(run.run.as_str()));
         let names: BTreeSet<_> = seen.iter().map(|run| run.run.clone()).collect();
         assert_eq!((seen.len(), names.len()), (25, 25), "each once");
         assert!(seen.windows(2).all(|two| two[0].started_at >= two[1].started_at), "newest first");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidelock::prelude::*;
 use tidelock::runs::{Ctx, RunError, RunFilter, RunState, Standing, Workflow};
-use tidelock_test_stage::{Running, Stage, on_every_store, until};
+use tidelock_test_stage::{Running, Stage, on_every_store, past, until};
 
 use crate::flow::{app, flow, history, result, until_it};
 
@@ -32,7 +32,8 @@ async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left
     assert_eq!(refused, r#"run "gone": it has ended, and was removed when its retention was over"#);
     assert!(history(&tidelock, "gone").await.is_empty());
     for filter in [RunFilter::all(), RunFilter::all().attribute("shop", "7")] {
-        let left = tidelock.runs().list(&filter).await.unwrap().runs;
+        let mut left = tidelock.runs().list(&filter).await.unwrap().runs;
+        left.retain(|run| !past::left(run.run.as_str()));
         assert_eq!(left.iter().map(|run| run.run.as_str()).collect::<Vec<_>>(), ["kept"]);
     }
     let again = start("gone", 3).retention(Duration::from_secs(86_400)).await.unwrap();

@@ -1,0 +1,57 @@
+//! Stores that have a past: what the tests run on once more, so that no feature is tested on new stores only.
+//!
+//! Such a store was made at schema 1, migrated to the newest, had the export of another imported, and was opened again.
+//! Only traces are left of what it was used for: streams that were closed and trimmed, runs that ended, items that were
+//! done, records that were deleted. Nothing waits, so the doctor finds a healthy store.
+//!
+//! The command `tidelock-test-past` makes one of each kind in a folder and names the folder in an environment variable;
+//! every store that a test is given is then a copy.
+
+mod leave;
+mod make;
+
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+pub use leave::leave;
+pub use make::make;
+
+/// The variable that names the folder.
+pub const PAST: &str = "TIDELOCK_TEST_PAST";
+
+/// The SQLite file in the folder.
+const FILE: &str = "store.db";
+/// The PostgreSQL schema in the folder, as statements.
+const DUMP: &str = "store.sql";
+
+/// What the names of everything begin with that a past left.
+const NAMES: [&str; 2] = ["old", "moved"];
+
+/// Whether a past left this, and no test.
+pub fn left(name: &str) -> bool {
+    NAMES.iter().any(|past| name.strip_prefix(past).is_some_and(|rest| rest.starts_with(['-', '/'])))
+}
+
+fn folder() -> Option<PathBuf> {
+    env::var_os(PAST).map(PathBuf::from)
+}
+
+/// Puts a store with a past at this path, if the tests run on such; otherwise nothing is there.
+pub fn lay_file(path: &Path) {
+    if let Some(folder) = folder() {
+        fs::copy(folder.join(FILE), path).unwrap();
+    }
+}
+
+/// Puts a store with a past into this schema of a database, if the tests run on such; otherwise nothing is there.
+///
+/// The tables are others than those that were copied, so the next handle begins an epoch, as after a restart.
+pub fn lay_schema(database: &str, schema: &str) {
+    if let Some(folder) = folder() {
+        let dump = fs::read_to_string(folder.join(DUMP)).expect("the command was run beside a server");
+        let dump = dump
+            .replace("tidelock.", &format!("{schema}."))
+            .replace("SCHEMA tidelock;", &format!("SCHEMA {schema};"));
+        tidelock_test_postgres::run_script(database, &dump).unwrap();
+    }
+}

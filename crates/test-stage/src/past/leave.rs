@@ -1,0 +1,82 @@
+//! What is left in a store after it was used for a while.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::{AfterTrim, Append, Bounds, Version};
+
+use crate::{Running, brisk};
+
+/// How many events each stream had.
+const EVENTS: u64 = 30;
+
+/// Uses a store and leaves traces under names that begin with this.
+pub async fn leave(store: &Arc<dyn Store>, name: &str) {
+    stream(&**store, &format!("{name}-closed"), AfterTrim::StayClosed).await;
+    stream(&**store, &format!("{name}-reopened"), AfterTrim::Reopen).await;
+    records(&**store, name).await;
+    items(&**store, name).await;
+    run(&Tidelock::over(store.clone()), name).await;
+}
+
+/// Filled, closed and trimmed: its positions and versions are never given out again.
+async fn stream(store: &dyn Store, name: &str, then: AfterTrim) {
+    let (stream, all) = (StreamName::new(name).unwrap(), Version::new(EVENTS).unwrap());
+    let events = (0..EVENTS).map(|nth| NewEvent::of("noted", &nth).unwrap()).collect();
+    store.append(&stream, ExpectedVersion::NoStream, events).await.unwrap().committed().unwrap();
+    let closing = Append::closing(&stream, ExpectedVersion::Exact(all));
+    commit(store, Commit::new().with_append(closing)).await;
+    commit(store, Commit::new().trim(&stream, all, then)).await;
+}
+
+/// One that was deleted, one that was deleted and written again, and one that is counted.
+async fn records(store: &dyn Store, name: &str) {
+    let key = |what: &str| RecordKey::new(format!("{name}/{what}")).unwrap();
+    for what in ["gone", "again"] {
+        put(store, &key(what)).await;
+        commit(store, Commit::new().write(Write::delete(&key(what), ExpectedRevision::Any))).await;
+    }
+    put(store, &key("again")).await;
+    commit(store, Commit::new().write(Write::add(&key("count"), 7, Bounds::NONE))).await;
+}
+
+/// Put in, leased and done, some of them twice.
+async fn items(store: &dyn Store, name: &str) {
+    let (queue, worker) = (QueueName::new(format!("{name}-queue")).unwrap(), WorkerName::new(name).unwrap());
+    for key in ["a", "b", "a"] {
+        let item = ItemRef::parse(queue.as_str(), key).unwrap();
+        commit(store, Commit::new().wake(Wake::at(item, When::NOW))).await;
+        let request = LeaseRequest::new(&queue, &worker, Duration::from_secs(60), 1);
+        let lease = store.lease(request).await.unwrap().leases.pop().expect("it is due");
+        commit(store, Commit::new().settle(lease.ack())).await;
+    }
+}
+
+/// Runs that ended, one well and one not.
+async fn run(tidelock: &Tidelock, name: &str) {
+    let workflow = Workflow::new(format!("{name}-workflow"), double);
+    let running = Running::start(tidelock.app().worker(brisk(name)).register(workflow));
+    for (run, input, succeeds) in [("run-1", 21, true), ("run-2", 0, false)] {
+        let run = tidelock.runs().start(&format!("{name}-workflow"), &format!("{name}-{run}"), &input);
+        let ended = run.version(1).await.unwrap().result::<u64>().within(crate::PATIENCE).await;
+        assert_eq!(ended.is_ok(), succeeds, "{ended:?}");
+    }
+    running.stop().await;
+}
+
+async fn double(ctx: &mut Ctx, input: u64) -> Result<u64, StepError> {
+    let doubled = ctx.step("double", |_| async move {
+        input.checked_mul(2).filter(|n| *n > 0).ok_or_else(|| Failure::fatal("there is nothing to double"))
+    });
+    doubled.await
+}
+
+async fn put(store: &dyn Store, key: &RecordKey) {
+    commit(store, Commit::new().write(Write::put(key, ExpectedRevision::Any, Json::new(&1).unwrap()))).await;
+}
+
+async fn commit(store: &dyn Store, commit: Commit) {
+    store.commit(commit).await.unwrap().committed().unwrap();
+}
