@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::io;
 
+use tidelock::reactions::ResetError;
 use tidelock::runs::RunError;
 use tidelock::{Advice, CloseError, ErrorKind, Missing, Operation, StoreError};
 
@@ -54,6 +55,16 @@ impl From<CloseError> for Failure {
             _ => "tidelock events STREAM, to see what is there",
         };
         Self::Refused { what, hint: hint.into() }
+    }
+}
+
+impl From<ResetError> for Failure {
+    fn from(error: ResetError) -> Self {
+        let what = error.to_string();
+        match error {
+            ResetError::Store(source) => source.into(),
+            _ => Self::refused(what, "the same command with --partial, to handle what is left"),
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Res
         &format!("{count} {noun}s of {} begin anew: each does all of its work again{again}.", place.shown()),
         args.yes,
     )?;
-    let adjusted = selection.reset(effects).await?;
+    let adjusted = selection.reset(effects, args.partial).await?;
     adjusted::was("reset", &selection, adjusted, out).await
 }
 

@@ -73,8 +73,9 @@ impl Selection {
         })
     }
 
-    pub(crate) async fn reset(&self, effects: Effects) -> Result<Adjusted, Failure> {
+    pub(crate) async fn reset(&self, effects: Effects, partial: bool) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
+            Meant::Targets(filter) if partial => self.reactions().reset_partial(filter, effects).await?,
             Meant::Targets(filter) => self.reactions().reset(filter, effects).await?,
             Meant::Items(filter) => {
                 self.store.adjust(filter.clone(), Adjustment::Reset { to: Mark::ZERO }).await?

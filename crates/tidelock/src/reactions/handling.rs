@@ -22,7 +22,7 @@ use super::options::Exhausted;
 use super::reaction::Reaction;
 use super::rebuild::Rebuild;
 use super::recent::Recent;
-use super::{Failure, keys, unrouted};
+use super::{EventsGone, Failure, keys, unrouted};
 use crate::handle::Tidelock;
 use crate::staging::{Landed, Staged};
 use crate::telemetry;
@@ -80,8 +80,24 @@ impl Reacting {
             return unrouted::route_again(&self.store, &self.reaction, &task).await;
         }
         let rebuild = rebuilds.await?[nth].clone();
+        if let Some(gone) = self.gone(&task, rebuild.as_ref()).await? {
+            let error = format!("{gone}; to handle what is left all the same, ask for a partial reset");
+            return task.settle(Settlement::block(task.token(), error)).await;
+        }
         let page = Page::read(&self, task.lease()).await?;
         Turn { reacting: &self, begun: Instant::now(), done: task.lease().at, task, rebuild }.take(page).await
+    }
+
+    /// What is gone of what a rebuild that begins would have to handle. Whatever reset the target, it is not rebuilt without it,
+    /// unless that was asked for.
+    async fn gone(&self, task: &Task, rebuild: Option<&Rebuild>) -> Result<Option<EventsGone>> {
+        let begins = rebuild.is_some_and(|rebuild| !rebuild.told.partial) && task.lease().at == Mark::ZERO;
+        if !begins {
+            return Ok(None);
+        }
+        let name = &self.reaction.name;
+        let cursor = super::router::cursor_of(&*self.store, name).await?;
+        EventsGone::find(&*self.store, name, &cursor, &task.lease().item.key).await
     }
 
     /// Where the reaction began.

@@ -28,6 +28,11 @@ impl Link {
         Ok(NewEvent::new(EventType::new(keys::LINK)?, Json::new(&link)?))
     }
 
+    /// The stream that it leads to.
+    pub(crate) fn stream(&self) -> &StreamName {
+        &self.stream
+    }
+
     /// Whether it leads to an event of this stream, up to this version.
     pub(crate) fn leads_to(&self, stream: &StreamName, through: Version) -> bool {
         self.stream == *stream && self.version <= through

@@ -14,7 +14,7 @@ use tidelock_store::{
 
 use super::rebuild::{Rebuild, Rebuilding};
 use super::router::{Cursor, Rerouted};
-use super::{Followed, FollowedPage, ReactionName, RouteState, Start, keys};
+use super::{EventsGone, Followed, FollowedPage, ReactionName, ResetError, RouteState, Start, keys};
 use crate::missing::{Missing, is_any, near};
 
 pub use filter::ReactionFilter;
@@ -90,15 +90,39 @@ impl Reactions {
     /// for. Whoever is at one of them loses the lease.
     ///
     /// Effects of events that were handled while this call was under way may be repeated; they have the same key.
-    pub async fn reset(&self, filter: &ReactionFilter, effects: Effects) -> Result<Adjusted> {
+    ///
+    /// # Errors
+    /// [`EventsGone`](ResetError::EventsGone) if events that a target has handled were cleared away since, by
+    /// [closing](crate::Closing) the books of their stream: it would be rebuilt without them. Nothing is reset then.
+    pub async fn reset(&self, filter: &ReactionFilter, effects: Effects) -> Result<Adjusted, ResetError> {
+        let items = self.resettable(filter).await?;
+        EventsGone::refuse(&*self.store, &items, &self.cursors().await?).await?;
+        Ok(self.reset_items(items, effects, false).await?)
+    }
+
+    /// The same, whatever is gone: every event that is left is handled again, and a projection's row is made of those alone.
+    ///
+    /// # Errors
+    /// What the store says.
+    pub async fn reset_partial(&self, filter: &ReactionFilter, effects: Effects) -> Result<Adjusted> {
+        let items = self.resettable(filter).await?;
+        self.reset_items(items, effects, true).await
+    }
+
+    async fn resettable(&self, filter: &ReactionFilter) -> Result<Vec<Item>> {
+        let items = self.items(filter).await?.into_iter();
+        Ok(items.filter(|item| !keys::is_unrouted(&item.item.key)).collect())
+    }
+
+    async fn reset_items(&self, items: Vec<Item>, effects: Effects, partial: bool) -> Result<Adjusted> {
         let mut by_queue: BTreeMap<QueueName, Vec<Item>> = BTreeMap::new();
-        for item in self.items(filter).await?.into_iter().filter(|item| !keys::is_unrouted(&item.item.key)) {
+        for item in items {
             by_queue.entry(item.item.queue.clone()).or_default().push(item);
         }
         let mut sum = Adjusted::default();
         for (queue, items) in by_queue {
             for items in items.chunks(limits::PARTS_PER_COMMIT / 2) {
-                self.note_rebuilds(items, effects).await?;
+                self.note_rebuilds(items, effects, partial).await?;
                 let keys = items.iter().map(|item| item.item.key.as_str().to_owned()).collect();
                 let filter = ItemFilter::queue(queue.as_str()).key(NamePattern::OneOf(keys));
                 let adjusted = self.store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
@@ -235,14 +259,15 @@ impl Reactions {
     }
 
     /// Notes for each item how far it had come. A rebuild that was under way keeps the further mark.
-    async fn note_rebuilds(&self, items: &[Item], effects: Effects) -> Result<()> {
+    async fn note_rebuilds(&self, items: &[Item], effects: Effects, partial: bool) -> Result<()> {
         let keys: Vec<_> =
             items.iter().map(|item| rebuild_key(&item.item.queue, &item.item.key)).collect::<Result<_>>()?;
         let slots = self.store.get(&keys).await?;
         let mut commit = Commit::new();
         for ((item, key), slot) in items.iter().zip(&keys).zip(&slots) {
             let before = Rebuild::read(slot)?.map_or(Mark::ZERO, |rebuild| rebuild.told.through);
-            let told = Rebuilding { through: item.at.max(before), effects: effects == Effects::Repeat };
+            let effects = effects == Effects::Repeat;
+            let told = Rebuilding { through: item.at.max(before), effects, partial };
             commit = commit.write(Write::put(key, ExpectedRevision::Any, Json::new(&told)?));
         }
         let _noted = self.store.commit(commit).await?;

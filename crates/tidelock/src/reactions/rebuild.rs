@@ -13,6 +13,9 @@ pub(crate) struct Rebuilding {
     pub(crate) through: Mark,
     /// Whether effects elsewhere are to be repeated.
     pub(crate) effects: bool,
+    /// Whether it may leave out events that are gone.
+    #[serde(default)]
+    pub(crate) partial: bool,
 }
 
 /// A rebuild that is under way.

@@ -10,6 +10,7 @@ mod deaths;
 mod many;
 mod races;
 mod reactions;
+mod rebuild;
 mod window;
 
 #[path = "../reactions/stage.rs"]

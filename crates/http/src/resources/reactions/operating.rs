@@ -4,7 +4,7 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use tidelock::reactions::{Effects, ReactionFilter, Rerouted, Start};
+use tidelock::reactions::{Effects, ReactionFilter, Rerouted, ResetError, Start};
 use tidelock::{LaneName, Missing, Priority, Timestamp};
 use utoipa::ToSchema;
 
@@ -125,13 +125,18 @@ of_targets! {
         /// Whether what they did outside the store is done again.
         #[serde(default)]
         repeat_effects: bool,
+        /// Handle what is left, also where events are gone because the books of their stream were closed.
+        #[serde(default)]
+        partial: bool,
     }
 }
 
-/// Targets that are meant begin anew: every event is handled again. Whoever is at one of them loses the lease.
+/// Targets that are meant begin anew: every event is handled again. Whoever is at one of them loses the lease. Where events are gone that a target has handled, nothing is reset, unless
+/// `partial` says that it should be.
 #[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting,
     responses(
         (status = 200, body = AdjustedShown),
+        (status = 409, description = "Events are gone that would have to be handled again", body = Details, content_type = PROBLEM_JSON),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reset(
@@ -140,9 +145,22 @@ pub(crate) async fn reset(
 ) -> Result<Answer<AdjustedShown>, Problem> {
     let meant = asked.meant()?;
     let effects = if asked.repeat_effects { Effects::Repeat } else { Effects::Keep };
-    match asked.dry_run {
-        true => would(&served, &meant).await,
-        false => told(&served, &meant, reactions(&served).reset(&meant, effects).await?.into()).await,
+    match (asked.dry_run, asked.partial) {
+        (true, _) => would(&served, &meant).await,
+        (false, true) => {
+            told(&served, &meant, reactions(&served).reset_partial(&meant, effects).await?.into()).await
+        }
+        (false, false) => {
+            let reset = reactions(&served).reset(&meant, effects).await.map_err(not_reset)?;
+            told(&served, &meant, reset.into()).await
+        }
+    }
+}
+
+fn not_reset(error: ResetError) -> Problem {
+    match error {
+        ResetError::Store(error) => error.into(),
+        gone => Problem::conflict("events-gone", format!("{gone}, with partial: true")),
     }
 }
 
