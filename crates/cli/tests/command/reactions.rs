@@ -8,6 +8,7 @@ on_files_and_postgres!(
     targets_are_shown_with_their_lag_and_error,
     a_reaction_is_unblocked_reset_and_rerouted_by_name,
     a_list_that_is_cut_says_so,
+    a_reset_that_would_leave_out_events_is_refused,
 );
 
 fn three_orders(shop: &Shop) {
@@ -76,4 +77,21 @@ fn a_list_that_is_cut_says_so(shop: &Shop) {
         let said = shop.run(whole);
         assert_eq!((said.out.lines().count(), said.err.as_str()), (102, ""), "{whole:?}");
     }
+}
+
+/// REACT-26. Schedule 114.
+fn a_reset_that_would_leave_out_events_is_refused(shop: &Shop) {
+    three_orders(shop);
+    shop.with(|store| async move {
+        let tidelock = tidelock::Tidelock::over(store);
+        let stream = tidelock::StreamName::new("order-1").unwrap();
+        let books = tidelock.books(&stream, tidelock::discard);
+        books.ignoring("mail").ignoring("tour").close().await.unwrap();
+    });
+    let reset = ["reset", "--reaction", "mail", "--target", "order-1", "-y"];
+    let refused = shop.run(&reset);
+    assert_eq!(refused.code, 4, "{refused:?}");
+    assert!(refused.err.contains("cleared away") && refused.err.contains("--partial"), "{refused:?}");
+    let partial: Vec<&str> = reset.into_iter().chain(["--partial"]).collect();
+    assert_eq!(shop.ok(&partial), "reset: 1 of 1 targets\n");
 }

@@ -88,6 +88,30 @@ async fn operators_do_to_targets_what_they_say(stage: Stage) {
     assert!(audited.contains("/v1/reactions/reroute") && audited.contains("bad-*"), "{audited}");
 }
 
+/// REACT-26. Schedule 114.
+async fn a_reset_that_would_leave_out_events_is_refused(stage: Stage) {
+    let server = Server::start(&stage).await;
+    let (operator, tidelock) = (server.client(OPERATOR), stage.tidelock().await);
+    note(&tidelock, "good", "x").await;
+    let app = tidelock.app().worker(brisk("w"));
+    let running = Running::start(app.reaction("mail", on_any(), |_: StoredEvent, _| async { Ok(()) }));
+    until("it is handled", async || targets(&operator, "").await.iter().any(|target| target["lag"] == 0))
+        .await;
+    tidelock.books(&StreamName::new("good").unwrap(), tidelock::discard).close().await.unwrap();
+    running.stop().await;
+    let mut body = json!({ "reaction": "mail" });
+    let refused = operator.post("/v1/reactions/reset", &body).await;
+    assert_eq!(refused.problem(), (409, "events-gone".into()));
+    let detail = refused.json()["detail"].to_string();
+    assert!(
+        detail.contains("up to version 1 were cleared away") && detail.contains("partial: true"),
+        "{detail}"
+    );
+    assert_eq!(targets(&operator, "").await[0]["lag"], 0, "nothing was reset");
+    body["partial"] = json!(true);
+    assert_eq!(adjust(&operator, "reset", body).await.1, 1);
+}
+
 /// HTTP-33.
 async fn what_operators_cannot_mean_is_refused(stage: Stage) {
     let server = Server::start(&stage).await;
@@ -119,4 +143,8 @@ async fn what_operators_cannot_mean_is_refused(stage: Stage) {
     assert_eq!(operator.get("/v1/reactions/mail/targets?blocked=maybe").await.problem().0, 400);
 }
 
-over_sockets!(operators_do_to_targets_what_they_say, what_operators_cannot_mean_is_refused);
+over_sockets!(
+    operators_do_to_targets_what_they_say,
+    a_reset_that_would_leave_out_events_is_refused,
+    what_operators_cannot_mean_is_refused
+);

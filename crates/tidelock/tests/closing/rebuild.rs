@@ -62,7 +62,7 @@ fn gone(refused: ResetError) -> EventsGone {
     }
 }
 
-/// Schedule 114. REACT-24. Nothing is changed by a refusal; what is left is handled again only if that is asked for.
+/// Schedule 114. REACT-26. Nothing is changed by a refusal; what is left is handled again only if that is asked for.
 async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let mut running = counting(&tidelock);
@@ -100,7 +100,7 @@ async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
     running.stop().await;
 }
 
-/// Schedule 114. REACT-24. Of several streams that feed a target, one was cut.
+/// Schedule 114. REACT-26. Of several streams that feed a target, one was cut.
 async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -122,7 +122,7 @@ async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: S
     running.stop().await;
 }
 
-/// Schedule 114. REACT-24. The stream is cut between the look at it and the reset: the target is blocked with the reason, for the
+/// Schedule 114. REACT-26. The stream is cut between the look at it and the reset: the target is blocked with the reason, for the
 /// doctor and all who look, and its row stays as it was.
 async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: Stage) {
     let tidelock = stage.tidelock().await;
@@ -144,7 +144,7 @@ async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: Stage
     running.stop().await;
 }
 
-/// REACT-24. What was cleared away was never its own.
+/// REACT-26. What was cleared away was never its own.
 async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let account = tidelock.aggregate::<Account>("old");
