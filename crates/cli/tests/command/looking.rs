@@ -116,10 +116,18 @@ fn following_skips_nothing_while_many_append(shop: &Shop) {
     let all = shop.with(|store| async move { crate::everything::facts(&*store).await });
     let is_late = usize::from(!shop.url.starts_with("sqlite:"));
     assert_eq!(all.len(), 2 * APPENDING.0 * APPENDING.1 + 2 + is_late);
-    let lines = BufReader::new(follow.stdout.take().unwrap()).lines().take(all.len());
-    let shown: Vec<Value> = lines.map(|line| serde_json::from_str(&line.unwrap()).unwrap()).collect();
+    let (out, (line, lines)) = (BufReader::new(follow.stdout.take().unwrap()), std::sync::mpsc::channel());
+    let reading =
+        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
+    let shown: Vec<Value> = (0..all.len())
+        .map_while(|_| lines.recv_timeout(PATIENCE).ok())
+        .map(|text| serde_json::from_str(&text).unwrap())
+        .collect();
     follow.kill().unwrap();
     follow.wait().unwrap();
+    drop(lines);
+    // What it still had to say is of interest to nobody.
+    let _unsaid = reading.join().unwrap();
     let ids = |events: &[Value], id: &dyn Fn(&Value) -> Value| events.iter().map(id).collect::<Vec<_>>();
     assert!(
         ids(&shown, &|row| row["id"].clone()) == ids(&all, &|fact| fact[0].clone()),

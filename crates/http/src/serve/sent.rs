@@ -9,14 +9,14 @@ use std::time::Duration;
 use axum::BoxError;
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use hyper::body::{Body, Frame, Incoming, SizeHint};
+use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use super::crowd::Place;
 
 /// A body as its client sends it.
-pub(super) struct Sent {
-    body: Incoming,
+pub(super) struct Sent<B> {
+    body: B,
     limit: Duration,
     /// Set when it is first waited for.
     end: Option<Pin<Box<Sleep>>>,
@@ -27,13 +27,13 @@ pub(super) struct Sent {
 #[derive(Debug)]
 pub(crate) struct TooSlow(pub(crate) Duration);
 
-impl Sent {
-    pub(super) fn new(body: Incoming, limit: Duration, place: Arc<Place>) -> Self {
+impl<B> Sent<B> {
+    pub(super) fn new(body: B, limit: Duration, place: Arc<Place>) -> Self {
         Self { body, limit, end: None, place }
     }
 }
 
-impl Body for Sent {
+impl<B: Body<Data = Bytes, Error: Into<BoxError>> + Unpin> Body for Sent<B> {
     type Data = Bytes;
     type Error = BoxError;
 
@@ -83,5 +83,35 @@ struct End(Arc<Place>);
 impl Drop for End {
     fn drop(&mut self) {
         self.0.waits();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::StreamBody;
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::serve::crowd::Crowd;
+
+    /// HTTP-38. Somebody who sends a byte now and then does not get more time by it.
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_ends_at_its_limit() {
+        let drops = futures_util::stream::unfold((), |()| async {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            Some((Ok::<_, BoxError>(Frame::data(Bytes::from_static(b" "))), ()))
+        });
+        let (seat, begun) = (Arc::new(Crowd::default()).seat(), Instant::now());
+        let body = StreamBody::new(Box::pin(drops));
+        let mut body = Sent::new(body, Duration::from_millis(10_500), seat.place.clone());
+        let mut came = 0;
+        let ended = loop {
+            match body.frame().await.expect("it has no end of its own") {
+                Ok(_) => came += 1,
+                Err(error) => break error,
+            }
+        };
+        assert!(ended.is::<TooSlow>() && came == 10, "{ended} after {came}");
+        assert_eq!(begun.elapsed(), Duration::from_millis(10_500));
     }
 }

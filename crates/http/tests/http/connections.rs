@@ -121,23 +121,6 @@ async fn every_connection_that_waits_is_let_go_within_its_limit(stage: Stage) {
     server.stop().await;
 }
 
-/// HTTP-38. Somebody who sends a byte now and then does not get more time by it.
-async fn a_body_that_drips_is_let_go_too(stage: Stage) {
-    let server = start(&stage, |limits| limits.body = SOON).await;
-    let (mut from, mut to) = half(&server, &bodiless(&server, 1 << 20)).await.into_split();
-    let dripping = tokio::spawn(async move {
-        while to.write_all(b" ").await.is_ok() {
-            tokio::task::yield_now().await;
-        }
-    });
-    let mut answer = Vec::new();
-    // The rest of what drips may be answered with a reset that overtakes the answer.
-    let _ended =
-        tokio::time::timeout(PATIENCE, from.read_to_end(&mut answer)).await.expect("the server lets go");
-    dripping.await.unwrap();
-    server.stop().await;
-}
-
 /// HTTP-38. Somebody who takes nothing of an event stream gives its place to others.
 async fn an_answer_that_is_not_taken_is_let_go(stage: Stage) {
     let server = start(&stage, |limits| (limits.taken, limits.streams) = (SOON, 1)).await;
@@ -161,7 +144,6 @@ async fn an_answer_that_is_not_taken_is_let_go(stage: Stage) {
 over_sockets!(
     whoever_is_worked_for_keeps_the_connection,
     every_connection_that_waits_is_let_go_within_its_limit,
-    a_body_that_drips_is_let_go_too,
     an_answer_that_is_not_taken_is_let_go,
 );
 
