@@ -90,6 +90,7 @@ const APPENDING: (usize, usize) = (6, 120);
 /// CMD-4. Several append at once, through handles of their own; on PostgreSQL, somebody took a place in the log before them all and
 /// commits after them all.
 fn following_skips_nothing_while_many_append(shop: &Shop) {
+    shop.ok(&["migrate"]);
     let mut follow = shop.spawn(&["events", "--follow", "--after", "0", "--json"]);
     shop.with(|store| async move {
         append(&*store, "first", "placed", &[json!(1)]).await;

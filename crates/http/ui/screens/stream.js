@@ -4,7 +4,7 @@ import { h, fill } from '../lib/h.js';
 import { at, get } from '../lib/api.js';
 import { since } from '../lib/clock.js';
 import { button, emptiness, trouble } from '../lib/dialog.js';
-import { arrive, eventLine, follower } from '../lib/events.js';
+import { arrive, eventLine, follower, shorten } from '../lib/events.js';
 import { inline, isLater } from '../lib/exact.js';
 import { badge, count, plural } from '../lib/format.js';
 import { facts, filters, head, searchField } from '../lib/screen.js';
@@ -67,6 +67,7 @@ export async function show({ place, path: [name], query, signal }) {
     state.from = next;
     for (const event of items) noted(event);
     events.append(...items.map((event) => line(event)));
+    shorten(events, false);
     more.hidden = next === null || next === undefined;
     if (events.children.length === 0) fill(events, emptiness('No event is left here', 'They were trimmed, or the stream was never written.'));
     sift();
