@@ -1,5 +1,6 @@
 //! Schedules 77 and 105: a file is restored from a backup, or goes on in two places. Nothing that was handed out since,
-//! of positions, fences and revisions, is handed out again, and a reader that had come further is told.
+//! of positions, fences and revisions, is handed out again, and a reader that had come further is told (LOG-7, LOG-10,
+//! REC-2, LEASE-2).
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ impl Handed {
     }
 }
 
-/// Has the store hand out one of each. The claim is made anew every time.
+/// Has the store hand out one of each. The claim is deleted again each time.
 async fn hand_out(store: &SqliteStore) -> Handed {
     let item = ItemRef::parse("work", "item").unwrap();
     let put = |name| Write::put(&key(name), ExpectedRevision::Any, Json::new(&1).unwrap());
@@ -95,7 +96,7 @@ impl Loss {
         Position::new(self.lost.last().unwrap().position).unwrap()
     }
 
-    /// Whoever reads on from the future that was lost is told, now and when there are new events.
+    /// A reader of the future that was lost is told, now and when there are new events.
     async fn is_noticed_by_readers_of(&self, store: &SqliteStore) {
         for handed in &self.lost {
             let position = Position::new(handed.position).unwrap();
@@ -204,7 +205,7 @@ async fn looking_at_a_copy_changes_nothing_in_it() {
     loss.is_noticed_by_readers_of(&store).await;
     store.close().await.unwrap();
     assert_eq!(epochs(&loss.copy), 1);
-    // Whoever writes begins the epoch, though it was opened to look.
+    // A write begins the epoch, though the file was opened to look.
     let store = SqliteStore::open(&loss.copy, &looking).unwrap();
     assert!(hand_out(&store).await.is_above(&loss.lost));
 }
