@@ -269,9 +269,10 @@ impl Transaction<'_> {
     }
 }
 
+pub(crate) const FLOORS: &str = "SELECT epoch, revision_floor, fence_floor FROM tidelock_meta";
+
 fn read_floors(connection: &Connection) -> Result<Floors> {
-    let sql = "SELECT epoch, revision_floor, fence_floor FROM tidelock_meta";
-    let mut statement = connection.prepare_cached(sql).map_err(failed)?;
+    let mut statement = connection.prepare_cached(FLOORS).map_err(failed)?;
     let mut rows = statement.query([]).map_err(failed)?;
     let row = rows.next().map_err(failed)?.ok_or_else(no_meta)?;
     Ok(Floors { epoch: number(row, 0)?, revision: number(row, 1)?, fence: number(row, 2)? })

@@ -14,7 +14,7 @@ use tidelock_store::{
     RecordQuery, StreamName, Timestamp, Wake, When, WorkerName, Write, limits,
 };
 
-use crate::commit::{Memo, Transaction, commit};
+use crate::commit::{FLOORS, Memo, Transaction, commit};
 use crate::reader::{Names, Reader};
 use crate::{leases, log, migrate, records, sweep};
 
@@ -182,4 +182,20 @@ fn idle_steps(staying: usize) -> i32 {
 #[test]
 fn nothing_is_looked_through_when_nothing_is_due() {
     assert_eq!(idle_steps(10), idle_steps(2_000));
+}
+
+#[test]
+fn floors_are_read_once_and_not_with_every_commit() {
+    let connection = store();
+    let mut memo = Memo::default();
+    let mut put = || {
+        let (key, value) = (RecordKey::new("k").unwrap(), tidelock_store::Json::new(&1).unwrap());
+        let write = Commit::new().write(Write::put(&key, tidelock_store::ExpectedRevision::Any, value));
+        let mut transaction =
+            Transaction { connection: &connection, memo: &mut memo, now: now(), topics: None };
+        commit(&mut transaction, &write).unwrap().committed().unwrap();
+        connection.prepare_cached(FLOORS).unwrap().reset_status(StatementStatus::VmStep)
+    };
+    assert!(put() > 0);
+    assert_eq!((put(), put()), (0, 0));
 }

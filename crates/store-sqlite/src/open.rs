@@ -22,8 +22,8 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// How often to look for changes made by other processes, while somebody waits for a signal.
     pub watch_interval: Duration,
-    /// How often to look for rows that are past their retention while nothing is written. Whatever is written removes some
-    /// of them too.
+    /// How often to look for rows that are past their retention while nothing is written: from a millisecond to a day.
+    /// Whatever is written removes some of them too.
     pub sweep_interval: Duration,
     /// Whether a caller who is alone may do its commit on its own thread, while the disk is quick (half a millisecond). It
     /// saves waking another thread, which is a good part of a lone commit's time; off, no caller's thread ever waits

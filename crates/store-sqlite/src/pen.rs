@@ -45,6 +45,8 @@ pub(crate) struct Pen {
     signalled_version: i64,
     /// When the clock was last written down.
     kept_house: Option<Timestamp>,
+    /// Whether there was more to sweep than was swept.
+    more_to_sweep: bool,
     /// Whether the file was seen to be where its epoch began.
     is_home: bool,
     /// Whether to sweep also when nothing is written: not for those who only look.
@@ -84,6 +86,7 @@ impl Pen {
             data_version,
             signalled_version: data_version,
             kept_house: None,
+            more_to_sweep: false,
             is_home: false,
             sweeps_alone: options.migrate,
             log_pages,
@@ -188,7 +191,7 @@ impl Pen {
     }
 
     fn undo(&mut self) {
-        self.is_home = false;
+        (self.is_home, self.more_to_sweep) = (false, false);
         self.memo.forget();
         self.kept_house = None;
         // SQLite may have rolled back by itself; then there is nothing left to do.
@@ -237,29 +240,34 @@ impl Pen {
             more = transaction.sweep(SWEPT_AT_ONCE)? || room::give_back(&self.connection)?;
         }
         self.kept_house = (!more).then_some(now);
+        self.more_to_sweep = more;
         Ok(())
+    }
+
+    /// Whether to go on sweeping as soon as nothing is to be written.
+    pub(crate) fn has_more_to_sweep(&self) -> bool {
+        self.more_to_sweep
     }
 
     fn has_kept_house(&self, now: Timestamp) -> bool {
         self.kept_house.is_some_and(|last| now.since(last) < HOUSEKEEPING)
     }
 
-    /// Sweeps although nothing is to be written, if anything is due; says whether there is more to do at once.
-    pub(crate) fn keep_house_alone(&mut self) -> bool {
+    /// Sweeps although nothing is to be written, if anything is due.
+    pub(crate) fn keep_house_alone(&mut self) {
         let now = self.clock.now();
+        self.more_to_sweep = false;
         if !self.sweeps_alone || self.has_kept_house(now) || !self.is_sweeping_due(now) {
-            return false;
+            return;
         }
         // Another process that writes sweeps too.
         if !self.begin_at_once() {
-            return false;
+            return;
         }
-        let kept = self.keep_house_in_transaction();
-        if let Err(error) = &kept {
+        if let Err(error) = self.keep_house_in_transaction() {
             tracing::warn!(%error, "what is past its retention could not be removed");
             self.undo();
         }
-        kept.is_ok() && self.kept_house.is_none()
     }
 
     fn is_sweeping_due(&self, now: Timestamp) -> bool {
@@ -356,7 +364,7 @@ mod tests {
     #[test]
     fn a_pen_that_was_opened_to_look_sweeps_only_once_it_has_written() {
         let (mut pen, _folder) = pen(false);
-        assert!(!pen.keep_house_alone());
+        pen.keep_house_alone();
         assert_eq!(records(&pen), 1);
         let (job, _answer) = crate::job::job(|_| Ok(()));
         pen.begin().unwrap();
@@ -368,8 +376,9 @@ mod tests {
     fn a_pen_that_has_nothing_to_write_sweeps_what_is_due_and_then_rests() {
         let (mut pen, _folder) = pen(true);
         assert!(pen.is_sweeping_due(pen.clock.now()));
-        assert!(!pen.keep_house_alone(), "there was no more than a little");
+        pen.keep_house_alone();
         assert_eq!(records(&pen), 0);
+        assert!(!pen.has_more_to_sweep());
         assert!(!pen.is_sweeping_due(pen.clock.now()));
     }
 }

@@ -23,6 +23,10 @@ use crate::pen::Pen;
 
 /// How many calls share a transaction at most.
 const GROUP: usize = 512;
+/// Between which bounds the interval of sweeping lies, whatever is asked for.
+const SHORTEST_INTERVAL: Duration = Duration::from_millis(1);
+const LONGEST_INTERVAL: Duration = Duration::from_secs(24 * 3600);
+
 /// What the writing thread is told.
 enum Message {
     /// Something to write.
@@ -64,6 +68,7 @@ impl Writer {
         let (queue, messages) = crossbeam_channel::unbounded();
         let desk =
             Arc::new(Desk { pen: Mutex::new(Some(pen)), calm: AtomicBool::new(false), callers_may_write });
+        let sweep_interval = sweep_interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
         let thread = WriterThread { desk: desk.clone(), sweep_interval };
         thread::Builder::new()
             .name("tidelock-write".into())
@@ -164,13 +169,13 @@ impl WriterThread {
                 pen.look();
             }
             if !round.group.is_empty() {
-                // Whatever is written sweeps too.
-                sweep_at = Instant::now() + self.sweep_interval;
+                // This sweeps too.
+                self.write(pen, round.group);
+                sweep_at = self.next_sweep(pen);
             } else if Instant::now() >= sweep_at {
-                let more = pen.keep_house_alone();
-                sweep_at = Instant::now() + if more { Duration::ZERO } else { self.sweep_interval };
+                pen.keep_house_alone();
+                sweep_at = self.next_sweep(pen);
             }
-            self.write(pen, round.group);
             if round.checkpoint || pen.wants_checkpoint() {
                 pen.checkpoint();
             }
@@ -182,10 +187,12 @@ impl WriterThread {
         }
     }
 
+    /// When to sweep, if nothing is to be written until then.
+    fn next_sweep(&self, pen: &Pen) -> Instant {
+        Instant::now() + if pen.has_more_to_sweep() { Duration::ZERO } else { self.sweep_interval }
+    }
+
     fn write(&self, pen: &mut Pen, group: Vec<Box<dyn Job>>) {
-        if group.is_empty() {
-            return;
-        }
         match pen.begin() {
             Ok(()) => pen.write(group),
             Err(failure) => pen.answer(group, Some(failure)),

@@ -79,6 +79,30 @@ async fn what_is_past_its_retention_leaves_although_nothing_is_written() {
     timeout(Duration::from_secs(60), gone).await.expect("all of it leaves without a commit");
 }
 
+/// One write begins it, and the writing thread ends it as soon as it has nothing else to do.
+#[tokio::test]
+async fn what_one_write_could_not_sweep_leaves_without_another() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    drop(SqliteStore::open(place.path(), &options(&clock)).unwrap());
+    let connection = rusqlite::Connection::open(place.path()).unwrap();
+    let many = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000)
+                INSERT INTO tidelock_records SELECT 'k-' || i, 1, '1', 1 FROM n";
+    connection.execute(many, []).unwrap();
+    let alone = SqliteOptions {
+        sweep_interval: Duration::from_secs(24 * 3600),
+        callers_may_write: false,
+        ..options(&clock)
+    };
+    let store = SqliteStore::open(place.path(), &alone).unwrap();
+    assert!(is_committed(&store.commit(Commit::new().wake(Wake::at(crate::item(), When::NOW))).await));
+    let gone = async {
+        while rows(&place) > 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(60), gone).await.expect("the rest leaves without a commit");
+}
+
 #[tokio::test]
 async fn sweeping_keeps_up_with_what_is_written() {
     let (place, clock) = (Place::new(), ManualClock::default());
