@@ -252,7 +252,7 @@ BEGIN
                 AS n (key, owner, revision, after, value, ends, lives)
             WHERE r.key = n.key AND r.revision = n.revision AND n.owner <> ALL (refused);
         GET DIAGNOSTICS written = ROW_COUNT;
-        IF written < changes OR runs_out <= (SELECT greatest(tidelock.calendar() + shift, clock) FROM tidelock.meta) THEN
+        IF written < changes OR runs_out <= (SELECT greatest(tidelock.calendar() + shift, clock) FROM tidelock.meta WHERE one) THEN
             RAISE serialization_failure USING MESSAGE = 'a record has changed since it was looked at';
         END IF;
     END IF;
@@ -281,18 +281,22 @@ END $$;
 -- judged as it is once it is locked. The floor that the rows' numbers are kept by is raised first, in the same transaction: a
 -- snapshot that does not see a row any more sees the floor.
 --
+-- Each says itself how it is planned: from the front of the index of what leaves, row by row, whatever the server takes for cheaper, and
+-- without compiling anything.
+--
 -- They run with their owner's rights, since the application's role may not delete such rows, and take nothing else away.
 CREATE FUNCTION tidelock.begin_sweep() RETURNS bigint
     LANGUAGE sql VOLATILE
     AS $$
         SELECT CASE WHEN pg_try_advisory_xact_lock('tidelock.meta'::regclass::oid::integer, 0)
-                    THEN (SELECT greatest(tidelock.calendar() + shift, clock) FROM tidelock.meta) END
+                    THEN (SELECT greatest(tidelock.calendar() + shift, clock) FROM tidelock.meta WHERE one) END
     $$;
 
 -- A record that has expired becomes a tombstone, as if it had been deleted at that moment, and a tombstone goes after an hour; both at
 -- once, if both are due.
 CREATE FUNCTION tidelock.forget_records(most bigint) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+        SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     AS $$
 DECLARE
     now     bigint := tidelock.begin_sweep();
@@ -310,7 +314,7 @@ BEGIN
             SELECT r.key, r.revision, r.value IS NULL OR r.expires_at + 3600000000 <= now AS goes
             FROM tidelock.records r WHERE r.expires_at <= now ORDER BY r.expires_at LIMIT most
             FOR UPDATE SKIP LOCKED) d;
-    UPDATE tidelock.meta SET revision_floor = highest WHERE revision_floor < highest;
+    UPDATE tidelock.meta SET revision_floor = highest WHERE one AND revision_floor < highest;
     DELETE FROM tidelock.records WHERE key = ANY (gone);
     UPDATE tidelock.records SET value = NULL, expires_at = expires_at + 3600000000 WHERE key = ANY (expired);
     RETURN cardinality(gone) + cardinality(expired);
@@ -319,7 +323,8 @@ END $$;
 -- An item that has got something to do is kept, though its time has passed: a program that knows no such time woke it.
 CREATE FUNCTION tidelock.forget_items(most bigint) RETURNS bigint
     LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
-        SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off
+        SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+        SET enable_mergejoin = off SET jit = off
     AS $$
 DECLARE
     now     bigint := tidelock.begin_sweep();
@@ -336,14 +341,15 @@ BEGIN
             SELECT i.queue, i.key, i.fence FROM tidelock.items i
             WHERE i.forget_at <= now AND i.due IS NULL AND i.worker IS NULL ORDER BY i.forget_at LIMIT most
             FOR UPDATE SKIP LOCKED) d;
-    UPDATE tidelock.meta SET fence_floor = highest WHERE fence_floor < highest;
+    UPDATE tidelock.meta SET fence_floor = highest WHERE one AND fence_floor < highest;
     DELETE FROM tidelock.items i USING unnest(queues, keys) AS d (queue, key) WHERE i.queue = d.queue AND i.key = d.key;
     RETURN cardinality(keys);
 END $$;
 
 -- A stream that has got events is kept, though its time has passed: a program that knows no such time appended them.
 CREATE FUNCTION tidelock.forget_streams(most bigint) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+        SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     AS $$
 DECLARE
     now      bigint := tidelock.begin_sweep();
@@ -366,7 +372,8 @@ BEGIN
 END $$;
 
 CREATE FUNCTION tidelock.forget_commits(most bigint) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+        SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     AS $$
 DECLARE
     now  bigint := tidelock.begin_sweep();
@@ -389,7 +396,8 @@ END $$;
 -- `value` would take from every write of a record that it stays within its page. So all records are gone through once, a few at a
 -- time. A page in which one is locked is gone through again.
 CREATE FUNCTION tidelock.date_tombstones(most bigint) RETURNS bigint
-    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET enable_seqscan = off
+    LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp
+        SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off
     AS $$
 DECLARE
     now     bigint := tidelock.begin_sweep();
@@ -400,7 +408,7 @@ BEGIN
     IF now IS NULL THEN
         RETURN NULL;
     END IF;
-    SELECT undated_from INTO begun FROM tidelock.meta;
+    SELECT undated_from INTO begun FROM tidelock.meta WHERE one;
     SELECT max(k.key), count(*) INTO reached, looked
         FROM (SELECT key FROM tidelock.records WHERE key > begun ORDER BY key LIMIT most) k;
     UPDATE tidelock.records SET expires_at = now + 3600000000 WHERE key = ANY (ARRAY(
@@ -413,7 +421,7 @@ BEGIN
     THEN
         RETURN 0;
     END IF;
-    UPDATE tidelock.meta SET undated_from = CASE WHEN looked = most THEN reached END WHERE undated_from IS NOT NULL;
+    UPDATE tidelock.meta SET undated_from = CASE WHEN looked = most THEN reached END WHERE one AND undated_from IS NOT NULL;
     RETURN looked;
 END $$;
 

@@ -40,6 +40,11 @@ pub(crate) fn is_denied(error: &StoreError) -> bool {
     error.kind() == ErrorKind::Storage && error.context().contains("(42501: ")
 }
 
+/// Whether the server undid this to end a circle of waits.
+pub(crate) fn is_deadlock(error: &StoreError) -> bool {
+    error.kind() == ErrorKind::Unavailable && error.context().contains("(40P01: ")
+}
+
 fn translate(error: &PgError, advice: Advice) -> StoreError {
     let (kind, hopeless, what) = match error.as_db_error() {
         Some(error) => meaning(error),

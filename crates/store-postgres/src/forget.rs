@@ -38,7 +38,8 @@ static DUE: Statement = Statement::new(
         forget_at!(),
         " LIMIT 1) - m.now,
                 CASE WHEN m.undated_from IS NOT NULL THEN 0::bigint END
-         FROM (SELECT greatest(tidelock.calendar() + shift, clock) AS now, undated_from FROM tidelock.meta OFFSET 0) m"
+         FROM (SELECT greatest(tidelock.calendar() + shift, clock) AS now, undated_from
+               FROM tidelock.meta WHERE one OFFSET 0) m"
     ),
     &[],
 );

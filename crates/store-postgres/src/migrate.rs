@@ -11,7 +11,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
 
-use crate::error::{failed, is_denied, is_race};
+use crate::error::{failed, is_deadlock, is_denied, is_race};
 use crate::session::Session;
 use crate::statement::Statement;
 
@@ -58,14 +58,26 @@ pub(crate) async fn migrate(session: &Session, schema: &str) -> Result<()> {
     }
     create_table(session, schema).await.map_err(|e| not_allowed(e, schema))?;
     for migration in MIGRATIONS {
+        apply_in_the_end(session, schema, migration).await.map_err(|e| not_allowed(e, schema))?;
+    }
+    Ok(())
+}
+
+/// Does one step, again if it got into a deadlock with a program that is at work on the tables.
+async fn apply_in_the_end(session: &Session, schema: &str, migration: &Migration) -> Result<()> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
         let outcome = apply(session, schema, migration).await;
         if outcome.is_err() {
             // Best effort: a connection that is lost has no transaction left.
             let _ = session.execute("ROLLBACK").await;
         }
-        outcome.map_err(|e| not_allowed(e, schema))?;
+        match outcome {
+            Err(error) if tries < TRIES && is_deadlock(&error) => {}
+            outcome => return outcome,
+        }
     }
-    Ok(())
 }
 
 /// Refuses a schema that is not up to date, without changing it.
@@ -181,4 +193,21 @@ fn incompatible(context: String) -> StoreError {
 
 fn checksum(sql: &str) -> String {
     Uuid::new_v5(&Uuid::NAMESPACE_OID, sql.as_bytes()).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use tidelock_store::limits;
+
+    use super::*;
+
+    /// The functions that sweep count by themselves, so that no caller can make them forget sooner.
+    #[test]
+    fn the_script_and_the_contract_agree_on_how_long_rows_are_kept() {
+        let retention = MIGRATIONS[1].sql;
+        for memory in [limits::TOMBSTONE_MEMORY, limits::COMMIT_MEMORY] {
+            assert!(retention.contains(&format!("+ {}", memory.as_micros())), "{memory:?}");
+        }
+        assert!(crate::statement::forget_at!().contains(&limits::COMMIT_MEMORY.as_micros().to_string()));
+    }
 }

@@ -37,6 +37,10 @@ fn main() -> ExitCode {
         trial("without_migrate_nothing_is_made", without_migrate_nothing_is_made),
         trial("a_store_of_the_first_schema_goes_on", first_schema::a_store_of_the_first_schema_goes_on),
         trial(
+            "a_migration_in_a_deadlock_with_a_program_at_work_is_made_again",
+            first_schema::a_migration_in_a_deadlock_with_a_program_at_work_is_made_again,
+        ),
+        trial(
             "a_program_of_the_first_schema_works_on_the_next",
             first_schema::a_program_of_the_first_schema_works_on_the_next,
         ),

@@ -1,11 +1,11 @@
 //! A standby that the primary does not wait for: what was acknowledged can be lost, and whoever relies on it is told.
 
-use tidelock_store::{Lease, Position};
+use tidelock_store::{Commit, ExpectedRevision, Json, Lease, Position, RecordKey, Revision, Write};
 use tidelock_store_postgres::PostgresStore;
 
 use crate::audit::Audit;
 use crate::careful::{
-    LONG, SHORT, assert_lease_lost, assert_rewound, lease, note, read_after, wake_and_lease,
+    LONG, SHORT, assert_lease_lost, assert_rewound, commit, lease, note, read_after, wake_and_lease,
 };
 use crate::load::Load;
 use crate::pair::Pair;
@@ -28,7 +28,7 @@ async fn a_standby_that_nobody_waits_for_loses_what_was_acknowledged() {
     assert_eq!((audit.moved, audit.unasked, audit.out_of_line), (0, 0, 0), "{audit:?}");
 }
 
-/// Schedules 74 and 77; LOG-7, LOG-10, LEASE-2 and LEASE-5.
+/// Schedules 74, 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_relies_on_what_was_lost_is_told_whenever_it_comes_back() {
     let loss = Loss::new().await;
@@ -38,6 +38,7 @@ async fn whoever_relies_on_what_was_lost_is_told_whenever_it_comes_back() {
 
     let (position, lease) = (note(early, "after").await, lease(early, "item", LONG).await);
     assert!(position > loss.lost && lease.fence > loss.lost_lease.fence, "they were given out before");
+    assert!(write(early).await > loss.lost_revision, "it was given out before");
     for store in [early, late, &loss.pair.open().await] {
         assert_rewound(store, loss.lost, loss.kept).await;
         assert_eq!(assert_lease_lost(store, &loss.lost_lease).await, Some(lease.fence));
@@ -56,6 +57,7 @@ struct Loss {
     /// Two leases of one item.
     kept_lease: Lease,
     lost_lease: Lease,
+    lost_revision: Revision,
 }
 
 impl Loss {
@@ -65,11 +67,20 @@ impl Loss {
         let store = &stores[0];
         let kept_lease = wake_and_lease(store, "item", SHORT).await;
         let kept = note(store, "kept").await;
+        write(store).await;
         pair.wait_until_standby_has_all();
         pair.cut_off_standby();
         let lost_lease = lease(store, "item", LONG).await;
         let lost = note(store, "lost").await;
+        let lost_revision = write(store).await;
         pair.fail_over();
-        Self { pair, stores, kept, lost, kept_lease, lost_lease }
+        Self { pair, stores, kept, lost, kept_lease, lost_lease, lost_revision }
     }
+}
+
+/// Writes the one record there is.
+async fn write(store: &PostgresStore) -> Revision {
+    let key = RecordKey::new("record").unwrap();
+    let write = Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap());
+    commit(store, Commit::new().write(write)).await.writes[0].revision.unwrap()
 }

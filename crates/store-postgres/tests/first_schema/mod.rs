@@ -1,11 +1,12 @@
 //! Stores that were made before there was a second migration, with rows of every kind.
 
 use tidelock_store::{
-    Commit, CommitId, ExpectedRevision, ExpectedVersion, Json, RecordKey, Slot, StoreExt, Version, Write,
+    Commit, CommitId, ExpectedRevision, ExpectedVersion, Json, RecordKey, Slot, Store, StoreExt, Version,
+    Write,
 };
 use tidelock_store_postgres::PostgresStore;
 
-use crate::ground::{Ground, Plain, committed, event, lease, stream, wake};
+use crate::ground::{Ground, Plain, committed, event, lease, soon, stream, wake};
 
 const FIRST: &str = include_str!("../../migrations/0001_store.sql");
 /// What the list of migrations says of it. A script that was released never changes.
@@ -108,6 +109,23 @@ pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
         plain.all::<String>("SELECT name FROM tidelock.streams ORDER BY 1").await,
         ["new", "orders/1"]
     );
+}
+
+/// Schedule 120: a transaction that has one table and waits for another, which the migration has, while that waits for the first.
+pub(crate) async fn a_migration_in_a_deadlock_with_a_program_at_work_is_made_again() {
+    let ground = Ground::shared();
+    let (old, looker) = (make(&ground).await, ground.connect().await);
+    // It never looks for a deadlock itself, so it is never the one to be undone.
+    old.run("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM tidelock.streams").await;
+    let opening = tokio::spawn({
+        let ground = ground.clone();
+        async move { ground.open_where("deadlock_timeout%3D10ms").await }
+    });
+    looker.until_blocked(1).await;
+    old.run("SELECT FROM tidelock.items; COMMIT").await;
+    let store = soon("the store", opening).await.unwrap();
+    assert_eq!(looker.one::<i64>("SELECT count(*) FROM tidelock.migrations").await, 2);
+    store.close().await.unwrap();
 }
 
 const OLD_RIGHTS: &str = "CREATE ROLE @_old;
