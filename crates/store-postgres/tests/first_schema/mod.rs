@@ -114,15 +114,21 @@ pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
 /// Schedule 120: a transaction that has one table and waits for another, which the migration has, while that waits for the first.
 pub(crate) async fn a_migration_in_a_deadlock_with_a_program_at_work_is_made_again() {
     let ground = Ground::shared();
-    let (old, looker) = (make(&ground).await, ground.connect().await);
+    let (old, holder, looker) = (make(&ground).await, ground.connect().await, ground.connect().await);
     // It never looks for a deadlock itself, so it is never the one to be undone.
-    old.run("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM tidelock.streams").await;
+    old.run("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM tidelock.commits").await;
+    holder.run("BEGIN; SELECT FROM tidelock.streams").await;
     let opening = tokio::spawn({
         let ground = ground.clone();
         async move { ground.open_where("deadlock_timeout%3D10ms").await }
     });
     looker.until_blocked(1).await;
-    old.run("SELECT FROM tidelock.items; COMMIT").await;
+    let crossing = tokio::spawn(async move { old.run("SELECT FROM tidelock.items; COMMIT").await });
+    let waits = "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE query LIKE 'SELECT FROM @.items; COMMIT%'
+                 AND wait_event_type = 'Lock')";
+    looker.until("the old program waits for the migration", waits).await;
+    holder.run("COMMIT").await;
+    soon("the old program", crossing).await.unwrap();
     let store = soon("the store", opening).await.unwrap();
     assert_eq!(looker.one::<i64>("SELECT count(*) FROM tidelock.migrations").await, 2);
     store.close().await.unwrap();
