@@ -102,7 +102,7 @@ BEGIN
     END IF;
     last := pg_sequence_last_value('tidelock.positions');
     ticket := tidelock.take_ticket(last);
-    -- The moment is as tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
+    -- The moment is as tidelock.last() has it; spelled out, because a function in SQL is planned again with every call.
     INSERT INTO tidelock.events (position, stream, version, id, type, payload, metadata, recorded_at)
         SELECT nextval('tidelock.positions'), to_stream, before + 1, new_id, new_type, new_payload, new_metadata,
                greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at)
@@ -175,7 +175,7 @@ BEGIN
     END IF;
     last := pg_sequence_last_value('tidelock.positions');
     ticket := tidelock.take_ticket(last);
-    -- As tidelock.last() has it; spelled out, because a function in SQL is planned anew with every call.
+    -- As tidelock.last() has it; spelled out, because a function in SQL is planned again with every call.
     SELECT greatest(tidelock.calendar() + m.shift, m.clock, e.recorded_at) INTO moment
         FROM tidelock.meta m LEFT JOIN LATERAL (
             SELECT e.recorded_at FROM tidelock.events e ORDER BY e.position DESC LIMIT 1) e ON true

@@ -338,7 +338,7 @@ fn head(row: &Row) -> Result<Head> {
     Ok(Head { stream, state: head.state(), count: head.count(), last })
 }
 
-/// Reads version, first, closed and forget_at, from this column on.
+/// Reads version, first, closed and `forget_at`, from this column on.
 pub(crate) fn stream_row(row: &Row, from: usize) -> Result<StreamRow> {
     Ok(StreamRow {
         version: Version::new(number(row, from)?).map_err(corrupt)?,

@@ -70,7 +70,7 @@ static HOLD_RECORDS: Statement = Statement::new(
      ON CONFLICT (key) DO NOTHING",
     &[Type::TEXT_ARRAY],
 );
-/// The moment and the floors. Read last, when all locks are held: whoever waited for one must not judge by the time before.
+/// The moment and the floors. Read last, when all locks are held: a batch that waited for one must not judge by the time before.
 static MOMENT: Statement = Statement::new(
     "SELECT greatest(tidelock.calendar() + shift, clock), epoch, revision_floor, fence_floor FROM tidelock.meta",
     &[],

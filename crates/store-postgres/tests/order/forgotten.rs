@@ -169,7 +169,7 @@ async fn a_wake_that_waits_for_a_sweep_makes_an_item_with_a_higher_fence() {
 
 /// Schedule 106: a sweep leaves what others have locked, takes the rest, and is told when another is at it.
 #[tokio::test]
-async fn a_sweep_waits_for_nobody() {
+async fn a_sweep_leaves_what_is_locked() {
     let ground = Ground::shared();
     let store = open(&ground, Prepare::Always).await;
     for key in ["a", "b"] {
