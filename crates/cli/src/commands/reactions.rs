@@ -49,11 +49,10 @@ async fn targets(
     let filter = filter(args);
     let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
     loop {
-        let page = reactions.page(&filter, after.take(), limits::PAGE_SIZE).await?;
+        let page = reactions.page(&filter, after.take(), left.min(limits::PAGE_SIZE)).await?;
         let lagging = page.targets.into_iter().filter(|target| !args.lagging || target.lag() > 0);
-        let rows: Vec<_> =
-            lagging.take(left).map(|target| target::Row::new(target, now, args.full)).collect();
-        left -= rows.len();
+        let rows: Vec<_> = lagging.map(|target| target::Row::new(target, now, args.full)).collect();
+        left -= rows.len().min(left);
         any |= !rows.is_empty();
         out.list(&rows)?;
         match page.next {

@@ -44,8 +44,12 @@ impl Ground {
     /// The store, over connections of its own.
     pub(crate) async fn store(&self) -> Arc<dyn Store> {
         let store = self.plain_store().await;
-        let is_stingy = matches!(self, Self::Stingy(_)) || stingy_seed().is_some();
-        if is_stingy { Stingy::at_random(store) } else { store }
+        if self.is_stingy() { Stingy::at_random(store) } else { store }
+    }
+
+    /// Whether its pages are as small as they may be.
+    pub(crate) fn is_stingy(&self) -> bool {
+        matches!(self, Self::Stingy(_)) || stingy_seed().is_some()
     }
 
     async fn plain_store(&self) -> Arc<dyn Store> {
