@@ -131,7 +131,7 @@ impl Paged for FeedQuery {
     }
 
     fn after_page(self, page: &FeedPage) -> Option<Self> {
-        (!page.at_end).then(|| Self { from: FeedStart::After(page.next), ..self })
+        (!page.at_end).then_some(Self { from: FeedStart::After(page.next), ..self })
     }
 
     fn most(&self) -> usize {

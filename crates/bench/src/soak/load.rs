@@ -143,7 +143,7 @@ impl Caller {
 
     async fn operation(&self, nth: usize) -> Result<(), Failure> {
         let points = self.tidelock.scope::<Value>(ScopeKind::USER, &format!("user-{}", nth % 8));
-        let operation = points.operation(&format!("order-{nth}")).remembered_for(KEPT);
+        let operation = points.operation(format!("order-{nth}")).remembered_for(KEPT);
         operation.increment("points", 1).await.map(drop).map_err(wrong)
     }
 

@@ -43,7 +43,7 @@ impl fmt::Display for Size {
 
 /// The machine's clock, set forward.
 #[derive(Debug, Default)]
-struct ShiftedClock {
+pub(super) struct ShiftedClock {
     machine: SystemClock,
     micros: AtomicU64,
 }
@@ -66,7 +66,7 @@ impl Clock for ShiftedClock {
 
 pub(super) enum Place {
     Sqlite { store: Arc<SqliteStore>, clock: Arc<ShiftedClock>, path: PathBuf },
-    Postgres { store: Arc<PostgresStore>, client: Client, schema: String, schemas: Schemas },
+    Postgres { store: Arc<PostgresStore>, client: Box<Client>, schema: String, schemas: Schemas },
 }
 
 impl Place {
@@ -85,7 +85,7 @@ impl Place {
             Target::Postgres { database, schema } => {
                 let schemas = Schemas::make(database, &[schema]).await?;
                 let store = Arc::new(PostgresStore::open(&target.url()).await?);
-                let client = connect(&database.config(&[])).await?;
+                let client = Box::new(connect(&database.config(&[])).await?);
                 client.batch_execute(&shifted_calendar(schema)).await?;
                 Ok(Self::Postgres { store, client, schema: schema.clone(), schemas })
             }

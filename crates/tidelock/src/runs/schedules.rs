@@ -127,7 +127,7 @@ impl Schedules {
             let stored = change(kept.as_ref(), store.now().await?)?;
             match kept {
                 Some(kept) if kept.stored == stored => Ok::<_, ScheduleError>(Proposal::Answer(stored)),
-                kept => Ok(Proposal::Commit(parts(name, kept.as_ref(), &stored)?, stored)),
+                kept => Ok(Proposal::commit(parts(name, kept.as_ref(), &stored)?, stored)),
             }
         });
         Ok(changed.await?.info(name))

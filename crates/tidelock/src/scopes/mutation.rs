@@ -97,7 +97,10 @@ impl<S: State> Mutation<S> {
 
     /// See [`Scope::set`].
     pub async fn set(self, state: &S) -> Result<Mutated, ScopeError> {
-        let set = |before: &mut S| Ok(before.clone_from(state));
+        let set = |before: &mut S| {
+            before.clone_from(state);
+            Ok(())
+        };
         self.that("set", state)?.run(Atomic(set)).await
     }
 

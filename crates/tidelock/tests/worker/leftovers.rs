@@ -67,7 +67,7 @@ async fn runs_leave_nothing_once_their_retention_is_over(stage: Stage) {
     let running = Running::start(tidelock.app().worker(brisk("one")).workflow("echo", echo));
     for nth in 0..10_u32 {
         let run =
-            tidelock.runs().start("echo", format!("run-{nth}"), &nth).attribute("shop", "7").await.unwrap();
+            tidelock.runs().start("echo", &format!("run-{nth}"), &nth).attribute("shop", "7").await.unwrap();
         assert_eq!(run.result::<u32>().await.unwrap(), nth);
     }
     pass(&*store, HOUR * 24 * 29).await;

@@ -15,15 +15,20 @@ pub(crate) enum Proposal<T> {
     /// It is so already.
     Answer(T),
     /// It is so once this is committed.
-    Commit(Commit, T),
+    Commit(Box<Commit>, T),
 }
 
 impl<T> Proposal<T> {
+    /// Decides on this commit, after which this is the answer.
+    pub(crate) fn commit(commit: Commit, answer: T) -> Self {
+        Self::Commit(Box::new(commit), answer)
+    }
+
     /// The parts of a commit that it comes to; none, if it is so already.
     pub(crate) fn into_parts(self) -> Commit {
         match self {
             Self::Answer(_) => Commit::new(),
-            Self::Commit(commit, _) => commit,
+            Self::Commit(commit, _) => *commit,
         }
     }
 }
@@ -54,7 +59,7 @@ where
             Some(again) => again,
             None => match propose().await? {
                 Proposal::Answer(answer) => return Ok(answer),
-                Proposal::Commit(commit, answer) => (commit, answer),
+                Proposal::Commit(commit, answer) => (*commit, answer),
             },
         };
         let mut error = contended(attempts.made);

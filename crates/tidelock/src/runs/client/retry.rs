@@ -31,7 +31,7 @@ pub(super) async fn propose(
             (false, false) => {}
         }
     }
-    Ok(Proposal::Commit(reopen(&there, reason, asked)?, ()))
+    Ok(Proposal::commit(reopen(&there, reason, asked)?, ()))
 }
 
 fn reopen(there: &Summarised, reason: &str, asked: Option<EventId>) -> Result<Commit, RunError> {

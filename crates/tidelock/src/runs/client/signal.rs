@@ -134,14 +134,14 @@ impl Letter {
         let slot = store.get_one(&keys::summary(&self.run)).await?;
         match (Summarised::of(&self.run, &slot)?, slot) {
             (None, Slot::Absent) if self.buffered => {
-                Ok(Proposal::Commit(self.parts(ExpectedRevision::Absent)?, News::New))
+                Ok(Proposal::commit(self.parts(ExpectedRevision::Absent)?, News::New))
             }
             (None, Slot::Deleted(_)) => Err(RunError::Removed { run: self.run.clone() }),
             (None, _) => Err(RunError::NoRun { run: self.run.clone() }),
             (Some(there), _) if there.summary.state.is_ended() => self.refuse(tidelock, &there).await,
             (Some(there), _) => {
                 let parts = self.parts(ExpectedRevision::Revision(there.revision))?;
-                Ok(Proposal::Commit(parts.wake(Wake::at(there.item(), When::NOW)), News::New))
+                Ok(Proposal::commit(parts.wake(Wake::at(there.item(), When::NOW)), News::New))
             }
         }
     }

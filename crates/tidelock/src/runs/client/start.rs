@@ -147,7 +147,7 @@ impl Order {
         match there {
             None => {
                 self.check_input(tidelock, opening.version)?;
-                Ok(Proposal::Commit(opening.parts()?, News::New))
+                Ok(Proposal::commit(opening.parts()?, News::New))
             }
             Some(there) => self.recognise(&opening, &there),
         }

@@ -36,5 +36,5 @@ pub(super) async fn propose(
         .append(&keys::stream(run), ExpectedVersion::Any, [entry.with_id(id)])
         // Whoever drives it is told by this, and refused in any case.
         .wake(Wake::at(there.item(), When::NOW));
-    Ok(Proposal::Commit(there.end(commit, RunState::Terminated, now)?, ()))
+    Ok(Proposal::commit(there.end(commit, RunState::Terminated, now)?, ()))
 }
