@@ -90,10 +90,14 @@ mod tests {
         let refused =
             |json: &str| unfit(&serde_json::from_str::<(crate::Json, crate::EventType)>(json).unwrap_err());
         let deep = format!("[{}{}, \"a\"]", "[".repeat(65), "]".repeat(65));
-        assert_eq!(refused(&deep), "it is too deep; the limit is 64 levels at line 1 column 131");
-        assert_eq!(refused("[\"\\u0000\", \"a\"]"), "it has a string with a NUL in it at line 1 column 9");
         let long = format!("[1, \"{}\"]", "ada has 7 bytes; the limit is 3 ".repeat(5));
-        assert_eq!(refused(&long), "it has 160 bytes; the limit is 128 at line 1 column 166");
+        for (json, says) in [
+            (&*deep, "it is too deep; the limit is 64 levels at line 1"),
+            ("[\"\\u0000\", \"a\"]", "it has a string with a NUL in it at line 1"),
+            (&*long, "it has 160 bytes; the limit is 128 at line 1"),
+        ] {
+            assert!(refused(json).starts_with(says), "{}", refused(json));
+        }
     }
 
     #[test]

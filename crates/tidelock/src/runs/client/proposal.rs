@@ -11,6 +11,8 @@ use crate::handle::Tidelock;
 
 /// What was decided.
 #[derive(Debug)]
+// One at a time, and moved once or twice.
+#[allow(clippy::large_enum_variant)]
 pub(crate) enum Proposal<T> {
     /// It is so already.
     Answer(T),
