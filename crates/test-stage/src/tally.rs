@@ -13,12 +13,18 @@ use crate::{Between, Wrapped};
 #[derive(Debug, Clone, Default)]
 pub struct Tally {
     calls: Arc<AtomicU64>,
+    commits: Arc<AtomicU64>,
 }
 
 impl Tally {
     /// This store, with its calls counted here.
     pub fn over(&self, store: Arc<dyn Store>) -> Arc<Wrapped<Self>> {
         Wrapped::new(store, self.clone())
+    }
+
+    /// The commits among them.
+    pub fn commits(&self) -> u64 {
+        self.commits.load(Ordering::SeqCst)
     }
 
     /// The calls so far.
@@ -28,8 +34,13 @@ impl Tally {
 }
 
 impl Between for Tally {
-    async fn call<T: Send>(&self, _: Operation, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
         self.calls.fetch_add(1, Ordering::SeqCst);
+        self.commits.fetch_add(u64::from(operation == Operation::Commit), Ordering::SeqCst);
         call.await
     }
 }

@@ -31,7 +31,9 @@ impl Aggregate for Account {
     }
 }
 
-pub(crate) fn pay(amount: i64) -> impl Fn(&Account) -> Result<Paid, Infallible> {
+pub(crate) fn pay(
+    amount: i64,
+) -> impl Fn(&Account) -> Result<Paid, Infallible> + Clone + Send + Sync + 'static {
     move |_| Ok(Paid { amount })
 }
 

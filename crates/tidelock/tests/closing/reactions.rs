@@ -19,6 +19,7 @@ on_every_store!(
     a_blocked_reaction_is_named_and_can_be_ignored,
     a_reaction_that_nobody_runs_is_named,
     a_reaction_that_appends_to_a_closed_stream_is_refused,
+    a_reaction_that_loaded_before_the_close_is_refused_after_it,
 );
 
 async fn is_open(tidelock: &Tidelock) -> bool {
@@ -134,6 +135,40 @@ async fn a_reaction_that_nobody_runs_is_named(stage: Stage) {
     let refused = account.books(discard).patience(Duration::ZERO).close().await.unwrap_err();
     assert!(refused.to_string().contains("is anybody running it?"), "{refused}");
     assert!(is_open(&tidelock).await);
+}
+
+/// Schedule 84. The reaction has decided on the state before the close, and lands after it: it is refused, and the archive has every
+/// event that was acknowledged.
+async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Stage) {
+    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Seen::default());
+    let account = paid_into(&stage.tidelock().await, 2).await;
+    let state = (seen.clone(), Arc::new(Semaphore::new(0)));
+    let go = state.1.clone();
+    let transfers = on_any().in_streams("transfer-").retries(0);
+    let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
+        "receive",
+        transfers,
+        move |_: StoredEvent, ctx: Context| {
+            let (seen, go) = state.clone();
+            async move {
+                ctx.execute("7", pay(1)).await.map_err(|error| Failure::fatal(error.to_string()))?;
+                seen.note("decided");
+                go.acquire().await.map_err(Failure::fatal)?.forget();
+                Ok(())
+            }
+        },
+    ));
+    note(&tidelock, "transfer-1", "in time, it seems").await;
+    seen.until(1).await;
+    account.books(shelf.archive()).close().await.unwrap();
+    go.add_permits(1);
+    let blocked = until_blocked(&tidelock, "receive", "transfer-1").await;
+    let error = blocked.error.unwrap();
+    assert!(error.contains("account-7") && error.contains("closed"), "the operator is told: {error}");
+    assert_eq!(shelf.versions(), [1, 2], "what was acknowledged, and nothing else");
+    let left = tidelock.store().read_whole_stream(account.stream().unwrap()).await.unwrap();
+    assert_eq!(left.len(), 0);
+    running.stop().await;
 }
 
 /// Schedule 84.

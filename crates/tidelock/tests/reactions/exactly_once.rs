@@ -17,6 +17,7 @@ on_every_store!(
     what_a_handler_stages_lands_with_its_ack_or_not_at_all,
     appended_events_inherit_the_correlation_and_name_their_cause,
     a_reaction_and_a_caller_never_sell_the_last_unit_twice,
+    the_last_unit_is_sold_to_whoever_was_quicker,
     a_decision_is_taken_again_without_the_handler,
     a_conflict_of_the_handlers_own_runs_it_again,
     the_next_event_finds_what_the_one_before_it_wrote,
@@ -158,6 +159,48 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
     let taken = value(&tidelock, "taken by reactions").await.and_then(|v| v.as_i64()).unwrap_or(0);
     assert_eq!(stock.load().await.unwrap().left, 0);
     assert_eq!(taken + bought, 10, "{taken} by reactions, {bought} by the caller");
+}
+
+/// Schedule 83. REACT-13. There is one unit; the caller takes it after the reaction has decided to, and before that lands.
+async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: Stage) {
+    let (tidelock, other, answers) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+    let stock = other.aggregate::<Stock>("tea");
+    stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 })).await.unwrap();
+    let state = (answers.clone(), stock.clone());
+    let source = on_any().in_streams("order-").retries(3).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("take", source, move |_: StoredEvent, ctx: Context| {
+            let (noted, stock) = state.clone();
+            async move {
+                match ctx.execute("tea", Stock::take).await {
+                    Ok(()) => noted.note("decided"),
+                    Err(ExecuteError::Refused(_)) => noted.note("refused"),
+                    Err(error) => return Err(error.into()),
+                }
+                if noted.count() == 1 {
+                    stock.execute(Stock::take).await.expect("there is one");
+                }
+                Ok(())
+            }
+        });
+    note(&other, "order-1", "x").await;
+    let running = Running::start(app);
+    until("the order is handled", async || {
+        target(&tidelock, "take", "order-1").await.is_some_and(|t| t.lag() == 0)
+    })
+    .await;
+    running.stop().await;
+    assert_eq!(answers.lines(), ["decided", "refused"]);
+    let history = stock.history().await.unwrap();
+    let mut left = 0;
+    for event in &history {
+        left += match &event.event {
+            StockEvent::Received { units } => *units,
+            StockEvent::Taken { units } => -units,
+        };
+        assert!(left >= 0, "below zero: {history:?}");
+    }
+    assert_eq!((left, history.len()), (0, 2));
 }
 
 /// REACT-13: the caller gets in between, every time but the last.

@@ -9,7 +9,9 @@ use serde_json::json;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::{Rerouted, Start};
-use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until};
+use tidelock_test_stage::{
+    Mortal, Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, text, until,
+};
 
 use crate::stage::until_quiet;
 
@@ -199,6 +201,62 @@ async fn whoever_takes_over_routing_goes_on_where_it_was(stage: Stage) {
     lines.sort();
     lines.dedup();
     assert_eq!((lines.len(), seen.count()), (60, 60), "each once");
+}
+
+/// REACT-19. The process that routes dies at any call that it makes, whether that call still happens or not.
+#[test]
+fn routing_goes_on_after_a_death_at_any_call() {
+    for last_words in [false, true] {
+        for calls in 0..40 {
+            in_memory(async |stage| routed_after_a_death(&stage, calls, last_words).await);
+        }
+    }
+}
+
+async fn routed_after_a_death(stage: &Stage, calls: i64, last_words: bool) {
+    const EVENTS: usize = 30;
+    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let app = |tidelock: &Tidelock, name: &str| {
+        let seen = seen.clone();
+        let source =
+            on_any().in_streams("feed").page(4).to(|event: &StoredEvent| text(event)[..1].to_owned());
+        tidelock.app().worker(brisk(name)).reaction("spread", source, move |event: StoredEvent, _| {
+            let seen = seen.clone();
+            async move {
+                seen.note(text(&event));
+                Ok(())
+            }
+        })
+    };
+    for nth in 0..EVENTS / 2 {
+        note(&tidelock, "feed", &format!("{}-{nth:02}", ["a", "b", "c"][nth % 3])).await;
+    }
+    let store = Mortal::over(tidelock.store().clone(), calls, last_words);
+    let mortal = tokio::spawn(app(&Tidelock::over(store.clone()), "mortal").build().unwrap().run());
+    until("it is dead", async || store.is_dead()).await;
+    mortal.abort();
+    let heir = Running::start(app(&tidelock, "heir"));
+    for nth in EVENTS / 2..EVENTS {
+        note(&tidelock, "feed", &format!("{}-{nth:02}", ["a", "b", "c"][nth % 3])).await;
+    }
+    let all_seen = async || seen.lines().iter().collect::<BTreeSet<_>>().len() == EVENTS;
+    until("all are handled", all_seen).await;
+    until_quiet(&tidelock, "spread").await;
+    heir.stop().await;
+    let linked = async |target: &str| {
+        let links = tidelock::reactions::ReactionName::new("spread").unwrap();
+        let stream = StreamName::new(format!("~links/{links}/{target}")).unwrap();
+        tidelock.store().read_whole_stream(&stream).await.unwrap()
+    };
+    for target in ["a", "b", "c"] {
+        let links: Vec<String> = linked(target).await.iter().map(|link| link.payload.to_string()).collect();
+        let distinct: BTreeSet<&String> = links.iter().collect();
+        assert_eq!(
+            (links.len(), distinct.len()),
+            (EVENTS / 3, EVENTS / 3),
+            "{calls}, {last_words}: {links:?}"
+        );
+    }
 }
 
 async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: Stage) {

@@ -1,12 +1,16 @@
 //! Processes that die, hang or lose their lease in the middle of a run.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
+use tidelock::Operation;
 use tidelock::prelude::*;
 use tidelock::runs::{Ambiguous, Standing, Verdict, Workflow};
 use tidelock::worker::WorkerOptions;
-use tidelock_test_stage::{Mortal, Running, Seen, Stage, brisk, in_memory, on_every_store, until};
+use tidelock_test_stage::{
+    Between, Mortal, Running, Seen, Stage, Wrapped, brisk, in_memory, on_every_store, until,
+};
+use tokio::sync::Semaphore;
 
 use crate::cast::{count, history, millis, process, result, see, start, with};
 use crate::cut::mortal;
@@ -19,6 +23,7 @@ on_every_store!(
     a_run_that_kills_its_processes_is_blocked_until_it_is_resumed,
     a_wake_between_load_and_suspend_is_not_lost,
     a_shutdown_gives_the_run_back_between_two_steps,
+    a_run_is_driven_once_at_a_time_in_one_process,
 );
 
 /// Short, so that others soon take over where time is real.
@@ -247,6 +252,125 @@ async fn a_wake_between_load_and_suspend_is_not_lost(stage: Stage) {
     running.stop().await;
 }
 
+/// Holds up the call of this number until it is told to go on.
+#[derive(Debug)]
+struct Pause {
+    before: AtomicI64,
+    reached: Semaphore,
+    go: Semaphore,
+}
+
+impl Between for Pause {
+    async fn call<T: Send>(
+        &self,
+        _: Operation,
+        call: impl Future<Output = tidelock::Result<T>> + Send,
+    ) -> tidelock::Result<T> {
+        if self.before.fetch_sub(1, Ordering::SeqCst) == 0 {
+            self.reached.add_permits(1);
+            self.go.acquire().await.unwrap().forget();
+        }
+        call.await
+    }
+}
+
+/// Schedule 39. RUN-8. The signal comes before each call that a turn makes, from its lease to its end, among them the one that
+/// leaves the run to the store.
+#[test]
+fn a_signal_before_any_call_of_a_turn_wakes_the_run() {
+    for calls in 0..30 {
+        in_memory(async |stage| signalled_before(&stage, calls).await);
+    }
+}
+
+async fn signalled_before(stage: &Stage, calls: i64) {
+    let waits = with("waits", &(), |ctx, (): (), ()| {
+        Box::pin(async move {
+            ctx.step("first", |_| async { Ok::<_, Failure>(()) }).await?;
+            let came: Option<u32> = ctx.wait_for_signal("go").await?;
+            Ok(came)
+        })
+    });
+    let run = start(stage, "waits", "w", &()).await;
+    let pause = Pause { before: AtomicI64::new(calls), reached: Semaphore::new(0), go: Semaphore::new(0) };
+    let store = Wrapped::new(stage.store().await, pause);
+    // Polls seldom: only a wake tells it in time.
+    let worker = WorkerOptions::new(WorkerName::new("one").unwrap());
+    let running = Running::start(Tidelock::over(store.clone()).app().worker(worker).register(waits));
+    store.reached.acquire().await.unwrap().forget();
+    run.signal("go", &7).await.unwrap();
+    store.go.add_permits(1);
+    let came = run.result::<Option<u32>>().within(std::time::Duration::from_secs(30)).await;
+    assert_eq!(came.unwrap(), Some(7), "signalled before call {calls}");
+    running.stop().await;
+}
+
+/// How many activations of a run there are, and were at most.
+#[derive(Debug, Clone, Default)]
+struct Active(Arc<(AtomicU32, AtomicU32)>);
+
+impl Active {
+    fn begin(&self) -> Self {
+        let now = self.0.0.fetch_add(1, Ordering::SeqCst) + 1;
+        self.0.1.fetch_max(now, Ordering::SeqCst);
+        self.clone()
+    }
+
+    fn end(self) {
+        self.0.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// RUN-50. Two applications of one process and one handle, and callers that signal and resume while a step runs.
+async fn a_run_is_driven_once_at_a_time_in_one_process(stage: Stage) {
+    const SIGNALS: usize = 20;
+    let state = (Active::default(), Seen::default());
+    let busy = with("busy", &state, |ctx, (): (), (active, seen)| {
+        Box::pin(async move {
+            for nth in 0..SIGNALS {
+                let _came: Option<usize> = ctx.wait_for_signal("go").named(format!("go-{nth}")).await?;
+                ctx.step(format!("step-{nth}"), |key| {
+                    let (active, seen) = (active.clone(), seen.clone());
+                    async move {
+                        let active = active.begin();
+                        // Whatever else would drive the run has its chance.
+                        for _ in 0..50 {
+                            tokio::task::yield_now().await;
+                        }
+                        seen.note(key.to_string());
+                        active.end();
+                        Ok::<_, Failure>(())
+                    }
+                })
+                .await?;
+            }
+            Ok(())
+        })
+    });
+    let tidelock = stage.tidelock().await;
+    let app = |name: &str| Running::start(tidelock.app().worker(brisk(name)).register(busy.clone()));
+    let running = [app("one"), app("two")];
+    let run = start(&stage, "busy", "b", &()).await;
+    let mut callers = tokio::task::JoinSet::new();
+    for nth in 0..SIGNALS {
+        let run = tidelock.runs().run("b");
+        callers.spawn(async move {
+            run.signal("go", &nth).await.unwrap();
+            let _stands = run.resume().await;
+        });
+    }
+    callers.join_all().await;
+    result::<()>(&run).await;
+    assert_eq!(state.0.0.1.load(Ordering::SeqCst), 1, "activations at once");
+    let mut steps = state.1.lines();
+    steps.sort();
+    steps.dedup();
+    assert_eq!((steps.len(), state.1.count()), (SIGNALS, SIGNALS), "each step once");
+    for running in running {
+        running.stop().await;
+    }
+}
+
 /// RUN-16. The step that runs ends and is recorded; the next one is another worker's.
 async fn a_shutdown_gives_the_run_back_between_two_steps(stage: Stage) {
     let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
@@ -303,6 +427,23 @@ fn a_run_survives_a_death_at_every_call() {
     assert!(survived > 30, "it died only {survived} times");
 }
 
+/// How often each part of the transactional step is there: its record, two records in the store, an event and a wake.
+async fn staged(stage: &Stage) -> [i64; 5] {
+    let store = stage.store().await;
+    let number = async |key: &str| {
+        let slot = store.get_one(&RecordKey::new(key).unwrap()).await.unwrap();
+        slot.into_live().map_or(0, |record| record.value.to::<i64>().unwrap())
+    };
+    let events = async |stream: &str, of: &str| {
+        let events = store.read_whole_stream(&StreamName::new(stream).unwrap()).await.unwrap();
+        events.iter().filter(|event| event.payload.as_str().contains(of)).count() as i64
+    };
+    let woken = store.items(ItemQuery::new(ItemFilter::queue("parcels"))).await.unwrap().items;
+    let marks = woken.iter().map(|item| item.mark.get() as i64).sum();
+    let step = events("~run/f", r#""name":"sell""#).await;
+    [step, number("sold").await, number("decided").await, events("sales", "").await, marks]
+}
+
 async fn die_after(stage: &Stage, calls: i64, last_words: bool) -> bool {
     let ledger = Ledger::default();
     let five = with("five", &ledger, |ctx, (): (), ledger| {
@@ -311,7 +452,16 @@ async fn die_after(stage: &Stage, calls: i64, last_words: bool) -> bool {
             let sold = RecordKey::new("sold").unwrap();
             ctx.transact("sell", |tx: tidelock::runs::Tx| {
                 tx.write(Write::add(&sold, 1, Bounds::NONE));
-                async { Ok::<_, Failure>(()) }
+                async move {
+                    let event = NewEvent::of("sold", &())?;
+                    tx.append(&StreamName::new("sales")?, ExpectedVersion::Any, [event]);
+                    tx.wake(Wake::to_mark(ItemRef::parse("parcels", "p")?, Mark::new(1)?));
+                    let decided = || async {
+                        let decided = Write::add(&RecordKey::new("decided")?, 1, Bounds::NONE);
+                        Ok(Commit::new().write(decided))
+                    };
+                    tx.decide(decided).await
+                }
             })
             .await?;
             ctx.sleep("rest", millis(1_200)).await?;
@@ -337,11 +487,11 @@ async fn die_after(stage: &Stage, calls: i64, last_words: bool) -> bool {
     until("it is dead, or the run has ended", async || store.is_dead() || ended().await).await;
     let died = store.is_dead() && !ended().await;
     first.abort();
+    assert!([[0; 5], [1; 5]].contains(&staged(stage).await), "all of a step, or nothing");
     let second = Running::start(process(stage, "heir").await.register(five));
     let (_, came) = result::<(bool, Option<u32>)>(&run).await;
     assert_eq!(came, Some(7));
-    let sold = stage.store().await.get_one(&RecordKey::new("sold").unwrap()).await.unwrap();
-    assert_eq!(sold.into_live().unwrap().value.to::<i64>().unwrap(), 1);
+    assert_eq!(staged(stage).await, [1; 5]);
     assert!(ledger.paid.load(Ordering::SeqCst) <= 1);
     assert!(ledger.seen.lines().iter().all(|line| line == "f:mail" || line == "f:ship"));
     let entries = history(stage, "f").await;

@@ -12,6 +12,7 @@ use crate::flow::{app, flow, history, result, until_it};
 on_every_store!(
     a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left,
     a_run_that_is_retried_in_time_is_kept,
+    a_run_without_a_retention_is_kept,
 );
 
 fn echo() -> Workflow {
@@ -31,6 +32,8 @@ async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left
     let refused = run.signal("late", &1).await.unwrap_err().to_string();
     assert_eq!(refused, r#"run "gone": it has ended, and was removed when its retention was over"#);
     assert!(history(&tidelock, "gone").await.is_empty());
+    assert_eq!(records_about(&tidelock, "gone").await, Vec::<String>::new(), "nothing that it is found by");
+    assert!(!records_about(&tidelock, "kept").await.is_empty(), "or nothing was looked at");
     for filter in [RunFilter::all(), RunFilter::all().attribute("shop", "7")] {
         let mut left = tidelock.runs().list(&filter).await.unwrap().runs;
         left.retain(|run| !past::left(run.run.as_str()));
@@ -38,6 +41,36 @@ async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left
     }
     let again = start("gone", 3).retention(Duration::from_secs(86_400)).await.unwrap();
     assert_eq!(ended(&again).await.unwrap(), 3, "the id is free for another run");
+    running.stop().await;
+}
+
+/// The keys of records that name a run.
+async fn records_about(tidelock: &Tidelock, run: &str) -> Vec<String> {
+    let (mut keys, mut query) = (Vec::new(), RecordQuery::prefix("~"));
+    loop {
+        let page = tidelock.store().scan(query.clone()).await.unwrap();
+        let about = page.records.iter().filter(|record| record.key.as_str().contains(run));
+        keys.extend(about.map(|record| record.key.to_string()));
+        match page.next {
+            Some(next) => query = query.after(next),
+            None => return keys,
+        }
+    }
+}
+
+/// RUN-41. A run that nothing was said of is there when another's retention is long over.
+async fn a_run_without_a_retention_is_kept(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let running = Running::start(app(&tidelock, "one", echo()));
+    let kept = tidelock.runs().start("echo", "kept", &1).await.unwrap();
+    assert_eq!(result::<u32>(&kept).await.unwrap(), 1);
+    let brief =
+        tidelock.runs().start("echo", "brief", &2).retention(Duration::from_millis(200)).await.unwrap();
+    assert_eq!(result::<u32>(&brief).await.unwrap(), 2);
+    until("the other one is removed", async || matches!(brief.get().await, Err(RunError::Removed { .. })))
+        .await;
+    assert_eq!(kept.get().await.unwrap().state, RunState::Completed);
+    assert_eq!(result::<u32>(&kept).await.unwrap(), 1);
     running.stop().await;
 }
 

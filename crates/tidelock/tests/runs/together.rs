@@ -7,13 +7,14 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tidelock::prelude::*;
 use tidelock::runs::{StepError, Winner};
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tidelock_test_stage::{Running, Seen, Stage, Tally, brisk, on_every_store, until};
 use tokio::sync::Semaphore;
 
 use crate::cast::{count, history, millis, process, result, see, start, with};
 
 on_every_store!(
     steps_in_parallel_share_commits_and_each_is_done_once,
+    a_result_is_in_the_store_before_the_function_sees_it,
     a_step_and_a_sleep_awaited_together_are_one_step,
     a_sleep_cannot_be_swallowed,
     the_winner_of_a_race_is_recorded_and_a_replay_agrees,
@@ -24,21 +25,46 @@ on_every_store!(
 
 /// RUN-2. A hundred at once need far fewer commits than a hundred; a pause after them does not repeat one.
 async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: Stage) {
-    let seen = Seen::default();
-    let many = with("many", &seen, |ctx, (): (), seen| {
+    let (seen, tally) = (Seen::default(), Tally::default());
+    let many = with("many", &(seen.clone(), tally.clone()), |ctx, (): (), (seen, tally)| {
         Box::pin(async move {
-            let (ctx, seen) = (&*ctx, &seen);
+            let (ctx, seen, before) = (&*ctx, &seen, tally.commits());
             let steps = (0..100)
                 .map(|nth| async move { ctx.step(format!("step-{nth}"), |key| see(seen, key)).await });
             let done = futures_util::future::try_join_all(steps).await?;
+            let commits = ctx.value("commits", || tally.commits() - before).await?;
             ctx.sleep("rest", millis(1_500)).await?;
-            Ok(done.len())
+            Ok((done.len(), commits))
         })
     });
     let run = start(&stage, "many", "m", &()).await;
-    let running = Running::start(process(&stage, "one").await.register(many));
-    assert_eq!(result::<usize>(&run).await, 100);
+    let tidelock = Tidelock::over(tally.over(stage.store().await));
+    let running = Running::start(tidelock.app().worker(brisk("one")).register(many));
+    let (done, commits) = result::<(usize, u64)>(&run).await;
+    assert_eq!(done, 100);
+    assert!((1..=10).contains(&commits), "{commits} commits for a hundred steps");
     assert_eq!((seen.count(), count(&stage, "m", "step").await), (100, 100));
+    running.stop().await;
+}
+
+/// RUN-2. Whatever a function does with a result, the store has it: looked at from another process, at the moment it is handed over.
+async fn a_result_is_in_the_store_before_the_function_sees_it(stage: Stage) {
+    let eager = with("eager", &stage.store().await, |ctx, (): (), store| {
+        Box::pin(async move {
+            let stream = StreamName::new("~run/e").unwrap();
+            for nth in 1..=5 {
+                ctx.step(format!("step-{nth}"), |_| async { Ok::<_, Failure>(()) }).await?;
+                let events = store.read_whole_stream(&stream).await.unwrap();
+                let recorded = events.iter().filter(|event| event.event_type.as_str() == "~step").count();
+                let recorded = ctx.value(format!("recorded-{nth}"), || recorded).await?;
+                assert_eq!(recorded, nth, "a result that is not in the store was handed over");
+            }
+            Ok(())
+        })
+    });
+    let run = start(&stage, "eager", "e", &()).await;
+    let running = Running::start(process(&stage, "one").await.register(eager));
+    result::<()>(&run).await;
     running.stop().await;
 }
 
