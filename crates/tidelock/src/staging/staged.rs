@@ -88,6 +88,8 @@ impl Staged {
             Blame::Lease => Tried::Lost,
             Blame::Own => Tried::Moved(conflict),
             Blame::Staged => Tried::Refused(Failure::again(conflict)),
+            // However often it is taken again, a closed stream takes nothing.
+            Blame::Decisions if conflict.has(ClashKind::Closed) => Tried::Refused(Failure::again(conflict)),
             Blame::Decisions => {
                 telemetry::reaction_contended(&task.token(), &conflict, attempts);
                 match self.decide_again().await {
