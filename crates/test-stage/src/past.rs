@@ -29,7 +29,8 @@ const NAMES: [&str; 2] = ["old", "moved"];
 
 /// Whether a past left this, and no test.
 pub fn left(name: &str) -> bool {
-    NAMES.iter().any(|past| name.strip_prefix(past).is_some_and(|rest| rest.starts_with(['-', '/'])))
+    let is_past = |part: &str| NAMES.iter().any(|past| part.split('-').next() == Some(past));
+    name.split('/').any(is_past)
 }
 
 fn folder() -> Option<PathBuf> {

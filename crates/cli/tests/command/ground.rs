@@ -126,9 +126,18 @@ impl Shop {
         said.out
     }
 
-    /// The same, as JSON.
+    /// The same, as JSON, without what a past left.
     pub(crate) fn json(&self, args: &[&str]) -> Vec<Value> {
-        lines(&self.ok(&[args, &["--json"]].concat()))
+        let mut rows = lines(&self.ok(&[args, &["--json"]].concat()));
+        rows.retain(|row| {
+            !["stream", "queue", "run"].iter().any(|name| row[name].as_str().is_some_and(past::left))
+        });
+        rows
+    }
+
+    /// Where the feed ends, as an argument.
+    pub(crate) fn end(&self) -> String {
+        self.with(|store| async move { store.feed_end().await.unwrap().to_string() })
     }
 
     /// A command that goes on by itself.

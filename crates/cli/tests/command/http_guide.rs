@@ -12,6 +12,9 @@ const ADDRESS: &str = "localhost:7171";
 const START: &str = "tidelock serve --store sqlite:shop.db --migrate --tokens tokens";
 
 fn everything_that_the_guide_to_the_http_api_shows_is_seen(shop: &Shop) {
+    // The guide begins with a new store.
+    let shop = &shop.another();
+    shop.ok(&["migrate"]);
     let (page, mut shell) = (Page::read("docs/guides/http-api.md"), Shell::new());
     let (mut server, mut tried) = (None, 0);
     for (block, answer) in page.commands() {

@@ -6,6 +6,7 @@ use http::{Method, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use tidelock::StoreExt;
 use tidelock_test_stage::{PATIENCE, Stage, append, until};
 
 use crate::ground::{READER, Server, WRITER, tokens};
@@ -80,8 +81,9 @@ async fn note(server: &Server, stream: &str, numbers: std::ops::Range<u64>) {
 /// HTTP-12. Those that were there and those that come, while others append.
 async fn a_follower_sees_every_event_once_and_in_order(stage: Stage) {
     let server = Server::start(&stage).await;
+    let start = server.tidelock.store().feed_end().await.unwrap();
     note(&server, "a", 0..250).await;
-    let mut listener = Listener::open(&server, "/v1/events/follow", None).await;
+    let mut listener = Listener::open(&server, &format!("/v1/events/follow?after={start}"), None).await;
     let (appended, seen) = tokio::join!(note(&server, "a", 250..700), listener.data(700));
     let () = appended;
     assert_eq!(seen, (0..700).map(Value::from).collect::<Vec<_>>());
@@ -154,8 +156,9 @@ async fn only_so_many_streams_are_open_at_once(stage: Stage) {
 /// HTTP-15. Streams end when the server does, and the server when they have.
 async fn streams_end_with_the_server(stage: Stage) {
     let server = Server::start(&stage).await;
+    let start = server.tidelock.store().feed_end().await.unwrap();
     append(&server.tidelock, "a", "noted", &json!(1)).await;
-    let mut listener = Listener::open(&server, "/v1/events/follow", None).await;
+    let mut listener = Listener::open(&server, &format!("/v1/events/follow?after={start}"), None).await;
     listener.data(1).await;
     let mut live = Listener::open(&server, "/v1/overview/live", None).await;
     assert_eq!(live.next().await.unwrap().1, "sample");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
-use tidelock_test_stage::{Running, Seen, Stage, brisk, note, until};
+use tidelock_test_stage::{Running, Seen, Stage, brisk, note, past, until};
 
 use crate::ground::{Client, OPERATOR, READER, Server};
 
@@ -137,8 +137,8 @@ async fn what_operators_cannot_mean_is_refused(stage: Stage) {
     let refused = operator.post("/v1/reactions/reroute", &nobodys).await;
     assert_eq!(refused.problem(), (404, "no-reaction".into()));
     let streams = operator.get("/v1/streams?prefix=~").await.ok(200)["items"].clone();
-    let names: Vec<_> = streams.as_array().unwrap().iter().map(|stream| stream["name"].clone()).collect();
-    assert_eq!(names, ["~audit"]);
+    let names = streams.as_array().unwrap().iter().map(|stream| stream["name"].as_str().unwrap());
+    assert_eq!(names.filter(|name| !past::left(name)).collect::<Vec<_>>(), ["~audit"]);
     assert_eq!(targets(&operator, "").await.len(), 0);
     assert_eq!(operator.get("/v1/reactions/mail/targets?blocked=maybe").await.problem().0, 400);
 }

@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::{Stage, past};
 
 use crate::ground::{Client, OPERATOR, READER, Server, WRITER};
 
@@ -165,6 +165,7 @@ async fn long_lists_are_read_page_by_page(stage: Stage) {
         } else {
             (1..=5).map(Value::from).collect()
         };
+        seen.retain(|item| !item.as_str().is_some_and(past::left));
         assert_eq!(seen, expected, "{path}");
     }
     let newest = reader.get("/v1/streams/a%2Fb%20%C3%A9/events?backward=true&limit=1").await.ok(200);
@@ -233,7 +234,9 @@ async fn what_makes_no_sense_is_refused(stage: Stage) {
     assert_eq!(method.problem(), (405, "method-not-allowed".into()));
     assert_eq!(method.headers["allow"], "GET,HEAD");
     assert_eq!(writer.get("/v1/events?after=999999").await.problem(), (410, "position-unknown".into()));
-    assert_eq!(server.client(READER).get("/v1/streams").await.ok(200)["items"], json!([]));
+    let streams = server.client(READER).get("/v1/streams").await.ok(200)["items"].clone();
+    let names = streams.as_array().unwrap().iter().map(|stream| stream["name"].as_str().unwrap());
+    assert_eq!(names.filter(|name| !past::left(name)).collect::<Vec<_>>(), [""; 0]);
 }
 
 over_sockets!(
