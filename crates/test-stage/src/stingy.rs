@@ -163,3 +163,53 @@ impl StoreLayer for Stingy {
         Ok(page)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tidelock::MemoryStore;
+
+    use super::*;
+    use crate::many_events;
+
+    /// What is read to its end is all there, and some pages on the way are empty.
+    #[tokio::test]
+    async fn small_pages_miss_nothing_and_repeat_nothing() {
+        let plain: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        for nth in 0..20 {
+            let (name, mark) = (format!("{:02}", nth * 7 % 20), Mark::new(1).unwrap());
+            let write =
+                Write::put(&RecordKey::new(&*name).unwrap(), ExpectedRevision::Any, Json::new(&nth).unwrap());
+            let wake = Wake::to_mark(ItemRef::parse("q", &name).unwrap(), mark);
+            plain.commit(Commit::new().write(write).wake(wake)).await.unwrap().committed().unwrap();
+            many_events(&*plain, &format!("s-{name}"), 3).await;
+        }
+        for seed in 0..20 {
+            let stingy = Stingy::over(plain.clone(), seed);
+            assert_same(&plain, &stingy, RecordQuery::prefix("")).await;
+            assert_same(&plain, &stingy, RecordQuery::prefix("1")).await;
+            assert_same(&plain, &stingy, ItemQuery::new(ItemFilter::queue("q").blocked(false))).await;
+            assert_same(&plain, &stingy, HeadQuery::prefix("s-")).await;
+            assert_same(&plain, &stingy, FeedQuery::after(Position::START)).await;
+            assert_same(&plain, &stingy, FeedQuery::after(Position::START).stream_prefix("s-1")).await;
+            let stream = StreamName::new("s-07").unwrap();
+            assert_same(&plain, &stingy, StreamQuery::forward(&stream)).await;
+            assert_same(&plain, &stingy, StreamQuery::backward(&stream)).await;
+        }
+        let stingy = Stingy::over(plain, 1);
+        let mut empty = 0;
+        for _ in 0..20 {
+            let page = stingy.scan(RecordQuery::prefix("")).await.unwrap();
+            assert!(page.records.len() <= 2 && page.next.is_some());
+            empty += usize::from(page.records.is_empty());
+        }
+        assert!(empty > 0, "none of them was empty");
+    }
+
+    async fn assert_same<Q: tidelock::Paged>(plain: &Arc<dyn Store>, stingy: &Arc<dyn Store>, query: Q)
+    where
+        Q::Row: PartialEq + std::fmt::Debug,
+    {
+        let all = plain.rows(query.clone()).all().await.unwrap();
+        assert_eq!(stingy.rows(query).all().await.unwrap(), all);
+    }
+}

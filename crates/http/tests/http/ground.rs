@@ -22,7 +22,7 @@ pub(crate) const READER: &str = "reader-token-0123456789";
 pub(crate) const WRITER: &str = "writer-token-0123456789";
 pub(crate) const OPERATOR: &str = "operator-token-0123456789";
 
-/// Makes four tests of each case. Sockets are real, so time is too, on every store.
+/// Makes four tests of each case, one of them with pages as small as they may be (schedule 103). Sockets are real, so time is too, on every store.
 macro_rules! over_sockets {
     ($($case:ident),* $(,)?) => {
         mod memory {

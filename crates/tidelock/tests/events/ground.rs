@@ -69,7 +69,7 @@ impl Ground {
     }
 }
 
-/// Makes four tests of each: one for each store, and one with pages as small as they may be.
+/// Makes four tests of each: one for each store, and one with pages as small as they may be (schedule 103).
 macro_rules! on_every_store {
     ($($case:ident),+ $(,)?) => {$(
         mod $case {
