@@ -3,12 +3,14 @@
 //! The audit is a function of the evidence and of nothing else, so that its tests can doctor the evidence and see each kind
 //! of thing found. Every file here is one question.
 
+mod claims;
 mod commits;
 mod endings;
 mod leases;
 mod log;
 mod reactions;
 mod runs;
+mod scopes;
 mod totals;
 mod work;
 
@@ -44,6 +46,8 @@ pub(crate) fn audit(evidence: &Evidence, ledger: &Ledger<'_>) -> Vec<Finding> {
         work::ask,
         reactions::ask,
         runs::ask,
+        scopes::ask,
+        claims::ask,
     ]
     .map(|ask| ask(&inquiry));
     questions.into_iter().flatten().collect()

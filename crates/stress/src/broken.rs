@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    Appended, Commit, CommitOutcome, Committed, EventId, ExpectedVersion, FeedPage, FeedQuery, LeaseRequest,
-    Leased, Result, Store, StoreExt, StoreLayer, Version, async_trait,
+    Appended, Commit, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion, FeedPage,
+    FeedQuery, LeaseRequest, Leased, Result, Store, StoreExt, StoreLayer, Version, async_trait,
 };
 
 /// What it does wrong.
@@ -27,6 +27,8 @@ pub(crate) enum Flaw {
     Skips,
     /// Takes every lease that is settled for the one that stands.
     Overlooks,
+    /// Compares no revision and looks at no guard.
+    Blind,
     /// Nothing; but handlers of reactions write past the commit of their ack, and steps of runs past that of their record.
     Strays,
 }
@@ -83,6 +85,13 @@ impl Broken {
     }
 }
 
+/// The same commit, whatever is there.
+fn unchecked(mut commit: Commit) -> Commit {
+    commit.guards.clear();
+    commit.writes.iter_mut().for_each(|write| write.expected = ExpectedRevision::Any);
+    commit
+}
+
 #[async_trait]
 impl StoreLayer for Broken {
     fn inner(&self) -> &dyn Store {
@@ -90,6 +99,9 @@ impl StoreLayer for Broken {
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
+        if self.flaw == Flaw::Blind {
+            return self.store.commit(unchecked(commit)).await;
+        }
         if commit.appends.is_empty() {
             return self.store.commit(commit).await;
         }

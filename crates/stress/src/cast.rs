@@ -16,6 +16,12 @@ pub(crate) const REACTOR: &str = "reactor";
 pub(crate) const STARTER: &str = "starter";
 pub(crate) const RUNNER: &str = "runner";
 
+/// Processes that claim rights.
+pub(crate) const CLAIMANT: &str = "claimant";
+
+/// Processes that change scopes.
+pub(crate) const CHANGER: &str = "changer";
+
 /// A role and the name that its workers share.
 pub(crate) type Seat = (&'static str, Role);
 
@@ -50,6 +56,21 @@ pub(crate) fn halves_and_runners(workers: usize) -> Vec<Seat> {
     seats.push((STARTER, Role::Starter));
     seats.extend([(RUNNER, Role::Runner(Holds::Never)); 2]);
     seats.extend([(VICTIM, Role::Runner(Holds::Alone)); 2]);
+    seats
+}
+
+/// Halves, two that claim rights, and two victims that claim them too.
+pub(crate) fn halves_and_claimants(workers: usize) -> Vec<Seat> {
+    let mut seats = halves(workers);
+    seats.extend([(CLAIMANT, Role::Claimant(Holds::Never)); 2]);
+    seats.extend([(VICTIM, Role::Claimant(Holds::Alone)); 2]);
+    seats
+}
+
+/// Halves, and three that change scopes.
+pub(crate) fn halves_and_changers(workers: usize) -> Vec<Seat> {
+    let mut seats = halves(workers);
+    seats.extend([(CHANGER, Role::Changer); 3]);
     seats
 }
 

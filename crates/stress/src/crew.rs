@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use tidelock::{LeaseToken, Position};
+use tidelock::Position;
 
 use crate::broken::Flaw;
 use crate::cast::Seat;
@@ -16,7 +16,7 @@ use crate::did::Did;
 use crate::evidence::End;
 use crate::failure::Failure;
 use crate::part::{Load, Part};
-use crate::pipe::Order;
+use crate::pipe::{Held, Order};
 use crate::process::{Heard, Process};
 use crate::progress::Progress;
 use crate::space::Space;
@@ -139,8 +139,8 @@ impl<'a> Crew<'a> {
         self.names(|process| process.seat.0 != seat)
     }
 
-    /// A worker that says that it holds leases, and waits.
-    pub(crate) fn holder(&self) -> Option<(String, Vec<LeaseToken>)> {
+    /// A worker that says that it holds something, and waits.
+    pub(crate) fn holder(&self) -> Option<(String, Held)> {
         let mut living = self.processes.iter().filter(|(_, process)| !process.ended);
         living.find_map(|(name, process)| Some((name.clone(), process.holding.clone()?)))
     }

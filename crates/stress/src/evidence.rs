@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use tidelock::{
-    FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Slot, StoreExt,
+    FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Revision, Slot, StoreExt,
     StoredEvent as Event, StreamName,
 };
 
+use crate::board::{self, Board};
 use crate::caller::{Bug, Caller};
+use crate::claimed::Claimed;
+use crate::journal::Entry;
 use crate::ledger::Journals;
 use crate::part::Load;
 use crate::ran::Ran;
@@ -29,7 +32,14 @@ pub(crate) struct Evidence {
     pub(crate) reacted: Option<Reacted>,
     /// What runs did, if there were any.
     pub(crate) ran: Option<Ran>,
+    /// What is on the boards that were changed, if there were any, and their revisions.
+    pub(crate) boards: Option<Boards>,
+    /// What claims left, if there were any.
+    pub(crate) claimed: Option<Claimed>,
 }
+
+/// Boards by number.
+pub(crate) type Boards = BTreeMap<u64, (Board, Option<Revision>)>;
 
 /// How a worker ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +63,8 @@ impl Evidence {
         ends: Vec<(String, End)>,
     ) -> Result<Self, Bug> {
         Ok(Self {
+            claimed: if load.claims { Some(Claimed::read(caller, space, &journals).await?) } else { None },
+            boards: if load.scopes { Some(read_boards(caller, space, &journals).await?) } else { None },
             space: space.clone(),
             journals,
             ends,
@@ -116,6 +128,18 @@ async fn read_items(caller: &Caller, space: &Space) -> Result<Vec<Item>, Bug> {
         let Some(next) = page.next else { return Ok(items) };
         query = query.after(next);
     }
+}
+
+async fn read_boards(caller: &Caller, space: &Space, journals: &Journals) -> Result<Boards, Bug> {
+    let mut boards = Boards::new();
+    for entry in journals.iter().flat_map(|(_, entries)| entries) {
+        if let Entry::Wished(wish) = entry
+            && !boards.contains_key(&wish.board)
+        {
+            boards.insert(wish.board, board::load(caller, space, wish.board).await?);
+        }
+    }
+    Ok(boards)
 }
 
 /// What these counters stand at.

@@ -18,6 +18,10 @@ pub(crate) struct Floors {
     pub(crate) ran: u64,
     /// Effects done again.
     pub(crate) repeated: u64,
+    /// What was done under a lock, and changes of scopes.
+    pub(crate) done: u64,
+    /// Changes of scopes that were not done.
+    pub(crate) declined: u64,
     pub(crate) refused: u64,
     pub(crate) refused_late: u64,
     pub(crate) unknown: u64,
@@ -44,6 +48,8 @@ impl Floors {
             ("events handled", tally.handled, self.handled),
             ("runs", tally.ran, self.ran),
             ("effects repeated", tally.repeated, self.repeated),
+            ("locks used and scopes changed", tally.done, self.done),
+            ("changes declined", tally.declined, self.declined),
             ("commits refused", tally.refused, self.refused),
             ("late commits refused", tally.refused_late, self.refused_late),
             ("unknown outcomes", tally.unknown(), self.unknown),

@@ -11,10 +11,12 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    ClashKind, Commit, CommitId, CommitOutcome, Committed, EventId, Lease, LeaseToken, StoredEvent as Event,
-    Timestamp,
+    ClashKind, Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken, Revision,
+    StoredEvent as Event, Timestamp,
 };
 
+use crate::board::Wish;
+use crate::claim::Quota;
 use crate::reaction::Reaction;
 use crate::trouble::Trouble;
 
@@ -50,6 +52,26 @@ pub(crate) enum Entry {
     Told { run: String, result: String },
     /// A step of a run did something that the store knows nothing of, under this key.
     Acted { run: String, step: String, key: String },
+    /// About to ask for this change of a scope.
+    Wished(Wish),
+    /// It was done, at this revision, and made the sum or the length this.
+    Changed { id: String, revision: Revision, value: i64 },
+    /// It was not done, and is not asked for again.
+    Declined(String),
+    /// A lock was granted under this fence, at this moment or before.
+    Locked { lock: u64, fence: Fence, since: Timestamp },
+    /// What was written under the lock was acknowledged.
+    Bumped { lock: u64, fence: Fence },
+    /// It was refused, because another has the lock.
+    Outrun { lock: u64, fence: Fence },
+    /// A key was granted under this fence.
+    Won { key: String, fence: Fence },
+    /// This is said to be the result of the key.
+    Receipt { key: String, result: String },
+    /// So many units of a quota are out at this moment, and until then unless they are given back.
+    Took { id: String, quota: Quota, units: i64, from: Timestamp, until: Timestamp },
+    /// About to give them back; the store's clock says this.
+    GivesBack { id: String, at: Timestamp },
     /// A call other than a commit gave no answer.
     Stumbled { during: String, trouble: Trouble },
 }

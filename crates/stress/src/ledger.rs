@@ -74,7 +74,17 @@ impl<'a> Ledger<'a> {
             | Entry::Effect { .. }
             | Entry::Ordered(_)
             | Entry::Told { .. }
-            | Entry::Acted { .. } => {}
+            | Entry::Acted { .. }
+            | Entry::Wished(_)
+            | Entry::Changed { .. }
+            | Entry::Declined(_)
+            | Entry::Locked { .. }
+            | Entry::Bumped { .. }
+            | Entry::Outrun { .. }
+            | Entry::Won { .. }
+            | Entry::Receipt { .. }
+            | Entry::Took { .. }
+            | Entry::GivesBack { .. } => {}
         }
     }
 

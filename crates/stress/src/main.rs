@@ -9,6 +9,8 @@
 mod args;
 mod failure;
 
+mod board;
+mod claim;
 mod dice;
 mod did;
 mod errand;
@@ -35,6 +37,7 @@ mod target;
 
 // What came of it.
 mod audit;
+mod claimed;
 mod evidence;
 mod finding;
 mod floors;

@@ -40,9 +40,13 @@ pub(crate) enum Role {
     Starter,
     /// Drives runs.
     Runner(Holds),
+    /// Claims keys, locks and quotas.
+    Claimant(Holds),
+    /// Changes scopes.
+    Changer,
 }
 
-/// Whether a consumer, reactor or runner now and then holds the leases it has, says so, and waits for what happens to it.
+/// Whether a consumer, reactor, runner or claimant now and then holds the leases it has, says so, and waits for what happens to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Holds {
@@ -70,6 +74,10 @@ pub(crate) struct Load {
     pub(crate) reacts: bool,
     /// Whether there are runs.
     pub(crate) runs: bool,
+    /// Whether there are scopes.
+    pub(crate) scopes: bool,
+    /// Whether there are claims.
+    pub(crate) claims: bool,
     /// How long a caller waits for an answer before it takes the outcome for unknown.
     pub(crate) patience: Duration,
 }
@@ -91,6 +99,8 @@ impl Default for Load {
             pause: Duration::ZERO,
             reacts: false,
             runs: false,
+            scopes: false,
+            claims: false,
             patience: Duration::from_secs(5),
         }
     }

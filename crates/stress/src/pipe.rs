@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tidelock::LeaseToken;
+use tidelock::{Fence, LeaseToken};
 use tokio::sync::{Semaphore, watch};
 
 use crate::did::Did;
@@ -32,10 +32,20 @@ pub(crate) enum Report {
     Ready,
     /// So much was done by now.
     Did(Did),
-    /// Holds these leases and waits for what happens to it.
-    Holding(Vec<LeaseToken>),
+    /// Holds this and waits for what happens to it.
+    Holding(Held),
     /// Cannot go on, and should have been able to.
     Failed(String),
+}
+
+/// What a worker holds.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Held {
+    /// Leases on items.
+    Leases(Vec<LeaseToken>),
+    /// A lock, under this fence.
+    Lock { lock: u64, fence: Fence },
 }
 
 /// Writes a line in one piece.

@@ -8,13 +8,12 @@ use std::thread;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use tidelock::LeaseToken;
 
 use crate::cast::Seat;
 use crate::did::Did;
 use crate::evidence::End;
 use crate::part::Part;
-use crate::pipe::{self, Order, Report};
+use crate::pipe::{self, Held, Order, Report};
 use crate::roles::WORKER;
 
 /// What a worker said; nothing once it has ended.
@@ -23,8 +22,8 @@ pub(crate) type Heard = (String, Option<Report>);
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) seat: Seat,
-    /// The leases that it says it holds while it waits for what happens to it.
-    pub(crate) holding: Option<Vec<LeaseToken>>,
+    /// What it says it holds while it waits for what happens to it.
+    pub(crate) holding: Option<Held>,
     /// How much it has done, as it last said.
     pub(crate) did: Did,
     /// Why it says that it cannot go on.
@@ -71,7 +70,7 @@ impl Process {
         match report {
             Some(Report::Ready) => self.ready = true,
             Some(Report::Did(did)) => self.did = did,
-            Some(Report::Holding(leases)) => self.holding = Some(leases),
+            Some(Report::Holding(held)) => self.holding = Some(held),
             Some(Report::Failed(why)) => self.complaint = Some(why),
             None => self.ended = true,
         }

@@ -9,6 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use tidelock::{Commit, CommitId};
 
+use crate::board::Wish;
 use crate::caller::{Bug, Caller};
 use crate::errand::{self, First};
 use crate::finding::{Finding, Kind};
@@ -63,6 +64,26 @@ fn unfinished(journals: &Journals) -> BTreeSet<&str> {
         }
     }
     runs
+}
+
+/// Asks for every change again of which its worker did not hear the end.
+pub(crate) async fn ask_for_changes(caller: &Caller, space: &Space, journals: &Journals) -> Result<(), Bug> {
+    for wish in unheard(journals).into_values() {
+        wish.fulfil(caller, space).await?;
+    }
+    Ok(())
+}
+
+fn unheard(journals: &Journals) -> HashMap<&str, &Wish> {
+    let mut wishes = HashMap::new();
+    for entry in journals.iter().flat_map(|(_, entries)| entries) {
+        match entry {
+            Entry::Wished(wish) => drop(wishes.insert(wish.id.as_str(), wish)),
+            Entry::Changed { id, .. } | Entry::Declined(id) => drop(wishes.remove(id.as_str())),
+            _ => {}
+        }
+    }
+    wishes
 }
 
 async fn send_again<'a>(caller: &Caller, commits: impl Iterator<Item = &'a Commit>) -> Option<Finding> {

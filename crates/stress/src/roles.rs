@@ -3,6 +3,8 @@
 //! A worker opens the store that it is told to, through the public API like anybody, and has several calls under way at
 //! once. It does not know what will be done to it.
 
+mod changer;
+mod claimant;
 mod committer;
 mod consumer;
 mod countdown;
@@ -78,6 +80,8 @@ async fn work(part: Arc<Part>, journal: Arc<Journal>) -> Result<(), Bug> {
         Role::Reactor(holds) => reactor::work(&part, holds, &caller, &orders).await?,
         Role::Starter => starter::work(&part, &caller, &orders).await?,
         Role::Runner(holds) => runner::work(&part, holds, &caller, &orders).await?,
+        Role::Claimant(holds) => claimant::work(&part, holds, &caller, &orders).await?,
+        Role::Changer => changer::work(&part, &caller, &orders).await?,
         Role::Follower => follower::work(&part, &caller, &orders).await?,
     }
     reporter.abort();

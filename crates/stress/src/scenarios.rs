@@ -2,11 +2,13 @@
 
 mod bad_network;
 mod churn;
+mod claims;
 mod hot_stream;
 mod killed;
 mod many_streams;
 mod reactions;
 mod runs;
+mod scopes;
 mod server_restart;
 mod stopped;
 
@@ -51,7 +53,7 @@ pub(crate) trait Scenario: Sync {
 }
 
 /// Every scenario there is, in the order in which they are played.
-pub(crate) const ALL: [&dyn Scenario; 9] = [
+pub(crate) const ALL: [&dyn Scenario; 11] = [
     &many_streams::ManyStreams,
     &hot_stream::HotStream,
     &churn::Churn,
@@ -59,6 +61,8 @@ pub(crate) const ALL: [&dyn Scenario; 9] = [
     &stopped::Stopped,
     &reactions::Reactions,
     &runs::Runs,
+    &scopes::Scopes,
+    &claims::Claims,
     &server_restart::ServerRestart,
     &bad_network::BadNetwork,
 ];

@@ -105,6 +105,26 @@ impl Space {
         stream.as_str().strip_prefix(HISTORY).map(str::to_owned)
     }
 
+    /// The name of a right that is claimed.
+    pub(crate) fn right(&self, name: &str) -> String {
+        format!("{}-{name}", self.prefix)
+    }
+
+    /// What a lock is to guard: written with no expectation, under the lock alone.
+    pub(crate) fn guarded(&self, lock: u64) -> RecordKey {
+        RecordKey::new(format!("{}/guarded-{lock}", self.prefix)).expect(FITS)
+    }
+
+    /// Where it is written down what was done under a lock. Not among the other streams, as those commits are in no journal.
+    pub(crate) fn bumps(&self, lock: u64) -> StreamName {
+        StreamName::new(format!("{}-claimed/lock-{lock}", self.prefix)).expect(FITS)
+    }
+
+    /// Where it is written down which keys were completed.
+    pub(crate) fn completions(&self) -> StreamName {
+        StreamName::new(format!("{}-claimed/keys", self.prefix)).expect(FITS)
+    }
+
     /// Where it is written down what was drained of an item.
     pub(crate) fn done_of(&self, item: &ItemRef) -> StreamName {
         self.stream(&format!("done-{}", item.key))

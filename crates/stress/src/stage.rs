@@ -4,12 +4,13 @@
 
 use std::time::{Duration, Instant};
 
-use tidelock::{Item, ItemFilter, ItemQuery, LeaseToken, NamePattern};
+use tidelock::{Fence, Item, ItemFilter, ItemQuery, LeaseToken, NamePattern};
 use tidelock_test_postgres::{Proxy, Stop};
 use tokio::runtime::Runtime;
 
 use crate::caller::{Bug, Caller};
 use crate::cast::Seat;
+use crate::claim;
 use crate::crew::{Crew, PATIENCE};
 use crate::dice::Dice;
 use crate::failure::Failure;
@@ -17,7 +18,7 @@ use crate::faults::{Fault, Faults};
 use crate::finding::{Finding, Kind};
 use crate::journal;
 use crate::ledger::Journals;
-use crate::pipe::Order;
+use crate::pipe::{Held, Order};
 use crate::target::Target;
 
 /// How often a fact in the store is looked at again.
@@ -70,9 +71,9 @@ impl Stage<'_> {
         Some(names.swap_remove(usize::try_from(self.dice.below(count)).ok()?))
     }
 
-    /// Waits for a worker that says that it holds leases, and of which the store says so too. One that said so a while ago, when
+    /// Waits for a worker that says that it holds something, and of which the store says so too. One that said so a while ago, when
     /// something else was done, may hold none any more: it goes on, and a fresher one is waited for.
-    pub(crate) fn wait_for_holder(&mut self) -> Result<Option<(String, Vec<LeaseToken>)>, Bug> {
+    pub(crate) fn wait_for_holder(&mut self) -> Result<Option<(String, Held)>, Bug> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end && self.crew.hear_until(end, |crew| crew.holder().is_some()) {
             let Some((who, leases)) = self.crew.holder() else { break };
@@ -130,18 +131,26 @@ impl Stage<'_> {
         }
     }
 
-    /// Whether the store says that all of these leases stand and have not run out.
-    fn are_held(&self, leases: &[LeaseToken]) -> Result<bool, Bug> {
+    /// Whether the store says that all of this is held, and has not run out.
+    fn are_held(&self, held: &Held) -> Result<bool, Bug> {
         let now = self.runtime.block_on(self.caller.now())?;
+        let leases = match held {
+            Held::Leases(leases) => leases,
+            Held::Lock { lock, fence } => {
+                let holder = claim::holder(&self.caller, &self.crew.brief.space, *lock);
+                let holder = self.runtime.block_on(holder)?.filter(|holder| holder.fence == *fence);
+                return Ok(holder.and_then(|holder| holder.until).is_some_and(|until| until > now));
+            }
+        };
         let lasts = |item: &Item| item.holder.as_ref().is_some_and(|holder| holder.deadline > now);
         self.all(leases, |item, lease| item.is_held_under(lease.fence) && lasts(item))
     }
 
     /// Waits until each of these items was leased to somebody else.
-    pub(crate) fn wait_for_takeover(&mut self, leases: &[LeaseToken]) -> Result<(), Bug> {
+    pub(crate) fn wait_for_takeover(&mut self, held: &Held) -> Result<(), Bug> {
         let end = Instant::now() + PATIENCE;
-        if !self.are_taken_over_before(leases, |_| Instant::now() > end)? {
-            let what = format!("nobody took over {leases:?} within {PATIENCE:?}");
+        if !self.are_taken_over_before(held, |_| Instant::now() > end)? {
+            let what = format!("nobody took over {held:?} within {PATIENCE:?}");
             self.findings.push(Finding::new(Kind::StuckLease, what));
         }
         Ok(())
@@ -149,10 +158,10 @@ impl Stage<'_> {
 
     fn are_taken_over_before(
         &mut self,
-        leases: &[LeaseToken],
+        held: &Held,
         mut is_so: impl FnMut(&Crew<'_>) -> bool,
     ) -> Result<bool, Bug> {
-        while !self.all(leases, |item, lease| item.fence.is_some_and(|fence| fence > lease.fence))? {
+        while !self.are_taken_over(held)? {
             if is_so(&self.crew) {
                 return Ok(false);
             }
@@ -161,12 +170,24 @@ impl Stage<'_> {
         Ok(true)
     }
 
+    /// Whether each of these was granted to another since.
+    fn are_taken_over(&self, held: &Held) -> Result<bool, Bug> {
+        let is_later = |fence: Option<Fence>, than: Fence| fence.is_some_and(|fence| fence > than);
+        match held {
+            Held::Leases(leases) => self.all(leases, |item, lease| is_later(item.fence, lease.fence)),
+            Held::Lock { lock, fence } => {
+                let guarded = claim::guarded(&self.caller, &self.crew.brief.space, *lock);
+                Ok(is_later(self.runtime.block_on(guarded)?.map(|bump| bump.fence), *fence))
+            }
+        }
+    }
+
     /// Stops a worker until others have all of its leases, or until it shows that they cannot have them.
-    pub(crate) fn stop_until_taken_over(&mut self, who: &str, leases: &[LeaseToken]) -> Result<(), Bug> {
+    pub(crate) fn stop_until_taken_over(&mut self, who: &str, held: &Held) -> Result<(), Bug> {
         let Some(process) = self.crew.get(who) else { return Ok(()) };
         process.stop();
         let is_in_the_way = self.is_in_the_way();
-        let taken_over = self.are_taken_over_before(leases, is_in_the_way);
+        let taken_over = self.are_taken_over_before(held, is_in_the_way);
         if let Some(process) = self.crew.get(who) {
             process.go_on();
         }

@@ -32,7 +32,7 @@ impl Row {
 
 pub(crate) fn table(rows: &[Row]) -> Vec<String> {
     let head = format!(
-        "{:<15} {:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17} {:>6}  faults",
+        "{:<15} {:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17} {:>6} {:>8}  faults",
         "scenario",
         "commits",
         "refused",
@@ -43,7 +43,8 @@ pub(crate) fn table(rows: &[Row]) -> Vec<String> {
         "taken over",
         "drained",
         "handled",
-        "runs"
+        "runs",
+        "done"
     );
     let mut lines = vec![head];
     for row in rows {
@@ -56,7 +57,7 @@ pub(crate) fn table(rows: &[Row]) -> Vec<String> {
 fn numbers(tally: &Tally) -> String {
     let count = |number: u64| HumanCount(number).to_string();
     format!(
-        "{:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17} {:>6}  {}",
+        "{:>9} {:>8} {:>6} {:>17} {:>7} {:>8} {:>10} {:>8} {:>17} {:>6} {:>8}  {}",
         count(tally.acked),
         count(tally.refused),
         count(tally.refused_late),
@@ -67,6 +68,7 @@ fn numbers(tally: &Tally) -> String {
         count(tally.drained),
         format!("{} ({} again)", count(tally.handled), tally.repeated),
         count(tally.ran),
+        count(tally.done),
         tally.faults
     )
 }

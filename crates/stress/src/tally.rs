@@ -33,6 +33,10 @@ pub(crate) struct Tally {
     pub(crate) ran: u64,
     /// Effects that were done again, because a handler was kept from its ack, or a step from its record.
     pub(crate) repeated: u64,
+    /// What was done under a lock, and changes of scopes.
+    pub(crate) done: u64,
+    /// Changes of scopes that were not done.
+    pub(crate) declined: u64,
     pub(crate) faults: Faults,
 }
 
@@ -47,7 +51,8 @@ impl Tally {
         Self {
             acked: count(&|case| case.acked().is_some()),
             refused: count(&|case| case.refused().is_some()),
-            refused_late: count(&|case| was_late(ledger, case)),
+            refused_late: count(&|case| was_late(ledger, case))
+                + noted(journals, |entry| matches!(entry, Entry::Outrun { .. })),
             happened: count(&|case| case.doubt() == Some(true)),
             not_happened: count(&|case| case.doubt() == Some(false)),
             errors: (failed + ledger.stumbles) as u64,
@@ -57,6 +62,8 @@ impl Tally {
             handled,
             ran: ran(journals),
             repeated: repeated(journals),
+            done: noted(journals, |entry| matches!(entry, Entry::Bumped { .. } | Entry::Changed { .. })),
+            declined: noted(journals, |entry| matches!(entry, Entry::Declined(_))),
             faults,
         }
     }
@@ -78,6 +85,8 @@ impl Tally {
         self.handled += other.handled;
         self.ran += other.ran;
         self.repeated += other.repeated;
+        self.done += other.done;
+        self.declined += other.declined;
         self.faults.add(&other.faults);
     }
 }
@@ -101,6 +110,11 @@ fn repeated(journals: &Journals) -> u64 {
         |entry| matches!(entry, Entry::Effect { key, .. } | Entry::Acted { key, .. } if !keys.insert(key)),
     );
     repeats.count() as u64
+}
+
+/// How many of such entries there are.
+fn noted(journals: &Journals, is_so: impl Fn(&Entry) -> bool) -> u64 {
+    journals.iter().flat_map(|(_, entries)| entries).filter(|entry| is_so(entry)).count() as u64
 }
 
 fn ran(journals: &Journals) -> u64 {

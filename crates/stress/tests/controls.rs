@@ -61,6 +61,18 @@ fn a_step_in_the_store_that_writes_past_the_commit_of_its_record_is_found_out() 
 }
 
 #[test]
+fn a_store_that_lets_two_hold_a_lock_is_found_out() {
+    let found = findings("claims", "blind", ONCE);
+    assert!(found.contains("FOUND two holders at once: lock "), "{found}");
+}
+
+#[test]
+fn a_store_that_overwrites_what_others_changed_in_a_scope_is_found_out() {
+    let found = findings("scopes", "blind", ONCE);
+    assert!(found.contains("FOUND lost commit: board "), "{found}");
+}
+
+#[test]
 fn a_store_that_skips_in_the_feed_is_found_out() {
     let found = findings("many-streams", "skips", ENOUGH);
     assert!(found.contains("FOUND skipped in the feed: follower-0 saw "), "{found}");

@@ -29,11 +29,13 @@ fn refusal(args: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Schedules 20, 23, 35, 36, 58, 88 and 99.
+/// Schedules 20, 23, 35, 36, 58, 67, 88 and 99.
 #[test]
 fn nothing_is_lost_or_done_twice_on_sqlite() {
     let said = clean(&["all", "--store", "sqlite:", "--seconds", "3"]);
-    for name in ["many-streams", "hot-stream", "churn", "killed", "stopped", "reactions", "runs"] {
+    for name in
+        ["many-streams", "hot-stream", "churn", "killed", "stopped", "reactions", "runs", "scopes", "claims"]
+    {
         let line = said.lines().find(|line| line.starts_with(name));
         assert!(line.is_some_and(|line| !line.contains("skipped")), "{said}");
     }
@@ -41,7 +43,7 @@ fn nothing_is_lost_or_done_twice_on_sqlite() {
     assert!(said.contains("bad-network     skipped: there is no network"), "{said}");
 }
 
-/// Schedules 10, 12, 20, 23, 35, 36, 58, 88 and 99.
+/// Schedules 10, 12, 20, 23, 35, 36, 58, 67, 88 and 99.
 #[test]
 fn nothing_is_lost_or_done_twice_on_postgresql() {
     let said = clean(&["all", "--store", "postgres:", "--seconds", "3"]);

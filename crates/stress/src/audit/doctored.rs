@@ -1,12 +1,14 @@
 //! Positive controls (schedule 99): honest evidence in which nothing is found, and the same evidence doctored in one way after
 //! another, each of which must be found.
 
+mod claims;
 mod commits;
 mod leases;
 mod little;
 mod log;
 mod reactions;
 mod runs;
+mod scopes;
 
 use std::collections::BTreeSet;
 
@@ -66,7 +68,7 @@ fn nothing_is_found_in_honest_evidence_and_everything_is_counted() {
     let expected = Tally {
         acked: 4,
         refused: 2,
-        refused_late: 1,
+        refused_late: 2,
         happened: 1,
         leases: 3,
         taken_over: 1,
@@ -74,6 +76,8 @@ fn nothing_is_found_in_honest_evidence_and_everything_is_counted() {
         handled: 8,
         ran: 1,
         repeated: 2,
+        done: 5,
+        declined: 2,
         ..Tally::default()
     };
     assert_eq!(tally, expected);

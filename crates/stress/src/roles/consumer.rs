@@ -21,7 +21,7 @@ use crate::caller::{Bug, Caller};
 use crate::dice::Dice;
 use crate::journal::Entry;
 use crate::part::{Exits, Holds, Part};
-use crate::pipe::{Orders, Report, report};
+use crate::pipe::{Held, Orders, Report, report};
 
 /// How many leases are asked for at once, at most.
 const LEASES: u64 = 4;
@@ -107,7 +107,7 @@ impl Consumer {
     /// Waits with its leases in hand. Most are killed meanwhile.
     async fn hold(&self, leases: &[Lease]) {
         let tokens: Vec<LeaseToken> = leases.iter().map(Lease::token).collect();
-        report(&Report::Holding(tokens.clone()));
+        report(&Report::Holding(Held::Leases(tokens.clone())));
         self.orders.wait_to_go_on().await;
         tokens.into_iter().for_each(|token| self.caller.note(&Entry::Late(token)));
     }

@@ -18,7 +18,7 @@ use crate::broken::Flaw;
 use crate::caller::{Bug, Caller};
 use crate::journal::Entry;
 use crate::part::{Holds, Part};
-use crate::pipe::{Orders, Report, report};
+use crate::pipe::{Held, Orders, Report, report};
 use crate::reacted;
 use crate::reaction::{Handled, Reaction};
 
@@ -117,7 +117,7 @@ impl Reactor {
     /// Waits inside the handler. Most are killed or stopped meanwhile.
     async fn hold_now_and_then(&self, ctx: &Context) {
         if let Some(_over) = self.countdown.over_with(1) {
-            report(&Report::Holding(vec![ctx.lease()]));
+            report(&Report::Holding(Held::Leases(vec![ctx.lease()])));
             self.orders.wait_to_go_on().await;
         }
     }

@@ -20,7 +20,7 @@ use crate::caller::{Backoff, Bug, Caller};
 use crate::errand::{CALL, COUNT, DONE, GO, NAP, SEND, THANK, UNKNOWN};
 use crate::journal::Entry;
 use crate::part::{Holds, Part};
-use crate::pipe::{Orders, Report, report};
+use crate::pipe::{Held, Orders, Report, report};
 use crate::ran;
 use crate::trouble::Trouble;
 
@@ -118,7 +118,7 @@ impl Runner {
         }
         let Some(_over) = self.countdown.over_with(1) else { return };
         if let Some(lease) = self.lease_on(key.run().as_str()).await {
-            report(&Report::Holding(vec![lease]));
+            report(&Report::Holding(Held::Leases(vec![lease])));
             self.orders.wait_to_go_on().await;
         }
     }

@@ -1,0 +1,123 @@
+//! The rights that the workers of a round claim: keys, a few locks, and quotas.
+//!
+//! What a lock guards is read and written again in two calls, with no expectation: the lock and its fence are all that
+//! keeps two holders from undoing what the other did.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tidelock::claims::{self, ClaimError, Claims, Lock, LockHolder};
+use tidelock::{
+    Advice, Commit, ErrorKind, ExpectedRevision, ExpectedVersion, Fence, Json, NewEvent, Operation,
+    Result as StoreResult, StoreError, Tidelock, Write,
+};
+
+use crate::caller::{Bug, Caller};
+use crate::space::Space;
+
+/// How many locks there are. Few, so that there is always a worker that waits for one.
+pub(crate) const LOCKS: u64 = 3;
+/// How long a stretch of a rate lasts.
+const STRETCH: Duration = Duration::from_secs(1);
+
+/// What can be had a limited number of times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Quota {
+    /// Taken for good, in stretches of a second.
+    Taken,
+    /// Reserved for a while, and never confirmed.
+    Reserved,
+    /// Taken together with a key and a lock, in stretches of a second.
+    Awarded,
+}
+
+impl Quota {
+    pub(crate) const ALL: [Self; 3] = [Self::Taken, Self::Reserved, Self::Awarded];
+
+    pub(crate) fn limit(self) -> i64 {
+        match self {
+            Self::Taken => 8,
+            Self::Reserved => 6,
+            Self::Awarded => 20,
+        }
+    }
+
+    pub(crate) fn of(self, claims: &Claims, space: &Space) -> claims::Quota {
+        match self {
+            Self::Taken => claims.rate(space.right("taken"), self.limit(), STRETCH),
+            Self::Reserved => claims.quota(space.right("reserved"), self.limit()),
+            Self::Awarded => claims.rate(space.right("awarded"), self.limit(), STRETCH),
+        }
+    }
+}
+
+/// What a lock guards, and what is written down whenever it changes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Bump {
+    /// The fence of the holder that wrote it.
+    pub(crate) fence: Fence,
+    /// How often it was written.
+    pub(crate) total: u64,
+}
+
+/// What is written down in the commit that completes a key.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Completed {
+    pub(crate) key: String,
+    pub(crate) result: String,
+}
+
+impl Bump {
+    /// The same, added to a commit.
+    pub(crate) fn added_to(&self, commit: Commit, space: &Space, lock: u64) -> StoreResult<Commit> {
+        let event = NewEvent::of("bumped", self)?;
+        let write = Write::put(&space.guarded(lock), ExpectedRevision::Any, Json::new(self)?);
+        Ok(commit.append(&space.bumps(lock), ExpectedVersion::Any, [event]).write(write))
+    }
+}
+
+impl Completed {
+    /// The same, added to a commit.
+    pub(crate) fn added_to(&self, commit: Commit, space: &Space) -> StoreResult<Commit> {
+        let event = NewEvent::of("completed", self)?;
+        Ok(commit.append(&space.completions(), ExpectedVersion::Any, [event]))
+    }
+}
+
+/// The claims of a store, under this name.
+pub(crate) fn claims(caller: &Caller, name: &str) -> Result<Claims, Bug> {
+    Tidelock::over(caller.store.clone()).claims().by(name).map_err(|e| Bug(e.to_string()))
+}
+
+pub(crate) fn lock(claims: &Claims, space: &Space, lock: u64) -> Lock {
+    claims.lock(space.right("lock")).of(lock)
+}
+
+/// Who has a lock.
+pub(crate) async fn holder(caller: &Caller, space: &Space, nth: u64) -> Result<Option<LockHolder>, Bug> {
+    let lock = lock(&claims(caller, "supervisor")?, space, nth);
+    caller.insist("lock holder", || async { plain(lock.holder().await) }).await
+}
+
+/// What a lock guards, as it is; nothing before it is first written.
+pub(crate) async fn guarded(caller: &Caller, space: &Space, lock: u64) -> Result<Option<Bump>, Bug> {
+    let keys = [space.guarded(lock)];
+    let slot = caller.insist("get", || caller.store.get(&keys)).await?.pop();
+    let record = slot.and_then(tidelock::Slot::into_live);
+    let bump = record.map(|record| record.value.to()).transpose();
+    bump.map_err(|e| Bug(format!("what lock {lock} guards cannot be read: {e}")))
+}
+
+/// What the store said, of whatever went wrong with a claim; but for others who were quicker, trying again does not help
+/// against the rest.
+pub(crate) fn plain<T>(answer: Result<T, ClaimError>) -> StoreResult<T> {
+    answer.map_err(|error| match error {
+        ClaimError::Store(error) => error,
+        ClaimError::Contended { .. } | ClaimError::StillHeld { .. } | ClaimError::Free { .. } => {
+            let (kind, advice) = (ErrorKind::Unavailable, Advice::Later);
+            StoreError::new(kind, advice, Operation::Commit, error.to_string())
+        }
+        other => StoreError::invalid(other.to_string()),
+    })
+}
