@@ -20,6 +20,10 @@ pub(crate) struct Floors {
     pub(crate) repeated: u64,
     /// What was done under a lock, and changes of scopes.
     pub(crate) done: u64,
+    /// Results of keys that a worker was told.
+    pub(crate) told: u64,
+    /// Times that units of a quota were had.
+    pub(crate) took: u64,
     /// Changes of scopes that were not done.
     pub(crate) declined: u64,
     pub(crate) refused: u64,
@@ -49,6 +53,8 @@ impl Floors {
             ("runs", tally.ran, self.ran),
             ("effects repeated", tally.repeated, self.repeated),
             ("locks used and scopes changed", tally.done, self.done),
+            ("results of keys", tally.told, self.told),
+            ("units of quotas had", tally.took, self.took),
             ("changes declined", tally.declined, self.declined),
             ("commits refused", tally.refused, self.refused),
             ("late commits refused", tally.refused_late, self.refused_late),

@@ -20,7 +20,7 @@ use crate::did::Did;
 pub(crate) enum Order {
     /// What was held back may go on.
     GoOn,
-    /// Committers end after the commit in hand, consumers, reactors and runners when nothing is left to do, followers at the feed's end.
+    /// Committers, changers and claimants end after what they have in hand, consumers, reactors and runners when nothing is left to do, followers at the feed's end.
     Finish,
 }
 

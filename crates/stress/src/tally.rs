@@ -35,6 +35,10 @@ pub(crate) struct Tally {
     pub(crate) repeated: u64,
     /// What was done under a lock, and changes of scopes.
     pub(crate) done: u64,
+    /// Results of keys that a worker was told.
+    pub(crate) told: u64,
+    /// Times that units of a quota were had.
+    pub(crate) took: u64,
     /// Changes of scopes that were not done.
     pub(crate) declined: u64,
     pub(crate) faults: Faults,
@@ -63,6 +67,8 @@ impl Tally {
             ran: ran(journals),
             repeated: repeated(journals),
             done: noted(journals, |entry| matches!(entry, Entry::Bumped { .. } | Entry::Changed { .. })),
+            told: noted(journals, |entry| matches!(entry, Entry::Receipt { .. })),
+            took: noted(journals, |entry| matches!(entry, Entry::Took { .. })),
             declined: noted(journals, |entry| matches!(entry, Entry::Declined(_))),
             faults,
         }
@@ -86,6 +92,8 @@ impl Tally {
         self.ran += other.ran;
         self.repeated += other.repeated;
         self.done += other.done;
+        self.told += other.told;
+        self.took += other.took;
         self.declined += other.declined;
         self.faults.add(&other.faults);
     }

@@ -77,6 +77,8 @@ fn nothing_is_found_in_honest_evidence_and_everything_is_counted() {
         ran: 1,
         repeated: 2,
         done: 5,
+        told: 1,
+        took: 2,
         declined: 2,
         ..Tally::default()
     };

@@ -43,6 +43,8 @@ impl Scenario for Claims {
         let each = seconds.div_ceil(6);
         Floors {
             done: 5 * seconds,
+            told: 2 * seconds,
+            took: 2 * seconds,
             refused_late: each,
             faults: vec![(Fault::KilledHolding, each), (Fault::StoppedHolding, each)],
             ..Floors::default()
