@@ -13,7 +13,7 @@ use crate::broken::Flaw;
 #[derive(Debug, Parser)]
 #[command(name = "tidelock-stress", version)]
 pub(crate) struct Args {
-    /// What is to happen: all, or some of many-streams, hot-stream, churn, killed, stopped, reactions, runs, scopes, claims,
+    /// What is to happen: all, or some of many-streams, hot-stream, churn, killed, stopped, reactions, runs, scopes, claims, closing,
     /// server-restart, bad-network
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenarios: Vec<String>,

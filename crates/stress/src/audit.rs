@@ -4,6 +4,7 @@
 //! of thing found. Every file here is one question.
 
 mod claims;
+mod closing;
 mod commits;
 mod endings;
 mod leases;
@@ -48,6 +49,7 @@ pub(crate) fn audit(evidence: &Evidence, ledger: &Ledger<'_>) -> Vec<Finding> {
         runs::ask,
         scopes::ask,
         claims::ask,
+        closing::ask,
     ]
     .map(|ask| ask(&inquiry));
     questions.into_iter().flatten().collect()

@@ -22,6 +22,10 @@ pub(crate) const CLAIMANT: &str = "claimant";
 /// Processes that change scopes.
 pub(crate) const CHANGER: &str = "changer";
 
+/// Processes that book in accounts, and processes that close their books.
+pub(crate) const BOOKER: &str = "booker";
+pub(crate) const CLOSER: &str = "closer";
+
 /// A role and the name that its workers share.
 pub(crate) type Seat = (&'static str, Role);
 
@@ -71,6 +75,14 @@ pub(crate) fn halves_and_claimants(workers: usize) -> Vec<Seat> {
 pub(crate) fn halves_and_changers(workers: usize) -> Vec<Seat> {
     let mut seats = halves(workers);
     seats.extend([(CHANGER, Role::Changer); 3]);
+    seats
+}
+
+/// Halves, two that book in accounts, and two that close their books.
+pub(crate) fn halves_and_closers(workers: usize) -> Vec<Seat> {
+    let mut seats = halves(workers);
+    seats.extend([(BOOKER, Role::Booker); 2]);
+    seats.extend([(CLOSER, Role::Closer); 2]);
     seats
 }
 

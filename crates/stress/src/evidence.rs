@@ -7,6 +7,7 @@ use tidelock::{
     StoredEvent as Event, StreamName,
 };
 
+use crate::account::{self, Standing};
 use crate::board::{self, Board};
 use crate::caller::{Bug, Caller};
 use crate::claimed::Claimed;
@@ -32,6 +33,8 @@ pub(crate) struct Evidence {
     pub(crate) reacted: Option<Reacted>,
     /// What runs did, if there were any.
     pub(crate) ran: Option<Ran>,
+    /// How accounts stand, if there are any.
+    pub(crate) accounts: Option<BTreeMap<String, Standing>>,
     /// What is on the boards that were changed, if there were any, and their revisions.
     pub(crate) boards: Option<Boards>,
     /// What claims left, if there were any.
@@ -73,6 +76,7 @@ impl Evidence {
             items: read_items(caller, space).await?,
             totals: read_totals(caller, (0..load.streams).map(|n| space.total(n)).collect()).await?,
             reacted: if load.reacts { Some(Reacted::read(caller, space).await?) } else { None },
+            accounts: if load.closes { Some(account::read(caller, space).await?) } else { None },
             ran: if load.runs { Some(Ran::read(caller, space).await?) } else { None },
         })
     }

@@ -24,6 +24,9 @@ pub(crate) struct Floors {
     pub(crate) told: u64,
     /// Times that units of a quota were had.
     pub(crate) took: u64,
+    /// Bookings acknowledged, and books closed.
+    pub(crate) booked: u64,
+    pub(crate) closed: u64,
     /// Changes of scopes that were not done.
     pub(crate) declined: u64,
     pub(crate) refused: u64,
@@ -55,6 +58,8 @@ impl Floors {
             ("locks used and scopes changed", tally.done, self.done),
             ("results of keys", tally.told, self.told),
             ("units of quotas had", tally.took, self.took),
+            ("bookings", tally.booked, self.booked),
+            ("books closed", tally.closed, self.closed),
             ("changes declined", tally.declined, self.declined),
             ("commits refused", tally.refused, self.refused),
             ("late commits refused", tally.refused_late, self.refused_late),

@@ -15,6 +15,7 @@ use tidelock::{
     StoredEvent as Event, Timestamp,
 };
 
+use crate::account::{Kept, Way};
 use crate::board::Wish;
 use crate::claim::Quota;
 use crate::reaction::Reaction;
@@ -58,6 +59,18 @@ pub(crate) enum Entry {
     Changed { id: String, revision: Revision, value: i64 },
     /// It was not done, and is not asked for again.
     Declined(String),
+    /// About to book this in an account.
+    Booking { account: String, id: String },
+    /// It was booked.
+    Booked(String),
+    /// It was not, as the account takes no events.
+    Shut(String),
+    /// About to close the books of an account in this way.
+    Closing { account: String, way: Way },
+    /// A page for the archive.
+    Archived { account: String, events: Vec<Kept> },
+    /// The closing came to its end.
+    Closed { account: String, way: Way },
     /// A lock was granted under this fence, at this moment or before.
     Locked { lock: u64, fence: Fence, since: Timestamp },
     /// What was written under the lock was acknowledged.

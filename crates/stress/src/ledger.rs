@@ -75,6 +75,12 @@ impl<'a> Ledger<'a> {
             | Entry::Ordered(_)
             | Entry::Told { .. }
             | Entry::Acted { .. }
+            | Entry::Booking { .. }
+            | Entry::Booked(_)
+            | Entry::Shut(_)
+            | Entry::Closing { .. }
+            | Entry::Archived { .. }
+            | Entry::Closed { .. }
             | Entry::Wished(_)
             | Entry::Changed { .. }
             | Entry::Declined(_)

@@ -9,6 +9,7 @@
 mod args;
 mod failure;
 
+mod account;
 mod board;
 mod claim;
 mod dice;

@@ -44,6 +44,10 @@ pub(crate) enum Role {
     Claimant(Holds),
     /// Changes scopes.
     Changer,
+    /// Books in accounts.
+    Booker,
+    /// Closes the books of accounts.
+    Closer,
 }
 
 /// Whether a consumer, reactor, runner or claimant now and then holds the leases it has, says so, and waits for what happens to it.
@@ -74,6 +78,8 @@ pub(crate) struct Load {
     pub(crate) reacts: bool,
     /// Whether there are runs.
     pub(crate) runs: bool,
+    /// Whether there are accounts.
+    pub(crate) closes: bool,
     /// Whether there are scopes.
     pub(crate) scopes: bool,
     /// Whether there are claims.
@@ -99,6 +105,7 @@ impl Default for Load {
             pause: Duration::ZERO,
             reacts: false,
             runs: false,
+            closes: false,
             scopes: false,
             claims: false,
             patience: Duration::from_secs(5),

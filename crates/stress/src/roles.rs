@@ -3,8 +3,10 @@
 //! A worker opens the store that it is told to, through the public API like anybody, and has several calls under way at
 //! once. It does not know what will be done to it.
 
+mod booker;
 mod changer;
 mod claimant;
+mod closer;
 mod committer;
 mod consumer;
 mod countdown;
@@ -82,6 +84,8 @@ async fn work(part: Arc<Part>, journal: Arc<Journal>) -> Result<(), Bug> {
         Role::Runner(holds) => runner::work(&part, holds, &caller, &orders).await?,
         Role::Claimant(holds) => claimant::work(&part, holds, &caller, &orders).await?,
         Role::Changer => changer::work(&part, &caller, &orders).await?,
+        Role::Booker => booker::work(&part, &caller, &orders).await?,
+        Role::Closer => closer::work(&part, &caller, &orders).await?,
         Role::Follower => follower::work(&part, &caller, &orders).await?,
     }
     reporter.abort();

@@ -14,7 +14,9 @@ use tokio::runtime::Runtime;
 use crate::args::Args;
 use crate::audit::audit;
 use crate::caller::Caller;
-use crate::cast::{CHANGER, CLAIMANT, COMMITTER, CONSUMER, FOLLOWER, REACTOR, RUNNER, STARTER, VICTIM};
+use crate::cast::{
+    BOOKER, CHANGER, CLAIMANT, CLOSER, COMMITTER, CONSUMER, FOLLOWER, REACTOR, RUNNER, STARTER, VICTIM,
+};
 use crate::crew::{Brief, Crew};
 use crate::dice::Dice;
 use crate::evidence::Evidence;
@@ -127,13 +129,13 @@ impl Rounds<'_> {
 
     fn tidy_up(&self, stage: &mut Stage<'_>) -> Result<Evidence, Failure> {
         stage.heal();
-        stage.finish(&[COMMITTER, STARTER, CHANGER]);
+        stage.finish(&[COMMITTER, STARTER, CHANGER, BOOKER]);
         let dead = stage.read_journals(&stage.crew.dead())?;
         stage.findings.extend(self.runtime.block_on(resolver::resolve(&stage.caller, &dead)));
         let space = &stage.crew.brief.space;
         self.runtime.block_on(resolver::ask_for_runs(&stage.caller, space, &dead))?;
         self.runtime.block_on(resolver::ask_for_changes(&stage.caller, space, &dead))?;
-        stage.finish(&[CONSUMER, REACTOR, RUNNER, CLAIMANT, VICTIM]);
+        stage.finish(&[CONSUMER, REACTOR, RUNNER, CLAIMANT, CLOSER, VICTIM]);
         let mut journals = stage.read_journals(&stage.crew.all_but(FOLLOWER))?;
         stage.findings.extend(self.runtime.block_on(resolver::replay(&stage.caller, &journals)));
         stage.finish(&[FOLLOWER]);

@@ -3,6 +3,7 @@
 mod bad_network;
 mod churn;
 mod claims;
+mod closing;
 mod hot_stream;
 mod killed;
 mod many_streams;
@@ -53,7 +54,7 @@ pub(crate) trait Scenario: Sync {
 }
 
 /// Every scenario there is, in the order in which they are played.
-pub(crate) const ALL: [&dyn Scenario; 11] = [
+pub(crate) const ALL: [&dyn Scenario; 12] = [
     &many_streams::ManyStreams,
     &hot_stream::HotStream,
     &churn::Churn,
@@ -63,6 +64,7 @@ pub(crate) const ALL: [&dyn Scenario; 11] = [
     &runs::Runs,
     &scopes::Scopes,
     &claims::Claims,
+    &closing::Closing,
     &server_restart::ServerRestart,
     &bad_network::BadNetwork,
 ];

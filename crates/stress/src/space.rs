@@ -110,6 +110,11 @@ impl Space {
         format!("{}-{name}", self.prefix)
     }
 
+    /// The id of an account.
+    pub(crate) fn account(&self, name: &str) -> String {
+        format!("{}/{name}", self.prefix)
+    }
+
     /// What a lock is to guard: written with no expectation, under the lock alone.
     pub(crate) fn guarded(&self, lock: u64) -> RecordKey {
         RecordKey::new(format!("{}/guarded-{lock}", self.prefix)).expect(FITS)

@@ -39,6 +39,9 @@ pub(crate) struct Tally {
     pub(crate) told: u64,
     /// Times that units of a quota were had.
     pub(crate) took: u64,
+    /// Bookings acknowledged, and books closed.
+    pub(crate) booked: u64,
+    pub(crate) closed: u64,
     /// Changes of scopes that were not done.
     pub(crate) declined: u64,
     pub(crate) faults: Faults,
@@ -69,6 +72,8 @@ impl Tally {
             done: noted(journals, |entry| matches!(entry, Entry::Bumped { .. } | Entry::Changed { .. })),
             told: noted(journals, |entry| matches!(entry, Entry::Receipt { .. })),
             took: noted(journals, |entry| matches!(entry, Entry::Took { .. })),
+            booked: noted(journals, |entry| matches!(entry, Entry::Booked(_))),
+            closed: noted(journals, |entry| matches!(entry, Entry::Closed { .. })),
             declined: noted(journals, |entry| matches!(entry, Entry::Declined(_))),
             faults,
         }
@@ -94,6 +99,8 @@ impl Tally {
         self.done += other.done;
         self.told += other.told;
         self.took += other.took;
+        self.booked += other.booked;
+        self.closed += other.closed;
         self.declined += other.declined;
         self.faults.add(&other.faults);
     }

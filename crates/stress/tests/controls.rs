@@ -73,6 +73,12 @@ fn a_store_that_overwrites_what_others_changed_in_a_scope_is_found_out() {
 }
 
 #[test]
+fn a_store_that_forgets_what_was_booked_while_books_are_closed_is_found_out() {
+    let found = findings("closing", "forgets", ONCE);
+    assert!(found.contains("FOUND lost commit: booking "), "{found}");
+}
+
+#[test]
 fn a_store_that_skips_in_the_feed_is_found_out() {
     let found = findings("many-streams", "skips", ENOUGH);
     assert!(found.contains("FOUND skipped in the feed: follower-0 saw "), "{found}");

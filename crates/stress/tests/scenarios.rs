@@ -33,9 +33,18 @@ fn refusal(args: &[&str]) -> String {
 #[test]
 fn nothing_is_lost_or_done_twice_on_sqlite() {
     let said = clean(&["all", "--store", "sqlite:", "--seconds", "3"]);
-    for name in
-        ["many-streams", "hot-stream", "churn", "killed", "stopped", "reactions", "runs", "scopes", "claims"]
-    {
+    for name in [
+        "many-streams",
+        "hot-stream",
+        "churn",
+        "killed",
+        "stopped",
+        "reactions",
+        "runs",
+        "scopes",
+        "claims",
+        "closing",
+    ] {
         let line = said.lines().find(|line| line.starts_with(name));
         assert!(line.is_some_and(|line| !line.contains("skipped")), "{said}");
     }

@@ -1,0 +1,38 @@
+//! A worker that books in accounts while others close their books.
+
+use std::sync::Arc;
+
+use tidelock::ExecuteError;
+use tokio::time::sleep;
+
+use crate::account;
+use crate::caller::{Backoff, Bug, Caller};
+use crate::dice::Dice;
+use crate::journal::Entry;
+use crate::part::Part;
+use crate::pipe::Orders;
+
+/// How many accounts are booked in at a time.
+const ACCOUNTS: u64 = 4;
+/// After so many bookings come other accounts, as some are closed for good.
+const BOOKINGS: u64 = 60;
+
+pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
+    let (mut dice, mut backoff) = (Dice::seeded(part.seed), Backoff::new());
+    for count in 0u64.. {
+        if orders.is_finishing() {
+            break;
+        }
+        let name = format!("{}-{}", count / BOOKINGS, dice.below(ACCOUNTS));
+        let id = format!("{}-{count}", part.name);
+        caller.note(&Entry::Booking { account: name.clone(), id: id.clone() });
+        match account::book(&account::account(caller, &part.space, &name), &id).await {
+            Ok(()) => caller.note(&Entry::Booked(id)),
+            Err(ExecuteError::Store(error)) => backoff.after(&error.into()).await?,
+            Err(ExecuteError::Closed { .. } | ExecuteError::GaveUp { .. }) => caller.note(&Entry::Shut(id)),
+            Err(other) => return Err(Bug(other.to_string())),
+        }
+        sleep(dice.millis(1, 10)).await;
+    }
+    Ok(())
+}
