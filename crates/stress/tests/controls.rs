@@ -73,9 +73,9 @@ fn a_store_that_overwrites_what_others_changed_in_a_scope_is_found_out() {
 }
 
 #[test]
-fn a_store_that_forgets_what_was_booked_while_books_are_closed_is_found_out() {
-    let found = findings("closing", "forgets", ONCE);
-    assert!(found.contains("FOUND lost commit: booking "), "{found}");
+fn a_store_that_books_twice_while_books_are_closed_is_found_out() {
+    let found = findings("closing", "doubles", ENOUGH);
+    assert!(found.contains("FOUND doubled event: booking "), "{found}");
 }
 
 #[test]

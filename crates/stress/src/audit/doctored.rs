@@ -2,6 +2,7 @@
 //! another, each of which must be found.
 
 mod claims;
+mod closing;
 mod commits;
 mod leases;
 mod little;
@@ -79,6 +80,8 @@ fn nothing_is_found_in_honest_evidence_and_everything_is_counted() {
         done: 5,
         told: 1,
         took: 2,
+        booked: 8,
+        closed: 1,
         declined: 2,
         ..Tally::default()
     };

@@ -150,12 +150,20 @@ pub(super) fn honest() -> Evidence {
         little.run().await;
         little.claim().await;
         little.change().await;
+        little.close().await;
         let read = |name: &str| (name.to_owned(), journal::read(&folder.path().join(name)).unwrap());
         let ends = WORKERS.map(|name| (name.to_owned(), End::Told));
         let journals = WORKERS.map(read).into();
         let (caller, space) = (&little.callers[COMMITTER], &little.space);
-        let load =
-            Load { streams: 2, reacts: true, runs: true, scopes: true, claims: true, ..Load::default() };
+        let load = Load {
+            streams: 2,
+            reacts: true,
+            runs: true,
+            closes: true,
+            scopes: true,
+            claims: true,
+            ..Load::default()
+        };
         Evidence::gather(caller, space, Position::START, &load, journals, ends.into()).await.unwrap()
     })
 }
