@@ -74,7 +74,7 @@ fn a_store_that_overwrites_what_others_changed_in_a_scope_is_found_out() {
 
 #[test]
 fn a_store_that_books_twice_while_books_are_closed_is_found_out() {
-    let found = findings("closing", "doubles", ENOUGH);
+    let found = findings("closing", "doubles", ONCE);
     assert!(found.contains("FOUND doubled event: booking "), "{found}");
 }
 
