@@ -201,7 +201,7 @@ async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
         tidelock_test_stage::note(&tidelock, &stream, "one").await;
         let runs = [("tries", format!("t-{nth}")), ("sleeps", format!("s-{nth}"))];
         for (workflow, run) in &runs {
-            tidelock.runs().start(*workflow, run, &()).await.unwrap();
+            tidelock.runs().start(workflow, run, &()).await.unwrap();
         }
         until("the target waits", async || {
             let target = tidelock.reactions().target(&reaction, &stream).await.unwrap();
