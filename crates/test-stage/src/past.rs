@@ -50,9 +50,8 @@ pub fn lay_file(path: &Path) {
 pub fn lay_schema(database: &str, schema: &str) {
     if let Some(folder) = folder() {
         let dump = fs::read_to_string(folder.join(DUMP)).expect("the command was run beside a server");
-        let dump = dump
-            .replace("tidelock.", &format!("{schema}."))
-            .replace("SCHEMA tidelock;", &format!("SCHEMA {schema};"));
+        let dump = dump.replace("\"tidelock\".", "tidelock.").replace("tidelock.", &format!("{schema}."));
+        let dump = dump.replace("SCHEMA tidelock;", &format!("SCHEMA {schema};"));
         tidelock_test_postgres::run_script(database, &dump).unwrap();
     }
 }
