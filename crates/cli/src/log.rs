@@ -137,7 +137,7 @@ mod tests {
         });
         let written = String::from_utf8(WRITTEN.lock().unwrap().clone()).unwrap();
         assert_eq!(written.lines().count(), 1, "{written}");
-        assert!(written.contains("Z WARN tidelock::log::tests: answered \\n2026"), "{written}");
+        assert!(written.contains("Z WARN tidelock_cli::log::tests: answered \\n2026"), "{written}");
         assert!(written.contains(" status=500 detail=\"a\\u{1b}[31m\""), "{written}");
     }
 }

@@ -132,7 +132,11 @@ async fn an_answer_that_is_not_taken_is_let_go(stage: Stage) {
         "GET /v1/events/follow HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {READER}\r\n\r\n",
         server.address
     );
-    let _takes_nothing = half(&server, &ask).await;
+    let mut takes_nothing = half(&server, &ask).await;
+    // The only place is its own once its answer has begun.
+    let mut begun = [0; 12];
+    takes_nothing.read_exact(&mut begun).await.unwrap();
+    assert_eq!(&begun, b"HTTP/1.1 200");
     let reader = server.client(READER);
     let open =
         async || reader.open(reader.request(Method::GET, "/v1/events/follow?after=0", None)).await.status();

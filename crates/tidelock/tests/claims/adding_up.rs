@@ -147,7 +147,7 @@ fn door(tidelock: &Tidelock) -> Lock {
 
 async fn waiting(tidelock: &Tidelock, lock: &str) -> usize {
     let places = RecordQuery::prefix(format!("~claim-place/lock/{lock}/"));
-    tidelock.store().scan(places).await.unwrap().records.len()
+    tidelock.store().rows(places).all().await.unwrap().len()
 }
 
 /// Schedule 111. CLAIM-11: a compound is behind those who came before it, and before those who came after.

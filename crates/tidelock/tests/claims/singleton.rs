@@ -103,7 +103,10 @@ async fn once_a_day_is_once_a_day_in_the_callers_zone() {
     let daily = tidelock.claims().singleton("prayer").of("child-7").per(Period::Day).zone(berlin);
     let take = async || daily.take(&json!(null), Commit::new()).await.unwrap();
     won(take().await);
-    assert_eq!(taken(take().await).key.as_str(), "singleton/prayer/child-7/2026-03-28");
+    assert_eq!(
+        taken(take().await).key.as_str(),
+        "singleton/prayer/child-7/per day in CET-1CEST,M3.5.0,M10.5.0%2F3/2026-03-28"
+    );
     clock.advance(Duration::from_secs(1));
     won(take().await);
     // The day on which clocks are set forward has 23 hours.

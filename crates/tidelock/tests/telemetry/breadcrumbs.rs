@@ -12,11 +12,11 @@ use tidelock::telemetry::{EXPIRED, HANDLED, LEASED, ROUTED, SETTLED, UNROUTED, W
 
 use crate::capture::{self, CANARY, breadcrumbs, said, trail};
 use crate::meter::{self, metric};
-use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, until};
+use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_each_kind_of_store, until};
 
 use crate::stage::{target, until_blocked, until_quiet};
 
-on_every_store!(
+on_each_kind_of_store!(
     what_goes_well_is_said_in_the_span_of_its_lease_and_counted,
     failures_are_said_with_their_error_until_the_block,
     a_lease_that_ran_out_is_said_by_whoever_takes_over,

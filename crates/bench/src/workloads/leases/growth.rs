@@ -56,7 +56,10 @@ mod tests {
         let size = Size::of(&site).await.unwrap();
         site.clear().await.unwrap();
         let names: Vec<_> = size.relations.iter().map(|(name, _)| name.as_str()).collect();
-        assert_eq!(names, ["items", "items_blocked", "items_held", "items_pkey", "items_ready"]);
+        assert_eq!(
+            names,
+            ["items", "items_blocked", "items_held", "items_leaving", "items_pkey", "items_ready"]
+        );
     }
 
     #[test]
