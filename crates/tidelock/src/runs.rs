@@ -28,7 +28,7 @@ mod schedules;
 
 use std::sync::Arc;
 
-use tidelock_store::{ItemRef, StreamName};
+use tidelock_store::{Event, ItemRef, StreamName};
 
 use crate::handle::Tidelock;
 use crate::worker::Served;
@@ -58,6 +58,11 @@ pub fn run_of(item: &ItemRef) -> Option<RunId> {
 /// The run whose history a stream is; nothing, if it is the stream of something else.
 pub fn run_of_stream(stream: &StreamName) -> Option<RunId> {
     keys::run_of_stream(stream)
+}
+
+/// The run whose history begins with this event.
+pub fn run_started_by(event: &Event) -> Option<RunId> {
+    run_of_stream(&event.stream).filter(|_| event.event_type.as_str() == keys::STARTED)
 }
 
 /// The queues that every process serves which drives runs: schedules, and runs that are kept no longer. That a holder died over

@@ -180,8 +180,8 @@ impl Importing<'_> {
 
     async fn commit(&mut self, commit: Commit, line: u64) -> Result<(), Failure> {
         let commit = commit.write(self.note.at(line)?);
-        self.store.commit(commit).await?.committed().map_err(|conflict| in_the_way(&conflict))?;
-        self.note.written();
+        let committed = self.store.commit(commit).await?.committed();
+        self.note.written(&committed.map_err(|conflict| in_the_way(&conflict))?);
         Ok(())
     }
 

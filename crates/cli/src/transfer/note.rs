@@ -1,7 +1,7 @@
 //! How far an import has come: noted in the same commit as what it did, so that it goes on exactly there.
 
 use serde::{Deserialize, Serialize};
-use tidelock::{ExpectedRevision, Json, RecordKey, Revision, Store, StoreExt, Write};
+use tidelock::{Committed, ExpectedRevision, Json, RecordKey, Revision, Store, StoreExt, Write};
 use uuid::Uuid;
 
 use super::keys;
@@ -68,9 +68,10 @@ impl Note {
         self.at(line)
     }
 
-    /// It was written.
-    pub(super) fn written(&mut self) {
-        self.revision = Some(self.revision.map_or(Revision::FIRST, |revision| revision.plus(1)));
+    /// It was written, in this commit.
+    pub(super) fn written(&mut self, committed: &Committed) {
+        let written = committed.writes.iter().find(|written| written.key == self.key);
+        self.revision = written.and_then(|written| written.revision);
     }
 }
 

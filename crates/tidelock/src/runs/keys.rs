@@ -10,6 +10,8 @@ use super::names::ScheduleName;
 use super::summary::RunState;
 use super::{RunId, WorkflowName, WorkflowVersion};
 
+/// The type of the entry that a run's history begins with.
+pub(crate) const STARTED: &str = "~started";
 /// The signal that asks a run to cancel; its payload is the reason.
 pub(crate) const CANCEL: &str = "~cancel";
 /// The signal that says what became of an ambiguous step.

@@ -111,7 +111,10 @@ async fn once_a_day_is_once_a_day_in_the_callers_zone() {
     won(take().await);
     // The day on which clocks are set forward has 23 hours.
     clock.advance(Duration::from_secs(23 * 3600 - 1));
-    assert_eq!(taken(take().await).key.as_str(), "singleton/prayer/child-7/2026-03-29");
+    assert_eq!(
+        taken(take().await).key.as_str(),
+        "singleton/prayer/child-7/per day in CET-1CEST,M3.5.0,M10.5.0%2F3/2026-03-29"
+    );
     clock.advance(Duration::from_secs(1));
     won(take().await);
     assert_eq!(clock.wall().to_string(), "2026-03-29T22:00:00.000000Z");

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidelock::StoredEvent;
-use tidelock::runs::{RunError, RunId, RunInfo, run_of_stream};
+use tidelock::runs::{RunError, RunId, RunInfo, run_started_by};
 
 use super::part::Part;
 use crate::problem::Problem;
@@ -35,5 +35,5 @@ fn part(event: &StoredEvent, runs: &BTreeMap<RunId, RunInfo>) -> Part {
 
 /// The run that an event began: its history begins with it.
 fn begun(event: &StoredEvent) -> Option<RunId> {
-    run_of_stream(&event.stream).filter(|_| event.version == tidelock::Version::FIRST)
+    run_started_by(event)
 }
