@@ -149,7 +149,14 @@ impl<'a, S: State> Alone<'a, S> {
                 let Some(doc) = next else { return Ok(Some(outcome)) };
                 let revision = self.written(&committed);
                 self.queued.line.landed(doc, revision);
-                Ok(Some(Outcome::Applied(revision)))
+                let applied = Outcome::Applied(revision);
+                if applied != outcome
+                    && let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation)
+                {
+                    let note = codec.remember(operation, applied, answer)?.write(operation, key)?;
+                    self.correct(&committed, note).await;
+                }
+                Ok(Some(applied))
             }
             Err(conflict) => self.lost(&conflict).await.map(|()| None),
         }
@@ -174,6 +181,17 @@ impl<'a, S: State> Alone<'a, S> {
             commit = commit.write(codec.remember(operation, outcome, answer)?.write(operation, key)?);
         }
         Ok(commit)
+    }
+
+    /// Corrects what is remembered of an operation. The revision of a write is not known before it is made: where the store
+    /// was moved, or has forgotten records, it is higher than one more than the last.
+    async fn correct(&self, committed: &Committed, mut note: Write) {
+        let written = committed.writes.iter().find(|written| written.key == note.key);
+        let Some(revision) = written.and_then(|written| written.revision) else { return };
+        note.expected = ExpectedRevision::Revision(revision);
+        if let Err(error) = self.queued.tidelock.store().commit(Commit::new().write(note)).await {
+            tracing::debug!(%error, "an operation is remembered with the revision that was expected");
+        }
     }
 
     async fn send(&self, commit: Commit) -> Result<Result<Committed, Conflict>> {

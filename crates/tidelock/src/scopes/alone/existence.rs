@@ -2,7 +2,7 @@
 //!
 //! Neither looks at the document. Under an operation, what was done is written down in the commit that does it, as for every other mutation.
 
-use tidelock_store::{Commit, Conflict, ExpectedRevision, Result, Revision, Slot, Write};
+use tidelock_store::{Commit, Committed, Conflict, ExpectedRevision, Result, Revision, Slot, Write};
 
 use super::super::document::Doc;
 use super::super::error::ScopeError;
@@ -18,17 +18,22 @@ impl<S: State> Alone<'_, S> {
         let _turn = self.turn().await?;
         let write = Write::put(self.key(), ExpectedRevision::Absent, text(&doc));
         let mut commit = self.queued.options.also.clone().write(self.queued.options.living(write));
+        let mut guessed = None;
         if self.operation.is_some() {
             let (before, did) = self.before().await?;
             if let Some(did) = did {
                 return Ok(Codec::json().replay(&did)?);
             }
+            guessed = Some(after(&before));
             commit = self.noting(commit, Outcome::Applied(after(&before)))?;
         }
         match self.send(commit).await? {
             Ok(committed) => {
                 let revision = self.written(&committed);
                 self.queued.line.landed(doc, revision);
+                if guessed.is_some_and(|guessed| guessed != revision) {
+                    self.note_again(&committed, Outcome::Applied(revision)).await?;
+                }
                 Ok(self.queued.mutated((), Outcome::Applied(revision)))
             }
             Err(conflict) if self.was_made_meanwhile(&conflict) => self.replay(conflict).await,
@@ -63,7 +68,11 @@ impl<S: State> Alone<'_, S> {
         match self.send(self.noting(commit, Outcome::Applied(after(&before)))?).await? {
             Ok(committed) => {
                 self.queued.line.distrust();
-                Ok(self.queued.mutated((), Outcome::Applied(self.written(&committed))))
+                let applied = Outcome::Applied(self.written(&committed));
+                if applied != Outcome::Applied(after(&before)) {
+                    self.note_again(&committed, applied).await?;
+                }
+                Ok(self.queued.mutated((), applied))
             }
             Err(conflict) if self.was_made_meanwhile(&conflict) => self.replay(conflict).await,
             Err(conflict) => Err(match found(name, &conflict) {
@@ -91,6 +100,15 @@ impl<S: State> Alone<'_, S> {
             Some(did) => Ok(Codec::json().replay(&did)?),
             None => Err(ScopeError::Part(conflict)),
         }
+    }
+
+    /// Corrects what is remembered of the operation, if there is one.
+    async fn note_again(&self, committed: &Committed, outcome: Outcome) -> Result<()> {
+        let noted = self.noting(Commit::new(), outcome)?;
+        for note in noted.writes {
+            self.correct(committed, note).await;
+        }
+        Ok(())
     }
 
     /// The same commit, saying what the operation did, if there is one.
