@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use tidelock_store::{ItemFilter, ItemQuery, NamePattern, Result, Store};
+use tidelock_store::{ItemFilter, ItemQuery, NamePattern, Result, Store, StoreExt};
 
 /// A name that nothing has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,15 +109,7 @@ pub(crate) fn only(names: &NamePattern) -> Option<&str> {
 
 /// Whether there is an item like this.
 pub(crate) async fn is_any(store: &dyn Store, filter: &ItemFilter) -> Result<bool> {
-    let mut query = ItemQuery::new(filter.clone()).limit(1);
-    loop {
-        let page = store.items(query.clone()).await?;
-        match page.next {
-            _ if !page.items.is_empty() => return Ok(true),
-            Some(next) => query = query.after(next),
-            None => return Ok(false),
-        }
-    }
+    Ok(store.rows(ItemQuery::new(filter.clone()).limit(1)).next().await?.is_some())
 }
 
 /// The name among these that is written most like this one, if any is.
