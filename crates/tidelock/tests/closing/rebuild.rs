@@ -128,6 +128,7 @@ async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: Stage
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
     let account = counted(&tidelock, "cut", 5).await;
+    until_counted(&tidelock, "sums", "all", 5).await;
     running.stop().await;
     let filter = ReactionFilter::named("counts");
     tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap();
