@@ -26,6 +26,9 @@ const FRESH: Duration = Duration::from_secs(2);
 const LOOKING: Duration = Duration::from_secs(60);
 /// Items that are counted, at most.
 const COUNTED: usize = 1000;
+/// From so many positions a second on, what lies between two samples is the beginning of an epoch, whose number is a moment in
+/// microseconds, and not events.
+const EPOCH_RATE: f64 = 1_000_000.0;
 
 /// How it was at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -134,7 +137,8 @@ impl Samples {
             at,
             head_position,
             events_per_second: before
-                .and_then(|b| per_second(head_position.get(), b.sample.head_position.get(), b.sample.at)),
+                .and_then(|b| per_second(head_position.get(), b.sample.head_position.get(), b.sample.at))
+                .filter(|rate| *rate < EPOCH_RATE),
             requests_per_second: before
                 .and_then(|b| per_second(counts.requests, b.counts.requests, b.sample.at)),
             commits_per_second: before

@@ -33,6 +33,11 @@ pub fn left(name: &str) -> bool {
     name.split('/').any(is_past)
 }
 
+/// Whether a past left this item, as the command and the HTTP API show it, and no test.
+pub fn left_item(item: &serde_json::Value) -> bool {
+    ["queue", "key"].into_iter().filter_map(|part| item[part].as_str()).any(left)
+}
+
 fn folder() -> Option<PathBuf> {
     env::var_os(PAST).map(PathBuf::from)
 }

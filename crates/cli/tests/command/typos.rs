@@ -26,7 +26,7 @@ const NAMES: &[(&[&str], &str)] = &[
     (&["unblock", "--reaction", "mail", "--lane", "slow"], "there is nothing in lane \"slow\""),
     (&["unblock", "--queue", "pst"], "there is no item in queue \"pst\""),
     (&["unblock", "--queue", "post", "--key", "b"], "there is no item \"b\" in queue \"post\""),
-    (&["unblock", "--queue", "*", "--key", "b"], "there is no item \"b\""),
+    (&["unblock", "--queue", "*", "--key", "nope"], "there is no item \"nope\""),
     (&["unblock", "--queue", "post", "--lane", "slow"], "there is nothing in lane \"slow\""),
     (&["unblock", "--queue", "pst", "--dry-run"], "there is no item in queue \"pst\""),
     (&["unblock", "--reaction", "mial", "--dry-run"], "there is no reaction \"mial\""),

@@ -52,7 +52,7 @@ pub(crate) struct Claiming {
     /// How long others are kept out if nobody renews it.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
-    /// How long the result is kept once it is there; for ever, if this is left out.
+    /// How long the result is kept once it is there; 30 days, if this is left out.
     #[schema(value_type = Option<u64>, minimum = 1, example = 86400000)]
     ttl_ms: Option<Millis>,
     /// Who claims it, for those who come too late; the name of the token, if this is left out.

@@ -17,6 +17,15 @@ async fn patch(client: &Client, headers: &[(&str, &str)], patch: &Value) -> Repl
     client.send_with(Method::PATCH, SCOPE, headers, Some(patch)).await
 }
 
+/// The tag of the revision that is so many after this one.
+fn tag(first: u64, after: u64) -> String {
+    format!("\"{}\"", first + after)
+}
+
+fn revision(shown: &Value) -> u64 {
+    shown["revision"].as_u64().unwrap()
+}
+
 async fn ask(client: &Client, verb: &str, body: Value) -> Reply {
     client.post(&format!("{SCOPE}/{verb}"), &body).await
 }
@@ -27,28 +36,29 @@ async fn a_document_is_created_changed_and_read(stage: Stage) {
     let (writer, reader) = (here.client(WRITER), there.client(READER));
     assert_eq!(reader.get(SCOPE).await.problem(), (404, "no-scope".into()));
     let created = put(&writer, &[("if-none-match", "*")], &json!({ "items": [] })).await;
-    assert_eq!((created.status, &created.headers["etag"]), (201, &"\"1\"".parse().unwrap()));
+    let first = revision(&created.json());
+    assert_eq!((created.status, &created.headers["etag"]), (201, &tag(first, 0).parse().unwrap()));
     assert_eq!(
         put(&writer, &[("if-none-match", "*")], &json!(1)).await.problem(),
         (412, "scope-taken".into())
     );
     let shown = reader.get(SCOPE).await;
-    assert_eq!(shown.headers["etag"], "\"1\"");
+    assert_eq!(shown.headers["etag"], tag(first, 0));
     assert_eq!((&shown.json()["id"], &shown.json()["state"]), (&json!("ada/7"), &json!({ "items": [] })));
     let pushed = ask(&writer, "push", json!({ "at": "items", "value": { "sku": 7 } })).await.ok(200);
     assert_eq!(
         (&pushed["value"], &pushed["revision"], &pushed["outcome"]),
-        (&json!(1), &json!(2), &json!("applied"))
+        (&json!(1), &json!(first + 1), &json!("applied"))
     );
     assert_eq!(ask(&writer, "increment", json!({ "at": "/count/all", "by": 3 })).await.ok(200)["value"], 3);
     ask(&writer, "entries", json!({ "at": "prices", "key": "a/b", "value": 1.5 })).await.ok(200);
     let merge = ("content-type", "application/merge-patch+json");
-    let patched =
-        patch(&writer, &[merge, ("if-match", "\"4\"")], &json!({ "items": null, "note": "x" })).await;
-    assert_eq!(patched.ok(200)["revision"], 5);
-    let moved = patch(&writer, &[merge, ("if-match", "\"4\"")], &json!({ "note": "y" })).await;
+    let seen = tag(first, 3);
+    let patched = patch(&writer, &[merge, ("if-match", &seen)], &json!({ "items": null, "note": "x" })).await;
+    assert_eq!(revision(&patched.ok(200)), first + 4);
+    let moved = patch(&writer, &[merge, ("if-match", &seen)], &json!({ "note": "y" })).await;
     assert_eq!(moved.problem(), (412, "revision-conflict".into()));
-    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(4), &json!(5)));
+    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(first + 3), &json!(first + 4)));
     let entry = format!("{SCOPE}/entries?at=prices&key=a%2Fb");
     assert_eq!(writer.send_with(Method::DELETE, &entry, &[], None).await.ok(200)["value"], true);
     assert_eq!(writer.send_with(Method::DELETE, &entry, &[], None).await.ok(200)["value"], false);
@@ -59,14 +69,14 @@ async fn a_document_is_created_changed_and_read(stage: Stage) {
     assert_eq!((listed["items"].as_array().unwrap().len(), &listed["items"][0]["id"]), (1, &json!("ada/7")));
     let delete =
         async |headers: &[(&str, &str)]| writer.send_with(Method::DELETE, SCOPE, headers, None).await;
-    let moved = delete(&[("if-match", "\"5\"")]).await;
+    let moved = delete(&[("if-match", &tag(first, 4))]).await;
     assert_eq!(moved.problem(), (412, "revision-conflict".into()));
-    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(5), &json!(6)));
+    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(first + 4), &json!(first + 5)));
     assert_eq!(delete(&[("if-none-match", "*")]).await.problem().0, 400);
-    assert_eq!(reader.get(SCOPE).await.ok(200)["revision"], 6, "it is still there");
-    assert_eq!(delete(&[("if-match", "\"6\"")]).await.ok(200)["outcome"], "applied");
+    assert_eq!(revision(&reader.get(SCOPE).await.ok(200)), first + 5, "it is still there");
+    assert_eq!(delete(&[("if-match", &tag(first, 5))]).await.ok(200)["outcome"], "applied");
     assert_eq!(delete(&[]).await.ok(200)["outcome"], "unchanged");
-    for expected in ["*", "\"6\"", "\"7\""] {
+    for expected in ["*", &tag(first, 5), &tag(first, 6)] {
         assert_eq!(delete(&[("if-match", expected)]).await.problem(), (410, "scope-gone".into()));
     }
     let never = writer.send_with(Method::DELETE, "/v1/scopes/cart/bob", &[("if-match", "*")], None).await;
@@ -97,7 +107,7 @@ async fn what_is_counted_at_once_is_all_counted(stage: Stage) {
 async fn a_change_that_makes_no_sense_is_refused(stage: Stage) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
-    put(&writer, &[], &json!({ "text": "x", "list": [] })).await.ok(200);
+    let first = revision(&put(&writer, &[], &json!({ "text": "x", "list": [] })).await.ok(200));
     for (verb, body) in [
         ("increment", json!({ "at": "text", "by": 1 })),
         ("push", json!({ "at": "text", "value": 1 })),
@@ -124,7 +134,7 @@ async fn a_change_that_makes_no_sense_is_refused(stage: Stage) {
         assert!(matches!(refused.status, 400 | 404), "{path}: {refused:?}");
     }
     assert_eq!(writer.get("/v1/scopes?prefix=a").await.problem(), (400, "kind-missing".into()));
-    assert_eq!(writer.get(SCOPE).await.ok(200)["revision"], 1, "nothing was changed");
+    assert_eq!(revision(&writer.get(SCOPE).await.ok(200)), first, "nothing was changed");
 }
 
 /// HTTP-33. A session goes away by itself, and whoever watches sees it come, change and go.
@@ -134,7 +144,9 @@ async fn whoever_watches_sees_the_newest_state(stage: Stage) {
     let path = "/v1/scopes/session/s-1";
     let mut stream =
         reader.open(reader.request(Method::GET, &format!("{path}/watch"), None)).await.into_body();
-    writer.send_with(Method::PUT, path, &[], Some(&json!({ "step": 1 }))).await.ok(200);
+    let first =
+        revision(&writer.send_with(Method::PUT, path, &[], Some(&json!({ "step": 1 }))).await.ok(200));
+    let deleted = format!("id: {}\nevent: scope", first + 1);
     assert!(reader.get(path).await.ok(200)["expires_at"].is_string(), "a session has a life of its own");
     writer.send_with(Method::DELETE, path, &[], None).await.ok(200);
     let (mut text, mut gone) = (String::new(), false);
@@ -142,7 +154,7 @@ async fn whoever_watches_sees_the_newest_state(stage: Stage) {
         let frame =
             tokio::time::timeout(PATIENCE, stream.frame()).await.expect("it is told").unwrap().unwrap();
         text.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
-        gone = text.contains("id: 2\nevent: scope") && text.ends_with("\n\n");
+        gone = text.contains(&deleted) && text.ends_with("\n\n");
     }
     assert!(text.contains("\"state\":null"), "{text}");
     let short = "/v1/scopes/mine/a?lives_ms=5";
@@ -154,10 +166,11 @@ async fn whoever_watches_sees_the_newest_state(stage: Stage) {
 async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Stage) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
-    put(&writer, &[], &json!({ "count": 0, "items": [] })).await.ok(200);
+    let first = revision(&put(&writer, &[], &json!({ "count": 0, "items": [] })).await.ok(200));
+    let counted = tag(first, 1);
     let changes = [
         ("increment", json!({ "at": "count", "by": 7 }), ("if-match", "*")),
-        ("push", json!({ "at": "items", "value": "pear" }), ("if-match", "\"2\"")),
+        ("push", json!({ "at": "items", "value": "pear" }), ("if-match", counted.as_str())),
     ];
     let mut answers = Vec::new();
     for _ in 0..2 {
@@ -188,7 +201,10 @@ async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted
     server.forget_answers().await;
     assert_eq!(create().await, created);
     let deleted = delete().await;
-    assert_eq!((&deleted["outcome"], &deleted["revision"]), (&json!("applied"), &json!(2)));
+    assert_eq!(
+        (&deleted["outcome"], &deleted["revision"]),
+        (&json!("applied"), &json!(revision(&created) + 1))
+    );
     put(&writer, &[("if-none-match", "*")], &json!({ "n": 2 })).await.ok(201);
     server.forget_answers().await;
     assert_eq!(delete().await, deleted);

@@ -20,7 +20,7 @@ pub(super) struct Entry {
     operation: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) fingerprint: Option<Fingerprint>,
-    /// How long its result is to be kept, in microseconds; for ever, if this is not said.
+    /// How long its result is to be kept, in microseconds; indefinitely, if this is not said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     ttl: Option<u64>,
     /// When it was claimed; known once something came of it.

@@ -30,6 +30,8 @@ pub use won::Won;
 
 /// How long a claimant that has died keeps others waiting, unless something else is asked for.
 const LEASE: Duration = Duration::from_secs(30);
+/// How long a result is kept, unless the claim says otherwise.
+const TTL: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// What a failure does to a key.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -85,7 +87,7 @@ impl Idempotency {
             key: ClaimKey::new(keys::IDEMPOTENCY, key),
             fingerprint: Ok(None),
             lease: LEASE,
-            ttl: None,
+            ttl: Some(TTL),
             on_failure: OnFailure::default(),
         }
     }
@@ -109,10 +111,16 @@ impl Idempotency {
         self
     }
 
-    /// How long the result is kept, from when the work was completed; for ever unless this says otherwise. It has nothing to do
-    /// with how long the work takes.
+    /// Sets how long the result is kept after the work was completed; 30 days by default. A key whose result has left is
+    /// as one that was never used.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
+        self
+    }
+
+    /// Keeps the result indefinitely. The store grows by one row for every such key.
+    pub fn without_ttl(mut self) -> Self {
+        self.ttl = None;
         self
     }
 

@@ -5,7 +5,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::claims::{Holder, Idempotency, Mismatch, OnFailure, OnceError, Won};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Gate, PATIENCE, Running, Seen, Stage, brisk, note, on_every_store, until};
+use tidelock_test_stage::{
+    Gate, PATIENCE, Running, Seen, Stage, brisk, in_memory, note, on_every_store, until,
+};
 
 use crate::mumbling::Mumbling;
 
@@ -205,6 +207,26 @@ async fn a_result_is_forgotten_when_its_life_is_over(stage: Stage) {
     let again = takes_over(&claim).await;
     assert!(again.fence() > first.fence(), "no fence is given out twice");
     again.complete(&json!("paid again")).await.unwrap();
+}
+
+/// CLAIM-1.
+#[test]
+fn a_result_is_kept_for_thirty_days_unless_the_claim_says_otherwise() {
+    in_memory(async |stage: Stage| {
+        let tidelock = stage.tidelock().await;
+        let (usual, kept) = (pay(&tidelock), tidelock.claims().idempotency("kept").without_ttl());
+        for claim in [&usual, &kept] {
+            won(claim).await.complete(&json!("paid")).await.unwrap();
+        }
+        let days = |count: u64| tokio::time::sleep(Duration::from_secs(count * 24 * 3600));
+        days(29).await;
+        for claim in [&usual, &kept] {
+            assert!(matches!(claim.claim::<Value>().await.unwrap(), Claim::Done(_)));
+        }
+        days(1).await;
+        drop(won(&usual).await);
+        assert!(matches!(kept.claim::<Value>().await.unwrap(), Claim::Done(_)));
+    });
 }
 
 /// CLAIM-5.

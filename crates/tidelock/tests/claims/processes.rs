@@ -94,7 +94,11 @@ async fn all_that_one_who_was_killed_held_comes_back_together(stage: Stage) {
     until("it comes back", async || {
         match award(&tidelock).claim().await.unwrap() {
             Compounding::Won(all) => *retried.lock().unwrap() = Some(all),
-            Compounding::Refused(refusals) => assert_eq!(refusals.len(), 3, "{refusals:?}"),
+            Compounding::Refused(refusals) if refusals.len() == 3 => {}
+            // The end came between the looks at two parts, so it has come for all of them.
+            Compounding::Refused(_) => {
+                *retried.lock().unwrap() = Some(award(&tidelock).claim().await.unwrap().won().unwrap());
+            }
         }
         retried.lock().unwrap().is_some()
     })

@@ -11,6 +11,7 @@ use tidelock::prelude::*;
 use tidelock::runs::{CatchUp, Ctx, RunError, RunFilter, RunState, Schedule, Standing, Workflow};
 use tidelock::{Advice, ErrorKind, Operation, StoreError};
 use tidelock_test_stage::{Between, Mortal, Running, Stage, Tally, Wrapped, in_memory, on_every_store};
+use tokio::sync::watch;
 
 use crate::client::idle;
 use crate::flow::{app, count, flow};
@@ -164,6 +165,68 @@ async fn dies_at(stage: &Stage, calls: i64, last_words: bool) {
     assert_eq!(count(&tidelock, runs[0].run.as_str(), "~started").await, 1);
     healthy.tell();
     dying.tell();
+}
+
+/// Stops its caller at the first commit after it was armed, with all calls that follow, until it goes on.
+#[derive(Debug)]
+struct StopsAtCommit(watch::Sender<Stop>);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stop {
+    Unarmed,
+    Armed,
+    Stopped,
+    GoesOn,
+}
+
+impl Between for StopsAtCommit {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = tidelock::Result<T>> + Send,
+    ) -> tidelock::Result<T> {
+        if operation == Operation::Commit {
+            self.0.send_if_modified(|stop| {
+                let is_armed = *stop == Stop::Armed;
+                if is_armed {
+                    *stop = Stop::Stopped;
+                }
+                is_armed
+            });
+        }
+        let mut stop = self.0.subscribe();
+        stop.wait_for(|stop| *stop != Stop::Stopped).await.expect("the sender outlives its calls");
+        call.await
+    }
+}
+
+/// RUN-42. Schedule 42: both have decided to start the run of one occurrence; the second to commit is refused.
+#[test]
+fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
+    in_memory(async |stage: Stage| {
+        let tidelock = stage.tidelock().await;
+        let schedules = tidelock.runs().schedules();
+        let tick = || Workflow::new("tick", flow(|_: &mut Ctx, (): ()| async { Ok(()) }.boxed()));
+        let slow = Wrapped::new(tidelock.store().clone(), StopsAtCommit(watch::channel(Stop::Unarmed).0));
+        let stopped = Running::start(app(&Tidelock::over(slow.clone()), "slow", tick()));
+        let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
+        let due = schedules.put("daily", daily).await.unwrap().next.unwrap();
+        slow.0.send_replace(Stop::Armed);
+        slow.0.subscribe().wait_for(|stop| *stop == Stop::Stopped).await.unwrap();
+        assert!(tidelock.store().now().await.unwrap() >= due, "it stopped over the occurrence");
+        assert_eq!(schedules.get("daily").await.unwrap().unwrap().next, Some(due), "its commit is not there");
+        let quick = Running::start(app(&tidelock, "quick", tick()));
+        // The lease of the stopped one has to run out first; time passes when everybody waits.
+        while schedules.get("daily").await.unwrap().unwrap().next.unwrap() <= due {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        slow.0.send_replace(Stop::GoesOn);
+        quick.stop().await;
+        stopped.stop().await;
+        let runs = tidelock.runs().list(&RunFilter::all().attribute("schedule", "daily")).await.unwrap().runs;
+        assert_eq!(runs.len(), 1, "{runs:?}");
+        assert_eq!(count(&tidelock, runs[0].run.as_str(), "~started").await, 1);
+    });
 }
 
 /// RUN-40.
