@@ -6,6 +6,8 @@ use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
+use nix::sys::statvfs::statvfs;
+
 use crate::failure::Failure;
 use crate::programs::Programs;
 
@@ -14,6 +16,18 @@ const LONGEST_PARENT: usize = 60;
 
 /// How much of the log a failure quotes.
 const LAST_WORDS: usize = 12;
+
+/// In memory if the machine has this much to spare for it, in bytes.
+const ROOM: u64 = 4 << 30;
+
+/// What a server's files are kept in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Medium {
+    Disk,
+    /// Memory, where there is enough of it. `fsync` is as quick as it is meaningless there, so this is for servers that are
+    /// not the subject of a test.
+    Memory,
+}
 
 /// Where everything of one server is.
 #[derive(Debug)]
@@ -26,8 +40,8 @@ pub(crate) struct Folder {
 
 impl Folder {
     /// A new folder, with room for everything and nothing in it but an empty folder for sockets.
-    pub(crate) fn create(programs: &Programs) -> Result<Self, Failure> {
-        let path = new_folder().map_err(Failure::to("make a folder for a server"))?;
+    pub(crate) fn create(programs: &Programs, medium: Medium) -> Result<Self, Failure> {
+        let path = new_folder(medium).map_err(Failure::to("make a folder for a server"))?;
         let folder =
             Self { data: path.join("data"), sockets: path.join("sockets"), log: path.join("log"), path };
         fs::create_dir(&folder.sockets).map_err(Failure::to("make a folder for sockets"))?;
@@ -66,8 +80,16 @@ impl Folder {
 }
 
 /// Links are resolved, because the kernel names a process's folder without them.
-fn new_folder() -> std::io::Result<PathBuf> {
-    let parent = env::temp_dir();
-    let parent = if parent.as_os_str().len() > LONGEST_PARENT { Path::new("/tmp") } else { &parent };
+fn new_folder(medium: Medium) -> std::io::Result<PathBuf> {
+    let (memory, parent) = (Path::new("/dev/shm"), env::temp_dir());
+    let parent = match parent.as_os_str().len() {
+        _ if medium == Medium::Memory && has_room(memory) => memory,
+        ..=LONGEST_PARENT => &parent,
+        _ => Path::new("/tmp"),
+    };
     tempfile::Builder::new().prefix("tidelock-pg-").tempdir_in(parent)?.keep().canonicalize()
+}
+
+fn has_room(folder: &Path) -> bool {
+    statvfs(folder).is_ok_and(|there| there.blocks_available() * there.fragment_size() >= ROOM)
 }

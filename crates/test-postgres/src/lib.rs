@@ -25,4 +25,4 @@ pub use crate::failure::Failure;
 pub use crate::postmaster::Stop;
 pub use crate::proxy::Proxy;
 pub use crate::server::Server;
-pub use crate::shared::{SHARED_SETTINGS, SHARED_URL, dump, run_script, shared_database, shared_url};
+pub use crate::shared::{SHARED_URL, dump, run_script, shared_database, shared_url};

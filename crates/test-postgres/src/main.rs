@@ -11,7 +11,7 @@ use std::thread;
 
 use nix::sys::signal::{SigSet, Signal, kill};
 use nix::unistd::Pid;
-use tidelock_test_postgres::{SHARED_SETTINGS, SHARED_URL, Server};
+use tidelock_test_postgres::{SHARED_URL, Server};
 
 fn main() -> ExitCode {
     let words: Vec<OsString> = env::args_os().skip(1).collect();
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
 }
 
 fn run(command: &mut Command) -> Result<ExitStatus, Box<dyn std::error::Error>> {
-    let server = Server::start_with(&SHARED_SETTINGS)?;
+    let server = Server::start_shared()?;
     let mut child = command.env(SHARED_URL, server.url()).spawn()?;
     pass_signals_on(&child)?;
     Ok(child.wait()?)

@@ -12,12 +12,13 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::failure::Failure;
-use crate::folder::Folder;
+use crate::folder::{Folder, Medium};
 use crate::guardian::Guardian;
 use crate::patience::wait_for;
 use crate::port::free_port;
 use crate::postmaster::{Postmaster, Stop};
 use crate::programs::Programs;
+use crate::shared::SHARED_SETTINGS;
 
 /// A server on a port of its own, stopped at once and removed with its folder when dropped, or when this process ends
 /// in whichever way.
@@ -39,7 +40,16 @@ impl Server {
 
     /// A new, empty server with settings of `postgresql.conf` beside or instead of the usual ones.
     pub fn start_with(settings: &[(&str, &str)]) -> Result<Self, Failure> {
-        let server = Self::stopped()?;
+        Self::start_on(Medium::Disk, settings)
+    }
+
+    /// A new, empty server that many tests share, whose files are in memory if there is room.
+    pub fn start_shared() -> Result<Self, Failure> {
+        Self::start_on(Medium::Memory, &SHARED_SETTINGS)
+    }
+
+    fn start_on(medium: Medium, settings: &[(&str, &str)]) -> Result<Self, Failure> {
+        let server = Self::stopped(medium)?;
         make::anew(&server.programs, &server.folder, settings)?;
         server.start_again()?;
         Ok(server)
@@ -50,7 +60,7 @@ impl Server {
     /// Behaviour: it has the settings of this server, but for `synchronous_standby_names`: promoted, it waits for
     /// nobody until it is told to. Whether this server waits for the standby is up to this server's settings.
     pub fn standby(&self, name: &str) -> Result<Self, Failure> {
-        let standby = Self::stopped()?;
+        let standby = Self::stopped(Medium::Disk)?;
         make::copy_of(self, &standby.programs, &standby.folder, name)?;
         standby.start_again()?;
         Ok(standby)
@@ -118,9 +128,9 @@ impl Server {
     }
 
     /// Not running, with an empty folder; guarded from here on, however the rest of its making goes.
-    fn stopped() -> Result<Self, Failure> {
+    fn stopped(medium: Medium) -> Result<Self, Failure> {
         let programs = Programs::find()?;
-        let folder = Folder::create(&programs)?;
+        let folder = Folder::create(&programs, medium)?;
         let guardian = Guardian::post(folder.path())?;
         Ok(Self { _guardian: guardian, postmaster: Mutex::new(None), programs, folder, port: free_port()? })
     }

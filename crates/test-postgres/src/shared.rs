@@ -12,10 +12,11 @@ use crate::server::{Server, converse};
 pub const SHARED_URL: &str = "TIDELOCK_TEST_POSTGRES";
 
 /// What a server that many tests share is started with: many test binaries, each with several pools, at the same time.
-pub const SHARED_SETTINGS: [(&str, &str); 2] = [("max_connections", "400"), ("synchronous_commit", "on")];
+pub(crate) const SHARED_SETTINGS: [(&str, &str); 2] =
+    [("max_connections", "400"), ("synchronous_commit", "on")];
 
 /// Never dropped: its guardian stops it when this process ends.
-static SERVER: LazyLock<Result<Server, Failure>> = LazyLock::new(|| Server::start_with(&SHARED_SETTINGS));
+static SERVER: LazyLock<Result<Server, Failure>> = LazyLock::new(Server::start_shared);
 
 /// The URL of the server that the environment names, or else of one that this process starts once and for all.
 pub fn shared_url() -> Result<String, Failure> {

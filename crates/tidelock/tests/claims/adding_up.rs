@@ -36,21 +36,17 @@ async fn used(claims: &Claims) -> i64 {
 }
 
 /// Waits until the compound can be had again; until then everything that it asks for is in the way, and not a part of it.
-async fn won_again(compound: &Compound) -> AllOf {
+pub(crate) async fn won_again(compound: &Compound) -> AllOf {
     let again = std::sync::Mutex::new(None);
-    until("all of it came back", async || match compound.claim().await.unwrap() {
-        Compounding::Won(all) => {
-            *again.lock().unwrap() = Some(all);
-            true
-        }
-        Compounding::Refused(refusals) => {
-            assert_eq!(
-                kinds(&refusals),
-                ["idempotency", "lock", "quota"],
-                "a part came back without the rest"
-            );
-            false
-        }
+    until("all of it came back", async || {
+        let won = match compound.claim().await.unwrap() {
+            Compounding::Won(all) => Some(all),
+            Compounding::Refused(all) if kinds(&all) == ["idempotency", "lock", "quota"] => None,
+            // The end came between the looks at two parts, so it has come for all of them.
+            Compounding::Refused(_) => Some(won(compound).await),
+        };
+        *again.lock().unwrap() = won;
+        again.lock().unwrap().is_some()
     })
     .await;
     again.into_inner().unwrap().unwrap()

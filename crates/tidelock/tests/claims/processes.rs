@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{Compound, Compounding, Patience, Quota};
+use tidelock::claims::{Compound, Patience, Quota};
 use tidelock::prelude::*;
 use tidelock_test_stage::{Meeting, Role, Stage, for_real, until};
 
@@ -90,20 +90,7 @@ async fn all_that_one_who_was_killed_held_comes_back_together(stage: Stage) {
     let child = meeting.start("awarder");
     meeting.until_noted("won").await;
     child.kill().await;
-    let retried = std::sync::Mutex::new(None);
-    until("it comes back", async || {
-        match award(&tidelock).claim().await.unwrap() {
-            Compounding::Won(all) => *retried.lock().unwrap() = Some(all),
-            Compounding::Refused(refusals) if refusals.len() == 3 => {}
-            // The end came between the looks at two parts, so it has come for all of them.
-            Compounding::Refused(_) => {
-                *retried.lock().unwrap() = Some(award(&tidelock).claim().await.unwrap().won().unwrap());
-            }
-        }
-        retried.lock().unwrap().is_some()
-    })
-    .await;
-    let mut retried = retried.into_inner().unwrap().unwrap();
+    let mut retried = crate::adding_up::won_again(&award(&tidelock)).await;
     retried.complete("awarded").await.unwrap();
     assert_eq!(points(&tidelock).usage().await.unwrap().used, 10, "charged once");
 }
