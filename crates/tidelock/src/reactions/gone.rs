@@ -16,7 +16,7 @@ pub struct EventsGone {
     pub reaction: String,
     /// The target.
     pub target: String,
-    /// A stream that feeds it.
+    /// A stream that feeds it; the stream of its links, if those to the events that are gone were removed.
     pub stream: StreamName,
     /// Its events up to here are gone.
     pub through: Version,
@@ -115,12 +115,15 @@ async fn own(store: &dyn Store, stream: StreamName, start: Position) -> Result<G
     Ok((!is_older).then_some((stream, through)))
 }
 
-/// Of the streams that links lead to.
+/// Of the streams that links lead to. Links are only removed if they lead to nothing.
 async fn linked(store: &dyn Store, links: &StreamName) -> Result<Gone> {
     let mut gone: BTreeMap<StreamName, Option<Version>> = BTreeMap::new();
     let mut query = StreamQuery::forward(links);
     loop {
         let page = store.read_stream(query.clone()).await?;
+        if let Some(through) = before(page.first, page.state.version()) {
+            return Ok(Some((links.clone(), through)));
+        }
         for link in &page.events {
             let link: Link = link.payload.to()?;
             let stream = link.stream();

@@ -7,6 +7,7 @@ mod account;
 mod close;
 mod crowd;
 mod deaths;
+mod leftovers;
 mod many;
 mod races;
 mod reactions;

@@ -2,7 +2,7 @@
 
 use tidelock::prelude::*;
 use tidelock::reactions::{Effects, EventsGone, ResetError};
-use tidelock::{AggregateRef, StoredEvent, discard};
+use tidelock::{AggregateRef, StoredEvent, Wake, When, discard};
 use tidelock_test_stage::{Running, Stage, brisk, on_every_store, until};
 
 use crate::account::{Account, pay};
@@ -11,6 +11,7 @@ use crate::stage::{until_blocked, until_quiet};
 on_every_store!(
     a_reset_is_refused_once_events_were_cleared_away,
     a_computed_target_is_not_reset_once_one_of_its_streams_was_cut,
+    a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed,
     a_reset_past_the_check_is_blocked_and_leaves_the_row_alone,
     a_reaction_that_began_after_what_is_gone_is_reset,
 );
@@ -119,6 +120,30 @@ async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: S
     let running = counting(&tidelock);
     tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
     until_counted(&tidelock, "sums", "all", 6).await;
+    running.stop().await;
+}
+
+/// Schedule 114. REACT-26. What is gone is known for as long as the target is, and not only until the links to it are removed.
+async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let running = counting(&tidelock);
+    let account = counted(&tidelock, "cut", 5).await;
+    counted(&tidelock, "whole", 3).await;
+    until_counted(&tidelock, "sums", "all", 8).await;
+    until_quiet(&tidelock, "sums").await;
+    cut(&account, "close").await;
+    let removal = Wake::at(ItemRef::parse("~link-removal", "sums").unwrap(), When::NOW);
+    tidelock.store().commit(Commit::new().wake(removal)).await.unwrap().committed().unwrap();
+    let links = StreamName::new("~links/sums/all").unwrap();
+    let left = async || tidelock.store().read_whole_stream(&links).await.unwrap().len();
+    until("the links were removed", async || left().await == 3).await;
+    let filter = ReactionFilter::named("sums");
+    gone(tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap_err());
+    assert_eq!(row(&tidelock, "sums", "all").await, 8);
+    running.stop().await;
+    let running = counting(&tidelock);
+    tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
+    until_counted(&tidelock, "sums", "all", 3).await;
     running.stop().await;
 }
 
