@@ -26,9 +26,6 @@ const FRESH: Duration = Duration::from_secs(2);
 const LOOKING: Duration = Duration::from_secs(60);
 /// Items that are counted, at most.
 const COUNTED: usize = 1000;
-/// From so many positions a second on, what lies between two samples is the beginning of an epoch, whose number is a moment in
-/// microseconds, and not events.
-const EPOCH_RATE: f64 = 1_000_000.0;
 
 /// How it was at one moment.
 #[derive(Debug, Clone, PartialEq, Serialize, ToSchema)]
@@ -39,7 +36,7 @@ pub(crate) struct Sample {
     /// Where the feed ended.
     #[schema(value_type = u64)]
     pub(crate) head_position: Position,
-    /// Events a second since the sample before; nothing for the first.
+    /// Events a second since the sample before; nothing for the first, and for the first after a restore or a restart of the server.
     pub(crate) events_per_second: Option<f64>,
     /// Requests a second that this server answered since the sample before.
     pub(crate) requests_per_second: Option<f64>,
@@ -119,10 +116,6 @@ impl Samples {
         let store = &**tidelock.store();
         let at = store.now().await?;
         let head_position = store.feed_end().await?;
-        let per_second = |count: u64, before: u64, since: Timestamp| {
-            let seconds = at.since(since).as_secs_f64();
-            (seconds > 0.0).then(|| count.saturating_sub(before) as f64 / seconds)
-        };
         let routes = tidelock.reactions().routes().await?;
         let lag = routes.iter().filter_map(|route| route.lag(head_position, at)).max();
         let unserved_reactions = routes.iter().filter(|route| !route.is_routed(at)).count();
@@ -136,13 +129,11 @@ impl Samples {
         Ok(Sample {
             at,
             head_position,
-            events_per_second: before
-                .and_then(|b| per_second(head_position.get(), b.sample.head_position.get(), b.sample.at))
-                .filter(|rate| *rate < EPOCH_RATE),
+            events_per_second: before.and_then(|b| events_per_second(&b.sample, at, head_position)),
             requests_per_second: before
-                .and_then(|b| per_second(counts.requests, b.counts.requests, b.sample.at)),
+                .and_then(|b| per_second(counts.requests.saturating_sub(b.counts.requests), b.sample.at, at)),
             commits_per_second: before
-                .and_then(|b| per_second(counts.commits?, b.counts.commits?, b.sample.at)),
+                .and_then(|b| per_second(counts.commits?.saturating_sub(b.counts.commits?), b.sample.at, at)),
             lag,
             unserved_reactions,
             leased,
@@ -162,6 +153,20 @@ impl Samples {
         }
         ring.push_back(sample);
     }
+}
+
+fn per_second(count: u64, since: Timestamp, at: Timestamp) -> Option<f64> {
+    let seconds = at.since(since).as_secs_f64();
+    (seconds > 0.0).then(|| count as f64 / seconds)
+}
+
+/// Nothing if an epoch began since the sample: then most of the positions in between are no events.
+fn events_per_second(before: &Sample, at: Timestamp, head: Position) -> Option<f64> {
+    // The number of an epoch is the moment of its beginning in microseconds, and its positions are above its number.
+    let moment = before.at.micros().unsigned_abs();
+    let from = before.head_position.get();
+    let has_epoch_begun = from < moment && moment <= head.get();
+    per_second(head.get().saturating_sub(from), before.at, at).filter(|_| !has_epoch_begun)
 }
 
 async fn counted(store: &dyn Store, filter: ItemFilter) -> Result<usize> {
@@ -200,6 +205,40 @@ mod tests {
     use tidelock::Settlement;
 
     use super::*;
+
+    fn sample(at: i64, head_position: u64) -> Sample {
+        Sample {
+            at: Timestamp::from_micros(at).unwrap(),
+            head_position: Position::new(head_position).unwrap(),
+            events_per_second: None,
+            requests_per_second: None,
+            commits_per_second: None,
+            lag: None,
+            unserved_reactions: 0,
+            leased: None,
+            blocked: None,
+        }
+    }
+
+    /// HTTP-17. Schedules 77 and 105: the number of an epoch is a moment, and no count of events.
+    #[test]
+    fn an_epoch_between_two_samples_leaves_no_rate_of_events() {
+        const SECOND: i64 = 1_000_000;
+        let now = 1_800_000_000 * SECOND;
+        let rate = |before: Sample, seconds: i64, head: i64| {
+            let at = before.at.plus(Duration::from_secs(seconds.unsigned_abs()));
+            events_per_second(&before, at, Position::new(head.unsigned_abs()).unwrap())
+        };
+        let (first, second) = (sample(now, 500), sample(now, (now - SECOND).unsigned_abs() + 500));
+        assert_eq!(rate(first.clone(), 10, 600), Some(10.0), "events of the first epoch");
+        assert_eq!(rate(second.clone(), 10, now - SECOND + 600), Some(10.0), "and of a later one");
+        // One began after the first sample: long before the second, and just before it.
+        for began in [now, now + SECOND, now + 9 * SECOND] {
+            assert_eq!(rate(first.clone(), 10, began + 1), None, "the second epoch");
+            assert_eq!(rate(second.clone(), 10, began + 1), None, "the third, soon after the second");
+        }
+        assert_eq!(rate(first.clone(), 0, 600), None, "no time has passed");
+    }
 
     /// HTTP-17.
     #[tokio::test]
