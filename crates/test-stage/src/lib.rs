@@ -39,23 +39,6 @@ pub use stingy::{Stingy, stingy_seed};
 pub use tally::Tally;
 pub use until::{PATIENCE, until};
 
-/// Makes three tests of each case, and none with small pages: for cases that read what a whole process has counted or said,
-/// and are told apart by their store.
-#[macro_export]
-macro_rules! on_each_kind_of_store {
-    ($($case:ident),* $(,)?) => {
-        mod memory {
-            $(#[test] fn $case() { $crate::in_memory(super::$case); })*
-        }
-        mod sqlite {
-            $(#[test] fn $case() { $crate::for_real($crate::Stage::sqlite(), super::$case); })*
-        }
-        mod postgres {
-            $(#[test] fn $case() { $crate::for_real($crate::Stage::postgres(), super::$case); })*
-        }
-    };
-}
-
 /// Makes four tests of each case: in memory, on an SQLite file, on PostgreSQL, and in memory with pages as small as they may be.
 #[macro_export]
 macro_rules! on_every_store {

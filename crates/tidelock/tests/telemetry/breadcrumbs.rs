@@ -12,11 +12,11 @@ use tidelock::telemetry::{EXPIRED, HANDLED, LEASED, ROUTED, SETTLED, UNROUTED, W
 
 use crate::capture::{self, CANARY, breadcrumbs, said, trail};
 use crate::meter::{self, metric};
-use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_each_kind_of_store, until};
+use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, until};
 
 use crate::stage::{target, until_blocked, until_quiet};
 
-on_each_kind_of_store!(
+on_every_store!(
     what_goes_well_is_said_in_the_span_of_its_lease_and_counted,
     failures_are_said_with_their_error_until_the_block,
     a_lease_that_ran_out_is_said_by_whoever_takes_over,
@@ -25,12 +25,14 @@ on_each_kind_of_store!(
     a_payload_that_cannot_be_read_is_said_without_its_content,
 );
 
-/// Everything is captured from here on. Gives a name for the case's reaction.
+/// Everything is captured from here on. Gives a name for the case's reaction that no other case has, nor the same case on
+/// another store: all of them play in one process.
 pub(crate) fn begin(stage: &Stage, case: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
     capture::listen();
     meter::count();
     let store = stage.url().map_or("memory".to_owned(), |url| url.split(':').next().unwrap().to_owned());
-    format!("{case}-on-{store}")
+    format!("{case}-on-{store}-{}", COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
 /// Nothing of what was said or counted so far had a payload in it.

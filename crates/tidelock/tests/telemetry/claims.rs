@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::telemetry::{CLAIMED, CLAIMS_CONTENDED};
-use tidelock_test_stage::{Stage, on_each_kind_of_store};
+use tidelock_test_stage::{Stage, on_every_store};
 
 use crate::breadcrumbs::{assert_discreet, begin};
 use crate::capture::{CANARY, said};
 use crate::meter::metric;
 
-on_each_kind_of_store!(whoever_was_in_the_way_of_a_claim_is_said_and_counted);
+on_every_store!(whoever_was_in_the_way_of_a_claim_is_said_and_counted);
 
 /// CLAIM-16.
 async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: Stage) {

@@ -8,11 +8,11 @@ use tidelock::telemetry::CONTENDED;
 use crate::breadcrumbs::{assert_discreet, begin};
 use crate::capture::{CANARY, Said, said};
 use crate::meter::metric;
-use tidelock_test_stage::{Running, Stage, append, brisk, note, on_each_kind_of_store, until};
+use tidelock_test_stage::{Running, Stage, append, brisk, note, on_every_store, until};
 
 use crate::stage::until_quiet;
 
-on_each_kind_of_store!(
+on_every_store!(
     a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts,
     a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts,
 );
