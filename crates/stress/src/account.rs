@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
@@ -17,6 +18,8 @@ use crate::space::Space;
 const FIRST: &str = "0-0";
 /// How many events a window keeps.
 const KEPT: u64 = 5;
+/// How long the books stay with a closer that was killed: so short that others take them over while a round goes on.
+const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
 pub(crate) struct Account {
@@ -86,7 +89,7 @@ pub(crate) async fn close(caller: &Caller, space: &Space, name: &str, way: Way) 
         archivist.note(&Entry::Archived { account: of.clone(), events: events.iter().map(kept).collect() });
         async { Ok::<_, Infallible>(()) }
     };
-    let books = account(caller, space, name).books(archive);
+    let books = account(caller, space, name).books(archive).lease(LEASE);
     let closed = match way {
         Way::Close => books.close().await,
         Way::Restart => books.restart().await,

@@ -41,6 +41,9 @@ pub use unread::Unread;
 /// How long reactions are waited for, unless something else is said.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long the books stay with a caller that has died, unless something else is said.
+const LEASE: Duration = Duration::from_secs(15);
+
 /// How often the tombstone is to land on the very events that reactions are known to be done with, before it is put behind
 /// whatever has come meanwhile.
 const QUIET_TRIES: usize = 3;
@@ -62,6 +65,7 @@ impl<A: Aggregate> AggregateRef<A> {
             target: self.clone(),
             archive: Arc::new(archive),
             patience: PATIENCE,
+            lease: LEASE,
             ignored: BTreeSet::new(),
         }
     }
@@ -73,6 +77,7 @@ pub struct Closing<A: Aggregate> {
     target: AggregateRef<A>,
     archive: Arc<dyn Archive>,
     patience: Duration,
+    lease: Duration,
     ignored: BTreeSet<String>,
 }
 
@@ -92,6 +97,13 @@ impl<A: Aggregate> Closing<A> {
     /// at all. Others who append meanwhile make it no longer. The default is half a minute.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
+        self
+    }
+
+    /// The same, with this lease on the books: how long a caller that has died keeps others from them. That of one that lives is
+    /// renewed, so it need not be as long as the work. The default is a quarter of a minute.
+    pub fn lease(mut self, lease: Duration) -> Self {
+        self.lease = lease;
         self
     }
 
@@ -134,7 +146,7 @@ impl<A: Aggregate> Closing<A> {
         if plan.goes_on() && !A::snapshots().can_be_kept() {
             return Err(CloseError::NoSnapshot { stream });
         }
-        let desk = Desk::take(self.store(), &stream).await?;
+        let desk = Desk::take(self.store(), &stream, self.lease).await?;
         let done = desk.keep(self.work_at(&desk, &stream, plan)).await;
         desk.leave().await;
         done?

@@ -14,7 +14,7 @@ use crate::dice::Dice;
 use crate::part::Part;
 use crate::pipe::Orders;
 
-/// The books stay with a dead closer for a quarter of a minute; what is left after so long is for the audit to name.
+/// The books stay with a dead closer for a few seconds; what is left after so long is for the audit to name.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(40);
 
 pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {

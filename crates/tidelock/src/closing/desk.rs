@@ -12,26 +12,31 @@ use super::books::Books;
 use super::error::CloseError;
 use super::keys;
 
-/// How long the books stay with somebody who has died.
-const LEASE: Duration = Duration::from_secs(15);
-
 pub(super) struct Desk<'a> {
     store: &'a dyn Store,
     stream: StreamName,
     lease: Lease,
+    /// How long the books stay with somebody who has died.
+    duration: Duration,
     since: Timestamp,
 }
 
 impl<'a> Desk<'a> {
     /// Sits down, unless somebody else is there.
-    pub(super) async fn take(store: &'a dyn Store, stream: &StreamName) -> Result<Self, CloseError> {
+    pub(super) async fn take(
+        store: &'a dyn Store,
+        stream: &StreamName,
+        duration: Duration,
+    ) -> Result<Self, CloseError> {
         let item = keys::item(stream);
-        let _woken = store.commit(Commit::new().wake(Wake::at(item.clone(), When::NOW))).await?;
         let worker = WorkerName::new(format!("closing-{}", Uuid::now_v7()))?;
-        let leased = store.lease(LeaseRequest::new(&item.queue, &worker, LEASE, 1)).await?;
+        let request = LeaseRequest::new(&item.queue, &worker, duration, 1);
+        request.check()?;
+        let _woken = store.commit(Commit::new().wake(Wake::at(item.clone(), When::NOW))).await?;
+        let leased = store.lease(request).await?;
         let since = leased.at;
         match leased.leases.into_iter().next() {
-            Some(lease) => Ok(Self { store, stream: stream.clone(), lease, since }),
+            Some(lease) => Ok(Self { store, stream: stream.clone(), lease, duration, since }),
             None => {
                 let until =
                     store.item(&item).await?.and_then(|item| item.holder).map(|holder| holder.deadline);
@@ -53,10 +58,10 @@ impl<'a> Desk<'a> {
     pub(super) async fn keep<T>(&self, work: impl Future<Output = T>) -> Result<T, CloseError> {
         let mut work = std::pin::pin!(work);
         loop {
-            if let Ok(done) = tokio::time::timeout(LEASE / 3, &mut work).await {
+            if let Ok(done) = tokio::time::timeout(self.duration / 3, &mut work).await {
                 return Ok(done);
             }
-            match self.store.renew(&[self.token()], LEASE).await {
+            match self.store.renew(&[self.token()], self.duration).await {
                 Ok(renewed) if matches!(renewed[..], [Renewal::Lost(_)]) => return Err(self.lost()),
                 Ok(_) => {}
                 Err(error) => {

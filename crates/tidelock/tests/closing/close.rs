@@ -155,12 +155,10 @@ async fn what_cannot_be_closed_says_why(stage: Stage) {
     let told = forgetful.books(discard).restart().await.unwrap_err().to_string();
     assert!(told.contains("needs a snapshot"), "{told}");
     assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(1)), 1), "nothing was touched");
-    let told = tidelock
-        .aggregate::<Account>("7")
-        .books(discard)
-        .patience(Duration::ZERO)
-        .keep_last(5)
-        .await
-        .unwrap_err();
+    let books = || tidelock.aggregate::<Account>("7").books(discard);
+    let told = books().lease(Duration::ZERO).close().await.unwrap_err().to_string();
+    assert!(told.contains("a lease of no time"), "{told}");
+    assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(1)), 1), "nothing was touched");
+    let told = books().patience(Duration::ZERO).keep_last(5).await.unwrap_err();
     assert!(told.to_string().contains("nothing to clear away at version 1"), "{told}");
 }

@@ -142,9 +142,8 @@ async fn dies_at(stage: &Stage, calls: i64, last_words: bool) -> bool {
     }
     let heir = Tidelock::over(quicker.clone());
     while let Err(error) = books(&heir).close().await {
-        // In memory time passes when everything waits: the lease of the dead one runs out.
         assert!(matches!(error, CloseError::Busy { .. }), "{calls} calls, {last_words}: {error}");
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        tokio::time::advance(Duration::from_secs(1)).await;
     }
     let landed = 3 + quicker.landed.load(Ordering::SeqCst);
     assert_eq!(shelf.distinct(), (1..=landed).collect::<Vec<_>>(), "{calls} calls, {last_words}");
@@ -167,7 +166,7 @@ async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends
     assert!(matches!(head.state, StreamState::Closed(_)) && head.count == 3, "nothing was taken away");
 }
 
-/// Takes its time for every call.
+/// Takes its time for every call. Only where time is simulated.
 #[derive(Debug)]
 struct Slow;
 

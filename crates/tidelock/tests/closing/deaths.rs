@@ -1,10 +1,14 @@
 //! A caller that dies at every call that a closing makes, and one that comes after it.
 
+use std::time::Duration;
+
 use tidelock::prelude::*;
 use tidelock::{CloseError, Closed, StreamState};
 
 use crate::account::{Account, Shelf, paid_into, pay};
-use tidelock_test_stage::{Mortal, Stage, in_memory};
+use tidelock_test_stage::{Mortal, Stage, in_memory, on_every_store, until};
+
+on_every_store!(books_are_free_again_after_the_lease_that_their_dead_closer_asked_for);
 
 /// More than any closing here needs.
 const CALLS: i64 = 100;
@@ -36,10 +40,10 @@ async fn dies_at(stage: &Stage, way: Way, calls: i64, last_words: bool) -> bool 
         died.unwrap();
         return false;
     }
-    // The dead one's lease has to run out first, if it had one; in memory time passes when everybody waits.
+    // The dead one's lease has to run out first, if it had one.
     while let Err(error) = close(&tidelock, &shelf, way).await {
         match error {
-            CloseError::Busy { .. } => tokio::time::sleep(std::time::Duration::from_secs(1)).await,
+            CloseError::Busy { .. } => tokio::time::advance(Duration::from_secs(1)).await,
             // The dead one had done it all with its last call.
             CloseError::NothingToClear { .. } if !matches!(way, Way::Close) => break,
             other => panic!("{way:?}, {calls} calls, {last_words}: {other}"),
@@ -90,4 +94,28 @@ fn whoever_comes_after_a_death_at_any_call_finishes_and_totals_are_unchanged() {
             );
         }
     }
+}
+
+/// CLOSE-4. The dead one is the one that asked: the next may be content with another lease.
+async fn books_are_free_again_after_the_lease_that_their_dead_closer_asked_for(stage: Stage) {
+    let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
+    let account = paid_into(&tidelock, 5).await;
+    let mortal = Mortal::over(tidelock.store().clone(), 4, false);
+    let doomed = Tidelock::over(mortal.clone()).aggregate::<Account>("7");
+    let before = tidelock.store().now().await.unwrap();
+    doomed.books(shelf.archive()).lease(stage.lease()).close().await.unwrap_err();
+    assert!(mortal.is_dead());
+    let Err(CloseError::Busy { until: Some(moment), .. }) = account.books(shelf.archive()).close().await
+    else {
+        panic!("the dead one had a lease");
+    };
+    let after = tidelock.store().now().await.unwrap();
+    assert!((before.plus(stage.lease())..=after.plus(stage.lease())).contains(&moment), "{moment}");
+    until("the books are free again", async || match account.books(shelf.archive()).close().await {
+        Ok(_) => true,
+        Err(CloseError::Busy { .. }) => false,
+        Err(other) => panic!("{other}"),
+    })
+    .await;
+    check(&stage, &shelf, Way::Close).await;
 }

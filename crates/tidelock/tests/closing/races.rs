@@ -1,7 +1,8 @@
 //! Others append while the books are being closed.
 
-use std::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use futures_util::future::join_all;
 use tidelock::prelude::*;
 use tidelock::{ExecuteError, discard};
 
@@ -19,30 +20,33 @@ async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_to
     let account = paid_into(&tidelock, 1).await;
     let mut payers = Vec::new();
     for _ in 0..3 {
-        let payer = stage.tidelock().await;
-        payers.push(tokio::spawn(async move {
-            let (account, mut acknowledged) = (payer.aggregate::<Account>("7"), 0);
-            loop {
-                match account.execute(pay(1)).await {
-                    Ok(_) => acknowledged += 1,
-                    Err(ExecuteError::GaveUp { .. }) => {}
-                    Err(ExecuteError::Closed { .. }) => return acknowledged,
-                    Err(other) => panic!("{other}"),
-                }
-                // Waits for nothing: simulated time passes only while everybody is idle, and others wait for it.
-                tokio::time::sleep(Duration::from_micros(1)).await;
-            }
-        }));
+        payers.push(paying_until_closed(stage.tidelock().await));
     }
-    let reached = async || account.load().await.unwrap().balance >= 10;
-    until("there are some payments", reached).await;
-    let closed = account.books(shelf.archive()).close().await.unwrap();
-    let mut acknowledged = 1;
-    for payer in payers {
-        acknowledged += payer.await.unwrap();
-    }
+    let closing = async {
+        let reached = async || account.load().await.unwrap().balance >= 10;
+        until("there are some payments", reached).await;
+        account.books(shelf.archive()).close().await.unwrap()
+    };
+    let (closed, paid) = tokio::join!(closing, join_all(payers));
+    let acknowledged = 1 + paid.into_iter().sum::<u64>();
     assert_eq!(closed.through.get(), acknowledged);
     assert_eq!(shelf.versions(), (1..=acknowledged).collect::<Vec<_>>());
+}
+
+/// Pays until that is refused; how many payments were acknowledged.
+async fn paying_until_closed(payer: Tidelock) -> u64 {
+    let (account, acknowledged) = (payer.aggregate::<Account>("7"), AtomicU64::new(0));
+    until("the account is closed", async || match account.execute(pay(1)).await {
+        Ok(_) => {
+            acknowledged.fetch_add(1, Ordering::SeqCst);
+            false
+        }
+        Err(ExecuteError::GaveUp { .. }) => false,
+        Err(ExecuteError::Closed { .. }) => true,
+        Err(other) => panic!("{other}"),
+    })
+    .await;
+    acknowledged.into_inner()
 }
 
 /// Schedule 84.
