@@ -189,6 +189,21 @@ async fn a_sweep_leaves_what_is_locked() {
     assert!(plain.all::<String>("SELECT key FROM tidelock.records").await.is_empty());
 }
 
+/// KEEP-1. The value goes as soon as the record has expired, and not with the tombstone.
+#[tokio::test]
+async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
+    let ground = Ground::shared();
+    let store = open(&ground, Prepare::Always).await;
+    committed(&store, Commit::new().write(put("k").expiring(When::NOW))).await;
+    let (plain, values) = (ground.connect().await, "SELECT value IS NULL FROM tidelock.records");
+    assert_eq!(plain.all::<bool>(values).await, [false]);
+    store.sweep().await.unwrap();
+    assert_eq!(plain.all::<bool>(values).await, [true], "the tombstone");
+    plain.run("UPDATE tidelock.records SET expires_at = 1").await;
+    store.sweep().await.unwrap();
+    assert_eq!(plain.all::<bool>(values).await, [false; 0]);
+}
+
 /// An append that is not to a stream on its way out stays within its page: it must not touch an index.
 #[tokio::test]
 async fn plain_appends_and_writes_touch_no_index_of_what_leaves() {

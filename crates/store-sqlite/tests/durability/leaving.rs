@@ -79,6 +79,56 @@ async fn what_is_past_its_retention_leaves_although_nothing_is_written() {
     timeout(Duration::from_secs(60), gone).await.expect("all of it leaves without a commit");
 }
 
+/// Makes one row that leaves, of this kind and no other.
+async fn leave(store: &SqliteStore, kind: &str) {
+    let soon = When::In(Duration::from_secs(1));
+    let put = || Write::put(&key("k"), ExpectedRevision::Any, value(1));
+    let delete = || Write::delete(&key("k"), ExpectedRevision::Any);
+    let append =
+        || Commit::new().append(&stream("s"), ExpectedVersion::Any, [NewEvent::of("done", &0).unwrap()]);
+    let close = || Append::closing(&stream("s"), ExpectedVersion::Any);
+    let nothing = || Commit::new().guard_record(&key("k"), ExpectedRevision::Absent);
+    let commits = match kind {
+        "deleted record" => vec![Commit::new().write(put()), Commit::new().write(delete())],
+        "expired record" => vec![Commit::new().write(put().expiring(soon))],
+        "commit id" => {
+            vec![nothing().with_id(CommitId::fresh()).remembered_for(Duration::from_secs(1))]
+        }
+        "stream" => {
+            let trim = Commit::new().with_append(close());
+            vec![append(), trim.trim(&stream("s"), Version::FIRST, AfterTrim::Forget(soon))]
+        }
+        _ => vec![Commit::new().wake(Wake::at(crate::item(), When::NOW))],
+    };
+    for commit in commits {
+        assert!(is_committed(&store.commit(commit).await));
+    }
+    let request = LeaseRequest::new(&crate::item().queue, &worker(), Duration::from_secs(60), 1);
+    for lease in store.lease(request).await.unwrap().leases {
+        let finish = Settlement::finish(lease.token(), lease.mark, soon);
+        assert!(is_committed(&store.commit(Commit::new().settle(finish)).await));
+    }
+}
+
+/// KEEP-1, KEEP-2, KEEP-3, KEEP-4. Each kind is looked for by itself: nothing else is due.
+#[tokio::test]
+async fn each_kind_leaves_although_nothing_is_written_and_nothing_else_is_due() {
+    for kind in ["deleted record", "expired record", "item", "stream", "commit id"] {
+        let (place, clock) = (Place::new(), ManualClock::default());
+        let interval = SqliteOptions { sweep_interval: Duration::from_millis(1), ..options(&clock) };
+        let store = SqliteStore::open(place.path(), &interval).unwrap();
+        leave(&store, kind).await;
+        assert_eq!(rows(&place), 1, "{kind}");
+        clock.advance(HOUR * 2);
+        let gone = async {
+            while rows(&place) > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        timeout(Duration::from_secs(60), gone).await.unwrap_or_else(|_| panic!("the {kind} is still there"));
+    }
+}
+
 /// One write begins it, and the writing thread ends it as soon as it has nothing else to do.
 #[tokio::test]
 async fn what_one_write_could_not_sweep_leaves_without_another() {
@@ -165,4 +215,25 @@ async fn a_reader_does_not_take_a_new_stream_for_one_that_was_forgotten() {
     assert!(is_committed(&store.commit(append("new")).await));
     let seen = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
     assert_eq!(seen.events[0].stream, stream("new"));
+}
+
+/// KEEP-1. The value goes as soon as the record has expired, and not with the tombstone.
+#[tokio::test]
+async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
+    let (place, clock) = (Place::new(), ManualClock::default());
+    let store = SqliteStore::open(place.path(), &options(&clock)).unwrap();
+    let put = Write::put(&key("k"), ExpectedRevision::Any, value(1)).expiring(When::In(HOUR));
+    assert!(is_committed(&store.commit(Commit::new().write(put)).await));
+    let connection = rusqlite::Connection::open(place.path()).unwrap();
+    let values = || {
+        let sql = "SELECT count(*), count(value) FROM tidelock_records";
+        connection.query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).unwrap()
+    };
+    assert_eq!(values(), (1, 1));
+    clock.advance(HOUR);
+    store.sweep().await.unwrap();
+    assert_eq!(values(), (1, 0), "the tombstone");
+    clock.advance(HOUR);
+    store.sweep().await.unwrap();
+    assert_eq!(values(), (0, 0));
 }

@@ -235,3 +235,65 @@ fn remove_place(
         lanes.remove(lane);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::limits::TOMBSTONE_MEMORY;
+    use crate::{
+        AfterTrim, Append, Commit, ExpectedRevision, ExpectedVersion, Json, LeaseRequest, ManualClock,
+        MemoryStore, NewEvent, Settlement, Store, Wake, When, WorkerName, Write,
+    };
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// Makes one of everything that leaves; all of it is done when this returns.
+    async fn do_and_be_done(store: &MemoryStore) {
+        let (stream, soon) = (StreamName::new("run/a").unwrap(), When::In(SECOND));
+        let item = ItemRef::parse("work", "a").unwrap();
+        let put =
+            |key| Write::put(&RecordKey::new(key).unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap());
+        let begin = Commit::new()
+            .with_id(CommitId::fresh())
+            .remembered_for(SECOND)
+            .append(&stream, ExpectedVersion::NoStream, [NewEvent::of("done", &0).unwrap()])
+            .write(put("deleted"))
+            .write(put("expiring").expiring(soon))
+            .wake(Wake::at(item.clone(), When::NOW));
+        store.commit(begin).await.unwrap().committed().unwrap();
+        let worker = WorkerName::new("w").unwrap();
+        let request = LeaseRequest::new(&item.queue, &worker, SECOND * 60, 1);
+        let lease = store.lease(request).await.unwrap().leases.remove(0);
+        let end = Commit::new()
+            .with_append(Append::closing(&stream, ExpectedVersion::Exact(Version::FIRST)))
+            .trim(&stream, Version::FIRST, AfterTrim::Forget(soon))
+            .write(Write::delete(&RecordKey::new("deleted").unwrap(), ExpectedRevision::Any))
+            .settle(Settlement::finish(lease.token(), lease.mark, soon));
+        store.commit(end).await.unwrap().committed().unwrap();
+    }
+
+    /// KEEP-1, KEEP-2, KEEP-3, KEEP-4. What reads as gone by its time is also gone from the maps.
+    #[tokio::test]
+    async fn what_is_past_its_retention_leaves_the_maps() {
+        let clock = ManualClock::default();
+        let store = MemoryStore::with_clock(Arc::new(clock.clone()));
+        do_and_be_done(&store).await;
+        clock.advance(SECOND);
+        store.sweep().await.unwrap();
+        {
+            let state = store.lock();
+            let state = state.0.as_ref().unwrap();
+            assert!(state.streams.is_empty() && state.items.is_empty() && state.remembered.is_empty());
+            assert!(state.ready.values().all(BTreeMap::is_empty), "{:?}", state.ready);
+            let values: Vec<_> = state.records.values().map(|row| row.value.is_some()).collect();
+            assert_eq!(values, [false, false], "tombstones of the deleted and of the expired record");
+        }
+        clock.advance(TOMBSTONE_MEMORY);
+        store.sweep().await.unwrap();
+        let state = store.lock();
+        let state = state.0.as_ref().unwrap();
+        assert!(state.records.is_empty() && state.leaving.is_empty(), "{state:?}");
+    }
+}
