@@ -109,7 +109,7 @@ fn handler(
     }
 }
 
-/// KEEP-2. Schedule 106.
+/// CLOSE-8. Schedule 106.
 async fn the_cursor_on_a_closed_stream_is_forgotten_and_no_other_is(stage: Stage) {
     let office = Office::open(&stage).await;
     let (seven, eight) = (office.paid("7").await, office.paid("8").await);
@@ -139,7 +139,7 @@ async fn the_cursor_on_a_closed_stream_is_forgotten_and_no_other_is(stage: Stage
     }
 }
 
-/// KEEP-2.
+/// CLOSE-8.
 async fn a_cursor_with_something_left_to_do_is_kept_until_a_close_finds_it_done(stage: Stage) {
     let office = Office::open(&stage).await;
     let account = office.paid("7").await;
@@ -159,7 +159,7 @@ async fn a_cursor_with_something_left_to_do_is_kept_until_a_close_finds_it_done(
     office.running.stop().await;
 }
 
-/// KEEP-2. Schedule 106. The target itself is kept: any stream may feed it next.
+/// CLOSE-8. Schedule 106. The target itself is kept: any stream may feed it next.
 async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage: Stage) {
     let office = Office::open(&stage).await;
     for _ in 0..2 {
@@ -178,7 +178,7 @@ async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage:
     office.running.stop().await;
 }
 
-/// KEEP-2. Links are removed from the oldest on, as far as all of them lead to nothing.
+/// CLOSE-8. Links are removed from the oldest on, as far as all of them lead to nothing.
 async fn links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_event_on(stage: Stage) {
     let office = Office::open(&stage).await;
     let (_, eight, seven) = (office.paid("7").await, office.paid("8").await, office.paid("7").await);
@@ -196,7 +196,7 @@ async fn links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_eve
     office.running.stop().await;
 }
 
-/// KEEP-2.
+/// CLOSE-8.
 async fn links_that_were_not_followed_are_kept(stage: Stage) {
     let office = Office::open(&stage).await;
     let account = office.paid("7").await;
