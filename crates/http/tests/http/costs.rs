@@ -1,5 +1,6 @@
 //! What requests cost the store: counted, and held against promises of how much that is at most.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use axum::body::Body;
@@ -24,8 +25,8 @@ struct Counted {
     store: Arc<dyn Store>,
     /// The rows of each read.
     reads: Mutex<Vec<usize>>,
-    /// The events of each read of the feed by a follower, who is known by the size of the page that it asks for.
-    followed: Mutex<Vec<usize>>,
+    /// Pages that followers began to read, who are known by the size of the page that they ask for; and the events in them.
+    followed: (AtomicUsize, AtomicUsize),
 }
 
 /// What a follower asks for in one go.
@@ -33,7 +34,7 @@ const FOLLOW_PAGE: usize = 100;
 
 impl Counted {
     fn over(store: Arc<dyn Store>) -> Arc<Self> {
-        Arc::new(Self { store, reads: Mutex::default(), followed: Mutex::default() })
+        Arc::new(Self { store, reads: Mutex::default(), followed: Default::default() })
     }
 
     fn note<T>(&self, page: Result<T>, rows: impl Fn(&T) -> usize) -> Result<T> {
@@ -45,10 +46,9 @@ impl Counted {
         std::mem::take(&mut self.reads.lock().unwrap())
     }
 
-    /// How many pages, and how many events, were read for followers.
+    /// How many pages followers began to read, and how many events were in them.
     fn followed(&self) -> (usize, usize) {
-        let pages = self.followed.lock().unwrap();
-        (pages.len(), pages.iter().sum())
+        (self.followed.0.load(Ordering::SeqCst), self.followed.1.load(Ordering::SeqCst))
     }
 }
 
@@ -68,9 +68,10 @@ impl StoreLayer for Counted {
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         let is_followed = query.limit == FOLLOW_PAGE;
+        self.followed.0.fetch_add(usize::from(is_followed), Ordering::SeqCst);
         let page = self.store.read_feed(query).await;
         if let (true, Ok(page)) = (is_followed, &page) {
-            self.followed.lock().unwrap().push(page.events.len());
+            self.followed.1.fetch_add(page.events.len(), Ordering::SeqCst);
         }
         self.note(page, |page| page.events.len())
     }

@@ -1,8 +1,8 @@
 //! Appends and writes that meet a sweep: whatever they waited for, no version, revision or fence comes back.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Json, Mark, RecordKey,
-    Settlement, Store, Version, Wake, When, Write,
+    AfterTrim, Append, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Json, Mark,
+    RecordKey, Settlement, Store, Version, Wake, When, Write,
 };
 use tidelock_store_postgres::{PostgresStore, Prepare};
 use tokio::task::JoinHandle;
@@ -202,6 +202,22 @@ async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
     plain.run("UPDATE tidelock.records SET expires_at = 1").await;
     store.sweep().await.unwrap();
     assert_eq!(plain.all::<bool>(values).await, [false; 0]);
+}
+
+/// KEEP-4. What reads as forgotten by its time is also gone from the table.
+#[tokio::test]
+async fn the_row_of_a_commit_id_leaves_when_its_time_has_come() {
+    let ground = Ground::shared();
+    let store = open(&ground, Prepare::Always).await;
+    for commit in [Commit::new().write(put("k")), append("s", ExpectedVersion::Any)] {
+        committed(&store, commit.with_id(CommitId::fresh())).await;
+    }
+    let (plain, count) = (ground.connect().await, "SELECT count(*) FROM tidelock.commits");
+    store.sweep().await.unwrap();
+    assert_eq!(plain.one::<i64>(count).await, 2, "they are remembered");
+    plain.run("UPDATE tidelock.commits SET forget_at = 1").await;
+    store.sweep().await.unwrap();
+    assert_eq!(plain.one::<i64>(count).await, 0);
 }
 
 /// An append that is not to a stream on its way out stays within its page: it must not touch an index.
