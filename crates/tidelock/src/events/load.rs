@@ -42,18 +42,39 @@ pub(crate) async fn load<A: Aggregate>(
     stream: &StreamName,
     until: Until,
 ) -> Result<Folded<A>, LoadError> {
-    let snapshot = A::snapshots().find(store, stream).await?;
+    let mut before = None;
+    for _ in 0..TRIES {
+        let snapshot = A::snapshots().find(store, stream).await?;
+        let version = snapshot.as_ref().and_then(|snapshot: &Folded<A>| snapshot.version);
+        if let Some(folded) = load_from(store, stream, snapshot, until).await? {
+            return Ok(folded);
+        }
+        // Events may have gone since the look at the snapshot; then there is another snapshot by now.
+        if before.replace(version) == Some(version) {
+            break;
+        }
+    }
+    Err(trimmed(store, stream).await)
+}
+
+/// How often a state is looked for whose events go while it is.
+const TRIES: usize = 8;
+
+/// The state from this snapshot, or else from the first event; nothing if the stream goes on from neither.
+async fn load_from<A: Aggregate>(
+    store: &(impl Store + ?Sized),
+    stream: &StreamName,
+    snapshot: Option<Folded<A>>,
+    until: Until,
+) -> Result<Option<Folded<A>>, LoadError> {
     let fits = |snapshot: &Folded<A>| snapshot.version.is_some_and(|v| until.includes(v, snapshot.last));
     if let Some(snapshot) = snapshot.filter(fits)
         // A snapshot that the stream does not go on from is of another life of it.
         && let Some(folded) = go_on(store, stream, snapshot, until, drop_them).await?
     {
-        return Ok(folded);
+        return Ok(Some(folded));
     }
-    match go_on(store, stream, Folded::default(), until, drop_them).await? {
-        Some(folded) => Ok(folded),
-        None => Err(trimmed(store, stream).await),
-    }
+    go_on(store, stream, Folded::default(), until, drop_them).await
 }
 
 fn drop_them<E>(_: Version, _: Vec<E>) {}

@@ -1,17 +1,18 @@
 //! Others append while the books are being closed.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
 use tidelock::prelude::*;
-use tidelock::{ExecuteError, discard};
+use tidelock::{ExecuteError, Operation, Result, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
-use tidelock_test_stage::{Stage, on_every_store, until};
+use tidelock_test_stage::{Between, Stage, Wrapped, on_every_store, until};
 
 on_every_store!(
     what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone,
     a_decision_on_the_state_before_the_close_is_refused_after_it,
+    a_state_is_loaded_whose_events_go_between_the_look_at_its_snapshot_and_at_its_stream,
 );
 
 /// Schedule 30. CLOSE-1, CLOSE-3: whoever is quicker wins, and the loser knows.
@@ -62,4 +63,38 @@ async fn a_decision_on_the_state_before_the_close_is_refused_after_it(stage: Sta
     assert!(matches!(pinned, ExecuteError::Closed { .. }), "{pinned}");
     let unseen = late.append(ExpectedVersion::Any, Paid { amount: 1 }).await.unwrap_err();
     assert!(matches!(unseen, ExecuteError::Closed { .. }), "{unseen}");
+}
+
+/// Restarts the books of an account before the next read of a stream.
+#[derive(Debug)]
+struct Restarting {
+    tidelock: Tidelock,
+    armed: AtomicBool,
+}
+
+impl Between for Restarting {
+    async fn call<T: Send>(
+        &self,
+        operation: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
+        if operation == Operation::ReadStream && self.armed.swap(false, Ordering::SeqCst) {
+            self.tidelock.aggregate::<Account>("7").books(discard).restart().await.unwrap();
+        }
+        call.await
+    }
+}
+
+/// CLOSE-5. For the first restart there was no snapshot to look at, for the second an older one.
+async fn a_state_is_loaded_whose_events_go_between_the_look_at_its_snapshot_and_at_its_stream(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let account = paid_into(&tidelock, 3).await;
+    for balance in [3, 4] {
+        let between = Restarting { tidelock: stage.tidelock().await, armed: AtomicBool::new(true) };
+        let loading = Wrapped::new(tidelock.store().clone(), between);
+        let loaded = Tidelock::over(loading.clone()).aggregate::<Account>("7").load().await.unwrap();
+        assert!(!loading.armed.load(Ordering::SeqCst), "the books were restarted meanwhile");
+        assert_eq!(loaded.balance, balance);
+        account.execute(pay(1)).await.unwrap();
+    }
 }
