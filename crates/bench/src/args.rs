@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::positions::Mechanism;
-
 /// How fast the stores are, beside the bare limit of the same run.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock-bench", version)]
@@ -35,11 +33,6 @@ pub(crate) enum Command {
     /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL a bare lock around the same state, or, for
     /// the hot durable scope, what as many callers commit to keys of their own in the same run.
     Scopes(StoreArgs),
-    /// Compare ways to give out positions on PostgreSQL
-    ///
-    /// Per scenario and mechanism: commits per second, the time of one (p50 and p99), how far behind a reader of the feed
-    /// is, and what it missed. The mechanism "sequence" is expected to miss some: it is the limit and the control.
-    Positions(PositionsArgs),
     /// Measure reactions
     ///
     /// Events a second committed by 32 callers, and drained by a reaction with an empty handler, routing included; and the time from
@@ -66,9 +59,6 @@ pub(crate) enum Command {
     /// retention. Per store: operations a second by slice, and the rows and bytes that are left, beside those of an empty store. Fails if
     /// more is left than an empty store and a little has.
     Soak(SoakArgs),
-    /// One writing process of `positions`, which starts it
-    #[command(hide = true)]
-    PositionWriter(WriterArgs),
     /// One process of `store`, which starts it
     #[command(hide = true)]
     TeamMember(MemberArgs),
@@ -231,49 +221,6 @@ pub(crate) struct MemberArgs {
     pub(crate) first: usize,
     #[arg(long)]
     pub(crate) callers: usize,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct PositionsArgs {
-    /// The database of a server, as `postgres://USER@HOST/DATABASE`, in which schemas named `bench_positions_…` are made
-    /// and removed; without it, a server is started for the run
-    pub(crate) url: Option<String>,
-    /// Print one JSON object a line instead of a table
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Go through this scenario only, such as 4x16; can be repeated
-    #[arg(long, value_name = "SCENARIO")]
-    pub(crate) only: Vec<String>,
-    /// Seconds to measure each mechanism for in each scenario
-    #[arg(long, value_name = "N", default_value = "6", value_parser = seconds)]
-    pub(crate) seconds: Duration,
-    /// Commits between the opening of an old snapshot and the measurement
-    #[arg(long, value_name = "N", default_value_t = 20_000)]
-    pub(crate) aged: u64,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct WriterArgs {
-    #[arg(long)]
-    pub(crate) mechanism: Mechanism,
-    /// In the names of all streams, if each caller has its own
-    #[arg(long)]
-    pub(crate) name: String,
-    #[arg(long)]
-    pub(crate) callers: usize,
-    #[arg(long)]
-    pub(crate) connections: usize,
-    #[arg(long, value_parser = seconds)]
-    pub(crate) seconds: Duration,
-    /// Of each caller, at most
-    #[arg(long)]
-    pub(crate) commits: Option<u64>,
-    /// How many streams all callers share
-    #[arg(long)]
-    pub(crate) shared: Option<usize>,
-    /// Do not wait for callers who were just answered
-    #[arg(long)]
-    pub(crate) hasty: bool,
 }
 
 /// A workload by name, at all its numbers of callers or at one.

@@ -22,7 +22,6 @@ mod clock;
 mod measure;
 
 mod http;
-mod positions;
 mod reactions;
 mod runs;
 mod serve;
@@ -70,14 +69,12 @@ fn bench(command: &Command) -> Result<(), Failure> {
             Command::Claims(args) => measure_claims(args).await,
             Command::Scopes(args) => measure_scopes(args).await,
             Command::TeamMember(args) => workloads::serve(args).await,
-            Command::Positions(args) => positions::measure_all(args).await,
             Command::Http(args) => http::measure_all(args).await,
             Command::Serve(args) => serve::measure_all(args).await,
             Command::Server => serve::serve_apart().await,
             Command::Reactions(args) => reactions::measure_all(args).await,
             Command::Runs(args) => runs::measure_all(args).await,
             Command::Soak(args) => soak::measure_all(args).await,
-            Command::PositionWriter(args) => positions::write(args).await,
         }
     })
 }
