@@ -108,6 +108,9 @@ impl<A: Aggregate> Closing<A> {
     }
 
     /// The same, whatever this reaction has left to do: nobody runs it any more. What it has not handled, it never will.
+    ///
+    /// A target of it that is being rebuilt, and has still to handle again what goes, is not rebuilt without it: the target is
+    /// blocked with the reason, and asks for a [partial reset](crate::reactions::Reactions::reset_partial).
     pub fn ignoring(mut self, reaction: impl Into<String>) -> Self {
         self.ignored.insert(reaction.into());
         self

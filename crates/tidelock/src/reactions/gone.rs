@@ -66,12 +66,16 @@ impl EventsGone {
             true => linked(store, &keys::links(reaction, target)?).await?,
             false => own(store, StreamName::new(target.as_str())?, cursor.start).await?,
         };
-        Ok(gone.map(|(stream, through)| Self {
-            reaction: reaction.to_string(),
-            target: target.to_string(),
-            stream,
-            through,
-        }))
+        Ok(gone.map(|gone| Self::of(reaction, target, gone)))
+    }
+
+    /// That this is gone of what a target handled.
+    pub(crate) fn of(
+        reaction: &ReactionName,
+        target: &ItemKey,
+        (stream, through): (StreamName, Version),
+    ) -> Self {
+        Self { reaction: reaction.to_string(), target: target.to_string(), stream, through }
     }
 
     /// Refuses a reset of these items if anything of them is gone.
@@ -143,7 +147,7 @@ async fn linked(store: &dyn Store, links: &StreamName) -> Result<Gone> {
 }
 
 /// The last version before the oldest that is left of a stream at this version, if there is any.
-fn before(first: Option<Version>, version: Option<Version>) -> Option<Version> {
+pub(super) fn before(first: Option<Version>, version: Option<Version>) -> Option<Version> {
     match first {
         Some(first) => Version::new(first.get() - 1).ok(),
         None => version,

@@ -11,9 +11,9 @@ use std::marker::PhantomData;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::Event;
+use tidelock_store::{Event, ItemKey, RecordKey, Result};
 
-use super::{Context, Failure, Input};
+use super::{Context, Failure, Input, ReactionName};
 
 pub(crate) use fold::Fold;
 #[cfg(feature = "postgres")]
@@ -25,6 +25,11 @@ pub(crate) use in_sqlite::InSqlite;
 pub(crate) trait Handler: Send + Sync + 'static {
     /// How many events one call can take.
     fn batch(&self) -> usize;
+
+    /// The record that the events of this target are folded into, if that is what is done with them.
+    fn row(&self, _reaction: &ReactionName, _target: &ItemKey) -> Result<Option<RecordKey>> {
+        Ok(None)
+    }
 
     /// Handles events of one target, oldest first; never none.
     fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>>;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, TryFutureExt};
 use tidelock_store::{
-    Commit, Event, ExpectedRevision, Mark, Position, Result, Settlement, Store, StoreError, Write,
+    Commit, Event, ExpectedRevision, Lease, Mark, Position, Result, Settlement, Store, StoreError, Write,
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -80,24 +80,28 @@ impl Reacting {
             return unrouted::route_again(&self.store, &self.reaction, &task).await;
         }
         let rebuild = rebuilds.await?[nth].clone();
-        if let Some(gone) = self.gone(&task, rebuild.as_ref()).await? {
+        let page = Page::read(&self, task.lease(), rebuild.as_ref()).await?;
+        if let Some(gone) = self.gone(&task, rebuild.as_ref(), &page).await? {
             let error = format!("{gone}; to handle what is left all the same, ask for a partial reset");
             return task.settle(Settlement::block(task.token(), error)).await;
         }
-        let page = Page::read(&self, task.lease()).await?;
         Turn { reacting: &self, begun: Instant::now(), done: task.lease().at, task, rebuild }.take(page).await
     }
 
-    /// What is gone of what a rebuild that begins would have to handle. Whatever reset the target, it is not rebuilt without it,
-    /// unless that was asked for.
-    async fn gone(&self, task: &Task, rebuild: Option<&Rebuild>) -> Result<Option<EventsGone>> {
-        let begins = rebuild.is_some_and(|rebuild| !rebuild.told.partial) && task.lease().at == Mark::ZERO;
-        if !begins {
+    /// What is gone of what a rebuild has still to handle: anywhere when it begins, and in its next page after that. Whatever
+    /// reset the target, it is not rebuilt without it, unless that was asked for.
+    ///
+    /// Looked for after the page was read, so that what goes in between is found.
+    async fn gone(&self, task: &Task, rebuild: Option<&Rebuild>, page: &Page) -> Result<Option<EventsGone>> {
+        let (name, Lease { at, item, .. }) = (&self.reaction.name, task.lease());
+        if !rebuild.is_some_and(|rebuild| rebuild.needs_all_after(*at)) {
             return Ok(None);
         }
-        let name = &self.reaction.name;
+        if *at > Mark::ZERO {
+            return Ok(page.gone.clone().map(|gone| EventsGone::of(name, &item.key, gone)));
+        }
         let cursor = super::router::cursor_of(&*self.store, name).await?;
-        EventsGone::find(&*self.store, name, &cursor, &task.lease().item.key).await
+        EventsGone::find(&*self.store, name, &cursor, &item.key).await
     }
 
     /// Where the reaction began.
@@ -163,7 +167,8 @@ impl Turn<'_> {
 
     async fn ack(self) -> Result<Settled> {
         let settlement = Settlement::ack(self.task.token(), self.done);
-        let commit = self.ending_rebuild(self.done).fold(Commit::new().settle(settlement), Commit::write);
+        let mut commit = self.ending_rebuild(self.done).fold(Commit::new().settle(settlement), Commit::write);
+        commit.writes.extend(self.without_row()?);
         let outcome = self.task.commit(commit).await?;
         Ok(outcome.committed().map_or(Settled::Lost, |_| Settled::Acked))
     }
@@ -175,6 +180,20 @@ impl Turn<'_> {
             Landed::Settled(settled) => Ok(settled),
             Landed::Refused(failure) => self.fail(failure).await,
         }
+    }
+
+    /// The rebuild that this lease begins.
+    fn begun_rebuild(&self) -> Option<&Rebuild> {
+        self.rebuild.as_ref().filter(|_| self.task.lease().at == Mark::ZERO)
+    }
+
+    /// A row from before the reset goes with the ack that begins the rebuild, if no event has replaced it: there may be none
+    /// left, or none in the first page.
+    fn without_row(&self) -> Result<Option<Write>> {
+        let Some(_) = self.begun_rebuild() else { return Ok(None) };
+        let Reaction { name, handler, .. } = &*self.reacting.reaction;
+        let row = handler.row(name, &self.task.lease().item.key)?;
+        Ok(row.map(|row| Write::delete(&row, ExpectedRevision::Any)))
     }
 
     /// The record of a rebuild goes with the ack that completes it.

@@ -33,6 +33,11 @@ impl Link {
         &self.stream
     }
 
+    /// The stream and the version that it leads to.
+    pub(crate) fn into_parts(self) -> (StreamName, Version) {
+        (self.stream, self.version)
+    }
+
     /// Whether it leads to an event of this stream, up to this version.
     pub(crate) fn leads_to(&self, stream: &StreamName, through: Version) -> bool {
         self.stream == *stream && self.version <= through

@@ -100,7 +100,8 @@ impl Reactions {
         Ok(self.reset_items(items, effects, false).await?)
     }
 
-    /// The same, whatever is gone: every event that is left is handled again, and a projection's row is made of those alone.
+    /// The same, whatever is gone: every event that is left is handled again, and a projection's row is made of those alone. Where
+    /// nothing is left, the row is deleted; tables that a handler writes to itself are its own affair.
     ///
     /// # Errors
     /// What the store says.

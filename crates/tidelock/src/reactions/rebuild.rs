@@ -44,6 +44,11 @@ impl Rebuild {
         Replay { rebuild, silent: rebuild && !self.told.effects }
     }
 
+    /// Whether it is to handle again what follows this mark, and nothing may be missing there.
+    pub(crate) fn needs_all_after(&self, mark: Mark) -> bool {
+        !self.told.partial && mark < self.told.through
+    }
+
     /// Whether it is over once this much is done.
     pub(crate) fn ends_at(&self, done: Mark) -> bool {
         done >= self.told.through

@@ -1,5 +1,8 @@
 //! Rebuilding what was made of events that are gone.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use tidelock::prelude::*;
 use tidelock::reactions::{Effects, EventsGone, ResetError};
 use tidelock::{AggregateRef, StoredEvent, Wake, When, discard};
@@ -14,6 +17,9 @@ on_every_store!(
     a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed,
     a_reset_past_the_check_is_blocked_and_leaves_the_row_alone,
     a_reaction_that_began_after_what_is_gone_is_reset,
+    a_partial_reset_with_no_event_left_deletes_the_row,
+    a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row,
+    events_that_go_in_the_middle_of_a_rebuild_block_the_target,
 );
 
 /// Counts the events of an account, by stream and for all of them together.
@@ -66,7 +72,7 @@ fn gone(refused: ResetError) -> EventsGone {
 /// Schedule 114. REACT-26. Nothing is changed by a refusal; what is left is handled again only if that is asked for.
 async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let mut running = counting(&tidelock);
+    let running = counting(&tidelock);
     for (how, left) in [("keep_last", 4), ("restart", 1), ("close", 0)] {
         let (account, target) = (counted(&tidelock, how, 10).await, format!("account-{how}"));
         cut(&account, how).await;
@@ -87,9 +93,7 @@ async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
         assert!(there.at == there.mark && there.at.get() > 0, "{how}: nothing was reset: {there:?}");
         assert_eq!(row(&tidelock, "counts", &target).await, after, "{how}");
         if left > 0 {
-            // A process may still have in memory what it has just routed.
-            running.stop().await;
-            running = counting(&tidelock);
+            // The process that rebuilds has in memory what it has just routed.
             reactions.reset_partial(&filter, Effects::Keep).await.unwrap();
             until_counted(&tidelock, "counts", &target, left).await;
         }
@@ -116,8 +120,6 @@ async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: S
     let gone = gone(tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap_err());
     assert_eq!((gone.target.as_str(), gone.stream.as_str(), gone.through.get()), ("all", "account-cut", 2));
     assert_eq!(row(&tidelock, "sums", "all").await, 8);
-    running.stop().await;
-    let running = counting(&tidelock);
     tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
     until_counted(&tidelock, "sums", "all", 6).await;
     running.stop().await;
@@ -193,5 +195,107 @@ async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: Stage) {
     until_counted(&tidelock, "late", "account-old", 2).await;
     account.books(discard).keep_last(1).await.unwrap();
     gone(tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap_err());
+    running.stop().await;
+}
+
+/// Has the links removed that lead to events that are gone, a minute early, until so many are left.
+async fn remove_links(tidelock: &Tidelock, reaction: &str, target: &str, left: u64) {
+    let (queue, key) = (QueueName::new("~link-removal").unwrap(), tidelock::ItemKey::new(reaction).unwrap());
+    let wake = Wake::at(ItemRef::new(&queue, &key), When::NOW);
+    tidelock.store().commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
+    let links = StreamName::new(format!("~links/{reaction}/{target}")).unwrap();
+    let removed = async || tidelock.store().head(&links).await.unwrap().count == left;
+    until(&format!("{reaction} of {target} has {left} links"), removed).await;
+}
+
+/// REACT-26. Nothing comes of nothing, whether links still lead to what is gone or not.
+async fn a_partial_reset_with_no_event_left_deletes_the_row(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let running = counting(&tidelock);
+    for (id, links) in [("one", true), ("two", false)] {
+        let (account, target) = (counted(&tidelock, id, 2).await, format!("account-{id}"));
+        until_counted(&tidelock, "sums", "all", 2).await;
+        until_quiet(&tidelock, "counts").await;
+        until_quiet(&tidelock, "sums").await;
+        cut(&account, "close").await;
+        if !links {
+            remove_links(&tidelock, "sums", "all", 0).await;
+        }
+        for (reaction, target) in [("counts", target.as_str()), ("sums", "all")] {
+            let filter = ReactionFilter::named(reaction).target(target);
+            tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
+            until_quiet(&tidelock, reaction).await;
+            let row: Option<u64> = tidelock.reactions().row(reaction, target).await.unwrap();
+            assert_eq!(row, None, "{reaction} of {target}");
+        }
+    }
+    counted(&tidelock, "three", 4).await;
+    until_counted(&tidelock, "sums", "all", 4).await;
+    running.stop().await;
+}
+
+/// What a target had before a reset is not added to, however far the first event is that it wants.
+async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(stage: Stage) {
+    let (tidelock, stream) = (stage.tidelock().await, StreamName::new("account-mixed").unwrap());
+    for kind in ["noted", "noted", "noted", "paid"] {
+        let event = NewEvent::of(kind, &serde_json::json!({ "amount": 1 })).unwrap();
+        let appended = tidelock.store().append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap();
+        appended.committed().unwrap();
+    }
+    let source = on_any().of_types(["paid"]).in_streams("account-").page(2);
+    let app = tidelock.app().worker(brisk("counter"));
+    let running = Running::start(app.projection("paid", source, |row: &mut u64, _: StoredEvent| *row += 1));
+    until_counted(&tidelock, "paid", "account-mixed", 1).await;
+    for _ in 0..2 {
+        tidelock.reactions().reset(&ReactionFilter::named("paid"), Effects::Keep).await.unwrap();
+        until_quiet(&tidelock, "paid").await;
+        assert_eq!(row(&tidelock, "paid", "account-mixed").await, 1);
+    }
+    running.stop().await;
+}
+
+/// REACT-26. A rebuild has come half way when events that it has still to handle go. Those that it has handled again may go.
+async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage) {
+    let (tidelock, stuck) = (stage.tidelock().await, Arc::new(AtomicBool::new(false)));
+    let account = tidelock.aggregate::<Account>("cut");
+    for _ in 0..9 {
+        account.execute(pay(1)).await.unwrap();
+    }
+    let stops = stuck.clone();
+    let count = move |row: &mut u64, event: StoredEvent| {
+        assert!(event.version.get() != 5 || !stops.load(Ordering::SeqCst), "stuck at the fifth");
+        *row += 1;
+    };
+    let source = on_any().in_streams("account-").retries(0).page(2);
+    let all = source.clone().to(|_: &StoredEvent| "all");
+    let app = tidelock.app().worker(brisk("counter"));
+    let running =
+        Running::start(app.projection("counts", source, count.clone()).projection("sums", all, count));
+    let targets = [("counts", "account-cut"), ("sums", "all")];
+    for (reaction, target) in targets {
+        until_counted(&tidelock, reaction, target, 9).await;
+        until_quiet(&tidelock, reaction).await;
+    }
+    stuck.store(true, Ordering::SeqCst);
+    for (reaction, target) in targets {
+        tidelock.reactions().reset(&ReactionFilter::named(reaction), Effects::Keep).await.unwrap();
+        let error = until_blocked(&tidelock, reaction, target).await.error.unwrap();
+        assert!(error.contains("stuck at the fifth"), "{error}");
+    }
+    stuck.store(false, Ordering::SeqCst);
+    for (left, error) in [(5, None), (3, Some("up to version 6 were cleared away"))] {
+        account.books(discard).ignoring("counts").ignoring("sums").keep_last(left).await.unwrap();
+        stuck.store(error.is_none(), Ordering::SeqCst);
+        for (reaction, target) in targets {
+            tidelock.reactions().unblock(&ReactionFilter::named(reaction)).await.unwrap();
+            let told = until_blocked(&tidelock, reaction, target).await.error.unwrap();
+            assert!(told.contains(error.unwrap_or("stuck at the fifth")), "{reaction}: {told}");
+            assert_eq!(row(&tidelock, reaction, target).await, 4, "{reaction}: as it was");
+        }
+    }
+    for (reaction, target) in targets {
+        tidelock.reactions().reset_partial(&ReactionFilter::named(reaction), Effects::Keep).await.unwrap();
+        until_counted(&tidelock, reaction, target, 3).await;
+    }
     running.stop().await;
 }

@@ -9,10 +9,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Event, Mark, RecordKey, StoreExt};
+use tidelock_store::{Event, ItemKey, Mark, RecordKey, Result, StoreExt};
 
 use super::Handler;
-use crate::reactions::{Context, Failure, Input, keys};
+use crate::reactions::{Context, Failure, Input, ReactionName, keys};
 
 /// Events folded in one go.
 const BATCH: usize = 1_000;
@@ -37,6 +37,10 @@ where
 {
     fn batch(&self) -> usize {
         BATCH
+    }
+
+    fn row(&self, reaction: &ReactionName, target: &ItemKey) -> Result<Option<RecordKey>> {
+        keys::row(reaction.as_str(), target.as_str()).map(Some)
     }
 
     fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {

@@ -7,8 +7,11 @@ use tidelock_store::{
 };
 
 use super::Reacting;
+use crate::reactions::gone::before;
 use crate::reactions::keys;
 use crate::reactions::links::Link;
+use crate::reactions::rebuild::Rebuild;
+use crate::reactions::recent::Recent;
 use crate::reactions::route::Route;
 
 /// Events in their order, and the mark that is reached with each.
@@ -17,14 +20,17 @@ pub(super) struct Page {
     entries: VecDeque<(Mark, Event)>,
     /// Done up to here once all of them are handled: what follows the last of them is not wanted.
     pub(super) through: Mark,
+    /// An event of the page that was cleared away, of those that a rebuild has to handle again.
+    pub(super) gone: Option<(StreamName, Version)>,
 }
 
 impl Page {
-    /// The next events of this lease's target.
-    pub(super) async fn read(reacting: &Reacting, lease: &Lease) -> Result<Self> {
+    /// The next events of this lease's target. A rebuild reads all of them from the store: what this process remembers may be
+    /// gone from there.
+    pub(super) async fn read(reacting: &Reacting, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Self> {
         match reacting.reaction.route {
-            Route::Own => own(reacting, lease).await,
-            Route::Computed(_) => linked(reacting, lease).await,
+            Route::Own => own(reacting, lease, rebuild).await,
+            Route::Computed(_) => linked(reacting, lease, rebuild).await,
         }
     }
 
@@ -45,34 +51,48 @@ impl Page {
             (Some(last), true) => last,
             (last, _) => last.map_or(lease.mark, |last| last.max(lease.mark)),
         };
-        Self { entries, through }
+        Self { entries, through, gone: None }
     }
 }
 
-async fn own(reacting: &Reacting, lease: &Lease) -> Result<Page> {
+async fn own(reacting: &Reacting, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
     let stream = StreamName::new(lease.item.key.as_str())?;
     let from = first_wanted(reacting, lease, &stream).await?;
-    let (events, more) = stretch(reacting, &stream, from, lease.mark).await?;
+    let Stretch { events, more, gone } = match rebuild {
+        None => stretch(reacting, &stream, from, lease.mark).await?,
+        Some(_) => stored(reacting, &stream, from).await?,
+    };
     let last = events.last().map(|event| Mark::from(event.version));
     let wanted = events.into_iter().filter(|event| reacting.reaction.wants(event));
     let entries = wanted.map(|event| (Mark::from(event.version), event)).collect();
-    Ok(Page::new(lease, last, more, entries))
+    let gone = gone.map(|through| (stream, through));
+    Ok(Page { gone, ..Page::new(lease, last, more, entries) })
+}
+
+/// Events of a stream in a row.
+struct Stretch {
+    events: Vec<Event>,
+    more: bool,
+    /// Up to here there are none any more, though they were asked for.
+    gone: Option<Version>,
 }
 
 /// Events of the stream, from what this process has just routed if that is enough.
-async fn stretch(
-    reacting: &Reacting,
-    stream: &StreamName,
-    from: Version,
-    mark: Mark,
-) -> Result<(Vec<Event>, bool)> {
+async fn stretch(reacting: &Reacting, stream: &StreamName, from: Version, mark: Mark) -> Result<Stretch> {
     let limit = reacting.reaction.options.page;
     let recent = reacting.recent.run(stream, from, limit);
     if recent.last().is_some_and(|last| recent.len() == limit || Mark::from(last.version) >= mark) {
-        return Ok((recent, true));
+        return Ok(Stretch { events: recent, more: true, gone: None });
     }
+    stored(reacting, stream, from).await
+}
+
+/// Events of the stream, from the store.
+async fn stored(reacting: &Reacting, stream: &StreamName, from: Version) -> Result<Stretch> {
+    let limit = reacting.reaction.options.page;
     let page = reacting.store.full_page(StreamQuery::forward(stream).from(from).limit(limit)).await?;
-    Ok((page.events, page.next.is_some()))
+    let gone = before(page.first, page.state.version()).filter(|through| *through >= from);
+    Ok(Stretch { more: page.next.is_some(), events: page.events, gone })
 }
 
 async fn first_wanted(reacting: &Reacting, lease: &Lease, stream: &StreamName) -> Result<Version> {
@@ -104,14 +124,32 @@ async fn first_after(reacting: &Reacting, stream: &StreamName, start: Position) 
     }
 }
 
-async fn linked(reacting: &Reacting, lease: &Lease) -> Result<Page> {
+async fn linked(reacting: &Reacting, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Page> {
     let stream = keys::links(&reacting.reaction.name, &lease.item.key)?;
     let from = Version::new(lease.at.get() + 1)?;
     let limit = reacting.reaction.options.page;
     let page = reacting.store.full_page(StreamQuery::forward(&stream).from(from).limit(limit)).await?;
     let last = page.events.last().map(|link| Mark::from(link.version));
-    let events = Link::follow(&*reacting.store, &reacting.recent, &page.events).await?;
+    let nothing = Recent::default();
+    let recent = if rebuild.is_some() { &nothing } else { &*reacting.recent };
+    let events = Link::follow(&*reacting.store, recent, &page.events).await?;
+    let gone = match rebuild {
+        Some(rebuild) => missing(rebuild, &page.events, &events)?,
+        None => None,
+    };
     let marks = page.events.iter().map(|link| Mark::from(link.version));
     let entries = marks.zip(events).filter_map(|(mark, event)| Some((mark, event?))).collect();
-    Ok(Page::new(lease, last, page.next.is_some(), entries))
+    Ok(Page { gone, ..Page::new(lease, last, page.next.is_some(), entries) })
+}
+
+/// Where the last of these links leads that a rebuild has to follow and cannot.
+fn missing(
+    rebuild: &Rebuild,
+    links: &[Event],
+    events: &[Option<Event>],
+) -> Result<Option<(StreamName, Version)>> {
+    let followed =
+        links.iter().zip(events).filter(|(link, _)| Mark::from(link.version) <= rebuild.told.through);
+    let dead = followed.filter(|(_, event)| event.is_none()).map(|(link, _)| link).last();
+    dead.map(|link| Ok(link.payload.to::<Link>()?.into_parts())).transpose()
 }
