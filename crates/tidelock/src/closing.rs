@@ -264,11 +264,13 @@ impl<A: Aggregate> Closing<A> {
         through: Version,
         deadline: Instant,
     ) -> Result<(), CloseError> {
-        let mut pause = PAUSE.0;
+        let (mut pause, mut first) = (PAUSE.0, None);
         while let Some(unfinished) = Unfinished::find(self.store(), stream, through, &self.ignored).await? {
             if unfinished.is_blocked() || Instant::now() + pause > deadline {
+                let unfinished = unfinished.clone().since(first.as_ref().unwrap_or(&unfinished));
                 return Err(CloseError::Unfinished { stream: stream.clone(), unfinished });
             }
+            first.get_or_insert(unfinished);
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(PAUSE.1);
         }

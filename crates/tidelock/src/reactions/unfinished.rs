@@ -24,6 +24,12 @@ pub struct Unfinished {
     pub target: Option<String>,
     /// What went wrong there, if it is blocked.
     pub blocked: Option<String>,
+    /// Done up to here: a mark of the target, or a position of the feed if not all events were routed yet.
+    pub at: u64,
+    /// How many events it has left at most.
+    pub behind: u64,
+    /// Whether it came on while it was waited for.
+    pub advanced: bool,
 }
 
 impl Unfinished {
@@ -52,27 +58,54 @@ impl Unfinished {
         Ok(None)
     }
 
-    fn routing(reaction: &ReactionName) -> Self {
-        Self { reaction: reaction.to_string(), target: None, blocked: None }
+    /// The same, compared with what was found at an earlier look: where that is not so any more, something was done.
+    pub(crate) fn since(self, earlier: &Self) -> Self {
+        let place = |found: &Self| (found.reaction.clone(), found.target.clone(), found.at);
+        Self { advanced: place(&self) != place(earlier), ..self }
+    }
+
+    fn routing(reaction: &ReactionName, routed: Position, last: Position) -> Self {
+        Self {
+            reaction: reaction.to_string(),
+            target: None,
+            blocked: None,
+            at: routed.get(),
+            behind: last.get().saturating_sub(routed.get()),
+            advanced: false,
+        }
     }
 
     fn at(reaction: &ReactionName, item: &Item) -> Self {
         let blocked = item.blocked.then(|| item.error.clone().unwrap_or_default());
-        Self { reaction: reaction.to_string(), target: Some(item.item.key.to_string()), blocked }
+        let lag = item.mark.get().saturating_sub(item.at.get());
+        Self {
+            reaction: reaction.to_string(),
+            target: Some(item.item.key.to_string()),
+            blocked,
+            at: item.at.get(),
+            behind: if keys::is_unrouted(&item.item.key) { lag.min(1) } else { lag },
+            advanced: false,
+        }
     }
 }
 
 impl fmt::Display for Unfinished {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { reaction, target, blocked } = self;
+        let Self { reaction, target, blocked, behind, .. } = self;
+        let events = if *behind == 1 { "event" } else { "events" };
+        let hint = match self.advanced {
+            true => ", but it makes progress; have more patience",
+            false => "; is anybody running it?",
+        };
         match (target, blocked) {
             (None, _) => write!(
                 f,
-                "reaction {reaction:?} has not got to all of its events yet; is anybody running it?"
+                "reaction {reaction:?} has not got to all of its events yet: it is up to {behind} {events} behind{hint}"
             ),
-            (Some(target), None) => {
-                write!(f, "reaction {reaction:?} is not done with target {target:?}; is anybody running it?")
-            }
+            (Some(target), None) => write!(
+                f,
+                "reaction {reaction:?} is not done with target {target:?}: it is {behind} {events} behind{hint}"
+            ),
             (Some(target), Some(error)) => {
                 write!(
                     f,
@@ -99,7 +132,7 @@ impl Sought<'_> {
             return Ok(None);
         }
         if cursor.position < self.position {
-            return Ok(Some(Unfinished::routing(reaction)));
+            return Ok(Some(Unfinished::routing(reaction, cursor.position, self.position)));
         }
         let item = match cursor.computed {
             true => self.linked(reaction).await?,

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod account;
+mod behind;
 mod close;
 mod crowd;
 mod deaths;
