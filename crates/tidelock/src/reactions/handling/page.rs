@@ -148,8 +148,8 @@ fn missing(
     links: &[Event],
     events: &[Option<Event>],
 ) -> Result<Option<(StreamName, Version)>> {
-    let followed =
+    let mut followed =
         links.iter().zip(events).filter(|(link, _)| Mark::from(link.version) <= rebuild.told.through);
-    let dead = followed.filter(|(_, event)| event.is_none()).map(|(link, _)| link).last();
-    dead.map(|link| Ok(link.payload.to::<Link>()?.into_parts())).transpose()
+    let dead = followed.rfind(|(_, event)| event.is_none());
+    dead.map(|(link, _)| Ok(link.payload.to::<Link>()?.into_parts())).transpose()
 }
