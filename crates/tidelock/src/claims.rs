@@ -35,7 +35,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tidelock_store::{Commit, CommitOutcome, Store, StoreError, WorkerName};
+use tidelock_store::{Commit, CommitOutcome, Store, StoreError, WorkerName, limits};
 
 use crate::events::sender;
 use crate::handle::Tidelock;
@@ -62,7 +62,8 @@ pub use singleton::{Single, Singleton, Winner};
 impl Tidelock {
     /// The claims of this store.
     pub fn claims(&self) -> Claims {
-        Claims { tidelock: self.clone(), by: own_name().clone(), operation: None }
+        let (by, remembered) = (own_name().clone(), limits::COMMIT_MEMORY);
+        Claims { tidelock: self.clone(), by, operation: None, remembered }
     }
 }
 
@@ -72,6 +73,8 @@ pub struct Claims {
     tidelock: Tidelock,
     by: WorkerName,
     operation: Option<Operation>,
+    /// How long an operation is remembered, if there is one.
+    remembered: Duration,
 }
 
 impl Claims {
@@ -88,12 +91,13 @@ impl Claims {
     /// a second time. A key or a lock is had under the same fence for as long as its lease lasts; of a quota, the same is granted, also when its period is over; a reservation
     /// that has come to its end is told as such. It is remembered for seven days. Another request needs another id.
     pub fn operation(mut self, id: impl Into<String>) -> Self {
-        self.operation = Some(Operation::new(id));
+        self.operation = Some(Operation { id: id.into(), remembered: self.remembered });
         self
     }
 
-    /// The same, remembering the operation for this long.
+    /// The same, remembering the [operation](Self::operation) for this long.
     pub fn remembered_for(mut self, long: Duration) -> Self {
+        self.remembered = long;
         if let Some(operation) = &mut self.operation {
             operation.remembered = long;
         }
@@ -134,6 +138,11 @@ impl Claims {
     /// A value that whoever writes last determines: for what does not matter if somebody else's change is lost.
     pub fn last_write_wins(&self, name: impl fmt::Display) -> LastWrite {
         LastWrite::new(self.clone(), &name)
+    }
+
+    /// Refuses an operation that cannot be remembered.
+    fn check_operation(&self) -> Result<(), StoreError> {
+        self.operation.as_ref().map_or(Ok(()), Operation::check)
     }
 
     /// Sends a commit until it is known what became of it.

@@ -89,6 +89,7 @@ pub mod reactions;
 
 pub mod runs;
 
+mod bounds;
 mod closing;
 mod missing;
 

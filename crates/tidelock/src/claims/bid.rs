@@ -71,6 +71,7 @@ pub(super) async fn bid(
     bids: &mut [&mut dyn Bid],
     with: Commit,
 ) -> Result<Bidding, ClaimError> {
+    claims.check_operation()?;
     for _ in 0..ATTEMPTS {
         let commit = bids.iter().try_fold(with.clone(), |commit, bid| bid.stage(commit))?;
         let witnessed = bids.iter().any(|bid| bid.is_witness());

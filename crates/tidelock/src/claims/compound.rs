@@ -8,6 +8,7 @@
 mod all_of;
 mod refusal;
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use tidelock_store::{Commit, RecordKey, Result as Stored, StoreError, Timestamp, Topic};
@@ -173,7 +174,9 @@ impl Compound {
 
     /// Tries to have all of them, on these conditions, and with this in the commit.
     async fn attempt(&self, mut alone: Vec<NobodyWaits>, leave: Commit) -> Result<Compounding, ClaimError> {
-        let (mut stakes, mut draws) = (self.stakes().await?, self.draws().await?);
+        let mut stakes = self.stakes().await?;
+        self.check(&stakes)?;
+        let mut draws = self.draws().await?;
         let first = stakes.first().map(|stake| &stake.key).or(draws.first().map(Bid::key));
         let Some(first) = first.cloned() else {
             return Err(StoreError::invalid("a compound of nothing was claimed").into());
@@ -198,6 +201,20 @@ impl Compound {
             }
         }
         Err(ClaimError::Contended { key: first, attempts: ATTEMPTS })
+    }
+
+    /// Refuses the same right twice, before anything is written.
+    fn check(&self, stakes: &[Stake]) -> Stored<()> {
+        let stakes = stakes.iter().map(|stake| stake.key.clone());
+        let mut keys = HashSet::new();
+        for key in stakes.chain(self.quotas.iter().map(|(quota, _)| quota.key())) {
+            if let Some(twice) = keys.replace(key) {
+                return Err(StoreError::invalid(format!(
+                    "claim {twice:?}: it is there twice in one compound; ask for it once"
+                )));
+            }
+        }
+        Ok(())
     }
 
     /// What was won, held from now on.

@@ -163,7 +163,7 @@ impl Idempotency {
 
     pub(super) fn stake(&self) -> Result<Stake, StoreError> {
         let entry = Entry::pending(&self.claims, self.fingerprint.clone()?);
-        Ok(Stake::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl))
+        Stake::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl)
     }
 
     fn outcome<T: DeserializeOwned>(

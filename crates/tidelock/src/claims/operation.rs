@@ -6,11 +6,12 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey, Result, When, Write, limits,
+    Commit, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey, Result, When, Write,
 };
 
 use super::bid::{Bid, Learned, found};
 use super::{ClaimKey, keys};
+use crate::bounds;
 use crate::events::sender;
 
 /// Something that is asked for once, and for how long that is remembered.
@@ -21,12 +22,16 @@ pub(super) struct Operation {
 }
 
 impl Operation {
-    pub(super) fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), remembered: limits::COMMIT_MEMORY }
+    /// Refuses one without an id, and one that no store remembers for so long.
+    pub(super) fn check(&self) -> Result<()> {
+        bounds::names(&self.id)?;
+        let what = format_args!("operation {:?}: a memory", self.id);
+        bounds::keeps(what, self.remembered)
     }
 
     /// Where it says what came of it, as far as this right is concerned.
     pub(super) fn note(&self, key: &ClaimKey) -> Result<Note> {
+        self.check()?;
         Ok(Note { record: keys::operation(key, &self.id)?, remembered: self.remembered })
     }
 }

@@ -10,6 +10,8 @@ use jiff::tz::TimeZone;
 use jiff::{ToSpan, Zoned};
 use tidelock_store::{Result, StoreError, Timestamp, When};
 
+use crate::bounds;
+
 /// How long something counts for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -59,6 +61,9 @@ impl Period {
             return Err(StoreError::invalid(
                 "a period of no time is over before it begins; say 1 ms or more",
             ));
+        }
+        if let Self::Every(long) = self {
+            bounds::keeps("a period", long)?;
         }
         let unfit = |e: jiff::Error| StoreError::invalid(format!("the {self} of {now} has no end: {e}"));
         let moment = jiff::Timestamp::from_microsecond(now.micros()).map_err(unfit)?;

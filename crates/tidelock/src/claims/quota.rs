@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Revision, Slot, Timestamp, Write,
+    Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Revision, Slot, StoreError, Timestamp, Write,
 };
 
 use super::bid::{Bid, Bidding, bid};
@@ -152,6 +152,7 @@ impl Quota {
     /// # Errors
     /// `Store` if the store fails.
     pub async fn usage(&self) -> Result<Usage, ClaimError> {
+        self.check()?;
         let taken = taken(&**self.claims.store(), self.key().as_str()).await?;
         let (used, resets_at) = taken.map_or((0, None), |(used, window)| (used, window.end));
         Ok(Usage { used, limit: self.limit, resets_at })
@@ -199,6 +200,8 @@ impl Quota {
 
     /// A bid for so much, in the window that is thought to be open.
     pub(super) async fn bid(&self, units: u32) -> Result<Draw, ClaimError> {
+        self.check()?;
+        self.claims.check_operation()?;
         let window = match self.guessed() {
             Some(window) => window,
             None => self.look().await?,
@@ -239,6 +242,19 @@ impl Quota {
             }
         }
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
+    }
+
+    /// Refuses a limit that nothing could be within.
+    pub(super) fn check(&self) -> Result<(), StoreError> {
+        match self.limit {
+            limit if limit < 0 => {
+                let key = self.key();
+                Err(StoreError::invalid(format!(
+                    "claim {key:?}: a limit of {limit}; a quota has one of 0 or more"
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn told<G>(&self, taken: Result<G, Exceeded>) -> Taking<G> {

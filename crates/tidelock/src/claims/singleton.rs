@@ -13,7 +13,7 @@ use super::entry::Entry;
 use super::holding::{Hold, Holding};
 use super::operation::NotYet;
 use super::stake::{Rival, Stake, Standing};
-use super::{ClaimError, ClaimKey, Claims, OnFailure, Period, Won, keys};
+use super::{ClaimError, ClaimKey, Claims, OnFailure, Period, Won, keys, term};
 use crate::telemetry;
 
 /// How long one who has died before it was done keeps others out, unless something else is asked for.
@@ -115,7 +115,7 @@ impl Singleton {
         self
     }
 
-    /// How long it is remembered; for ever unless this says otherwise.
+    /// Sets how long it is remembered: by default until its period is over, and indefinitely if it has none.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -148,7 +148,7 @@ impl Singleton {
     ) -> Result<Single<()>, ClaimError> {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
-        let mut stake = Stake::new(self.key_at(now)?, entry, None)?.with_ttl(self.life());
+        let mut stake = Stake::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
         let mut not_yet = self.not_yet()?;
         let mut bids: Vec<&mut dyn Bid> = vec![&mut stake];
         bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Bid));
@@ -171,7 +171,9 @@ impl Singleton {
     /// `Store` if the store fails, or the details cannot be stored.
     pub async fn part(&self, details: &(impl Serialize + ?Sized)) -> Result<Write, ClaimError> {
         let now = self.claims.store().now().await?;
-        let record = keys::record(&self.key_at(now)?)?;
+        let key = self.key_at(now)?;
+        term::check_ttl(&key, self.life())?;
+        let record = keys::record(&key)?;
         let write = Write::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
         Ok(match self.life() {
             Some(ttl) => write.expiring(When::In(ttl)),
@@ -181,7 +183,7 @@ impl Singleton {
 
     pub(super) fn stake(&self, now: Timestamp) -> Result<Stake, StoreError> {
         let entry = Entry::pending(&self.claims, None);
-        Ok(Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life()))
+        Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())
     }
 
     fn taken(&self, details: &(impl Serialize + ?Sized), now: Timestamp) -> Result<Entry, StoreError> {

@@ -83,10 +83,11 @@ impl Stake {
     }
 
     /// The same, with a result that is kept for so long.
-    pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Self {
+    pub(super) fn with_ttl(mut self, ttl: Option<Duration>) -> Result<Self> {
+        term::check_ttl(&self.key, ttl)?;
         self.ttl = ttl;
         self.entry = self.entry.with_ttl(ttl);
-        self
+        Ok(self)
     }
 
     /// How it stands, once it was bid for.

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tidelock_store::{Result, StoreError, Timestamp, When, limits};
 
 use super::ClaimKey;
+use crate::bounds;
 
 /// The shortest time that the clock of a store can tell from none.
 const SHORTEST: Duration = Duration::from_micros(1);
@@ -40,4 +41,9 @@ pub(super) fn check(key: &ClaimKey, what: &str, long: Duration) -> Result<()> {
         return Err(StoreError::limit(format!("claim {key:?}: a {what} of {long:?}; the limit is {most:?}")));
     }
     Ok(())
+}
+
+/// Refuses a result that no store keeps for so long.
+pub(super) fn check_ttl(key: &ClaimKey, ttl: Option<Duration>) -> Result<()> {
+    ttl.map_or(Ok(()), |ttl| bounds::keeps(format_args!("claim {key:?}: a ttl"), ttl))
 }

@@ -6,6 +6,7 @@ use super::cure::Cure;
 use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
+use super::unserved;
 use super::words::span;
 
 pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
@@ -20,6 +21,9 @@ pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
             "the lease of worker {:?} ran out {over} ago, and nobody has taken the item since",
             holder.worker
         ),
-        cure: Cure::advice("start a worker that serves it; what the silent one still writes is refused"),
+        cure: Cure::advice(format!(
+            "{}; what the silent worker still writes is refused",
+            unserved::advice(&item.item.queue)
+        )),
     })
 }

@@ -7,16 +7,11 @@ use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::words::{many, span};
-use crate::closing::is_desk;
 use crate::runs::{self, run_of};
 
 pub(super) async fn look(item: &Item, exam: &Exam) -> Result<Option<Finding>> {
-    // How long an archive takes is up to it: the closing of a stream is a finding when its lease has run out.
     let standing = item.holder.as_ref().filter(|holder| holder.deadline > exam.now);
-    let Some(holder) = standing.filter(|holder| exam.is_overlong(holder.since) && !is_desk(&item.item.queue))
-    else {
-        return Ok(None);
-    };
+    let Some(holder) = standing.filter(|holder| exam.is_overlong(holder.since)) else { return Ok(None) };
     let moved = moved(item, exam).await?.map_or(holder.since, |moved| moved.max(holder.since));
     Ok(exam.is_overlong(moved).then(|| finding(item, holder, moved, exam)))
 }

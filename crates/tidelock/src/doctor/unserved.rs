@@ -10,8 +10,7 @@ use super::exam::Exam;
 use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::words::{many, span};
-use crate::closing::is_desk;
-use crate::reactions::keys::reaction_of;
+use crate::reactions::keys::{link_removals, reaction_of};
 use crate::runs::{WorkflowVersion, keys};
 
 #[derive(Debug, Default)]
@@ -29,9 +28,7 @@ impl Unserved {
     /// Counts an item that has been due for too long.
     pub(super) fn count(&mut self, item: &Item, exam: &Exam) {
         let queue = &item.item.queue;
-        let Some(ready) = item.ready_at().filter(|ready| !is_desk(queue) && exam.is_long_ago(*ready)) else {
-            return;
-        };
+        let Some(ready) = item.ready_at().filter(|ready| exam.is_long_ago(*ready)) else { return };
         let waiting = self.queues.entry(queue.clone()).or_insert(Waiting { items: 0, since: ready });
         waiting.items += 1;
         waiting.since = waiting.since.min(ready);
@@ -76,6 +73,7 @@ impl Served {
             (None, Some((workflow, version))) => Self::by_driver(workflow, version),
             (None, None) if *queue == keys::schedules() => Self::starting(),
             (None, None) if *queue == keys::removals() => Self::removing(),
+            (None, None) if *queue == link_removals() => Self::unlinking(queue),
             (None, None) => Self::by_worker(queue),
         }
     }
@@ -122,6 +120,17 @@ impl Served {
         }
     }
 
+    fn unlinking(queue: &QueueName) -> Self {
+        Self {
+            kind: Kind::Unserved,
+            thing: Thing::Queue(queue.clone()),
+            waits: "nobody clears away links to events that are gone",
+            noun: "reaction",
+            advice: "start a process that registers a reaction with computed targets: each does this, too"
+                .to_owned(),
+        }
+    }
+
     fn by_worker(queue: &QueueName) -> Self {
         Self {
             kind: Kind::Unserved,
@@ -131,6 +140,11 @@ impl Served {
             advice: "start, or add, a worker that serves it".to_owned(),
         }
     }
+}
+
+/// How to have a queue served.
+pub(super) fn advice(queue: &QueueName) -> String {
+    Served::by(queue).advice
 }
 
 /// What every process does that drives runs at all.

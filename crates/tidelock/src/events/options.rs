@@ -12,6 +12,8 @@ pub(crate) struct Options {
     pub(crate) metadata: Metadata,
     pub(crate) retry: Option<RetryPolicy>,
     pub(crate) operation: Option<OperationId>,
+    /// How long an operation is remembered, if there is one, and something was said about that.
+    pub(crate) remembered: Option<Duration>,
     /// What else goes into the commit.
     pub(crate) also: Commit,
     /// What the caller wants the (first) stream to be like.
@@ -26,8 +28,8 @@ pub(crate) struct OperationId {
 }
 
 impl OperationId {
-    pub(crate) fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), remembered: limits::COMMIT_MEMORY }
+    pub(crate) fn new(id: impl Into<String>, remembered: Option<Duration>) -> Self {
+        Self { id: id.into(), remembered: remembered.unwrap_or(limits::COMMIT_MEMORY) }
     }
 }
 
@@ -67,12 +69,14 @@ macro_rules! setters {
         /// The same, done once: if it was done before under this id, the answer is what it did then, and nothing is decided. It
         /// is remembered for seven days. A decision that says no is not remembered.
         pub fn operation(mut self, id: impl Into<String>) -> Self {
-            self.options.operation = Some($crate::events::options::OperationId::new(id));
+            let operation = $crate::events::options::OperationId::new(id, self.options.remembered);
+            self.options.operation = Some(operation);
             self
         }
 
         /// The same, remembering the operation for this long.
         pub fn remembered_for(mut self, long: std::time::Duration) -> Self {
+            self.options.remembered = Some(long);
             if let Some(operation) = &mut self.options.operation {
                 operation.remembered = long;
             }

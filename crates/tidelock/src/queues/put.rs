@@ -11,6 +11,7 @@ use tidelock_store::{
 };
 
 use super::keys;
+use crate::bounds;
 use crate::events::sender;
 use crate::handle::Tidelock;
 
@@ -80,6 +81,7 @@ impl Put {
 
     async fn put(self) -> Result<Timestamp> {
         let (tidelock, wake) = (self.tidelock, self.wake?);
+        self.operation.as_deref().map_or(Ok(()), bounds::names)?;
         let data = self.data.map(|data| Write::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
         let commit = data.into_iter().fold(Commit::new().wake(wake), Commit::write);
         let commit = match self.operation {

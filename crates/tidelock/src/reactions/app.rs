@@ -258,8 +258,8 @@ fn check_workflows(workflows: &[Workflow]) -> Result<(), InvalidReaction> {
         }
         let of = || format!("workflow {:?}", name.as_str());
         check_lease(workflow.lease).map_err(|problem| setting(of(), problem))?;
-        if workflow.limit == Some(0) {
-            return Err(setting(of(), "at most 0 runs at once; it needs at least 1"));
+        if let Some(problem) = workflow.problem() {
+            return Err(setting(of(), problem));
         }
     }
     Ok(())

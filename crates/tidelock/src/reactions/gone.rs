@@ -51,7 +51,11 @@ pub enum ResetError {
 }
 
 fn others(more: &usize) -> String {
-    if *more == 0 { String::new() } else { format!(" (and {more} more targets)") }
+    match more {
+        0 => String::new(),
+        1 => " (and 1 more target)".to_owned(),
+        more => format!(" (and {more} more targets)"),
+    }
 }
 
 impl EventsGone {

@@ -15,6 +15,7 @@ use tidelock_store::{Json, limits};
 use super::activation::Activation;
 use super::registered::Registered;
 use super::{Ctx, InvalidName, StepName, WorkflowName, WorkflowVersion};
+use crate::bounds;
 use crate::worker::TIMEOUT;
 
 /// An error of a workflow's function.
@@ -162,6 +163,19 @@ impl Workflow {
     pub fn without_retention(mut self) -> Self {
         self.retention = None;
         self
+    }
+
+    /// What is wrong with what was said about it, if anything is.
+    pub(crate) fn problem(&self) -> Option<String> {
+        let retention = self.retention.map_or(Ok(()), |long| bounds::keeps("a retention", long));
+        match retention {
+            Err(problem) => Some(problem.context().to_owned()),
+            Ok(()) if self.limit == Some(0) => Some("at most 0 runs at once; it needs at least 1".to_owned()),
+            Ok(()) if self.stall.is_zero() => {
+                Some(format!("stalled after {:?}; it needs some time before each step", self.stall))
+            }
+            Ok(()) => None,
+        }
     }
 
     pub(crate) fn checked_name(&self) -> Result<WorkflowName, InvalidName> {

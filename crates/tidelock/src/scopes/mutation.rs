@@ -41,7 +41,7 @@ impl<S: State> Mutation<S> {
     /// no is not remembered. The id is of one mutation of one scope; under it, another mutation is refused as an `IdempotencyMismatch`. Functions are
     /// not told apart by themselves: say with [`fingerprint`](Self::fingerprint) what they are for.
     pub fn operation(mut self, id: impl Into<String>) -> Self {
-        self.options.operation = Some(OperationId::new(id));
+        self.options.operation = Some(OperationId::new(id, self.options.remembered));
         self
     }
 
@@ -51,8 +51,9 @@ impl<S: State> Mutation<S> {
         self
     }
 
-    /// The same, remembering the operation for this long.
+    /// The same, remembering the [operation](Self::operation) for this long.
     pub fn remembered_for(mut self, long: Duration) -> Self {
+        self.options.remembered = long;
         if let Some(operation) = &mut self.options.operation {
             operation.remembered = long;
         }

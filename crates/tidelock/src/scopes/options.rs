@@ -16,6 +16,8 @@ pub(crate) struct Options<S> {
     pub(super) lives: Option<Duration>,
     pub(super) check: Option<Check<S>>,
     pub(super) operation: Option<OperationId>,
+    /// How long an operation is remembered, if there is one.
+    pub(super) remembered: Duration,
     /// What the caller wants the scope to be like.
     pub(super) expected: ExpectedRevision,
     /// What else goes into the commit.
@@ -35,8 +37,8 @@ pub(crate) struct OperationId {
 }
 
 impl OperationId {
-    pub(super) fn new(id: impl Into<String>) -> Self {
-        Self { id: id.into(), remembered: limits::COMMIT_MEMORY, of: None }
+    pub(super) fn new(id: impl Into<String>, remembered: Duration) -> Self {
+        Self { id: id.into(), remembered, of: None }
     }
 }
 
@@ -47,6 +49,7 @@ impl<S> Options<S> {
             lives,
             check: None,
             operation: None,
+            remembered: limits::COMMIT_MEMORY,
             expected: ExpectedRevision::Any,
             also: Commit::new(),
         }
@@ -84,6 +87,7 @@ impl<S> Clone for Options<S> {
             lives: self.lives,
             check: self.check.clone(),
             operation: self.operation.clone(),
+            remembered: self.remembered,
             expected: self.expected,
             also: self.also.clone(),
         }

@@ -144,11 +144,11 @@ impl<'a, S: State> Queued<'a, S> {
         }
     }
 
-    /// What has moved can be looked at again. What is gone stays gone.
+    /// What has moved can be looked at again. What is gone stays gone, until the store has forgotten that it was there.
     pub(super) fn lost<X>(&self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
         telemetry::scope_contended(self.line.name.key(), self.attempts.made);
         match found(&self.line.name, conflict) {
-            Some(Slot::Live(_)) => Ok(()),
+            Some(Slot::Live(_) | Slot::Absent) => Ok(()),
             Some(gone) => Err(ScopeError::gone(&self.line.name, gone.revision())),
             None => Err(ScopeError::Part(conflict.clone())),
         }

@@ -286,7 +286,55 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: Stage) {
     longest.acquire().await.unwrap().locked().unwrap().release().await.unwrap();
 }
 
+/// CLAIM-22. Whatever is there twice is named as its caller names it, and nothing is written.
+async fn a_compound_with_the_same_right_twice_is_refused(stage: Stage) {
+    let claims = stage.tidelock().await.claims();
+    let (lock, key) = (claims.lock("till"), claims.idempotency("pay:42"));
+    let (single, quota) = (claims.singleton("prayer").per(Period::Day), claims.quota("points", 5));
+    let today = stage.tidelock().await.store().now().await.unwrap().to_string()[..10].to_owned();
+    let twice = [
+        (claims.compound().lock(&lock).lock(&lock), "lock/till".to_owned()),
+        (claims.compound().idempotency(&key).lock(&lock).idempotency(&key), "idempotency/pay:42".to_owned()),
+        (
+            claims.compound().singleton(&single).singleton(&single),
+            format!("singleton/prayer/per day/{today}"),
+        ),
+        (claims.compound().lock(&lock).quota(&quota, 1).quota(&quota, 2), "quota/points".to_owned()),
+    ];
+    for (compound, name) in twice {
+        let refused = compound.claim().await.unwrap_err().to_string();
+        assert!(refused.contains(&format!("claim {name:?}: it is there twice in one compound")), "{refused}");
+    }
+    assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
+    assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
+}
+
+/// CLAIM-22. A limit below nothing is a mistake, and not a quota of nothing.
+async fn a_quota_of_less_than_nothing_is_refused(stage: Stage) {
+    let claims = stage.tidelock().await.claims();
+    let (quota, lock) = (claims.quota("points", -1), claims.lock("till"));
+    let refused = [
+        quota.take(1).await.map(drop),
+        quota.take(0).await.map(drop),
+        quota.reserve(1, MINUTE).await.map(drop),
+        quota.usage().await.map(drop),
+        claims.compound().lock(&lock).quota(&quota, 1).claim().await.map(drop),
+    ];
+    for refused in refused {
+        let refused = refused.unwrap_err().to_string();
+        assert!(
+            refused.contains("claim \"quota/points\": a limit of -1; a quota has one of 0 or more"),
+            "{refused}"
+        );
+    }
+    assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
+    assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
+    assert!(matches!(claims.quota("points", 0).take(1).await.unwrap(), Taking::Exceeded(_)));
+}
+
 on_every_store!(
+    a_compound_with_the_same_right_twice_is_refused,
+    a_quota_of_less_than_nothing_is_refused,
     a_compound_that_is_dropped_comes_back_with_its_lease,
     a_compound_whose_holder_is_stopped_comes_back_with_its_lease,
     a_compound_keeps_its_units_for_as_long_as_it_works,

@@ -126,6 +126,18 @@ async fn the_same_key_with_another_request_is_a_mismatch(stage: Stage) {
     ));
 }
 
+/// CLAIM-2. What a claimant that died had asked for is not held against the next one.
+async fn the_fingerprint_of_a_claim_whose_holder_died_goes_with_it(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let first = won(&pay(&tidelock).lease(BRIEF)).await;
+    let other = tidelock.claims().idempotency("pay:42").fingerprint(&json!({ "amount": 8 }));
+    drop(first);
+    let second = takes_over(&other).await;
+    mismatch(&pay(&tidelock)).await;
+    second.complete(&json!("paid")).await.unwrap();
+    mismatch(&pay(&tidelock)).await;
+}
+
 /// Schedule 59. CLAIM-3: one result is stored, and it is the newest claimant's.
 async fn a_slow_claimant_that_was_replaced_completes_nothing(stage: Stage) {
     let tidelock = stage.tidelock().await;
@@ -353,6 +365,7 @@ on_every_store!(
     the_first_one_wins_and_everybody_else_gets_its_result,
     ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers,
     the_same_key_with_another_request_is_a_mismatch,
+    the_fingerprint_of_a_claim_whose_holder_died_goes_with_it,
     a_slow_claimant_that_was_replaced_completes_nothing,
     a_claimant_that_was_slow_and_not_replaced_completes,
     a_claim_is_kept_for_as_long_as_the_work_takes,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{Claims, Compounding, LockGuard, Passed, Patience, Period, Refund, Released, Single};
+use tidelock::claims::{
+    ClaimError, Claims, Compounding, LockGuard, Passed, Patience, Period, Refund, Released, Single,
+};
 use tidelock::prelude::*;
 use tidelock::{ErrorKind, ManualClock, MemoryStore};
 use tidelock_test_stage::{Stage, on_every_store, until};
@@ -192,4 +194,44 @@ async fn a_period_that_is_over_does_not_make_it_another_request() {
     );
     clock.advance(8 * 24 * 60 * MINUTE);
     assert!(quota.take(5).await.unwrap().granted().unwrap() != first, "nothing is remembered for ever");
+}
+
+/// CLAIM-21. For how long is said before or after the operation's id.
+#[tokio::test]
+async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order() {
+    let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
+    let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
+    let orders = [
+        tidelock.claims().operation("late").remembered_for(MINUTE),
+        tidelock.claims().remembered_for(MINUTE).operation("early"),
+    ];
+    for claims in orders {
+        let quota = claims.quota("points", 9);
+        let first = quota.take(1).await.unwrap().granted().unwrap();
+        clock.advance(MINUTE - Duration::from_secs(1));
+        assert_eq!(quota.take(1).await.unwrap().granted().unwrap(), first);
+        clock.advance(Duration::from_secs(1));
+        assert_ne!(quota.take(1).await.unwrap().granted().unwrap(), first, "{claims:?}");
+    }
+}
+
+/// CLAIM-21. An id that is empty says so, whatever is asked for under it.
+#[tokio::test]
+async fn an_operation_whose_id_is_empty_is_refused() {
+    let tidelock = Tidelock::over(Arc::new(MemoryStore::new()));
+    let claims = tidelock.claims().operation("");
+    let refused = [
+        claims.quota("points", 9).take(1).await.map(drop),
+        claims.quota("points", 9).reserve(1, MINUTE).await.map(drop),
+        claims.lock("door").acquire().await.map(drop),
+        claims.idempotency("k").claim::<u32>().await.map(drop),
+        claims.singleton("s").take(&1, Commit::new()).await.map(drop),
+        claims.compound().quota(&claims.quota("points", 9), 1).claim().await.map(drop),
+        claims.release_stale("lock/door").await.map(drop).map_err(ClaimError::from),
+    ];
+    for (nth, refused) in refused.into_iter().enumerate() {
+        let Err(refused) = refused else { panic!("the one at {nth} was had") };
+        assert!(refused.to_string().contains("the id of the operation is empty"), "{nth}: {refused}");
+    }
+    assert!(tidelock.claims().quotas("", None, 10).await.unwrap().quotas.is_empty());
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{Advice, EventId, How, RetryPolicy};
+use tidelock::{Advice, EventId, How, RecordQuery, RetryPolicy};
 use tokio::task::JoinSet;
 
 use crate::ground::{Ground, on_every_store};
@@ -137,4 +137,17 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
     assert!(refused.to_string().contains("2 event ids for 1 events"), "{refused}");
     let lost = here.aggregate::<Stock>("tea").append(ExpectedVersion::NoStream, events()).await.unwrap_err();
     assert!(matches!(lost, ExecuteError::Conflict { .. }), "{lost}");
+}
+
+/// EVT-6. For how long is said before or after the operation's id.
+#[tokio::test]
+async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order() {
+    let tidelock = Tidelock::open("memory:").await.unwrap();
+    let (tea, minute) = (tidelock.aggregate::<Stock>("tea"), Duration::from_secs(60));
+    tea.command().operation("late").remembered_for(minute).execute(receive(1)).await.unwrap();
+    tea.command().remembered_for(minute).operation("early").execute(receive(1)).await.unwrap();
+    let horizon = tidelock.store().now().await.unwrap().plus(minute);
+    let kept = tidelock.store().scan(RecordQuery::prefix("~operation/")).await.unwrap().records;
+    assert_eq!(kept.len(), 2);
+    assert!(kept.iter().all(|kept| kept.expires_at.is_some_and(|at| at <= horizon)), "{kept:?}");
 }

@@ -11,6 +11,7 @@ on_every_store!(
     runs_are_found_by_state_workflow_and_attributes,
     a_listing_is_newest_first_and_its_pages_hold_each_run_once,
     runs_are_found_by_the_time_of_their_start,
+    a_page_of_no_runs_is_refused,
 );
 
 async fn start(tidelock: &Tidelock, workflow: &str, run: &str, shop: &str) {
@@ -90,4 +91,12 @@ async fn runs_are_found_by_the_time_of_their_start(stage: Stage) {
         assert_eq!(listed(&tidelock, filter.clone().before(fourth)).await, ["3", "2", "1"]);
         assert_eq!(listed(&tidelock, filter.since(second).before(fourth)).await, ["3", "2"]);
     }
+}
+
+/// LIMIT-1. A page without room for a run would never lead to the next one.
+async fn a_page_of_no_runs_is_refused(stage: Stage) {
+    let tidelock = stage.tidelock().await;
+    let refused = tidelock.runs().list(&RunFilter::all().limit(0)).await.unwrap_err();
+    assert!(refused.to_string().contains("a page of 0 runs; it has at least 1"), "{refused}");
+    tidelock.runs().list(&RunFilter::all().limit(usize::MAX)).await.unwrap();
 }

@@ -1,10 +1,12 @@
 //! Scopes that are not there any more.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::scopes::{Outcome, State};
+use tidelock::{ManualClock, MemoryStore, limits};
 use tidelock_test_stage::{Stage, on_every_store, until};
 use tokio::task::JoinSet;
 
@@ -206,4 +208,46 @@ async fn whatever_changes_a_session_prolongs_it(stage: Stage) {
     assert_eq!(scope.get().await.unwrap().items, ["tea"]);
     hours(5).await;
     assert_eq!(is_gone(&scope).await, stage.is_simulated());
+}
+
+/// SCOPE-6. Once the store has forgotten that a scope was there, the first mutation begins with the default, also in the process that remembers it.
+#[tokio::test]
+async fn a_scope_that_was_forgotten_begins_with_the_default_for_those_who_knew_it() {
+    let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
+    let store = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
+    let (tidelock, other) = (Tidelock::over(store.clone()), Tidelock::over(store));
+    let brief = ScopeKind::own("brief").living(Duration::from_secs(2));
+    let basket = tidelock.scope::<Basket>(brief.clone(), "expires");
+    let count = tidelock.scope::<i64>(brief, "counts");
+    let deleted = tidelock.scope::<Basket>(ScopeKind::USER, "deleted");
+    let there = other.scope::<Basket>(ScopeKind::USER, "deleted");
+    basket.increment("total", 1).await.unwrap();
+    count.increment("", 1).await.unwrap();
+    deleted.increment("total", 1).await.unwrap();
+    there.delete().await.unwrap();
+    clock.advance(Duration::from_secs(2) + limits::TOMBSTONE_MEMORY);
+    tidelock.queue("any").put("thing").await.unwrap();
+    until("it is forgotten", async || deleted.load().await.unwrap().revision.is_none()).await;
+    assert_eq!(basket.increment("total", 1).await.unwrap().value, 1);
+    assert_eq!(count.increment("", 1).await.unwrap().value, 1);
+    assert_eq!(deleted.increment("total", 1).await.unwrap().value, 1);
+}
+
+/// SCOPE-8. For how long is said before or after the operation's id.
+#[tokio::test]
+async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order() {
+    let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
+    let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
+    let minute = Duration::from_secs(60);
+    let scope = tidelock.scope::<i64>(ScopeKind::USER, "ada");
+    let late = || scope.mutation().operation("late").remembered_for(minute);
+    let early = || scope.mutation().remembered_for(minute).operation("early");
+    let orders: [&dyn Fn() -> tidelock::scopes::Mutation<i64>; 2] = [&late, &early];
+    for mutation in orders {
+        assert!(!mutation().increment("", 1).await.unwrap().replayed);
+        clock.advance(minute - Duration::from_secs(1));
+        assert!(mutation().increment("", 1).await.unwrap().replayed);
+        clock.advance(Duration::from_secs(1));
+        assert!(!mutation().increment("", 1).await.unwrap().replayed);
+    }
 }

@@ -1,11 +1,12 @@
 //! Durations of any length, wherever one can be given: taken, or refused with a reason, and never a panic.
 
+use std::collections::BTreeSet;
 use std::future::IntoFuture;
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock::claims::Claim;
+use tidelock::claims::{Claim, Period, Single};
 use tidelock::prelude::*;
 use tidelock::runs::{Ctx, Standing, Workflow};
 use tidelock::{RetryPolicy, limits};
@@ -13,6 +14,7 @@ use tidelock_test_stage::{Running, Stage, brisk, on_every_store, until};
 
 on_every_store!(
     a_duration_of_any_length_is_taken_or_refused,
+    a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_to_the_end,
     a_pause_of_any_length_is_waited_for,
     an_application_with_a_lease_that_no_store_grants_is_not_built,
 );
@@ -152,6 +154,205 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
     }
 }
 
+/// What became of something that keeps a duration.
+type Kept = Result<(), String>;
+
+/// Something that is begun with a duration, and brought to its end: the error is that of its beginning. An end that fails panics.
+type Whole = fn(Tidelock, Duration) -> BoxFuture<'static, Kept>;
+
+fn told(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+/// LIMIT-1. One call for each duration that is written down: for how long something is remembered, kept or alive. One that is too long is not found out when the work is done.
+async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_to_the_end(stage: Stage) {
+    let calls: [(&str, Whole); 19] = [
+        ("a claim's ttl", |tidelock, long| {
+            async move {
+                let claim = tidelock.claims().idempotency("ttl").ttl(long).claim::<u32>().await;
+                let Claim::Won(won) = claim.map_err(told)? else { panic!("it is taken") };
+                won.complete(&1).await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("the ttl of a claim that others wait for", |tidelock, long| {
+            async move {
+                let work = || async { Ok::<u32, String>(1) };
+                let claim = tidelock.claims().idempotency("once").ttl(long);
+                claim.once(Duration::ZERO, work).await.map(drop).map_err(told)
+            }
+            .boxed()
+        }),
+        ("a singleton's ttl", |tidelock, long| {
+            async move {
+                let single = tidelock.claims().singleton("ttl").ttl(long).claim::<u32>().await;
+                let Single::Won(won) = single.map_err(told)? else { panic!("it is taken") };
+                won.complete(&1).await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("a singleton's period", |tidelock, long| {
+            async move {
+                let single = tidelock.claims().singleton("period").per(Period::Every(long));
+                let Single::Won(won) = single.claim::<u32>().await.map_err(told)? else {
+                    panic!("it is taken")
+                };
+                won.complete(&1).await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("the ttl of a singleton that is taken at once", |tidelock, long| {
+            async move {
+                let single = tidelock.claims().singleton("taken").ttl(long);
+                single.take(&1, Commit::new()).await.map(drop).map_err(told)
+            }
+            .boxed()
+        }),
+        ("the ttl of a singleton in a commit of others", |tidelock, long| {
+            async move {
+                let part = tidelock.claims().singleton("part").ttl(long).part(&1).await.map_err(told)?;
+                tidelock.store().commit(Commit::new().write(part)).await.unwrap().committed().unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("a rate's period", |tidelock, long| {
+            async move { tidelock.claims().rate("rate", 3, long).take(1).await.map(drop).map_err(told) }
+                .boxed()
+        }),
+        ("the ttl of a part of a compound", |tidelock, long| {
+            async move {
+                let claims = tidelock.claims();
+                let key = claims.idempotency("compound").ttl(long);
+                let quota = claims.quota("compound", 3);
+                let won = claims.compound().idempotency(&key).quota(&quota, 1).claim().await.map_err(told)?;
+                won.won().unwrap().complete(&1).await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("the operation of a compound", |tidelock, long| {
+            async move {
+                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let quota = claims.quota("pledged", 3);
+                let won = claims.compound().quota(&quota, 1).claim().await.map_err(told)?;
+                won.won().unwrap().complete(&1).await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("the operation of a quota", |tidelock, long| {
+            async move {
+                let claims = tidelock.claims().operation("a").remembered_for(long);
+                claims.quota("taken", 3).take(1).await.map(drop).map_err(told)
+            }
+            .boxed()
+        }),
+        ("the operation of a reservation", |tidelock, long| {
+            async move {
+                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let reserved = claims.quota("reserved", 3).reserve(1, Duration::from_secs(60)).await;
+                reserved.map_err(told)?.granted().unwrap().confirm().await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("the operation of a lock", |tidelock, long| {
+            async move {
+                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let locked = claims.lock("door").acquire().await.map_err(told)?.locked().unwrap();
+                locked.release().await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("the operation of a key", |tidelock, long| {
+            async move {
+                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let claim = claims.idempotency("operation").claim::<u32>().await.map_err(told)?;
+                let Claim::Won(won) = claim else { panic!("it is taken") };
+                won.complete(&1).await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("a scope's life", |tidelock, long| {
+            async move {
+                let scope = tidelock.scope::<i64>(ScopeKind::own("brief").living(long), "ada");
+                scope.increment("", 1).await.map(drop).map_err(told)
+            }
+            .boxed()
+        }),
+        ("a scope's operation", |tidelock, long| {
+            async move {
+                let scope = tidelock.scope::<i64>(ScopeKind::USER, "ada");
+                let counted = scope.operation("a").remembered_for(long).increment("", 1).await;
+                counted.map(drop).map_err(told)
+            }
+            .boxed()
+        }),
+        ("a decision's operation", |tidelock, long| {
+            async move {
+                let tally = tidelock.aggregate::<Tally>("kept");
+                let decided = tally.operation("a").remembered_for(long).execute(tallied).await;
+                decided.map(drop).map_err(told)
+            }
+            .boxed()
+        }),
+        ("a commit's id", |tidelock, long| {
+            async move {
+                let key = RecordKey::new("plain").unwrap();
+                let write = Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap());
+                let commit = Commit::new().with_id(CommitId::fresh()).remembered_for(long).write(write);
+                tidelock.store().commit(commit).await.map(drop).map_err(told)
+            }
+            .boxed()
+        }),
+        ("a run's retention", |tidelock, long| {
+            async move {
+                let run = tidelock.runs().start("nothing", "kept", &()).version(1).retention(long).await;
+                run.map_err(told)?.terminate("it was never to be driven").await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+        ("a run's deadline", |tidelock, long| {
+            async move {
+                let run = tidelock.runs().start("nothing", "timed", &()).version(1).deadline(long).await;
+                run.map_err(told)?.terminate("it was never to be driven").await.unwrap();
+                Ok(())
+            }
+            .boxed()
+        }),
+    ];
+    let tidelock = stage.tidelock().await;
+    for (what, call) in calls {
+        for long in [limits::HORIZON + Duration::from_nanos(1), Duration::MAX] {
+            let before = written(&tidelock).await;
+            let called = tokio::spawn(call(tidelock.clone(), long)).await;
+            let refused = called.unwrap_or_else(|died| panic!("{what}, {long:?}: {died}"));
+            let refused = refused.expect_err(&format!("{what} takes {long:?}"));
+            assert!(refused.contains("the limit is 3153600000s"), "{what}, {long:?}: {refused}");
+            let after = written(&tidelock).await;
+            assert!(after.is_subset(&before), "{what}, {long:?}: {after:?}");
+        }
+        let held = tokio::spawn(call(tidelock.clone(), limits::HORIZON)).await;
+        assert_eq!(held.unwrap(), Ok(()), "{what}, at the limit");
+    }
+}
+
+/// The keys of all records.
+async fn written(tidelock: &Tidelock) -> BTreeSet<RecordKey> {
+    let (mut rows, mut keys) = (tidelock.store().rows(tidelock::RecordQuery::prefix("")), BTreeSet::new());
+    while let Some(record) = rows.next().await.unwrap() {
+        keys.insert(record.key);
+    }
+    keys
+}
+
 /// How often something was counted.
 #[derive(Debug, Default, Clone)]
 struct Tally;
@@ -237,7 +438,13 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: St
             assert!(lease <= limits::LEASE_DURATION || refused.contains("the limit is 604800s"), "{refused}");
         }
     }
+    for retention in [limits::HORIZON + Duration::from_nanos(1), Duration::MAX] {
+        let refused = tidelock.app().register(flow().retention(retention)).build().unwrap_err().to_string();
+        assert!(refused.starts_with("workflow \"w\": a retention of "), "{refused}");
+        assert!(refused.ends_with("the limit is 3153600000s"), "{refused}");
+    }
     let none = [
+        (tidelock.app().register(flow().stalled_after(Duration::ZERO)), "workflow \"w\": stalled after 0ns"),
         (tidelock.app().reaction("r", on_any().at_most(0), handler), "reaction \"r\": at most 0 targets"),
         (tidelock.app().batch("r", on_any(), 0, batch), "reaction \"r\": batches of 0 events"),
         (tidelock.app().register(flow().at_most(0)), "workflow \"w\": at most 0 runs"),

@@ -4,6 +4,7 @@
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
+mod doctor;
 mod durations;
 mod leftovers;
 mod queues;

@@ -53,6 +53,14 @@ async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
     assert!(take(&here).await.is_empty());
 }
 
+/// QUEUE-5. An id that is empty would be everybody's.
+async fn an_operation_whose_id_is_empty_puts_nothing_in(stage: Stage) {
+    let mail = mail(&stage).await;
+    let refused = mail.put("ada").operation("").await.unwrap_err();
+    assert!(refused.to_string().contains("the id of the operation is empty"), "{refused}");
+    assert!(take(&mail).await.is_empty());
+}
+
 /// QUEUE-5. It was done meanwhile, and nobody is woken.
 async fn an_item_is_put_in_once_under_an_operation(stage: Stage) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
@@ -173,6 +181,7 @@ async fn queues_of_tidelocks_own_and_other_queues_are_left_alone(stage: Stage) {
 
 on_every_store!(
     an_item_is_put_in_once_and_taken_with_its_data,
+    an_operation_whose_id_is_empty_puts_nothing_in,
     an_item_is_put_in_once_under_an_operation,
     each_lease_is_settled_for_itself,
     whoever_waits_is_given_what_is_put_in_later,

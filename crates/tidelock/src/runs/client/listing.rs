@@ -8,7 +8,7 @@ mod filter;
 mod range;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{RecordKey, Result, Store, Timestamp};
+use tidelock_store::{RecordKey, Result, Store, StoreError, Timestamp};
 
 use crate::runs::summary::Summarised;
 use crate::runs::{RunId, RunInfo, keys};
@@ -41,6 +41,9 @@ impl RunCursor {
 
 /// The page of runs that pass this filter.
 pub(crate) async fn list(store: &dyn Store, filter: &RunFilter) -> Result<RunPage> {
+    if filter.limit == 0 {
+        return Err(StoreError::invalid("a page of 0 runs; it has at least 1"));
+    }
     let mut found = Vec::new();
     for range in Range::all(store, filter).await? {
         found.extend(range.scan(store, filter).await?);

@@ -11,6 +11,7 @@ use tidelock_store::{Json, Timestamp};
 
 use super::destination::{Destination, Request};
 use super::proposal::{News, Proposal};
+use crate::bounds;
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::opening::Opening;
@@ -135,6 +136,7 @@ impl Order {
 
     /// Decides on what is there: nothing to do if it is this very run, a commit that starts it if there is none.
     pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
+        self.check_times()?;
         let store = tidelock.store();
         let slots = store.get(&[keys::summary(&self.run), keys::workflow(&self.workflow)]).await?;
         let announced = Registered::of(&slots[1])?;
@@ -151,6 +153,15 @@ impl Order {
             }
             Some(there) => self.recognise(&opening, &there),
         }
+    }
+
+    /// Refuses a time that no store keeps anything for.
+    fn check_times(&self) -> Result<(), RunError> {
+        for (what, long) in [("retention", self.retention), ("deadline", self.deadline)] {
+            let what = format_args!("run {:?}: a {what}", self.run.as_str());
+            long.map_or(Ok(()), |long| bounds::keeps(what, long))?;
+        }
+        Ok(())
     }
 
     /// Refuses what the function could not read, if this process has it.

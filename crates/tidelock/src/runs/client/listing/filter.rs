@@ -91,10 +91,10 @@ impl RunFilter {
         self
     }
 
-    /// The same, so many at once, up to 1,000.
+    /// The same, so many at once, from 1 up to 1,000; a page of none is refused.
     #[must_use]
     pub fn limit(mut self, limit: usize) -> Self {
-        self.limit = limit.clamp(1, limits::PAGE_SIZE);
+        self.limit = limit.min(limits::PAGE_SIZE);
         self
     }
 

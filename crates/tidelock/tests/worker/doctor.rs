@@ -1,0 +1,90 @@
+//! What the doctor says of the queues that Tidelock keeps for itself.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tidelock::doctor::{Bounds, Doctor, Finding, Kind};
+use tidelock::prelude::*;
+use tidelock::{ItemFilter, ItemQuery, LeaseRequest, LeaseToken};
+use tidelock_test_stage::{Stage, on_every_store, until};
+
+on_every_store!(
+    a_closing_whose_process_died_is_found_once,
+    a_silent_holder_is_replaced_by_what_serves_its_queue,
+);
+
+/// What the doctor finds when it is not patient.
+async fn findings(store: &std::sync::Arc<dyn Store>) -> Vec<Finding> {
+    let doctor = Doctor::over(store.clone());
+    let bounds = Bounds { patience: Duration::ZERO, ..doctor.bounds() };
+    doctor.within(bounds).examine().await.unwrap().findings
+}
+
+/// Takes an item of a queue, and dies.
+async fn die_over(store: &dyn Store, queue: &str) {
+    let (queue, worker) = (QueueName::new(queue).unwrap(), WorkerName::new("silent").unwrap());
+    let request = LeaseRequest::new(&queue, &worker, Duration::from_micros(1), 1);
+    until("the lease is had, and then over", async || {
+        !store.lease(request.clone()).await.unwrap().leases.is_empty()
+    })
+    .await;
+    let now = store.now().await.unwrap();
+    until("time has passed", async || store.now().await.unwrap() > now.plus(Duration::from_micros(1))).await;
+}
+
+/// CMD-5. The right to work on the books is no second finding: no worker of a user's serves its queue.
+async fn a_closing_whose_process_died_is_found_once(stage: Stage) {
+    let (store, tidelock) = (stage.store().await, stage.tidelock().await);
+    let stream = StreamName::new("dead-1").unwrap();
+    tidelock_test_stage::note(&tidelock, stream.as_str(), "one").await;
+    let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
+    tidelock.books(&stream, full).close().await.unwrap_err();
+    let mut items = store.rows(ItemQuery::new(ItemFilter::default()));
+    let mut desks = Vec::new();
+    while let Some(item) = items.next().await.unwrap() {
+        desks.extend(item.item.queue.as_str().starts_with("~closing/").then_some(item.item.queue));
+    }
+    // One death, and several.
+    for _ in 0..3 {
+        for desk in &desks {
+            die_over(&*store, desk.as_str()).await;
+        }
+        let found = findings(&store).await;
+        let closings: Vec<_> =
+            found.iter().filter(|finding| finding.thing.to_string().contains("dead-1")).collect();
+        assert_eq!((closings.len(), closings[0].kind), (1, Kind::HalfClosed), "{found:?}");
+        assert!(!found.iter().any(|finding| finding.thing.to_string().contains("~closing/")), "{found:?}");
+    }
+}
+
+/// CMD-5. A queue that Tidelock keeps for itself is served by an application, and by no worker of a user's.
+async fn a_silent_holder_is_replaced_by_what_serves_its_queue(stage: Stage) {
+    let store = stage.store().await;
+    let served = [
+        ("mail", "a worker that serves it"),
+        ("~reaction/mailing", "a process that registers reaction \"mailing\""),
+        ("~runs/ship@2", "a process that registers that version of it"),
+        ("~schedules", "a process that registers a workflow"),
+        ("~run-retention", "a process that registers a workflow"),
+        ("~link-removal", "a process that registers a reaction with computed targets"),
+    ];
+    for (queue, by) in served {
+        let item = ItemRef::parse(queue, "corner").unwrap();
+        store.commit(Commit::new().wake(Wake::at(item, When::NOW))).await.unwrap().committed().unwrap();
+        die_over(&*store, queue).await;
+        let found = findings(&store).await;
+        let expired = found.iter().rfind(|finding| {
+            let thing = finding.thing.to_string();
+            finding.kind == Kind::Expired
+                && thing.contains("corner")
+                && [queue, "mailing", "run \""].iter().any(|name| thing.contains(name))
+        });
+        let expired = expired.unwrap_or_else(|| panic!("{queue}: {found:?}"));
+        let advice = json!(expired.cure)["advice"].as_str().unwrap().to_owned();
+        assert!(advice.contains(by), "{queue}: {advice}");
+        let item = store.item(&ItemRef::parse(queue, "corner").unwrap()).await.unwrap().unwrap();
+        let token = LeaseToken { item: item.item, fence: item.fence.unwrap() };
+        let finished = Settlement::finish(token, tidelock::Mark::ZERO, When::NOW);
+        store.commit(Commit::new().settle(finished)).await.unwrap().committed().unwrap();
+    }
+}
