@@ -47,6 +47,8 @@ async fn a_closing_whose_process_died_is_found_once(stage: Stage) {
     // One death, and several.
     for _ in 0..3 {
         for desk in &desks {
+            let item = ItemRef::parse(desk.as_str(), "books").unwrap();
+            store.commit(Commit::new().wake(Wake::at(item, When::NOW))).await.unwrap().committed().unwrap();
             die_over(&*store, desk.as_str()).await;
         }
         let found = findings(&store).await;
