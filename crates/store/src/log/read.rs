@@ -105,7 +105,7 @@ impl FeedFilter {
 /// Where a page of the feed begins.
 ///
 /// Positions are in order but not without gaps, so a place further back is asked for by a number of events, and never computed
-/// from a position.
+/// from a position. That number is at most [`FEED_SCAN`](limits::FEED_SCAN), 10,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedStart {
     /// Behind this position.

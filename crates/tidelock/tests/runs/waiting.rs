@@ -19,7 +19,7 @@ fn doubles() -> Workflow {
     Workflow::new("doubles", flow(|_: &mut Ctx, n: u32| async move { Ok(2 * n) }.boxed()))
 }
 
-/// RUN-50.
+/// RUN-52.
 async fn an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let _app = app(&tidelock, "one", doubles()).build().unwrap();
