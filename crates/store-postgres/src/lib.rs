@@ -137,7 +137,7 @@ impl PostgresStore {
             place,
         });
         shared.time.now(&shared.readers.reader()).await.map_err(|e| e.during(Operation::Open))?;
-        tokio::spawn(sweep::keep_house(Arc::downgrade(&shared), options.sweep_interval));
+        tokio::spawn(sweep::keep_house(Arc::downgrade(&shared), options.sweep_interval, options.migrate));
         Ok(Self { shared })
     }
 }

@@ -11,6 +11,7 @@ use tidelock_store::Result;
 use tokio::time::{Instant, timeout};
 
 use crate::Shared;
+use crate::error::is_denied;
 use crate::forget::{self, Swept};
 use crate::held_up;
 
@@ -32,9 +33,10 @@ struct House {
     sweep_at: Option<Instant>,
 }
 
-/// Ends with the last handle on the store.
-pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration) {
-    let mut house = House::default();
+/// Ends with the last handle on the store. What was due before is swept in the first round, though the store is only read, unless it
+/// was opened to look.
+pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration, sweeps_alone: bool) {
+    let mut house = House { sweep_at: sweeps_alone.then(Instant::now), ..House::default() };
     loop {
         tokio::time::sleep(interval).await;
         let Some(store) = store.upgrade() else { return };
@@ -70,8 +72,9 @@ async fn round(store: &Shared, interval: Duration, house: House) -> House {
     let sweep_at = match (used, due) {
         (false, false) => house.sweep_at,
         _ => sweep(store, interval, used).await.unwrap_or_else(|error| {
-            tracing::debug!(%error, "housekeeping failed; the next round will do it");
-            Some(Instant::now())
+            tracing::debug!(%error, "housekeeping failed");
+            // A role that may not sweep leaves it to those that may.
+            (!is_denied(&error)).then(Instant::now)
         }),
     };
     House { behind: (used || house.behind) && tell_who_holds_up_the_feed(store).await, sweep_at }

@@ -1,6 +1,6 @@
 //! The command on a PostgreSQL server that was restarted: positions go on far above the old ones.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -52,4 +52,47 @@ fn follows_from_here_on(shop: &Shop) {
     let ended = told(&follower.wait_with_output().unwrap());
     assert_eq!((ended.code, ended.err.as_str()), (0, ""));
     assert!(first.is_some_and(|line| line.contains("\"new\"")));
+}
+
+/// CMD-4. Following waits for a server that is away, and goes on where it was: each event once, in order.
+#[test]
+fn following_goes_on_after_a_restart_of_the_server() {
+    let server = Server::start().unwrap();
+    let shop = Shop::on(server.url());
+    shop.ok(&["migrate"]);
+    for from in [&["--after=0"][..], &["a", "--from=1"]] {
+        let mut follower = shop.spawn(&[&["events", "--follow", "--json"], from].concat());
+        let (out, err) = (listen(follower.stdout.take().unwrap()), listen(follower.stderr.take().unwrap()));
+        let before = shop.json(&["events", "--all"]).len();
+        let mut seen = next(&out, before);
+        for how in [Stop::Fast, Stop::Immediate] {
+            server.stop(how).unwrap();
+            assert!(next(&err, 1)[0].contains("waiting for the store"));
+            server.start_again().unwrap();
+            let nth = json!(seen.len());
+            shop.with(|store| async move { append(&*store, "a", "noted", &[nth]).await });
+            seen.extend(next(&out, 1));
+            assert!(next(&err, 1)[0].contains("going on"));
+        }
+        kill(Pid::from_raw(follower.id() as i32), Signal::SIGINT).unwrap();
+        assert_eq!(follower.wait().unwrap().code(), Some(0));
+        assert_eq!(out.iter().chain(err.iter()).count(), 0, "nothing is shown twice");
+        for (nth, line) in seen.iter().enumerate() {
+            assert!(line.contains(&format!("\"payload\":{nth}")), "{nth}: {line}");
+        }
+    }
+}
+
+/// What is written there, line by line, until it is closed.
+fn listen(from: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (tell, lines) = mpsc::channel();
+    thread::spawn(move || {
+        BufReader::new(from).lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
+    });
+    lines
+}
+
+/// The next so many lines.
+fn next(lines: &mpsc::Receiver<String>, count: usize) -> Vec<String> {
+    (0..count).map(|_| lines.recv_timeout(PATIENCE).expect("there is another line")).collect()
 }

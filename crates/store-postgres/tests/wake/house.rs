@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Commit, ExpectedRevision, Json, RecordKey, When, Write};
+use tidelock_store::{Commit, ExpectedRevision, Json, RecordKey, Store, When, Write};
 use tidelock_store_postgres::PostgresStore;
 use tokio::task::JoinHandle;
 
@@ -61,6 +61,9 @@ async fn a_handle_that_nobody_uses_asks_nothing() {
     let (other, watcher) = (busy(&elsewhere).await, elsewhere.connect().await);
     watcher.run(WATCH).await;
     let last = "SELECT max(query_start)::text FROM pg_stat_activity WHERE application_name = '@'";
+    let first_look = "SELECT count(*) > 0 FROM pg_stat_activity
+        WHERE application_name = '@' AND query LIKE '%undated_from%' AND state = 'idle'";
+    plain.until("it has looked once for what is due", first_look).await;
     let before: String = plain.one(last).await;
     // The other one does its rounds meanwhile.
     watcher.until("several rounds have passed", "SELECT count(*) >= 6 FROM tidelock.saves").await;
@@ -78,6 +81,23 @@ async fn what_is_due_later_is_swept_though_the_handle_is_not_used_any_more() {
     let record = Write::put(&RecordKey::new("k").unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap());
     committed(&store, Commit::new().write(record.expiring(soon))).await;
     plain.until("its value is gone", "SELECT count(value) = 0 FROM tidelock.records").await;
+}
+
+/// KEEP-1, KEEP-2: what became due while nothing had the store open leaves though it is only read.
+#[tokio::test]
+async fn what_is_due_when_a_store_is_opened_is_swept_though_nothing_is_written() {
+    let ground = Ground::shared();
+    let plain = ground.connect().await;
+    drop(open(&ground).await);
+    plain
+        .run("INSERT INTO tidelock.records (key, revision, value, expires_at) VALUES ('k', 1, NULL, 1)")
+        .await;
+    let looking =
+        ground.open_with(|options| (options.sweep_interval, options.migrate) = (INTERVAL, false)).await;
+    let reading = open(&ground).await;
+    reading.get(&[RecordKey::new("k").unwrap()]).await.unwrap();
+    plain.until("it is forgotten", "SELECT count(*) = 0 FROM tidelock.records").await;
+    drop((looking, reading));
 }
 
 /// Whoever holds commits up for long is looked for.

@@ -2,6 +2,7 @@
 
 use tidelock::{FeedFilter, FeedQuery, Position, Store, StoreExt, Topic, limits};
 
+use super::patience::Patience;
 use super::wait;
 use crate::args::EventsArgs;
 use crate::failure::Failure;
@@ -37,13 +38,16 @@ async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<
 async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
     // Taken before the first look, so nothing is missed.
     let mut signal = store.signal(Topic::Log);
-    let mut after = match args.after {
-        Some(position) => position,
-        None => store.feed_end().await?,
-    };
+    let mut patience = Patience::default();
+    let mut from = args.after;
     loop {
-        let page = store.read_feed(query(args, after, limits::PAGE_SIZE)).await?;
-        after = page.next;
+        let Some(after) = from else {
+            from = patience.take(store.feed_end().await, out).await?;
+            continue;
+        };
+        let answer = store.read_feed(query(args, after, limits::PAGE_SIZE)).await;
+        let Some(page) = patience.take(answer, out).await? else { continue };
+        from = Some(page.next);
         super::show(page.events, args, out)?;
         if page.at_end {
             wait(&mut signal).await;

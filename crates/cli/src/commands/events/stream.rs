@@ -4,6 +4,7 @@ use tidelock::{
     Direction, Store, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Topic, Version, limits,
 };
 
+use super::patience::Patience;
 use super::wait;
 use crate::args::EventsArgs;
 use crate::failure::Failure;
@@ -60,13 +61,16 @@ async fn follow(
 ) -> Result<(), Failure> {
     // Taken before the first look, so nothing is missed.
     let mut signal = store.signal(Topic::Log);
-    let mut next = match args.from {
-        Some(version) => version,
-        None => after_last(store, stream).await?,
-    };
+    let mut patience = Patience::default();
+    let mut from = args.from;
     loop {
-        let page = store.read_stream(StreamQuery::forward(stream).from(next)).await?;
-        next = page.events.last().map_or(next, |event| event.version.plus(1));
+        let Some(next) = from else {
+            from = patience.take(after_last(store, stream).await, out).await?;
+            continue;
+        };
+        let answer = store.read_stream(StreamQuery::forward(stream).from(next)).await;
+        let Some(page) = patience.take(answer, out).await? else { continue };
+        from = Some(page.events.last().map_or(next, |event| event.version.plus(1)));
         let more = page.next.is_some();
         super::show(page.events.into_iter().filter(|event| is_wanted(event, args)).collect(), args, out)?;
         if !more {
@@ -75,7 +79,7 @@ async fn follow(
     }
 }
 
-async fn after_last(store: &dyn Store, stream: &StreamName) -> Result<Version, Failure> {
+async fn after_last(store: &dyn Store, stream: &StreamName) -> tidelock::Result<Version> {
     let head = store.head(stream).await?;
     Ok(head.state.version().map_or(Version::FIRST, |version| version.plus(1)))
 }
