@@ -6,8 +6,8 @@
 mod existence;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, RecordKey, Result, Revision, Slot,
-    Write,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, Record, RecordKey, Result,
+    Revision, Slot, Write,
 };
 
 use super::document::Doc;
@@ -106,8 +106,9 @@ impl<'a, S: State> Alone<'a, S> {
         let store = self.queued.tidelock.store();
         let mut slots = self.queued.in_time(store.get(&keys)).await??.into_iter();
         let scope = slots.next().unwrap_or(Slot::Absent);
-        let did = slots.next().and_then(|did| did.live().map(|did| did.value.to()));
-        let did: Option<Did> = did.transpose()?;
+        let noted = slots.next().and_then(Slot::into_live);
+        let read = |noted: Record| noted.value.to::<Did>().map(|did| did.noted_at(noted.revision));
+        let did = noted.map(read).transpose()?;
         if let (Some(did), Some(operation)) = (&did, &self.queued.options.operation) {
             did.check(&self.queued.line.name, operation)?;
         }
@@ -150,11 +151,8 @@ impl<'a, S: State> Alone<'a, S> {
                 let revision = self.written(&committed);
                 self.queued.line.landed(doc, revision);
                 let applied = Outcome::Applied(revision);
-                if applied != outcome
-                    && let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation)
-                {
-                    let note = codec.remember(operation, applied, answer)?.write(operation, key)?;
-                    self.correct(&committed, note).await;
+                if let Some(operation) = &self.queued.options.operation {
+                    self.correct(&committed, codec.remember(operation, outcome, answer)?, applied).await?;
                 }
                 Ok(Some(applied))
             }
@@ -183,15 +181,21 @@ impl<'a, S: State> Alone<'a, S> {
         Ok(commit)
     }
 
-    /// Corrects what is remembered of an operation. The revision of a write is not known before it is made: where the store
-    /// was moved, or has forgotten records, it is higher than one more than the last.
-    async fn correct(&self, committed: &Committed, mut note: Write) {
-        let written = committed.writes.iter().find(|written| written.key == note.key);
-        let Some(revision) = written.and_then(|written| written.revision) else { return };
+    /// Corrects what is remembered of an operation, if the revision is another than was expected: the store was moved since
+    /// the scope was last written.
+    async fn correct(&self, committed: &Committed, noted: Did, outcome: Outcome) -> Result<()> {
+        let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation) else {
+            return Ok(());
+        };
+        let written = committed.writes.iter().find(|written| written.key == *key);
+        let Some(revision) = written.and_then(|written| written.revision) else { return Ok(()) };
+        let Some(corrected) = noted.corrected(outcome, revision) else { return Ok(()) };
+        let mut note = corrected.write(operation, key)?;
         note.expected = ExpectedRevision::Revision(revision);
         if let Err(error) = self.queued.tidelock.store().commit(Commit::new().write(note)).await {
             tracing::debug!(%error, "an operation is remembered with the revision that was expected");
         }
+        Ok(())
     }
 
     async fn send(&self, commit: Commit) -> Result<Result<Committed, Conflict>> {

@@ -5,7 +5,7 @@
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tidelock_store::{ExpectedRevision, Json, RecordKey, Result, StoreError, When, Write};
+use tidelock_store::{ExpectedRevision, Json, RecordKey, Result, Revision, StoreError, When, Write};
 
 use super::mutated::{Mutated, Outcome};
 use super::name::Name;
@@ -16,6 +16,10 @@ use crate::claims::Fingerprint;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Did {
     outcome: Outcome,
+    /// The scope was absent. Its first revision is that of this record, which was absent too: where the store was moved, or
+    /// has forgotten records, both are higher than what was expected.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    first: bool,
     answer: Json,
     /// Which mutation it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -50,7 +54,8 @@ impl<R> Codec<R> {
     }
 
     pub(super) fn remember(&self, operation: &OperationId, outcome: Outcome, answer: &R) -> Result<Did> {
-        Ok(Did { outcome, answer: (self.encode)(answer)?, of: operation.of })
+        let first = outcome == Outcome::Applied(Revision::FIRST);
+        Ok(Did { outcome, first, answer: (self.encode)(answer)?, of: operation.of })
     }
 
     pub(super) fn replay(&self, did: &Did) -> Result<Mutated<R>> {
@@ -64,6 +69,20 @@ fn not_remembered() -> StoreError {
 }
 
 impl Did {
+    /// The same, as it was written in a record at this revision.
+    pub(super) fn noted_at(mut self, revision: Revision) -> Self {
+        if self.first {
+            self.outcome = Outcome::Applied(revision);
+        }
+        self
+    }
+
+    /// The same with what was really done, unless a record at this revision tells it already.
+    pub(super) fn corrected(self, outcome: Outcome, revision: Revision) -> Option<Self> {
+        let told = self.clone().noted_at(revision).outcome;
+        (told != outcome).then_some(Self { outcome, first: false, ..self })
+    }
+
     /// Refuses an operation's id under which another mutation was made.
     pub(super) fn check(&self, name: &Name, operation: &OperationId) -> Result<()> {
         match (self.of, operation.of) {

@@ -24,17 +24,18 @@ impl<S: State> Alone<'_, S> {
             if let Some(did) = did {
                 return Ok(Codec::json().replay(&did)?);
             }
-            guessed = Some(after(&before));
+            guessed = Some(Outcome::Applied(after(&before)));
             commit = self.noting(commit, Outcome::Applied(after(&before)))?;
         }
         match self.send(commit).await? {
             Ok(committed) => {
                 let revision = self.written(&committed);
                 self.queued.line.landed(doc, revision);
-                if guessed.is_some_and(|guessed| guessed != revision) {
-                    self.note_again(&committed, Outcome::Applied(revision)).await?;
+                let applied = Outcome::Applied(revision);
+                if let Some(guessed) = guessed {
+                    self.correct_existence(&committed, guessed, applied).await?;
                 }
-                Ok(self.queued.mutated((), Outcome::Applied(revision)))
+                Ok(self.queued.mutated((), applied))
             }
             Err(conflict) if self.was_made_meanwhile(&conflict) => self.replay(conflict).await,
             Err(conflict) => Err(match found(&self.queued.line.name, &conflict) {
@@ -69,9 +70,7 @@ impl<S: State> Alone<'_, S> {
             Ok(committed) => {
                 self.queued.line.distrust();
                 let applied = Outcome::Applied(self.written(&committed));
-                if applied != Outcome::Applied(after(&before)) {
-                    self.note_again(&committed, applied).await?;
-                }
+                self.correct_existence(&committed, Outcome::Applied(after(&before)), applied).await?;
                 Ok(self.queued.mutated((), applied))
             }
             Err(conflict) if self.was_made_meanwhile(&conflict) => self.replay(conflict).await,
@@ -103,12 +102,14 @@ impl<S: State> Alone<'_, S> {
     }
 
     /// Corrects what is remembered of the operation, if there is one.
-    async fn note_again(&self, committed: &Committed, outcome: Outcome) -> Result<()> {
-        let noted = self.noting(Commit::new(), outcome)?;
-        for note in noted.writes {
-            self.correct(committed, note).await;
-        }
-        Ok(())
+    async fn correct_existence(
+        &self,
+        committed: &Committed,
+        guessed: Outcome,
+        outcome: Outcome,
+    ) -> Result<()> {
+        let Some(operation) = &self.queued.options.operation else { return Ok(()) };
+        self.correct(committed, Codec::json().remember(operation, guessed, &())?, outcome).await
     }
 
     /// The same commit, saying what the operation did, if there is one.
