@@ -16,7 +16,7 @@ pub(super) struct Desk<'a> {
     store: &'a dyn Store,
     stream: StreamName,
     lease: Lease,
-    /// How long the books stay with somebody who has died.
+    /// The duration of the lease: how long a caller that has died keeps others out.
     duration: Duration,
     since: Timestamp,
 }

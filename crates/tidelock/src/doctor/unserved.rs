@@ -124,7 +124,7 @@ impl Served {
         Self {
             kind: Kind::Unserved,
             thing: Thing::Queue(queue.clone()),
-            waits: "nobody clears away links to events that are gone",
+            waits: "no process removes the links to events that are gone",
             noun: "reaction",
             advice: "start a process that registers a reaction with computed targets: each does this, too"
                 .to_owned(),

@@ -219,7 +219,7 @@ fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
         assert!(tidelock.store().now().await.unwrap() >= due, "it stopped over the occurrence");
         assert_eq!(schedules.get("daily").await.unwrap().unwrap().next, Some(due), "its commit is not there");
         let quick = Running::start(app(&tidelock, "quick", tick()));
-        // The lease of the stopped one has to run out first; time passes when everybody waits.
+        // The lease of the stopped one has to expire first; simulated time passes when all tasks wait.
         while schedules.get("daily").await.unwrap().unwrap().next.unwrap() <= due {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }

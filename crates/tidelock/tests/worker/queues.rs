@@ -53,7 +53,7 @@ async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
     assert!(take(&here).await.is_empty());
 }
 
-/// QUEUE-5. An id that is empty would be everybody's.
+/// QUEUE-5. An empty id tells no operation from another.
 async fn an_operation_whose_id_is_empty_puts_nothing_in(stage: Stage) {
     let mail = mail(&stage).await;
     let refused = mail.put("ada").operation("").await.unwrap_err();
