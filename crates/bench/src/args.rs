@@ -17,47 +17,53 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Measure a store
     ///
-    /// Per workload: operations per second, the time of one call (p50 and p99), what plain SQL on the same rows does in
-    /// the same run, and the ratio of the two.
+    /// Per workload: operations per second, the time of one call (p50 and p99), what plain SQL on
+    /// the same rows does in the same run, and the ratio of the two.
     Store(StoreArgs),
     /// Measure decisions and loads on a store
     ///
-    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL what the store
-    /// does with the same commits or reads in the same run; for the hot aggregate, what as many callers do with one each.
+    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of
+    /// plain SQL what the store does with the same commits or reads in the same run; for the hot
+    /// aggregate, what as many callers do with one each.
     Events(StoreArgs),
-    /// Claims a second: keys claimed and completed, a key that everybody wants, locks taken and given back, and a quota under
-    /// contention; each beside what the store does
+    /// Claims a second: keys claimed and completed, a key that everybody wants, locks taken and
+    /// given back, and a quota under contention; each beside what the store does
     Claims(StoreArgs),
     /// Measure mutations of scopes
     ///
-    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of plain SQL a bare lock around the same state, or, for
-    /// the hot durable scope, what as many callers commit to keys of their own in the same run.
+    /// Per workload: operations per second, the time of one call (p50 and p99), and in place of
+    /// plain SQL a bare lock around the same state, or, for the hot durable scope, what as many
+    /// callers commit to keys of their own in the same run.
     Scopes(StoreArgs),
     /// Measure reactions
     ///
-    /// Events a second committed by 32 callers, and drained by a reaction with an empty handler, routing included; and the time from
-    /// a commit to its handler (p50 and p99).
+    /// Events a second committed by 32 callers, and drained by a reaction with an empty handler,
+    /// routing included; and the time from a commit to its handler (p50 and p99).
     Reactions(ReactionsArgs),
     /// Measure the HTTP edge
     ///
-    /// Requests a second to a handler behind the layer for keys, the first time and as replays, by one client and by 32; the time of one (p50
-    /// and p99); and the same for the same handler without the layer.
+    /// Requests a second to a handler behind the layer for keys, the first time and as replays, by
+    /// one client and by 32; the time of one (p50 and p99); and the same for the same handler
+    /// without the layer.
     Http(HttpArgs),
     /// Measure the HTTP API
     ///
-    /// Appends a second over HTTP by many connections, beside the same appends in this process, on the same store; with followers that read
-    /// nothing, beside without; and, with --minutes, what a server in a process of its own needs of memory while it works.
+    /// Appends a second over HTTP by many connections, beside the same appends in this process, on
+    /// the same store; with followers that read nothing, beside without; and, with --minutes, what
+    /// a server in a process of its own needs of memory while it works.
     Serve(ServeArgs),
     /// Measure runs
     ///
-    /// Runs of five trivial steps, beside the commits that they need, made bare, in the same run, and the calls that a run takes; the time
-    /// to resume a run by how many steps it has behind it; and what a worker costs while all runs sleep.
+    /// Runs of five trivial steps, beside the commits that they need, made bare, in the same run,
+    /// and the calls that a run takes; the time to resume a run by how many steps it has behind it;
+    /// and what a worker costs while all runs sleep.
     Runs(RunsArgs),
     /// Do a lot of short-lived work, and see what is left of it
     ///
-    /// Runs, keyed requests, queue items, operations and scopes, in ten slices; after each one the store's clock is set forward past every
-    /// retention. Per store: operations a second by slice, and the rows and bytes that are left, beside those of an empty store. Fails if
-    /// more is left than an empty store and a little has.
+    /// Runs, keyed requests, queue items, operations and scopes, in ten slices; after each one the
+    /// store's clock is set forward past every retention. Per store: operations a second by slice,
+    /// and the rows and bytes that are left, beside those of an empty store. Fails if more is left
+    /// than an empty store and a little has.
     Soak(SoakArgs),
     /// One process of `store`, which starts it
     #[command(hide = true)]
@@ -69,9 +75,9 @@ pub(crate) enum Command {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct StoreArgs {
-    /// memory:, sqlite: (a new file in a temporary folder), sqlite:PATH (a file that is not there yet), postgres: (a
-    /// server that is started for the run) or `postgres://USER@HOST/DATABASE` (schemas named `tidelock_bench…`); what was
-    /// made is removed afterwards
+    /// memory:, sqlite: (a new file in a temporary folder), sqlite:PATH (a file that is not there
+    /// yet), postgres: (a server that is started for the run) or `postgres://USER@HOST/DATABASE`
+    /// (schemas named `tidelock_bench…`); what was made is removed afterwards
     pub(crate) url: String,
     /// Print one JSON object a line instead of a table
     #[arg(long)]
@@ -82,8 +88,8 @@ pub(crate) struct StoreArgs {
     /// Seconds to measure each workload for, and its bare limit for as long again
     #[arg(long, value_name = "N", default_value = "3", value_parser = seconds)]
     pub(crate) seconds: Duration,
-    /// Leases to make before lease-10-churned is measured [default: 2000000, or 0 in a run of less than a second each];
-    /// it is left out with 0
+    /// Leases to make before lease-10-churned is measured [default: 2000000, or 0 in a run of less
+    /// than a second each]; it is left out with 0
     #[arg(long, value_name = "N")]
     churn: Option<usize>,
 }
@@ -237,7 +243,8 @@ impl FromStr for Choice {
         let Some((workload, callers)) = text.split_once('@') else {
             return Ok(Self { workload: text.to_owned(), callers: None });
         };
-        let callers = callers.parse().map_err(|_| format!("{callers:?} is no number of callers"))?;
+        let callers =
+            callers.parse().map_err(|_| format!("{callers:?} is no number of callers"))?;
         Ok(Self { workload: workload.to_owned(), callers: Some(callers) })
     }
 }

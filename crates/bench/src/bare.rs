@@ -1,10 +1,10 @@
 //! The bare limit: what the database does by itself, with nothing of ours in between.
 //!
-//! On SQLite, a bare loop knows everything beforehand (ids of streams, versions, positions, who holds what), checks
-//! nothing, and puts into one transaction what all callers together could at best have queued. Whoever gets near it has
-//! spent almost nothing on the contract. On PostgreSQL, every bare client has a connection to itself and sends one
-//! prepared statement after the other, each of which is a transaction: what programs do that talk to the database
-//! themselves.
+//! On SQLite, a bare loop knows everything beforehand (ids of streams, versions, positions, who
+//! holds what), checks nothing, and puts into one transaction what all callers together could at
+//! best have queued. Whoever gets near it has spent almost nothing on the contract. On PostgreSQL,
+//! every bare client has a connection to itself and sends one prepared statement after the other,
+//! each of which is a transaction: what programs do that talk to the database themselves.
 //!
 //! The memory store has nothing under it, and so no bare limit.
 
@@ -43,8 +43,11 @@ pub(crate) async fn commits(site: &Site, clients: usize, events: usize) -> Rival
 pub(crate) async fn loads(site: &Site, clients: usize, events: usize) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
-        // Readers do not wait for each other, so the bare limit of many is that of all the cores there are.
-        Below::File(path) => looped((0..clients.min(crate::WORKERS)).map(|_| sqlite::loads(path, events))),
+        // Readers do not wait for each other, so the bare limit of many is that of all the cores
+        // there are.
+        Below::File(path) => {
+            looped((0..clients.min(crate::WORKERS)).map(|_| sqlite::loads(path, events)))
+        }
         Below::Schema(ground) => postgres::loads(ground, clients, events).await,
     }
 }

@@ -23,7 +23,8 @@ pub(crate) struct Asked {
 /// What a workload is compared with besides its bare limit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Yardstick {
-    /// Leasing with few idle items, which may at most be so many times quicker, if anything is asked.
+    /// Leasing with few idle items, which may at most be so many times quicker, if anything is
+    /// asked.
     FewIdle(Option<f64>),
     /// The callers of all processes in one, of whose speed it must have at least so much.
     OneProcess(f64),
@@ -60,12 +61,18 @@ impl Asked {
     fn check_yardstick(&self, measured: &Measured) -> Option<Check> {
         let value = measured.ours.ops_per_s / measured.yardstick.as_ref()?.ops_per_s;
         Some(match self.yardstick? {
-            Yardstick::FewIdle(at_most) => {
-                Check { what: "the time with 1,000 idle", value: 1.0 / value, at_least: None, at_most }
-            }
-            Yardstick::OneProcess(least) => {
-                Check { what: "the speed of one process", value, at_least: Some(least), at_most: None }
-            }
+            Yardstick::FewIdle(at_most) => Check {
+                what: "the time with 1,000 idle",
+                value: 1.0 / value,
+                at_least: None,
+                at_most,
+            },
+            Yardstick::OneProcess(least) => Check {
+                what: "the speed of one process",
+                value,
+                at_least: Some(least),
+                at_most: None,
+            },
         })
     }
 

@@ -19,8 +19,9 @@ pub(crate) struct Child {
 }
 
 impl Child {
-    /// Starts one with these arguments, tells it the first line, and waits until it could begin. What nobody else on the
-    /// machine should read belongs into the line: arguments can be seen by all.
+    /// Starts one with these arguments, tells it the first line, and waits until it could begin.
+    /// What nobody else on the machine should read belongs into the line: arguments can be seen by
+    /// all.
     pub(crate) fn start(args: &[String], first: &str) -> Result<Self, Failure> {
         let mut process = Command::new(env::current_exe()?)
             .args(args)

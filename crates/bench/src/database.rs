@@ -16,11 +16,12 @@ use tokio_postgres::{Client, Config, NoTls};
 use crate::bare;
 use crate::failure::Failure;
 
-/// Of a server that is started for the run: no checkpoint should fall into a slice, and all rows fit.
+/// Of a server that is started for the run: no checkpoint should fall into a slice, and all rows
+/// fit.
 const SETTINGS: &[(&str, &str)] = &[("max_wal_size", "8GB"), ("shared_buffers", "512MB")];
 
-/// How the usual clients are set up. Left to itself, the server plans some of the statements anew each time: it takes the
-/// few rows of the first batches for what is to come.
+/// How the usual clients are set up. Left to itself, the server plans some of the statements anew
+/// each time: it takes the few rows of the first batches for what is to come.
 const PLANNING: &str = "-c plan_cache_mode=force_generic_plan";
 
 /// A server for this run, with room for its rows.
@@ -32,15 +33,16 @@ pub(crate) fn start_server() -> Result<Server, Failure> {
 #[derive(Debug, Clone)]
 pub(crate) struct Database {
     config: Arc<Config>,
-    /// What the store is told, which may know options that no driver knows; the schema is still missing.
+    /// What the store is told, which may know options that no driver knows; the schema is still
+    /// missing.
     url: String,
     /// Of this run, if none was named.
     server: Option<Arc<Server>>,
 }
 
 impl Database {
-    /// `postgres:` alone is a server that is started for the run. What follows a question mark is for the store, if it
-    /// is one of its options, and otherwise for all.
+    /// `postgres:` alone is a server that is started for the run. What follows a question mark is
+    /// for the store, if it is one of its options, and otherwise for all.
     pub(crate) fn parse(url: &str) -> Result<Self, Failure> {
         let rest = url.strip_prefix("postgres:").unwrap_or(url);
         if !rest.is_empty() && !rest.starts_with('?') {
@@ -52,13 +54,17 @@ impl Database {
 
     fn at(url: &str, server: Option<Arc<Server>>) -> Result<Self, Failure> {
         let (place, query) = url.split_once('?').unwrap_or((url, ""));
-        let (for_store, for_all): (Vec<_>, Vec<_>) = query.split('&').partition(|option| is_of_store(option));
+        let (for_store, for_all): (Vec<_>, Vec<_>) =
+            query.split('&').partition(|option| is_of_store(option));
         if for_store.iter().any(|option| option.starts_with("schema=")) {
-            return Err(unusable("a bench only writes into schemas of its own, and chooses their names"));
+            return Err(unusable(
+                "a bench only writes into schemas of its own, and chooses their names",
+            ));
         }
         let config = format!("{place}?{}", for_all.join("&")).trim_end_matches('?').parse();
         let config = config.map_err(|e: tokio_postgres::Error| {
-            let cause = std::error::Error::source(&e).map_or(String::new(), |cause| format!(": {cause}"));
+            let cause =
+                std::error::Error::source(&e).map_or(String::new(), |cause| format!(": {cause}"));
             unusable(&format!("{e}{cause}"))
         })?;
         Ok(Self { config: Arc::new(config), url: url.to_owned(), server })
@@ -85,7 +91,9 @@ impl Database {
         let mut lines = vec![format!("PostgreSQL {version} at {self}{origin}")];
         lines.extend(self.is_here().then(shared_cores));
         if !bare::has_pgbench() {
-            lines.push("pgbench is not installed: the bare limit is that of the driver alone".to_owned());
+            lines.push(
+                "pgbench is not installed: the bare limit is that of the driver alone".to_owned(),
+            );
         }
         Ok(lines.join("\n"))
     }
@@ -126,7 +134,9 @@ fn shared_cores() -> String {
     let cores = thread::available_parallelism().map_or(1, NonZero::get);
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let load = load.split(' ').next().unwrap_or_default();
-    format!("server, callers and bare clients share {cores} cores; load average before the run: {load}")
+    format!(
+        "server, callers and bare clients share {cores} cores; load average before the run: {load}"
+    )
 }
 
 fn is_of_store(option: &str) -> bool {
@@ -137,7 +147,8 @@ fn is_of_store(option: &str) -> bool {
 fn unusable(why: &str) -> Failure {
     Failure::Usage {
         what: format!("the URL of the database cannot be used: {why}"),
-        hint: "postgres: for a server of the run's own, or postgres://USER@HOST/DATABASE".to_owned(),
+        hint: "postgres: for a server of the run's own, or postgres://USER@HOST/DATABASE"
+            .to_owned(),
     }
 }
 
@@ -161,7 +172,9 @@ mod tests {
     #[test]
     fn a_url_that_no_bench_can_use_is_refused_and_never_quoted() {
         let refusal = |url| Database::parse(url).unwrap_err().to_string();
-        assert!(refusal("postgres://joe:hush@localhost?schema=shop").contains("schemas of its own"));
+        assert!(
+            refusal("postgres://joe:hush@localhost?schema=shop").contains("schemas of its own")
+        );
         assert!(refusal("postgres://joe:hush@localhost?cache=shared").contains("`cache`"));
         assert!(!refusal("postgres://joe:hush@localhost:port").contains("hush"));
     }

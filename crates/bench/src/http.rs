@@ -1,7 +1,9 @@
-//! What the HTTP edge costs: requests to a handler behind the layer, beside the same requests to the same handler without it.
+//! What the HTTP edge costs: requests to a handler behind the layer, beside the same requests to
+//! the same handler without it.
 //!
-//! Client and server share this process and talk over loopback. Both sides take turns, slice by slice, so that a noisy machine is
-//! noisy to both: quote the ratio, and the difference of the medians.
+//! Client and server share this process and talk over loopback. Both sides take turns, slice by
+//! slice, so that a noisy machine is noisy to both: quote the ratio, and the difference of the
+//! medians.
 
 mod client;
 

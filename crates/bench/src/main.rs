@@ -1,8 +1,8 @@
 //! How fast the stores are: `cargo run --release -p tidelock-bench -- store <url>`.
 //!
-//! Every figure stands beside the bare limit of the same run: plain SQL that writes or reads the same rows, with no
-//! contract in between. Ours and the bare side take turns, slice by slice, so that a noisy machine is noisy to both: quote
-//! the ratio, never the absolutes.
+//! Every figure stands beside the bare limit of the same run: plain SQL that writes or reads the
+//! same rows, with no contract in between. Ours and the bare side take turns, slice by slice, so
+//! that a noisy machine is noisy to both: quote the ratio, never the absolutes.
 //!
 //! Not here: micro-benchmarks, and other people's systems.
 
@@ -44,7 +44,8 @@ use crate::report::Report;
 use crate::target::Target;
 use crate::workloads::{Bench, Case, Workload};
 
-/// Threads that drive the callers; as many as the machines that the targets are stated for have cores.
+/// Threads that drive the callers; as many as the machines that the targets are stated for have
+/// cores.
 const WORKERS: usize = 2;
 
 /// Steps of one workload: filling, then each slice.
@@ -61,7 +62,8 @@ fn main() -> ExitCode {
 }
 
 fn bench(command: &Command) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).enable_all().build()?;
     runtime.block_on(async {
         match command {
             Command::Store(args) => measure_store(args).await,
@@ -104,7 +106,11 @@ async fn measure_claims(args: &StoreArgs) -> Result<(), Failure> {
     measure_all(args, &target, cases).await
 }
 
-async fn measure_all(args: &StoreArgs, target: &Target, cases: Vec<&'static Case>) -> Result<(), Failure> {
+async fn measure_all(
+    args: &StoreArgs,
+    target: &Target,
+    cases: Vec<&'static Case>,
+) -> Result<(), Failure> {
     let report = Report::new(args.json);
     let mut progress = Progress::new(cases.len(), STEPS);
     progress.note(&format!("measuring {target}"));

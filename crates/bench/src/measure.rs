@@ -13,14 +13,15 @@ use crate::progress::Progress;
 pub(crate) use callers::{Caller, Callers};
 pub(crate) use lap::{Figures, Lap, percentile};
 
-/// Every side is measured in this many slices, one after the other. Many, because a disk that others use as well is
-/// fast one second and slow the next.
+/// Every side is measured in this many slices, one after the other. Many, because a disk that
+/// others use as well is fast one second and slow the next.
 pub(crate) const SLICES: u32 = 10;
 
 /// One that takes its turns at the work.
 #[async_trait]
 pub(crate) trait Side: Send {
-    /// Works for about this long, and at least once; one that can only work for longer is given its time later.
+    /// Works for about this long, and at least once; one that can only work for longer is given its
+    /// time later.
     async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure>;
 
     /// The first calls make streams, prepare statements and warm caches; they are not counted.
@@ -133,7 +134,8 @@ mod tests {
         let contest = Contest::of(steady(20, 1))
             .compared_with(steady(10, 2))
             .against(vec![rival("a", 40, 4), rival("b", 50, 5)]);
-        let measured = measure(contest, Duration::from_secs(10), &Progress::new(1, 1)).await.unwrap();
+        let measured =
+            measure(contest, Duration::from_secs(10), &Progress::new(1, 1)).await.unwrap();
         assert_eq!(measured.ours.ops_per_s.round(), 20.0);
         assert_eq!(measured.yardstick.as_ref().unwrap().p50, Duration::from_millis(2));
         assert_eq!(measured.bare_ops_per_s().unwrap().round(), 50.0);

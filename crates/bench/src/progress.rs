@@ -80,5 +80,6 @@ impl Drop for Progress {
 
 fn bar(steps: u64) -> ProgressBar {
     let style = ProgressStyle::with_template("{elapsed_precise} [{bar:20}] {wide_msg}");
-    ProgressBar::new(steps).with_style(style.expect("the template is well formed").progress_chars("=> "))
+    ProgressBar::new(steps)
+        .with_style(style.expect("the template is well formed").progress_chars("=> "))
 }

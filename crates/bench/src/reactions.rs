@@ -1,7 +1,9 @@
-//! How fast reactions are, beside the rate at which one process commits the events that they follow.
+//! How fast reactions are, beside the rate at which one process commits the events that they
+//! follow.
 //!
-//! Events are committed by 32 callers, and then drained: routed, leased, handled by a handler that does nothing, and acked. Both are
-//! done in turn, on a store of their own each time, so that a noisy machine is noisy to both: quote the ratio.
+//! Events are committed by 32 callers, and then drained: routed, leased, handled by a handler that
+//! does nothing, and acked. Both are done in turn, on a store of their own each time, so that a
+//! noisy machine is noisy to both: quote the ratio.
 
 mod drain;
 mod latency;
@@ -26,13 +28,16 @@ pub(crate) async fn measure_all(args: &ReactionsArgs) -> Result<(), Failure> {
     for route in [drain::Route::Own, drain::Route::Computed] {
         let mut rounds = Vec::new();
         for _ in 0..args.rounds {
-            rounds.push(on_a_site(&target, async |store| drain::measure(store, args, route).await).await?);
+            rounds.push(
+                on_a_site(&target, async |store| drain::measure(store, args, route).await).await?,
+            );
         }
         say_drained(args, route, rounds);
     }
     for place in [latency::Place::OneProcess, latency::Place::AnotherHandle] {
         let latency =
-            on_a_site(&target, async |store| latency::measure(store, &target, args, place).await).await?;
+            on_a_site(&target, async |store| latency::measure(store, &target, args, place).await)
+                .await?;
         say_latency(args, place, &latency);
     }
     Ok(())
@@ -64,13 +69,16 @@ fn heading(args: &ReactionsArgs, target: &Target) -> String {
 fn say_drained(args: &ReactionsArgs, route: drain::Route, mut rounds: Vec<Drained>) {
     rounds.sort_by(|one, other| one.ratio().total_cmp(&other.ratio()));
     let Some(middle) = rounds.get(rounds.len() / 2) else { return };
-    let (name, commits, drained, ratio) = (route.name(), middle.commits, middle.drained, middle.ratio());
+    let (name, commits, drained, ratio) =
+        (route.name(), middle.commits, middle.drained, middle.ratio());
     match args.json {
         true => println!(
             "{}",
             json!({ "workload": name, "commits": commits, "drained": drained, "ratio": ratio })
         ),
-        false => println!("{name:<24} {commits:>10.0} commits/s {drained:>10.0} drained/s  ratio {ratio:.2}"),
+        false => println!(
+            "{name:<24} {commits:>10.0} commits/s {drained:>10.0} drained/s  ratio {ratio:.2}"
+        ),
     }
 }
 

@@ -106,7 +106,8 @@ impl<'a> Line<'a> {
     /// What stands behind the columns.
     fn notes(&self) -> String {
         let checks = self.checks.iter().map(ToString::to_string);
-        let rivals = self.bare.iter().map(|rival| format!("{} {}/s", rival.by, count(rival.ops_per_s)));
+        let rivals =
+            self.bare.iter().map(|rival| format!("{} {}/s", rival.by, count(rival.ops_per_s)));
         let notes: Vec<_> = checks.chain(rivals).collect();
         if notes.is_empty() { String::new() } else { format!("  {}", notes.join(", ")) }
     }

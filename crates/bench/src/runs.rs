@@ -1,8 +1,9 @@
 //! How fast runs are, beside what the same store commits.
 //!
-//! A run of five trivial steps, beside the very commits that it needs, made bare: the commits of one run are kept and made again
-//! under other names, by as many callers, in turns. What a resume costs by the length of the history, and what a worker costs that
-//! has nothing to do but a million runs that sleep.
+//! A run of five trivial steps, beside the very commits that it needs, made bare: the commits of
+//! one run are kept and made again under other names, by as many callers, in turns. What a resume
+//! costs by the length of the history, and what a worker costs that has nothing to do but a million
+//! runs that sleep.
 
 mod calls;
 mod cpu;
@@ -44,7 +45,8 @@ pub(crate) async fn measure_all(args: &RunsArgs) -> Result<(), Failure> {
 async fn measure_on(target: &Target, args: &RunsArgs) -> Result<(), Failure> {
     let parts = CALLERS.len() + args.recorded.len() + 1;
     let mut progress = Progress::new(parts, u64::from(SLICES));
-    let say = |progress: &Progress, line: &dyn Line| progress.print(|| write_line(&line.said(args.json)));
+    let say =
+        |progress: &Progress, line: &dyn Line| progress.print(|| write_line(&line.said(args.json)));
     say(&progress, target)?;
     for callers in CALLERS.into_iter().filter(|_| args.measures(RunsPart::Flow)) {
         progress.begin(&format!("flow@{callers}"));

@@ -1,8 +1,11 @@
-//! What the HTTP API makes of a store: appends over HTTP by many connections, beside the same appends in this process, on the same store.
+//! What the HTTP API makes of a store: appends over HTTP by many connections, beside the same
+//! appends in this process, on the same store.
 //!
-//! Clients and server share this process and its threads, and talk over loopback; so the generator's work counts against us. The sides take
-//! turns, slice by slice, so that a noisy machine is noisy to all of them: quote the ratio. Measured too: whether followers
-//! who read nothing slow those who write, and what a server in a process of its own needs of memory while it works for minutes.
+//! Clients and server share this process and its threads, and talk over loopback; so the
+//! generator's work counts against us. The sides take turns, slice by slice, so that a noisy
+//! machine is noisy to all of them: quote the ratio. Measured too: whether followers who read
+//! nothing slow those who write, and what a server in a process of its own needs of memory while it
+//! works for minutes.
 
 mod apart;
 mod appender;
@@ -62,7 +65,8 @@ async fn beside_the_store(
     progress: &Progress,
 ) -> Result<(Figures, Figures), Failure> {
     let ours = clients(server, args.connections).await?;
-    let appenders = (0..args.connections).map(|nth| Appender::new(store, nth)).collect::<Result<_, _>>()?;
+    let appenders =
+        (0..args.connections).map(|nth| Appender::new(store, nth)).collect::<Result<_, _>>()?;
     one(ours, "in process", Box::new(Callers(appenders)), args.seconds, progress).await
 }
 
@@ -96,7 +100,9 @@ async fn serve(store: &Arc<dyn Store>) -> Result<SocketAddr, Failure> {
     let api = Api::over(&Tidelock::over(store.clone())).tokens(tokens);
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
     let address = listener.local_addr()?;
-    tokio::spawn(async move { tidelock_http::serve(listener, api, None, std::future::pending()).await });
+    tokio::spawn(
+        async move { tidelock_http::serve(listener, api, None, std::future::pending()).await },
+    );
     Ok(address)
 }
 

@@ -1,8 +1,9 @@
-//! Where a workload is measured: a store of its own, filled for it, and what is needed to measure below it.
+//! Where a workload is measured: a store of its own, filled for it, and what is needed to measure
+//! below it.
 //!
-//! No two workloads share a store, so that none runs on what another left behind. The bare loop's SQLite file is a copy
-//! of the store's after filling: the same tables, indexes and rows, laid out in the same way. On PostgreSQL the bare
-//! clients have a schema beside the store's.
+//! No two workloads share a store, so that none runs on what another left behind. The bare loop's
+//! SQLite file is a copy of the store's after filling: the same tables, indexes and rows, laid out
+//! in the same way. On PostgreSQL the bare clients have a schema beside the store's.
 
 use std::fs;
 use std::path::PathBuf;
@@ -104,7 +105,10 @@ struct Files(Vec<PathBuf>);
 
 impl Drop for Files {
     fn drop(&mut self) {
-        for file in self.0.iter().flat_map(|file| [file.clone(), beside(file, "-wal"), beside(file, "-shm")])
+        for file in self
+            .0
+            .iter()
+            .flat_map(|file| [file.clone(), beside(file, "-wal"), beside(file, "-shm")])
         {
             // Most often because it is not there.
             let _ = fs::remove_file(file);

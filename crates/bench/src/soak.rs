@@ -1,8 +1,10 @@
-//! Soak: short-lived work of every kind, until all of it is done and past its retention, and what is left of it then.
+//! Soak: short-lived work of every kind, until all of it is done and past its retention, and what
+//! is left of it then.
 //!
-//! Ten slices of runs, keyed requests, queue items, operations and scopes. After each slice the store's clock is set nine
-//! days forward, so that the store deletes what the slice left while the next one runs. Told are the operations of each
-//! slice a second, and the rows and bytes that are left at the end, beside those of an empty store.
+//! Ten slices of runs, keyed requests, queue items, operations and scopes. After each slice the
+//! store's clock is set nine days forward, so that the store deletes what the slice left while the
+//! next one runs. Told are the operations of each slice a second, and the rows and bytes that are
+//! left at the end, beside those of an empty store.
 
 mod load;
 mod place;
@@ -101,9 +103,12 @@ impl Soaked {
         Ok(())
     }
 
-    /// Rows and bytes are always held to their bounds; speed only where a slice is long enough to tell.
+    /// Rows and bytes are always held to their bounds; speed only where a slice is long enough to
+    /// tell.
     fn check(&self, args: &SoakArgs) -> Result<(), Failure> {
-        if self.left.rows > self.empty.rows + ROWS_LEFT || self.left.bytes > self.empty.bytes + BYTES_LEFT {
+        if self.left.rows > self.empty.rows + ROWS_LEFT
+            || self.left.bytes > self.empty.bytes + BYTES_LEFT
+        {
             return Err(Failure::Answer(format!(
                 "{} is left of everything that is past its retention; an empty store has {}",
                 self.left, self.empty

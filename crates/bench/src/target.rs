@@ -36,9 +36,10 @@ impl Target {
         match url.split_once(':') {
             Some(("memory", "")) => Ok(Self::Memory),
             Some(("sqlite", rest)) => Self::file(rest),
-            Some(("postgres" | "postgresql", _)) => {
-                Ok(Self::Postgres { database: Database::parse(url)?, schema: "tidelock_bench".to_owned() })
-            }
+            Some(("postgres" | "postgresql", _)) => Ok(Self::Postgres {
+                database: Database::parse(url)?,
+                schema: "tidelock_bench".to_owned(),
+            }),
             // What follows the colon may hold a password.
             scheme => Err(Failure::Usage {
                 what: format!(
@@ -55,7 +56,11 @@ impl Target {
         let (path, options) = (path.strip_prefix("//").unwrap_or(path), options.to_owned());
         if path.is_empty() {
             let folder = tempfile::Builder::new().prefix("tidelock-bench-").tempdir()?;
-            return Ok(Self::Sqlite { path: folder.path().join("bench.db"), options, _folder: Some(folder) });
+            return Ok(Self::Sqlite {
+                path: folder.path().join("bench.db"),
+                options,
+                _folder: Some(folder),
+            });
         }
         let target = Self::Sqlite { path: path.into(), options, _folder: None };
         target.check_free()?;
@@ -109,7 +114,8 @@ impl Target {
         }
     }
 
-    /// What there is to know about the figures before one sees them; nothing where docs/speed.md says it all.
+    /// What there is to know about the figures before one sees them; nothing where docs/speed.md
+    /// says it all.
     pub(crate) async fn describe(&self) -> Result<Option<String>, Failure> {
         match self {
             Self::Postgres { database, .. } => database.describe().await.map(Some),
@@ -130,7 +136,10 @@ impl fmt::Display for Target {
 fn is_free(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() || found.len() > 0 => Err(Failure::Usage {
-            what: format!("{} is there already: a bench only writes into a file of its own", path.display()),
+            what: format!(
+                "{} is there already: a bench only writes into a file of its own",
+                path.display()
+            ),
             hint: "another path, or sqlite: alone for a file in a temporary folder".to_owned(),
         }),
         _ => Ok(()),
@@ -165,6 +174,8 @@ mod tests {
     fn only_stores_that_can_be_measured_are() {
         assert!(matches!(Target::parse("memory:").unwrap(), Target::Memory));
         assert!(Target::parse("sqlite:").unwrap().to_string().ends_with("bench.db"));
-        assert!(Target::parse("redis://joe:hush@host").unwrap_err().to_string().contains("\"redis\""));
+        assert!(
+            Target::parse("redis://joe:hush@host").unwrap_err().to_string().contains("\"redis\"")
+        );
     }
 }

@@ -1,7 +1,9 @@
-//! The workloads, one file per family: how a store is filled, what one call is, and what the bare loop does instead.
+//! The workloads, one file per family: how a store is filled, what one call is, and what the bare
+//! loop does instead.
 //!
-//! Payloads and values are JSON that was made beforehand: turning a value into JSON is its owner's work, whatever the
-//! store. Ids of events are made in the call, for each event needs one of its own.
+//! Payloads and values are JSON that was made beforehand: turning a value into JSON is its owner's
+//! work, whatever the store. Ids of events are made in the call, for each event needs one of its
+//! own.
 
 mod case;
 
@@ -31,61 +33,64 @@ pub(crate) use processes::serve;
 /// What is done.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Workload {
-    /// One operation: a commit that appends this many events of 200 bytes to the caller's own stream, expecting the
-    /// version that its last commit left.
+    /// One operation: a commit that appends this many events of 200 bytes to the caller's own
+    /// stream, expecting the version that its last commit left.
     Commit { events: usize },
     /// The same with one event, by callers in four processes. The yardstick has all of them in one.
     Processes,
-    /// One operation: a commit that appends an event, puts a record, settles a lease and wakes its item again. The leases
-    /// are taken ten at a time, which is part of the time.
+    /// One operation: a commit that appends an event, puts a record, settles a lease and wakes its
+    /// item again. The leases are taken ten at a time, which is part of the time.
     Mixed,
-    /// One operation: all of a stream of 100 events, read in one page. The streams grew side by side, so that a
-    /// stream's events do not lie together.
+    /// One operation: all of a stream of 100 events, read in one page. The streams grew side by
+    /// side, so that a stream's events do not lie together.
     Load,
-    /// One operation: one event of the feed, read in pages of 1,000 from the start to the end and over again. The
-    /// times are those of a page.
+    /// One operation: one event of the feed, read in pages of 1,000 from the start to the end and
+    /// over again. The times are those of a page.
     Feed,
-    /// One operation: one call that leases 10 items, and one commit that acknowledges these 10 and wakes them again, in
-    /// a queue with this many items more that had work once and have none now. Waking is part of the operation: it
-    /// costs no row that the settlement does not write anyway.
+    /// One operation: one call that leases 10 items, and one commit that acknowledges these 10 and
+    /// wakes them again, in a queue with this many items more that had work once and have none now.
+    /// Waking is part of the operation: it costs no row that the settlement does not write anyway.
     Lease { idle: usize },
-    /// The same after many items were woken, leased and settled. The remarks say what that left behind.
+    /// The same after many items were woken, leased and settled. The remarks say what that left
+    /// behind.
     Churned { idle: usize },
-    /// One operation: a commit that puts a record of 200 bytes which must not be there and is not: every one writes.
-    SetIfAbsent,
-    /// One operation: a commit that puts a record which must not be there and is: every one is told what is there
-    /// instead, and none writes.
-    SetIfAbsentHot,
-    /// One operation: a commit that adds 1 to a counter, the same for all callers, within a bound that is far away:
+    /// One operation: a commit that puts a record of 200 bytes which must not be there and is not:
     /// every one writes.
+    SetIfAbsent,
+    /// One operation: a commit that puts a record which must not be there and is: every one is told
+    /// what is there instead, and none writes.
+    SetIfAbsentHot,
+    /// One operation: a commit that adds 1 to a counter, the same for all callers, within a bound
+    /// that is far away: every one writes.
     AddHot,
-    /// One operation: a decision about the caller's own aggregate, whose state is remembered, that becomes one event of 200
-    /// bytes. Beside it, not plain SQL but the store's own commits of such events.
+    /// One operation: a decision about the caller's own aggregate, whose state is remembered, that
+    /// becomes one event of 200 bytes. Beside it, not plain SQL but the store's own commits of such
+    /// events.
     Decide,
     /// The same, all callers about one aggregate. Beside it, as many callers about one each.
     DecideHot,
-    /// One operation: the state of a stream of this many events, of which nothing is remembered, with a snapshot of it or
-    /// without. Beside it, reading all of its events.
+    /// One operation: the state of a stream of this many events, of which nothing is remembered,
+    /// with a snapshot of it or without. Beside it, reading all of its events.
     ColdLoad { events: usize, snapshot: bool },
-    /// One operation: a mutation of a scope in memory, the same for all callers. Beside it, a lock of the runtime around the same state, which is
-    /// copied, changed and put in place.
+    /// One operation: a mutation of a scope in memory, the same for all callers. Beside it, a lock
+    /// of the runtime around the same state, which is copied, changed and put in place.
     MutateLocal,
-    /// One operation: one more in a field of a durable scope, the same for all callers. Beside it, as many callers commit to keys of their own. That none
-    /// is lost is checked.
+    /// One operation: one more in a field of a durable scope, the same for all callers. Beside it,
+    /// as many callers commit to keys of their own. That none is lost is checked.
     IncrementHot,
     /// The same in a scope that is nothing but a number.
     CountHot,
-    /// One operation: a commit. Each call claims a key of its own and completes it, which is two. Beside it, the store's own commits of
-    /// one event each.
+    /// One operation: a commit. Each call claims a key of its own and completes it, which is two.
+    /// Beside it, the store's own commits of one event each.
     ClaimComplete,
-    /// One operation: a claim of one key that is done, the same for all callers: every one gets the result. Beside it, the same
-    /// with a key of each caller's own.
+    /// One operation: a claim of one key that is done, the same for all callers: every one gets the
+    /// result. Beside it, the same with a key of each caller's own.
     ClaimHot,
-    /// One operation: a commit. Each call takes a lock of the caller's own and gives it back, which is two. Beside it, the store's own
-    /// commits of one event each.
+    /// One operation: a commit. Each call takes a lock of the caller's own and gives it back, which
+    /// is two. Beside it, the store's own commits of one event each.
     LockUnlock,
-    /// One operation: a caller of a hundred on a quota of 18, all at once, of whom 18 are granted. Beside it, the same hundred on a quota
-    /// that is enough for all.
+    /// One operation: a caller of a hundred on a quota of 18, all at once, of whom 18 are granted.
+    /// Beside it, the same hundred on a quota that is enough for all.
     QuotaRound,
 }
 
@@ -118,7 +123,9 @@ pub(crate) async fn measure(case: &Case, bench: &Bench<'_>) -> Result<Measured, 
         Workload::LockUnlock => claims::measure_locks(bench, case).await,
         Workload::QuotaRound => claims::measure_quota(bench).await,
         Workload::DecideHot => events::measure_hot(bench, case).await,
-        Workload::ColdLoad { events, snapshot } => events::measure_load(bench, events, snapshot).await,
+        Workload::ColdLoad { events, snapshot } => {
+            events::measure_load(bench, events, snapshot).await
+        }
         Workload::MutateLocal => scopes::measure_local(bench, case).await,
         Workload::IncrementHot => scopes::measure_field(bench, case).await,
         Workload::CountHot => scopes::measure_counter(bench, case).await,
@@ -127,5 +134,7 @@ pub(crate) async fn measure(case: &Case, bench: &Bench<'_>) -> Result<Measured, 
 
 /// A commit that nothing stands against; if something did, the figures would be of refusals.
 fn committed(outcome: CommitOutcome) -> Result<Committed, Failure> {
-    outcome.committed().map_err(|conflict| Failure::Answer(format!("a commit was refused: {conflict}")))
+    outcome
+        .committed()
+        .map_err(|conflict| Failure::Answer(format!("a commit was refused: {conflict}")))
 }

@@ -19,7 +19,10 @@ fn claims_are_measured_beside_what_the_store_does() {
         let lines = lines(url);
         assert_eq!(lines.len(), 6, "{lines:?}");
         for line in &lines {
-            assert!(line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0), "{line}");
+            assert!(
+                line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0),
+                "{line}"
+            );
         }
     }
 }

@@ -20,7 +20,10 @@ fn requests_with_keys_are_measured_beside_requests_without() {
         let names: Vec<_> = lines.iter().filter_map(|line| line["workload"].as_str()).collect();
         assert_eq!(names, ["first@1", "first@32", "replay@1", "replay@32"]);
         for line in &lines {
-            assert!(line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0), "{line}");
+            assert!(
+                line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0),
+                "{line}"
+            );
         }
     }
 }
@@ -31,6 +34,9 @@ fn appends_over_http_are_measured_beside_appends_in_process() {
     let names: Vec<_> = lines.iter().filter_map(|line| line["workload"].as_str()).collect();
     assert_eq!(names, ["append@4", "append-with-deaf-followers@4"]);
     for line in &lines {
-        assert!(line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0), "{line}");
+        assert!(
+            line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0),
+            "{line}"
+        );
     }
 }

@@ -43,8 +43,12 @@ fn check(lines: &[Value]) {
         assert!(number(latency, "p50") <= number(latency, "p99"), "{latency}");
     }
     let names: Vec<&Value> = lines.iter().skip(1).map(|line| &line["workload"]).collect();
-    let all =
-        ["drain, own streams", "drain, computed targets", "latency, one process", "latency, another handle"];
+    let all = [
+        "drain, own streams",
+        "drain, computed targets",
+        "latency, one process",
+        "latency, another handle",
+    ];
     assert_eq!(names, all);
 }
 
@@ -60,8 +64,9 @@ fn every_drain_has_its_commits_beside_it_and_every_latency_its_ends() {
 #[test]
 fn a_named_server_is_measured_and_left_as_it_was_found() {
     let server = Server::start().expect("a server");
-    let schemas =
-        || server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas");
+    let schemas = || {
+        server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas")
+    };
     let before = schemas();
     check(&lines(&server.url()));
     assert_eq!(schemas(), before);

@@ -20,14 +20,18 @@ fn number(line: &Value, field: &str) -> f64 {
     line[field].as_f64().unwrap_or_else(|| panic!("{field} is no number in {line}"))
 }
 
-/// Of one store: its name, runs at two numbers of callers, two resumes, and a worker without work twice.
+/// Of one store: its name, runs at two numbers of callers, two resumes, and a worker without work
+/// twice.
 fn check(lines: &[Value]) {
     let [_, flows @ .., ten, hundred, none, all] = lines else { panic!("too few: {lines:?}") };
     assert_eq!(flows.len(), 2, "{lines:?}");
     for flow in flows {
         let ratio = number(flow, "runs_per_s") / number(flow, "bare_runs_per_s");
         assert!((number(flow, "ratio") - ratio).abs() < 0.01 * ratio.max(1.0), "{flow}");
-        assert!((6.5..8.5).contains(&number(flow, "commits")), "start, five steps and the end: {flow}");
+        assert!(
+            (6.5..8.5).contains(&number(flow, "commits")),
+            "start, five steps and the end: {flow}"
+        );
     }
     for (resumed, steps) in [(ten, 10), (hundred, 100)] {
         assert_eq!(resumed["steps"], steps, "{resumed}");
@@ -50,8 +54,9 @@ fn runs_are_measured_beside_their_commits_and_their_histories() {
 #[test]
 fn a_named_server_is_measured_and_left_as_it_was_found() {
     let server = Server::start().expect("a server");
-    let schemas =
-        || server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas");
+    let schemas = || {
+        server.run_sql("postgres", "SELECT nspname FROM pg_namespace ORDER BY 1").expect("schemas")
+    };
     let before = schemas();
     check(&lines(&[&server.url()]));
     assert_eq!(schemas(), before);

@@ -20,7 +20,10 @@ fn mutations_are_measured_beside_a_lock_and_beside_keys_of_ones_own() {
         let lines = lines(url);
         assert_eq!(lines.len(), 5, "{lines:?}");
         for line in &lines {
-            assert!(line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0), "{line}");
+            assert!(
+                line["ops_per_s"].as_f64() > Some(0.0) && line["ratio"].as_f64() > Some(0.0),
+                "{line}"
+            );
             assert!(line["checks"].is_array(), "{line}");
         }
     }

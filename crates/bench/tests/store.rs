@@ -19,8 +19,14 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Of each kind one that takes no time to fill.
-const QUICK: [&str; 6] =
-    ["commit-1@1", "commit-10@32", "lease-10-idle-1k", "set-if-absent", "set-if-absent-hot", "add-hot"];
+const QUICK: [&str; 6] = [
+    "commit-1@1",
+    "commit-10@32",
+    "lease-10-idle-1k",
+    "set-if-absent",
+    "set-if-absent-hot",
+    "add-hot",
+];
 
 /// The lines of a short run over some workloads.
 fn lines(url: &str, only: &[&str]) -> Vec<Value> {
@@ -29,7 +35,8 @@ fn lines(url: &str, only: &[&str]) -> Vec<Value> {
     let output = bench(&args);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect(line)).collect();
     assert_eq!(lines.len(), only.len(), "{text}");
     lines
 }
@@ -77,11 +84,17 @@ fn a_named_server_is_measured_and_left_as_it_was_found() {
     }
     assert_eq!(schemas(&server), before);
 
-    server.run_sql("postgres", "CREATE SCHEMA tidelock_bench_bare").expect("somebody else's schema");
+    server
+        .run_sql("postgres", "CREATE SCHEMA tidelock_bench_bare")
+        .expect("somebody else's schema");
     let before = schemas(&server);
     let output = bench(&[&server.url(), "--only", "add-hot"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("\"tidelock_bench_bare\" already exists"), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("\"tidelock_bench_bare\" already exists"),
+        "{}",
+        stderr(&output)
+    );
     assert_eq!(schemas(&server), before);
 }
 

@@ -1,4 +1,5 @@
-//! The `tidelock` command on stores whose pages are as small as they may be. Its tests run it in the place of the command.
+//! The `tidelock` command on stores whose pages are as small as they may be. Its tests run it in
+//! the place of the command.
 
 use std::process::ExitCode;
 

@@ -10,7 +10,8 @@ mod values;
 use clap::{Parser, Subcommand};
 
 pub(crate) use changing::{
-    CloseArgs, DeferArgs, Origin, PrioritiseArgs, ReleaseArgs, RerouteArgs, ResetArgs, UnblockArgs, Which,
+    CloseArgs, DeferArgs, Origin, PrioritiseArgs, ReleaseArgs, RerouteArgs, ResetArgs, UnblockArgs,
+    Which,
 };
 pub(crate) use looking::{
     ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs,
@@ -24,8 +25,8 @@ const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE 
 
 /// Correct concurrency for stateful services: five patterns over one store.
 ///
-/// Exit codes: 0 all went well; 1 something failed, or was found; 2 what was asked for makes no sense; 3 the store is not
-/// there or cannot be opened; 4 the store refused, and nothing was done.
+/// Exit codes: 0 all went well; 1 something failed, or was found; 2 what was asked for makes no
+/// sense; 3 the store is not there or cannot be opened; 4 the store refused, and nothing was done.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock", version)]
 pub(crate) struct Args {
@@ -42,14 +43,15 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Tell a short story that shows what the store promises
     ///
-    /// A line per thing that happens. Each scene reads back from the store what it claims; if a claim is not so, the
-    /// exit code is 1. Without --store it plays on a new SQLite file, which is removed afterwards. Then the inspector is
-    /// served over that store, with a shop that goes on in it, until somebody interrupts it.
+    /// A line per thing that happens. Each scene reads back from the store what it claims; if a
+    /// claim is not so, the exit code is 1. Without --store it plays on a new SQLite file, which is
+    /// removed afterwards. Then the inspector is served over that store, with a shop that goes on
+    /// in it, until somebody interrupts it.
     Demo(DemoArgs),
     /// Serve the HTTP API of the store, and the inspector
     ///
-    /// Without tokens it is read-only, and only this machine can reach it. It ends when it is interrupted, once everybody has
-    /// their answer; interrupted again, at once.
+    /// Without tokens it is read-only, and only this machine can reach it. It ends when it is
+    /// interrupted, once everybody has their answer; interrupted again, at once.
     Serve(ServeArgs),
     /// List streams
     Streams(StreamsArgs),
@@ -77,8 +79,8 @@ pub(crate) enum Command {
     Claims(ClaimsArgs),
     /// Free a claim whose claimant died
     ///
-    /// Whoever asks for such a claim next takes it over, so this is for those of which nobody will ask again. A claim that somebody is
-    /// at, and one that was done, stay as they are.
+    /// Whoever asks for such a claim next takes it over, so this is for those of which nobody will
+    /// ask again. A claim that somebody is at, and one that was done, stay as they are.
     Release(ReleaseArgs),
     /// Say why something is not moving, and which command mends it
     ///
@@ -88,8 +90,8 @@ pub(crate) enum Command {
     Unblock(UnblockArgs),
     /// Let items begin anew
     ///
-    /// A reaction handles every event again. What it did outside the store is not repeated unless asked for. Whoever is at an
-    /// item loses the lease.
+    /// A reaction handles every event again. What it did outside the store is not repeated unless
+    /// asked for. Whoever is at an item loses the lease.
     Reset(ResetArgs),
     /// Keep items from being worked on for a while
     Defer(DeferArgs),

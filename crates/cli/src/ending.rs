@@ -11,7 +11,8 @@ pub(crate) enum Ending {
     Usage,
     /// The store is not there, or cannot be reached or opened.
     NoStore,
-    /// The store refused: somebody else was first, or the thing is not such that this can be done to it. Nothing was done.
+    /// The store refused: somebody else was first, or the thing is not such that this can be done
+    /// to it. Nothing was done.
     Refused,
 }
 

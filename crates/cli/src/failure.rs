@@ -48,7 +48,9 @@ impl From<CloseError> for Failure {
         let hint = match error {
             CloseError::Store(source) => return source.into(),
             CloseError::Busy { .. } => "the same command again when the other one is done",
-            CloseError::Unfinished { .. } => "tidelock reactions, to see what is left to do and why",
+            CloseError::Unfinished { .. } => {
+                "tidelock reactions, to see what is left to do and why"
+            }
             CloseError::Archive { .. } => {
                 "the same command again; it goes on with what the archive did not take"
             }
@@ -112,9 +114,9 @@ impl Failure {
     /// A file that cannot be read or written.
     pub(crate) fn file(verb: &str, path: &str, error: &io::Error) -> Self {
         let hint = match error.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge => {
-                "another path, or room on this disk"
-            }
+            io::ErrorKind::StorageFull
+            | io::ErrorKind::QuotaExceeded
+            | io::ErrorKind::FileTooLarge => "another path, or room on this disk",
             io::ErrorKind::InvalidData => "another file: this one is no text",
             _ => "another path, or the rights to this one",
         };
@@ -166,7 +168,9 @@ impl Failure {
             | Self::Refused { hint, .. }
             | Self::Failed { hint, .. } => hint,
             Self::Store { source, .. } => hint_on(source),
-            Self::Broken(_) => "the same command again, and please report this with its output: it is a bug",
+            Self::Broken(_) => {
+                "the same command again, and please report this with its output: it is a bug"
+            }
             Self::Io(_) => "the same command again, where files can be written",
         }
     }
@@ -188,7 +192,9 @@ fn ending_of(error: &StoreError) -> Ending {
 
 fn hint_on(error: &StoreError) -> &'static str {
     match (error.kind(), error.advice()) {
-        (ErrorKind::Full, _) => "make room where the store keeps its data, then the same command again",
+        (ErrorKind::Full, _) => {
+            "make room where the store keeps its data, then the same command again"
+        }
         (ErrorKind::Incompatible, _) => {
             "another store with --store URL, if the message above names no other way"
         }
@@ -197,7 +203,9 @@ fn hint_on(error: &StoreError) -> &'static str {
         }
         (ErrorKind::Storage, Advice::Never) => "a user or a role with the right to do this",
         (ErrorKind::Invalid | ErrorKind::LimitExceeded, _) => "a value within these bounds",
-        (ErrorKind::Rewound, _) => "a position that the message names, or another store with --store URL",
+        (ErrorKind::Rewound, _) => {
+            "a position that the message names, or another store with --store URL"
+        }
         (_, Advice::Never) => "another store, or tidelock --help",
         (_, Advice::Later | Advice::Unknown) => "the same command again",
     }

@@ -1,8 +1,9 @@
 //! The `tidelock` command.
 //!
-//! What was typed becomes typed arguments (`args`), those are carried out (`commands`) on the store that is meant (`place`), and
-//! what was asked for goes to standard output. What else there is to say goes to standard error. What went wrong is said as what happened, to
-//! which thing and what to do; the exit code is one of those in `ending`.
+//! What was typed becomes typed arguments (`args`), those are carried out (`commands`) on the store
+//! that is meant (`place`), and what was asked for goes to standard output. What else there is to
+//! say goes to standard error. What went wrong is said as what happened, to which thing and what to
+//! do; the exit code is one of those in `ending`.
 
 mod args;
 mod commands;
@@ -29,9 +30,11 @@ use crate::output::Output;
 /// What is put in front of every store that a command opens.
 pub type Layer = fn(Arc<dyn Store>) -> Arc<dyn Store>;
 
-/// Carries out what the command line says, on stores with this in front of them; gives the exit code.
+/// Carries out what the command line says, on stores with this in front of them; gives the exit
+/// code.
 pub fn run(layer: Layer) -> ExitCode {
-    // Clap ends the process itself when there is nothing to carry out: 0 after help, 2 after a bad argument.
+    // Clap ends the process itself when there is nothing to carry out: 0 after help, 2 after a bad
+    // argument.
     let args = Args::parse();
     match carry_out(args, layer) {
         Ok(ending) => ExitCode::from(ending.code()),

@@ -1,8 +1,10 @@
-//! What the server says of itself while it serves: on standard error, a line for each thing, from a level on.
+//! What the server says of itself while it serves: on standard error, a line for each thing, from a
+//! level on.
 //!
-//! Everything below it speaks through `tracing`, and says nothing if nobody listens: a request that failed, a store that is away,
-//! a connection that broke off. Spans are left out, for a line has to make sense by itself. What is in a line can have come from anybody, so it is spelled out
-//! as everywhere else.
+//! Everything below it speaks through `tracing`, and says nothing if nobody listens: a request that
+//! failed, a store that is away, a connection that broke off. Spans are left out, for a line has to
+//! make sense by itself. What is in a line can have come from anybody, so it is spelled out as
+//! everywhere else.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -46,7 +48,8 @@ impl From<Level> for LevelFilter {
 /// Writes down, from now on and in this process, what is said from this level on.
 pub(crate) fn begin(level: Level) {
     // Whoever was first stays: there is one log, and it is being written.
-    let _first = tracing::subscriber::set_global_default(Log { level: level.into(), to: io::stderr });
+    let _first =
+        tracing::subscriber::set_global_default(Log { level: level.into(), to: io::stderr });
 }
 
 /// Whoever listens, and where it is written down.
@@ -133,7 +136,12 @@ mod tests {
         let log = Log { level: Level::Warn.into(), to: || Paper };
         tracing::subscriber::with_default(log, || {
             tracing::info!("not this");
-            tracing::warn!(status = 500, detail = "a\u{1b}[31m", "answered {}", "\n2026 ERROR forged");
+            tracing::warn!(
+                status = 500,
+                detail = "a\u{1b}[31m",
+                "answered {}",
+                "\n2026 ERROR forged"
+            );
         });
         let written = String::from_utf8(WRITTEN.lock().unwrap().clone()).unwrap();
         assert_eq!(written.lines().count(), 1, "{written}");

@@ -1,8 +1,9 @@
-//! What a command says: data on standard output, as tables for people or as a line of JSON per thing; messages on standard error.
+//! What a command says: data on standard output, as tables for people or as a line of JSON per
+//! thing; messages on standard error.
 //!
-//! Every write can fail and says so: a reader that closes its end of the pipe stops the command, it does not make
-//! it panic as `println!` would. Whatever comes from a store passes through [`plain`] or [`json_line`], here and nowhere else, so
-//! that nothing in it can play tricks on a terminal.
+//! Every write can fail and says so: a reader that closes its end of the pipe stops the command, it
+//! does not make it panic as `println!` would. Whatever comes from a store passes through [`plain`]
+//! or [`json_line`], here and nowhere else, so that nothing in it can play tricks on a terminal.
 
 mod json_line;
 mod plain;
@@ -47,7 +48,8 @@ impl Output {
     /// Standard output, for people or for machines.
     pub(crate) fn stdout(json: bool) -> Self {
         let stdout = io::stdout();
-        let colour = stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
+        let colour =
+            stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
         Self { to: BufWriter::new(Box::new(stdout)), colour, json, headed: &[] }
     }
 

@@ -1,7 +1,8 @@
 //! Which store is meant, and how it is opened.
 //!
-//! A command that only looks makes nothing and changes no table: a file that is not there is said to be missing, and one that is not
-//! Tidelock's is left as it is. What is told of a URL never has a password in it.
+//! A command that only looks makes nothing and changes no table: a file that is not there is said
+//! to be missing, and one that is not Tidelock's is left as it is. What is told of a URL never has
+//! a password in it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -60,7 +61,8 @@ impl Place {
         self.open_at(&self.url).await
     }
 
-    /// Opens it for a server, which makes it only if that is asked for. What is in memory lives as long as the server does, and is always made.
+    /// Opens it for a server, which makes it only if that is asked for. What is in memory lives as
+    /// long as the server does, and is always made.
     pub(crate) async fn serve(&self, migrate: bool) -> Result<Opened, Failure> {
         if migrate || self.url == MEMORY {
             return self.open_at(&self.url).await;
@@ -103,9 +105,10 @@ impl Place {
 
     async fn open_at(&self, url: &str) -> Result<Opened, Failure> {
         let opened = match is_postgres(url) {
-            true => PostgresStore::open(url)
-                .await
-                .map(|postgres| Opened { store: Arc::new(postgres.clone()), postgres: Some(postgres) }),
+            true => PostgresStore::open(url).await.map(|postgres| Opened {
+                store: Arc::new(postgres.clone()),
+                postgres: Some(postgres),
+            }),
             false => tidelock::open(url).await.map(|store| Opened { store, postgres: None }),
         };
         let opened = opened.map_err(|error| self.not_opened(error))?;
@@ -121,9 +124,10 @@ impl Place {
         let what = format!("cannot open store {:?}: {why}", self.shown());
         match source.kind() {
             ErrorKind::Invalid => Failure::usage(what, self.hint_on_url()),
-            _ if is_old => {
-                Failure::no_store(what, "tidelock migrate, which makes a store, or brings one up to date")
-            }
+            _ if is_old => Failure::no_store(
+                what,
+                "tidelock migrate, which makes a store, or brings one up to date",
+            ),
             _ => Failure::Store { what, source: source.during(Operation::Open) },
         }
     }
@@ -204,7 +208,10 @@ mod tests {
             place("postgres://h/d?schema=s").url_without_migrating(),
             "postgres://h/d?schema=s&migrate=0"
         );
-        assert_eq!(place("postgres://h/d?migrate=1").url_without_migrating(), "postgres://h/d?migrate=1");
+        assert_eq!(
+            place("postgres://h/d?migrate=1").url_without_migrating(),
+            "postgres://h/d?migrate=1"
+        );
         assert_eq!(place("shop.db").url_without_migrating(), "shop.db");
         assert_eq!(place("sqlite:a.db?").url_without_migrating(), "sqlite:a.db?&migrate=0");
     }

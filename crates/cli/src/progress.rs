@@ -1,4 +1,5 @@
-//! How far long work has come: a bar on standard error where a person looks at it, and nothing elsewhere.
+//! How far long work has come: a bar on standard error where a person looks at it, and nothing
+//! elsewhere.
 
 use std::io::{self, IsTerminal};
 
@@ -23,10 +24,13 @@ impl Progress {
     fn new(total: Option<u64>, what: &'static str) -> Self {
         let bar = io::stderr().is_terminal().then(|| {
             let template = match total {
-                Some(_) => "{elapsed_precise} [{bar:30}] {human_pos} of {human_len} {prefix}, {eta} left",
+                Some(_) => {
+                    "{elapsed_precise} [{bar:30}] {human_pos} of {human_len} {prefix}, {eta} left"
+                }
                 None => "{elapsed_precise} {spinner} {human_pos} {prefix}, {per_sec}",
             };
-            let style = ProgressStyle::with_template(template).expect("the template is well formed");
+            let style =
+                ProgressStyle::with_template(template).expect("the template is well formed");
             let bar = total.map_or_else(ProgressBar::new_spinner, ProgressBar::new);
             bar.with_style(style.progress_chars("=> ")).with_prefix(what)
         });

@@ -1,7 +1,8 @@
 //! A whole store as lines of JSON, out of one store and into another.
 //!
-//! The first line says what it is, the last one how much there was and a checksum of all before it. Between them: what was trimmed away of
-//! streams, every event in the order of the feed, which streams are closed, every record, every work item. What a store gives out itself begins anew in
+//! The first line says what it is, the last one how much there was and a checksum of all before it.
+//! Between them: what was trimmed away of streams, every event in the order of the feed, which
+//! streams are closed, every record, every work item. What a store gives out itself begins anew in
 //! the other one: positions, revisions, fences, the times at which events were recorded.
 
 mod batch;

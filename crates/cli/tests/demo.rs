@@ -102,7 +102,10 @@ fn a_store_that_cannot_be_opened_is_named_and_is_a_failure() {
     let output = run(&["demo", "--once", "--store", &format!("sqlite:{}", path.display())]);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("error: cannot open store \"sqlite:") && said.contains("notes.txt"), "{said}");
+    assert!(
+        said.contains("error: cannot open store \"sqlite:") && said.contains("notes.txt"),
+        "{said}"
+    );
     assert!(said.contains("  try: another store"), "{said}");
 }
 

@@ -25,7 +25,9 @@ impl Container {
         let mut container = Self::default();
         each(attributes, |meta| match container.take(meta)? {
             true => Ok(()),
-            false => Err(meta.error("on an enum there is only `prefix`; the rest goes to its variants")),
+            false => {
+                Err(meta.error("on an enum there is only `prefix`; the rest goes to its variants"))
+            }
         })?;
         Ok(container)
     }
@@ -83,7 +85,10 @@ fn list<T: syn::parse::Parse>(meta: &ParseNestedMeta<'_>) -> Result<Vec<T>> {
     Ok(Punctuated::<T, Token![,]>::parse_terminated(&inside)?.into_iter().collect())
 }
 
-fn each(attributes: &[Attribute], mut take: impl FnMut(&ParseNestedMeta<'_>) -> Result<()>) -> Result<()> {
+fn each(
+    attributes: &[Attribute],
+    mut take: impl FnMut(&ParseNestedMeta<'_>) -> Result<()>,
+) -> Result<()> {
     let ours = attributes.iter().filter(|attribute| attribute.path().is_ident("event"));
     ours.into_iter().try_for_each(|attribute| attribute.parse_nested_meta(|meta| take(&meta)))
 }

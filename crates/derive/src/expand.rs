@@ -1,8 +1,8 @@
 //! From the events of a type to the code that stores and reads them.
 //!
-//! Every variant gets two small structs with its fields: one that borrows them, to be written, and one that owns them,
-//! to be read. So the payload is the fields and nothing else, whatever serde is told about the enum; what it is told about
-//! a field holds.
+//! Every variant gets two small structs with its fields: one that borrows them, to be written, and
+//! one that owns them, to be read. So the payload is the fields and nothing else, whatever serde is
+//! told about the enum; what it is told about a field holds.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,8 @@ fn of_enum(input: &DeriveInput, data: &syn::DataEnum) -> Result<TokenStream> {
     for variant in &data.variants {
         let naming = Naming::of(&variant.attrs)?;
         let prefix = container.prefix.as_ref();
-        let mut one = Variant::new(&variant.ident, &variant.fields, &variant.attrs, naming, prefix)?;
+        let mut one =
+            Variant::new(&variant.ident, &variant.fields, &variant.attrs, naming, prefix)?;
         one.rename_all = one.rename_all.or_else(|| fields_renamed.clone());
         variants.push(one);
     }
@@ -114,7 +115,8 @@ fn refuse_doubles(variants: &[Variant<'_>]) -> Result<()> {
 
 /// The structs that are written and read in a variant's place.
 fn shape(variant: &Variant<'_>) -> TokenStream {
-    let (borrowed, owned) = (format_ident!("{}Ref", variant.ident), format_ident!("{}Owned", variant.ident));
+    let (borrowed, owned) =
+        (format_ident!("{}Ref", variant.ident), format_ident!("{}Owned", variant.ident));
     let renamed = variant.rename_all.as_ref().map(|case| quote!(#[serde(rename_all = #case)]));
     let head = quote! {
         #[serde(crate = "::tidelock::__private::serde")]
@@ -140,14 +142,16 @@ fn fields(fields: &Fields, borrowed: bool) -> TokenStream {
 }
 
 fn one_field(field: &Field, borrowed: bool) -> TokenStream {
-    let serde: Vec<&Attribute> = field.attrs.iter().filter(|a| a.path().is_ident("serde")).collect();
+    let serde: Vec<&Attribute> =
+        field.attrs.iter().filter(|a| a.path().is_ident("serde")).collect();
     let name = field.ident.as_ref().map(|name| quote!(#name:));
     let ty = &field.ty;
     let by = borrowed.then(|| quote!(&'a));
     quote!(#(#serde)* #name #by #ty)
 }
 
-/// `Self::Variant { a, b } => …` for both ways of writing fields: members are named `0`, `1` where they have no name.
+/// `Self::Variant { a, b } => …` for both ways of writing fields: members are named `0`, `1` where
+/// they have no name.
 fn members(variant: &Variant<'_>) -> Vec<(syn::Member, syn::Ident)> {
     let members = variant.fields.members().enumerate();
     members.map(|(at, member)| (member, format_ident!("field_{at}"))).collect()

@@ -54,13 +54,16 @@ impl<'a> Variant<'a> {
     pub(crate) fn stored(&self) -> Vec<Stored<'_>> {
         let upcasters = &self.naming.upcasters;
         let oldest = self.version - upcasters.len();
-        let names: Vec<String> =
-            std::iter::once(self.name.clone()).chain(self.naming.was.iter().map(LitStr::value)).collect();
+        let names: Vec<String> = std::iter::once(self.name.clone())
+            .chain(self.naming.was.iter().map(LitStr::value))
+            .collect();
         let versions = (oldest..=self.version).rev();
         versions
             .flat_map(|version| {
                 let upcasters = &upcasters[version - oldest..];
-                names.iter().map(move |name| Stored { event_type: stored_type(name, version), upcasters })
+                names
+                    .iter()
+                    .map(move |name| Stored { event_type: stored_type(name, version), upcasters })
             })
             .collect()
     }

@@ -21,7 +21,8 @@ pub struct Api {
 }
 
 impl Api {
-    /// Over this store. Everybody who reaches it by a name of this machine may look, and nobody may change anything.
+    /// Over this store. Everybody who reaches it by a name of this machine may look, and nobody may
+    /// change anything.
     pub fn over(tidelock: &Tidelock) -> Self {
         Self { setup: Setup::over(tidelock.clone()) }
     }
@@ -68,7 +69,8 @@ impl Api {
         self
     }
 
-    /// Event streams and waiting requests end once this is cancelled. [`serve`](crate::serve()) sees to it by itself.
+    /// Event streams and waiting requests end once this is cancelled. [`serve`](crate::serve())
+    /// sees to it by itself.
     pub fn until(mut self, closing: CancellationToken) -> Self {
         self.setup.closing = closing;
         self

@@ -1,9 +1,11 @@
 //! What operators did: a stream of events that says who did what to what, and what came of it.
 //!
-//! The layer is around every route that changes anything, so no route can forget it; what programs do with a writer's token passes through it. That something was asked for is in the store before it is done,
-//! and what came of it before the operator is answered. If the server dies in between, the stream has the one without the other:
-//! whoever reads it knows that it may have been done. A request that is sent again under its `Idempotency-Key`, because
-//! nobody heard of an answer, is written down once; one that was refused, and is judged anew, is written down anew.
+//! The layer is around every route that changes anything, so no route can forget it; what programs
+//! do with a writer's token passes through it. That something was asked for is in the store before
+//! it is done, and what came of it before the operator is answered. If the server dies in between,
+//! the stream has the one without the other: whoever reads it knows that it may have been done. A
+//! request that is sent again under its `Idempotency-Key`, because nobody heard of an answer, is
+//! written down once; one that was refused, and is judged anew, is written down anew.
 
 pub(crate) mod keys;
 
@@ -53,7 +55,8 @@ pub(crate) struct Answered {
 pub(crate) enum Noted {
     /// All of it: it says what the operator decided.
     Whole,
-    /// Only what it is done to: it brings data, which has its place in the store and may have to be erased there.
+    /// Only what it is done to: it brings data, which has its place in the store and may have to be
+    /// erased there.
     Path,
 }
 
@@ -99,7 +102,8 @@ async fn done(
     let asked = ask(served, &asked(&parts, parameters), &once, &parts).await?;
     let response = next.run(Request::from_parts(copy(&parts), body)).await;
     let answered = Answered { asked, status: response.status().as_u16() };
-    // It is done and cannot be taken back, and the stream has that it was asked for: the operator is told what came of it.
+    // It is done and cannot be taken back, and the stream has that it was asked for: the operator
+    // is told what came of it.
     let id = once.id(format!("{} {asked} {}", keys::ANSWERED, answered.status).as_bytes());
     if let Err(problem) = append(served, keys::ANSWERED, &answered, id, &parts).await {
         tracing::warn!(%asked, status = answered.status, "what an operator did could not be written down: {}", problem.status());
@@ -107,11 +111,18 @@ async fn done(
     Ok(response)
 }
 
-/// Writes down what is asked for: once under a key, unless what was asked for was refused and so is judged anew.
-async fn ask(served: &Served, asked: &Asked, once: &Once, parts: &Parts) -> Result<EventId, Problem> {
+/// Writes down what is asked for: once under a key, unless what was asked for was refused and so is
+/// judged anew.
+async fn ask(
+    served: &Served,
+    asked: &Asked,
+    once: &Once,
+    parts: &Parts,
+) -> Result<EventId, Problem> {
     for nth in 0..REFUSALS {
         let id = once.id(format!("{} {nth}", keys::ASKED).as_bytes());
-        let Written { id, version, replayed } = append(served, keys::ASKED, asked, id, parts).await?;
+        let Written { id, version, replayed } =
+            append(served, keys::ASKED, asked, id, parts).await?;
         if !replayed || !was_refused(served, id, version).await? {
             return Ok(id);
         }
@@ -119,7 +130,8 @@ async fn ask(served: &Served, asked: &Asked, once: &Once, parts: &Parts) -> Resu
     Ok(append(served, keys::ASKED, asked, None, parts).await?.id)
 }
 
-/// So many refusals under one key are told apart; whoever goes on nevertheless is written down each time.
+/// So many refusals under one key are told apart; whoever goes on nevertheless is written down each
+/// time.
 const REFUSALS: u32 = 8;
 
 /// Whether the answer to what was asked for at this version was a refusal, which no key remembers.
@@ -131,11 +143,13 @@ async fn was_refused(served: &Served, asked: EventId, at: Version) -> Result<boo
     Ok(answers.any(|answer| answer.asked == asked && answer.status >= 400))
 }
 
-/// How many newer events are looked through for the answer to an older question: as many as operators at work at once are likely to be.
+/// How many newer events are looked through for the answer to an older question: as many as
+/// operators at work at once are likely to be.
 pub(crate) const LATER: usize = 200;
 
 fn asked(parts: &Parts, parameters: Option<Json>) -> Asked {
-    let route = parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
+    let route =
+        parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
     Asked {
         who: who(parts),
         what: format!("{} {route}", parts.method),
@@ -181,8 +195,10 @@ async fn append(
 ) -> Result<Written, Problem> {
     let event = NewEvent::of(event, said)?.with_metadata(Metadata::new().by(who(parts)).to_json()?);
     let id = id.unwrap_or(event.id);
-    let outcome =
-        served.store().append(&keys::stream(), ExpectedVersion::Any, vec![event.with_id(id)]).await?;
+    let outcome = served
+        .store()
+        .append(&keys::stream(), ExpectedVersion::Any, vec![event.with_id(id)])
+        .await?;
     match outcome.committed().map(|committed| committed.appends.into_iter().next()) {
         Ok(Some(Appended { version, replayed, .. })) => Ok(Written { id, version, replayed }),
         Ok(None) => Err(Problem::new(

@@ -1,7 +1,7 @@
 //! Who asks, and what they may do.
 //!
-//! A request is let through by one layer, which is around every route (`gate`). Who has no token may do nothing if there are tokens, and may only
-//! look if there are none.
+//! A request is let through by one layer, which is around every route (`gate`). Who has no token
+//! may do nothing if there are tokens, and may only look if there are none.
 
 mod caller;
 mod gate;

@@ -1,7 +1,9 @@
 //! How much is committed: counted where a process has its handle on the store, and nowhere else.
 //!
-//! A store does not count its commits, and to find them in the feed would be to read all of it. So whoever opens the store has this process's commits counted, and
-//! hands the count to the [`Api`](crate::Api). What other processes commit is not in it, nor what goes through a database driver's own door.
+//! A store does not count its commits, and to find them in the feed would be to read all of it. So
+//! whoever opens the store has this process's commits counted, and hands the count to the
+//! [`Api`](crate::Api). What other processes commit is not in it, nor what goes through a database
+//! driver's own door.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,7 +15,8 @@ use tidelock::{Commit, CommitOutcome, Result, Store, StoreLayer, async_trait};
 pub struct Commits(Arc<AtomicU64>);
 
 impl Commits {
-    /// A handle on the same store, and the count of what is committed through it from now on. What is refused does not count.
+    /// A handle on the same store, and the count of what is committed through it from now on. What
+    /// is refused does not count.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -68,7 +71,8 @@ mod tests {
     async fn what_lands_is_counted_and_what_is_refused_is_not() {
         let (store, commits) = Commits::counted(tidelock::open("memory:").await.unwrap());
         let stream = StreamName::new("a").unwrap();
-        for expected in [ExpectedVersion::NoStream, ExpectedVersion::NoStream, ExpectedVersion::Any] {
+        for expected in [ExpectedVersion::NoStream, ExpectedVersion::NoStream, ExpectedVersion::Any]
+        {
             let event = NewEvent::of("noted", &1).unwrap();
             let _landed_or_not = store.append(&stream, expected, vec![event]).await.unwrap();
         }

@@ -1,7 +1,8 @@
-//! What a request brings, read in one way everywhere: a path, a query, a body of JSON; and a problem for what cannot be read.
+//! What a request brings, read in one way everywhere: a path, a query, a body of JSON; and a
+//! problem for what cannot be read.
 //!
-//! What serde says about a body quotes what it found there. A client is told where and what was expected instead: a payload ends up in
-//! no log and on no screen that it was not meant for.
+//! What serde says about a body quotes what it found there. A client is told where and what was
+//! expected instead: a payload ends up in no log and on no screen that it was not meant for.
 
 use std::error::Error;
 
@@ -29,7 +30,9 @@ impl<T: DeserializeOwned + Send, S: Send + Sync> FromRequestParts<S> for InPath<
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        match <axum::extract::Path<T> as FromRequestParts<S>>::from_request_parts(parts, state).await {
+        match <axum::extract::Path<T> as FromRequestParts<S>>::from_request_parts(parts, state)
+            .await
+        {
             Ok(axum::extract::Path(names)) => Ok(Self(names)),
             Err(refused) => Err(Problem::bad_request(
                 "path-invalid",
@@ -84,7 +87,8 @@ pub(crate) fn check_is_json(headers: &HeaderMap, types: &[&str]) -> Result<(), P
     if types.iter().any(|one| one.eq_ignore_ascii_case(said)) {
         return Ok(());
     }
-    let detail = format!("the body has to be sent with the header Content-Type: {}", types.join(" or "));
+    let detail =
+        format!("the body has to be sent with the header Content-Type: {}", types.join(" or "));
     Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "not-json", detail))
 }
 
@@ -115,9 +119,11 @@ fn unread(error: &(dyn Error + 'static)) -> Problem {
         cause = error.source();
     }
     match slow {
-        Some(slow) => {
-            Problem::new(StatusCode::REQUEST_TIMEOUT, "body-too-slow", format!("{slow}; send it again"))
-        }
+        Some(slow) => Problem::new(
+            StatusCode::REQUEST_TIMEOUT,
+            "body-too-slow",
+            format!("{slow}; send it again"),
+        ),
         None => Problem::bad_request(
             "body-unreadable",
             "the body of the request could not be read to its end; send it again",
@@ -129,10 +135,13 @@ fn unread(error: &(dyn Error + 'static)) -> Problem {
 pub(crate) fn parse<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Problem> {
     let mut from = serde_json::Deserializer::from_slice(bytes);
     let parsed = serde_path_to_error::deserialize(&mut from);
-    let refused =
-        |wrong: String| Problem::bad_request("body-invalid", format!("the body cannot be used: {wrong}"));
+    let refused = |wrong: String| {
+        Problem::bad_request("body-invalid", format!("the body cannot be used: {wrong}"))
+    };
     match parsed {
-        Ok(parsed) => from.end().map(|()| parsed).map_err(|error| refused(wrong_with(&error, None))),
+        Ok(parsed) => {
+            from.end().map(|()| parsed).map_err(|error| refused(wrong_with(&error, None)))
+        }
         Err(error) => Err(refused(wrong_with(error.inner(), Some(error.path())))),
     }
 }
@@ -154,10 +163,12 @@ fn wrong_with(error: &serde_json::Error, path: Option<&Path>) -> String {
 /// How the parser begins when it gives up on something deep.
 const RECURSION: &str = "recursion limit exceeded";
 
-/// Where the fault lies: fields that we know, and places in lists. A name that the client made up is not repeated.
+/// Where the fault lies: fields that we know, and places in lists. A name that the client made up
+/// is not repeated.
 fn field(path: &Path) -> String {
-    let known =
-        path.iter().take_while(|segment| matches!(segment, Segment::Seq { .. } | Segment::Map { .. }));
+    let known = path
+        .iter()
+        .take_while(|segment| matches!(segment, Segment::Seq { .. } | Segment::Map { .. }));
     known.map(ToString::to_string).fold(String::new(), |path, segment| {
         match segment.starts_with('[') || path.is_empty() {
             true => path + &segment,
@@ -170,13 +181,16 @@ fn field(path: &Path) -> String {
 fn in_words(unfit: &str, field: &str) -> String {
     let named = if field.is_empty() { "its field".to_owned() } else { format!("field {field}") };
     if let Some(place) = unfit.strip_prefix("it does not fit") {
-        return format!("{named} takes no such value{place}; GET /v1/openapi.json says what it takes");
+        return format!(
+            "{named} takes no such value{place}; GET /v1/openapi.json says what it takes"
+        );
     }
     if let Some(own) = unfit.strip_prefix("it ") {
         return format!("{named} {own}");
     }
     let Some(expected) = unfit.strip_prefix("expected ") else { return unfit.to_owned() };
-    let (expected, place) = expected.find(" at line ").map_or((expected, ""), |at| expected.split_at(at));
+    let (expected, place) =
+        expected.find(" at line ").map_or((expected, ""), |at| expected.split_at(at));
     let words = match expected.split(' ').next() {
         Some("struct") => "an object",
         Some("u8" | "u16" | "u32" | "u64" | "usize") => "a whole number, not below 0",
@@ -204,7 +218,10 @@ impl<T: DeserializeOwned + Default> FromRequest<Served> for MaybeBody<T> {
 }
 
 /// The one value of a header, as text; a header that comes twice means nothing.
-pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Problem> {
+pub(crate) fn header<'a>(
+    headers: &'a HeaderMap,
+    name: &HeaderName,
+) -> Result<Option<&'a str>, Problem> {
     let mut values = headers.get_all(name).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
@@ -214,7 +231,10 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Op
 }
 
 fn unreadable(name: &HeaderName) -> Problem {
-    Problem::bad_request("header-invalid", format!("the header {name} has to be there once, in plain text"))
+    Problem::bad_request(
+        "header-invalid",
+        format!("the header {name} has to be there once, in plain text"),
+    )
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Caller {
@@ -245,7 +265,8 @@ mod tests {
         for (text, says) in
             [("{canary", "it is not JSON: key must be a string"), ("[1,", "it is not JSON: EOF")]
         {
-            let wrong = wrong_with(&serde_json::from_str::<serde_json::Value>(text).unwrap_err(), None);
+            let wrong =
+                wrong_with(&serde_json::from_str::<serde_json::Value>(text).unwrap_err(), None);
             assert!(wrong.starts_with(says) && !wrong.contains("canary"), "{wrong}");
         }
     }
@@ -265,6 +286,9 @@ mod tests {
             in_words("it does not fit at line 1 column 2", "")
                 .starts_with("its field takes no such value at")
         );
-        assert_eq!(in_words("missing field `grant` at line 1", ""), "missing field `grant` at line 1");
+        assert_eq!(
+            in_words("missing field `grant` at line 1", ""),
+            "missing field `grant` at line 1"
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! `Idempotency-Key` on every route that writes, through the layer of `tidelock-tower`.
 //!
-//! A key belongs to whoever has the token. What was refused (4xx) changed nothing, so it is not kept: who sends it again, under the same
-//! key, has it judged again.
+//! A key belongs to whoever has the token. What was refused (4xx) changed nothing, so it is not
+//! kept: who sends it again, under the same key, has it judged again.
 //!
-//! A server that dies after it did what was asked, and before it kept its answer, leaves a key of which nobody knows what became. What is done once under a name
-//! in the store has [one that comes from the key](Once), so that whoever sends the same again is answered with what was done the first time.
+//! A server that dies after it did what was asked, and before it kept its answer, leaves a key of
+//! which nobody knows what became. What is done once under a name in the store has [one that comes
+//! from the key](Once), so that whoever sends the same again is answered with what was done the
+//! first time.
 
 use std::convert::Infallible;
 
@@ -35,7 +37,8 @@ pub(crate) fn layer(served: &Served) -> IdempotencyLayer {
         .problems_at(problem::TYPES)
 }
 
-/// What a request is known by when it is sent again: whose it is, its key, and what it asks for. Without a key there is nothing.
+/// What a request is known by when it is sent again: whose it is, its key, and what it asks for.
+/// Without a key there is nothing.
 ///
 /// What it asks for counts, because an operator can free a key, and another request come under it.
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! The kinds of aggregates that the API can show the state of: what a program registers, by the kind's name.
+//! The kinds of aggregates that the API can show the state of: what a program registers, by the
+//! kind's name.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +30,9 @@ impl Kinds {
     pub(crate) fn add<A: Aggregate + Serialize>(&mut self) {
         self.kinds.insert(
             A::KIND,
-            Arc::new(|tidelock, id, version| Box::pin(read::<A>(tidelock.clone(), id.to_owned(), version))),
+            Arc::new(|tidelock, id, version| {
+                Box::pin(read::<A>(tidelock.clone(), id.to_owned(), version))
+            }),
         );
     }
 

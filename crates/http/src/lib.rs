@@ -1,4 +1,5 @@
-//! The HTTP API of a store: a router that any axum application can mount, and the server behind `tidelock serve`.
+//! The HTTP API of a store: a router that any axum application can mount, and the server behind
+//! `tidelock serve`.
 //!
 //! ```no_run
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
@@ -15,9 +16,10 @@
 //! # }
 //! ```
 //!
-//! Every route is a line of `routes.rs`, with the role that it needs; the OpenAPI document is made of the same lines. Without
-//! tokens everybody on this machine may look and nobody may change anything. What is deliberately not here: anything that the
-//! patterns of `tidelock` do not do already. A route finds out what is asked for, has it done, and says what came of it.
+//! Every route is a line of `routes.rs`, with the role that it needs; the OpenAPI document is made
+//! of the same lines. Without tokens everybody on this machine may look and nobody may change
+//! anything. What is deliberately not here: anything that the patterns of `tidelock` do not do
+//! already. A route finds out what is asked for, has it done, and says what came of it.
 
 mod api;
 mod kinds;

@@ -12,18 +12,21 @@ pub struct Limits {
     pub page: usize,
     /// Event streams that are open at once, over all clients.
     pub streams: usize,
-    /// Connections that are open at once. For another one, the one that has waited for its client longest is closed; if none waits for its client, whoever comes is told
-    /// to come back. Only of a server of our own.
+    /// Connections that are open at once. For another one, the one that has waited for its client
+    /// longest is closed; if none waits for its client, whoever comes is told to come back. Only of
+    /// a server of our own.
     pub connections: usize,
     /// How long a request may wait for something to happen.
     pub wait: Duration,
-    /// How long a client may take to send the head of a request, from when its connection is open or the request before was answered. Only of a server of our own.
+    /// How long a client may take to send the head of a request, from when its connection is open
+    /// or the request before was answered. Only of a server of our own.
     pub head: Duration,
     /// How long a client may take to send the body of a request. Only of a server of our own.
     pub body: Duration,
     /// How long a client may take nothing of an answer. Only of a server of our own.
     pub taken: Duration,
-    /// How long requests that have begun may take once the server is to end. Only of a server of our own.
+    /// How long requests that have begun may take once the server is to end. Only of a server of
+    /// our own.
     pub grace: Duration,
     /// How often a comment is sent over an event stream on which nothing happens.
     pub keep_alive: Duration,
@@ -68,9 +71,11 @@ pub(crate) const FOLLOW_PAGE: usize = 100;
 pub(crate) const BEAT: Duration = Duration::from_secs(2);
 /// Bytes of what an operator sends that are written down; of more, only what it is done to.
 pub(crate) const AUDITED: usize = 64 << 10;
-/// Connections beyond those that may be open at once: for health checks, and for being told that there is no room.
+/// Connections beyond those that may be open at once: for health checks, and for being told that
+/// there is no room.
 pub(crate) const RESERVE: usize = 64;
-/// How long to wait for the machine to have room for another connection: if one makes room, and if none does.
+/// How long to wait for the machine to have room for another connection: if one makes room, and if
+/// none does.
 pub(crate) const PAUSE: (Duration, Duration) = (Duration::from_millis(10), Duration::from_secs(1));
 /// How long a client may take for its part of the beginning of a TLS connection.
 pub(crate) const HANDSHAKE: Duration = Duration::from_secs(10);

@@ -1,14 +1,15 @@
 //! What the process counts, in the text that Prometheus reads.
 //!
-//! The patterns count through the `metrics` facade; whoever runs the process chooses where that goes. [`Metrics::install`] has it kept here, to be
-//! asked for under `/metrics`.
+//! The patterns count through the `metrics` facade; whoever runs the process chooses where that
+//! goes. [`Metrics::install`] has it kept here, to be asked for under `/metrics`.
 
 use std::fmt;
 
 use metrics_exporter_prometheus::{BuildError, PrometheusBuilder, PrometheusHandle};
 
 /// Bounds of the buckets of what takes time, in seconds.
-const BUCKETS: [f64; 12] = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
+const BUCKETS: [f64; 12] =
+    [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
 /// What the process counts.
 #[derive(Clone)]

@@ -6,7 +6,9 @@ use serde_json::Value;
 use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem, Paths};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityRequirement, SecurityScheme};
-use utoipa::openapi::{Content, InfoBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
+use utoipa::openapi::{
+    Content, InfoBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder,
+};
 use utoipa::{PartialSchema, ToSchema};
 
 use crate::problem::{Details, PROBLEM_JSON};
@@ -37,8 +39,12 @@ fn take_a_key(operation: &mut Operation) {
     if parameters.iter().any(|one| matches!(one, RefOr::T(parameter) if parameter.name == KEY)) {
         return;
     }
-    let text = ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
-    let key = ParameterBuilder::new().name(KEY).parameter_in(ParameterIn::Header).required(Required::False);
+    let text =
+        ObjectBuilder::new().schema_type(Type::String).min_length(Some(1)).max_length(Some(255));
+    let key = ParameterBuilder::new()
+        .name(KEY)
+        .parameter_in(ParameterIn::Header)
+        .required(Required::False);
     let what = "Sent again under it, it is done once, and has the first one's answer";
     parameters.push(RefOr::T(key.description(Some(what)).schema(Some(text)).build()));
 }
@@ -61,15 +67,17 @@ pub(crate) fn document(mut document: OpenApi) -> Bytes {
         .build();
     let components = document.components.get_or_insert_with(Default::default);
     components.schemas.insert(Details::name().into_owned(), Details::schema());
-    components
-        .security_schemes
-        .insert(BEARER.to_owned(), RefOr::T(SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer))));
+    components.security_schemes.insert(
+        BEARER.to_owned(),
+        RefOr::T(SecurityScheme::Http(Http::new(HttpAuthScheme::Bearer))),
+    );
     let mut document = serde_json::to_value(&document).expect("a document is JSON");
     bound(&mut document);
     serde_json::to_vec(&document).expect("a document is JSON").into()
 }
 
-/// Says of every integer how large it can be, where its own line does not: no number goes beyond what an `i64` holds, and what has 32 bits, beyond those.
+/// Says of every integer how large it can be, where its own line does not: no number goes beyond
+/// what an `i64` holds, and what has 32 bits, beyond those.
 fn bound(within: &mut Value) {
     match within {
         Value::Array(several) => several.iter_mut().for_each(bound),
@@ -78,8 +86,11 @@ fn bound(within: &mut Value) {
             if is_integer(fields.get("type")) && !fields.contains_key("maximum") {
                 let most = most(fields.get("format"), fields.get("minimum"));
                 fields.insert("maximum".to_owned(), most.into());
-                // The format is of numbers with a sign, and half of those without one are beyond it.
-                if most > i32::MAX.into() && fields.get("format").is_some_and(|format| format == "int32") {
+                // The format is of numbers with a sign, and half of those without one are beyond
+                // it.
+                if most > i32::MAX.into()
+                    && fields.get("format").is_some_and(|format| format == "int32")
+                {
                     fields.insert("format".to_owned(), "int64".into());
                 }
             }
@@ -121,7 +132,8 @@ fn describe(operation: &mut Operation, needs: Needs) {
         let description = operation.description.get_or_insert_default();
         let gap = if description.is_empty() { "" } else { "\n\n" };
         description.push_str(&format!("{gap}Needs the role {role}."));
-        operation.security = Some(vec![SecurityRequirement::new::<_, [String; 0], String>(BEARER, [])]);
+        operation.security =
+            Some(vec![SecurityRequirement::new::<_, [String; 0], String>(BEARER, [])]);
     }
 }
 

@@ -1,7 +1,8 @@
 //! By which name a request came, and from which page.
 //!
-//! A page of somebody else's that a browser shows can send requests to this machine, and can even have a name of its own point here.
-//! So the name has to be one that this server goes by, and a page has to be this server's own. Both are looked at before anything else.
+//! A page of somebody else's that a browser shows can send requests to this machine, and can even
+//! have a name of its own point here. So the name has to be one that this server goes by, and a
+//! page has to be this server's own. Both are looked at before anything else.
 
 use std::net::IpAddr;
 use std::panic::AssertUnwindSafe;
@@ -31,7 +32,8 @@ pub(crate) async fn check(State(served): State<Served>, request: Request, next: 
     response
 }
 
-/// The answer; one that breaks off in a panic is a problem like others, and not the end of a connection.
+/// The answer; one that breaks off in a panic is a problem like others, and not the end of a
+/// connection.
 async fn answered(answer: impl Future<Output = Response>) -> Response {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         let detail = "the request could not be carried out to its end: this is a bug, and the server's log has more of it";
@@ -49,14 +51,16 @@ fn check_names(served: &Served, request: &Request) -> Result<(), Problem> {
         return Err(Problem::forbidden("host-unknown", detail));
     }
     match extract::header(request.headers(), &ORIGIN)? {
-        Some(origin) if !is_same(origin, &host) => {
-            Err(Problem::forbidden("origin-foreign", "a page of another origin may not use this server"))
-        }
+        Some(origin) if !is_same(origin, &host) => Err(Problem::forbidden(
+            "origin-foreign",
+            "a page of another origin may not use this server",
+        )),
         _ => Ok(()),
     }
 }
 
-/// The name by which the request came. What is in its first line counts before the header, as HTTP has it.
+/// The name by which the request came. What is in its first line counts before the header, as HTTP
+/// has it.
 fn named(request: &Request) -> Result<Authority, Problem> {
     if let Some(authority) = request.uri().authority() {
         return Ok(authority.clone());
@@ -86,7 +90,9 @@ fn address(name: &str) -> Option<IpAddr> {
 
 fn is_same(origin: &str, host: &Authority) -> bool {
     let Ok(origin) = origin.parse::<Uri>() else { return false };
-    origin.authority().is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host.as_str()))
+    origin
+        .authority()
+        .is_some_and(|authority| authority.as_str().eq_ignore_ascii_case(host.as_str()))
 }
 
 #[cfg(test)]

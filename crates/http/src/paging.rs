@@ -27,8 +27,9 @@ impl Limits {
         match asked.unwrap_or(self.page) {
             limit @ 1..=PAGE => Ok(limit),
             limit => {
-                let detail =
-                    format!("limit {limit} is not between 1 and {PAGE}: read a long list page by page");
+                let detail = format!(
+                    "limit {limit} is not between 1 and {PAGE}: read a long list page by page"
+                );
                 Err(Problem::bad_request("limit-invalid", detail))
             }
         }

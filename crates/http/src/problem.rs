@@ -1,7 +1,8 @@
-//! What a client is told when it does not get what it asked for: problem details, as RFC 9457 has them.
+//! What a client is told when it does not get what it asked for: problem details, as RFC 9457 has
+//! them.
 //!
-//! `code` is what programs tell problems apart by; `detail` says what happened, to which thing, and what to do. Nothing of a payload and
-//! nothing secret is ever in it.
+//! `code` is what programs tell problems apart by; `detail` says what happened, to which thing, and
+//! what to do. Nothing of a payload and nothing secret is ever in it.
 
 use std::time::Duration;
 
@@ -113,7 +114,8 @@ impl Problem {
         self
     }
 
-    /// The same, with the advice to come back after this long; whole seconds, and rather too late than too early.
+    /// The same, with the advice to come back after this long; whole seconds, and rather too late
+    /// than too early.
     #[must_use]
     pub fn retry_after(self, after: Duration) -> Self {
         let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
@@ -149,7 +151,8 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let (status, mut headers) = (self.status, self.more.headers.clone());
-        let body = serde_json::to_vec(&self.logged()).expect("texts, a number and JSON values are JSON");
+        let body =
+            serde_json::to_vec(&self.logged()).expect("texts, a number and JSON values are JSON");
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         (status, headers, body).into_response()
     }
@@ -189,8 +192,9 @@ mod tests {
 
     #[test]
     fn a_problem_says_what_it_is_and_has_its_own_fields() {
-        let problem = Problem::conflict("version-conflict", "stream \"a\": expected version 4, found 6")
-            .with("found", 6);
+        let problem =
+            Problem::conflict("version-conflict", "stream \"a\": expected version 4, found 6")
+                .with("found", 6);
         let details = serde_json::to_value(problem.details()).unwrap();
         assert_eq!(details["type"], "urn:tidelock:problem#version-conflict");
         assert_eq!((&details["title"], &details["status"]), (&"Conflict".into(), &409.into()));
@@ -199,8 +203,12 @@ mod tests {
 
     #[test]
     fn a_store_that_is_away_is_worth_another_try() {
-        let away =
-            StoreError::new(ErrorKind::Unavailable, Advice::Later, tidelock::Operation::Commit, "away");
+        let away = StoreError::new(
+            ErrorKind::Unavailable,
+            Advice::Later,
+            tidelock::Operation::Commit,
+            "away",
+        );
         let problem = Problem::from(away);
         assert_eq!(
             (problem.status(), &problem.more.headers[RETRY_AFTER]),

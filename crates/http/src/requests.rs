@@ -1,4 +1,5 @@
-//! Counts and times requests, by route. A path is never a label: it has names in it, and there is no end to them.
+//! Counts and times requests, by route. A path is never a label: it has names in it, and there is
+//! no end to them.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -12,7 +13,8 @@ use crate::served::Served;
 
 /// Requests answered, by `method`, `route` and `status`.
 pub(crate) const REQUESTS: &str = "tidelock_http_requests_total";
-/// How long it took to answer, in seconds, by `method` and `route`; of an event stream, until it began.
+/// How long it took to answer, in seconds, by `method` and `route`; of an event stream, until it
+/// began.
 pub(crate) const SECONDS: &str = "tidelock_http_request_seconds";
 
 /// The route that is counted.
@@ -23,7 +25,11 @@ pub(crate) struct Counted {
     pub(crate) route: Arc<str>,
 }
 
-pub(crate) async fn count(State(counted): State<Counted>, request: Request, next: Next) -> Response {
+pub(crate) async fn count(
+    State(counted): State<Counted>,
+    request: Request,
+    next: Next,
+) -> Response {
     let begun = Instant::now();
     let response = next.run(request).await;
     let Counted { served, method, route } = counted;
@@ -31,6 +37,7 @@ pub(crate) async fn count(State(counted): State<Counted>, request: Request, next
     let status = response.status().as_u16().to_string();
     metrics::counter!(REQUESTS, "method" => method.clone(), "route" => route.clone(), "status" => status)
         .increment(1);
-    metrics::histogram!(SECONDS, "method" => method, "route" => route).record(begun.elapsed().as_secs_f64());
+    metrics::histogram!(SECONDS, "method" => method, "route" => route)
+        .record(begun.elapsed().as_secs_f64());
     response
 }

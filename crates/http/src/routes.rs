@@ -1,8 +1,10 @@
 //! The table: every route there is, and the role that it needs.
 //!
-//! A route's path, parameters and answers stand over its handler, and the OpenAPI document is made of them. What it needs stands here,
-//! in one place, to be read at a glance. A route cannot be added without saying who may use it, and with that it is behind the gate, is counted, and,
-//! if it writes, honours `Idempotency-Key`; what operators do is written down, whatever route they do it by.
+//! A route's path, parameters and answers stand over its handler, and the OpenAPI document is made
+//! of them. What it needs stands here, in one place, to be read at a glance. A route cannot be
+//! added without saying who may use it, and with that it is behind the gate, is counted, and, if it
+//! writes, honours `Idempotency-Key`; what operators do is written down, whatever route they do it
+//! by.
 
 use std::fmt;
 
@@ -20,8 +22,8 @@ use crate::problem::Problem;
 use crate::requests::{Counted, count};
 use crate::resources::{
     audit as audited, claims, correlation, doctor, feed, follow, health, leases, locks, metrics,
-    openapi as document, overview, queues, quotas, reactions, runs, scopes, singletons, states, streams,
-    whoami,
+    openapi as document, overview, queues, quotas, reactions, runs, scopes, singletons, states,
+    streams, whoami,
 };
 use crate::served::Served;
 use crate::{audit, idempotency, openapi, origin, ui};
@@ -157,8 +159,7 @@ async fn nothing_there() -> Problem {
 }
 
 async fn not_like_this() -> Problem {
-    let detail =
-        "this path takes other methods: the header Allow says which, and GET /v1/openapi.json what they do";
+    let detail = "this path takes other methods: the header Allow says which, and GET /v1/openapi.json what they do";
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", detail)
 }
 
@@ -176,7 +177,8 @@ impl Table {
         Self { served: served.clone(), router: OpenApiRouter::default(), routes: Vec::new() }
     }
 
-    /// For everybody, with or without a token. It must not tell anything about what is in the store.
+    /// For everybody, with or without a token. It must not tell anything about what is in the
+    /// store.
     fn public(self, routes: Routes) -> Self {
         self.add(Needs::Nothing, routes, |methods, _| methods)
     }
@@ -186,7 +188,8 @@ impl Table {
         self.add(Needs::Role(Role::Reader), routes, |methods, _| methods)
     }
 
-    /// For whoever may write data. That an operator did is written down, and what the data is, is not.
+    /// For whoever may write data. That an operator did is written down, and what the data is, is
+    /// not.
     fn writer(self, routes: Routes) -> Self {
         self.changing(Role::Writer, Noted::Path, routes)
     }

@@ -1,7 +1,8 @@
 //! What happened lately: a figure every few seconds for an hour, in a ring that does not grow.
 //!
-//! A sample costs a few dozen small reads, however much there is in the store. What would have to be counted item by item is only looked at while
-//! somebody looks, and only up to a bound. Many who look at once share one sample.
+//! A sample costs a few dozen small reads, however much there is in the store. What would have to
+//! be counted item by item is only looked at while somebody looks, and only up to a bound. Many who
+//! look at once share one sample.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -36,15 +37,19 @@ pub(crate) struct Sample {
     /// Where the feed ended.
     #[schema(value_type = u64)]
     pub(crate) head_position: Position,
-    /// Events a second since the sample before; nothing for the first, and for the first after a restore or a restart of the server.
+    /// Events a second since the sample before; nothing for the first, and for the first after a
+    /// restore or a restart of the server.
     pub(crate) events_per_second: Option<f64>,
     /// Requests a second that this server answered since the sample before.
     pub(crate) requests_per_second: Option<f64>,
-    /// Commits a second that this server's process made since the sample before; nothing if they are not counted.
+    /// Commits a second that this server's process made since the sample before; nothing if they
+    /// are not counted.
     pub(crate) commits_per_second: Option<f64>,
-    /// How many positions the reaction that is furthest behind has yet to look at, of those whose events somebody routes; nothing if there are none.
+    /// How many positions the reaction that is furthest behind has yet to look at, of those whose
+    /// events somebody routes; nothing if there are none.
     pub(crate) lag: Option<u64>,
-    /// Reactions whose events nobody routes at the moment. They do not lag, they stand still; whether anything waits for them, the doctor says.
+    /// Reactions whose events nobody routes at the moment. They do not lag, they stand still;
+    /// whether anything waits for them, the doctor says.
     pub(crate) unserved_reactions: usize,
     /// Items that somebody has leased, up to a thousand; nothing if nobody looked.
     pub(crate) leased: Option<usize>,
@@ -99,7 +104,8 @@ impl Samples {
         let mut latest = self.latest.lock().await;
         // Who looks wants to know what is not counted while nobody does.
         let suffices = |latest: &&Latest| latest.sample.leased.is_some() || !self.is_looked_at();
-        if let Some(latest) = latest.as_ref().filter(|latest| latest.taken.elapsed() < fresh).filter(suffices)
+        if let Some(latest) =
+            latest.as_ref().filter(|latest| latest.taken.elapsed() < fresh).filter(suffices)
         {
             return Ok(latest.sample.clone());
         }
@@ -112,7 +118,12 @@ impl Samples {
         Ok(sample)
     }
 
-    async fn take(&self, tidelock: &Tidelock, before: Option<&Latest>, counts: Counts) -> Result<Sample> {
+    async fn take(
+        &self,
+        tidelock: &Tidelock,
+        before: Option<&Latest>,
+        counts: Counts,
+    ) -> Result<Sample> {
         let store = &**tidelock.store();
         let at = store.now().await?;
         let head_position = store.feed_end().await?;
@@ -130,10 +141,12 @@ impl Samples {
             at,
             head_position,
             events_per_second: before.and_then(|b| events_per_second(&b.sample, at, head_position)),
-            requests_per_second: before
-                .and_then(|b| per_second(counts.requests.saturating_sub(b.counts.requests), b.sample.at, at)),
-            commits_per_second: before
-                .and_then(|b| per_second(counts.commits?.saturating_sub(b.counts.commits?), b.sample.at, at)),
+            requests_per_second: before.and_then(|b| {
+                per_second(counts.requests.saturating_sub(b.counts.requests), b.sample.at, at)
+            }),
+            commits_per_second: before.and_then(|b| {
+                per_second(counts.commits?.saturating_sub(b.counts.commits?), b.sample.at, at)
+            }),
             lag,
             unserved_reactions,
             leased,
@@ -162,7 +175,8 @@ fn per_second(count: u64, since: Timestamp, at: Timestamp) -> Option<f64> {
 
 /// Nothing if an epoch began since the sample: then most of the positions in between are no events.
 fn events_per_second(before: &Sample, at: Timestamp, head: Position) -> Option<f64> {
-    // The number of an epoch is the moment of its beginning in microseconds, and its positions are above its number.
+    // The number of an epoch is the moment of its beginning in microseconds, and its positions are
+    // above its number.
     let moment = before.at.micros().unsigned_abs();
     let from = before.head_position.get();
     let has_epoch_begun = from < moment && moment <= head.get();
@@ -235,7 +249,11 @@ mod tests {
         // One began after the first sample: long before the second, and just before it.
         for began in [now, now + SECOND, now + 9 * SECOND] {
             assert_eq!(rate(first.clone(), 10, began + 1), None, "the second epoch");
-            assert_eq!(rate(second.clone(), 10, began + 1), None, "the third, soon after the second");
+            assert_eq!(
+                rate(second.clone(), 10, began + 1),
+                None,
+                "the third, soon after the second"
+            );
         }
         assert_eq!(rate(first.clone(), 0, 600), None, "no time has passed");
     }
@@ -250,7 +268,8 @@ mod tests {
         }
         for _ in 0..2 {
             let taken = queue.take("walt").limit(COUNTED).await.unwrap();
-            let blocks = taken.iter().map(|taken| Settlement::block(taken.lease.token(), "no stamps"));
+            let blocks =
+                taken.iter().map(|taken| Settlement::block(taken.lease.token(), "no stamps"));
             queue.settle(blocks.collect()).await.unwrap();
         }
         let samples = Samples::default();

@@ -1,9 +1,12 @@
-//! The server behind `tidelock serve`: connections in, requests to the router, and an end that leaves nobody without an answer.
+//! The server behind `tidelock serve`: connections in, requests to the router, and an end that
+//! leaves nobody without an answer.
 //!
-//! It speaks HTTP/1.1, plain or over TLS. A client that is slow with the head or the body of its request is cut off, and so is one that takes nothing of its answer. If
-//! there is no room for another connection, the one that has waited for its client longest makes room; if all of them are worked for, who comes
-//! is told to come back, but for health checks. When the server is to end it takes no more connections, ends event streams, lets
-//! requests that have begun come to their end, and waits for them so long and no longer.
+//! It speaks HTTP/1.1, plain or over TLS. A client that is slow with the head or the body of its
+//! request is cut off, and so is one that takes nothing of its answer. If there is no room for
+//! another connection, the one that has waited for its client longest makes room; if all of them
+//! are worked for, who comes is told to come back, but for health checks. When the server is to end
+//! it takes no more connections, ends event streams, lets requests that have begun come to their
+//! end, and waits for them so long and no longer.
 
 mod crowd;
 mod patient;
@@ -89,7 +92,8 @@ struct Server {
     router: Router,
     tls: Option<Tls>,
     limits: Limits,
-    /// A permit for each connection that may be open, and a few more for those who are only told that there is no room.
+    /// A permit for each connection that may be open, and a few more for those who are only told
+    /// that there is no room.
     room: Arc<Semaphore>,
     crowd: Arc<Crowd>,
     connections: TaskTracker,
@@ -124,7 +128,13 @@ impl Server {
         let is_full = self.room.available_permits() < RESERVE && !self.crowd.let_one_go();
         let (seat, tls) = (self.crowd.seat(), self.tls.clone());
         let (router, limits) = (self.router.clone(), self.limits);
-        let talk = Talk { router, limits, is_full, place: seat.place.clone(), closing: self.closing.clone() };
+        let talk = Talk {
+            router,
+            limits,
+            is_full,
+            place: seat.place.clone(),
+            closing: self.closing.clone(),
+        };
         self.connections.spawn(async move {
             tokio::select! {
                 () = seat.place.is_let_go() => tracing::debug!("a connection made room for another"),
@@ -134,7 +144,8 @@ impl Server {
         });
     }
 
-    /// What is wrong with one connection is no reason to stop. If the machine has no room for another, one that waits for its client makes some.
+    /// What is wrong with one connection is no reason to stop. If the machine has no room for
+    /// another, one that waits for its client makes some.
     async fn recover(&self, error: &io::Error) {
         use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
         if matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset) {
@@ -149,7 +160,10 @@ impl Server {
         self.closing.cancel();
         self.connections.close();
         if tokio::time::timeout(self.limits.grace, self.connections.wait()).await.is_err() {
-            tracing::warn!(connections = self.connections.len(), "ended before all requests were answered");
+            tracing::warn!(
+                connections = self.connections.len(),
+                "ended before all requests were answered"
+            );
         }
     }
 }
@@ -177,7 +191,9 @@ impl Talk {
             None => self.converse(stream).await,
             Some(tls) => {
                 // Who does not finish the handshake is nobody to talk to.
-                if let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await {
+                if let Ok(Ok(stream)) =
+                    tokio::time::timeout(HANDSHAKE, tls.acceptor().accept(stream)).await
+                {
                     self.converse(stream).await;
                 }
             }
@@ -210,15 +226,15 @@ impl Talk {
         if self.is_full && !is_checkup(request.uri().path()) {
             return Ok(no_room());
         }
-        let request = request.map(|body| Body::new(Sent::new(body, self.limits.body, self.place.clone())));
+        let request =
+            request.map(|body| Body::new(Sent::new(body, self.limits.body, self.place.clone())));
         let answer = self.router.clone().call(request).await?;
         Ok(answer.map(|body| answered(body, self.place.clone())))
     }
 }
 
 fn no_room() -> Response {
-    let detail =
-        "as many connections are open as this server takes, and all of them are worked for; come back";
+    let detail = "as many connections are open as this server takes, and all of them are worked for; come back";
     let mut answer = Problem::unavailable("too-many-connections", detail).into_response();
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer

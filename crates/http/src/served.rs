@@ -38,7 +38,8 @@ pub(crate) struct Setup {
 
 impl Setup {
     pub(crate) fn over(tidelock: Tidelock) -> Self {
-        let (hosts, limits, closing) = (BTreeSet::new(), Limits::default(), CancellationToken::new());
+        let (hosts, limits, closing) =
+            (BTreeSet::new(), Limits::default(), CancellationToken::new());
         Self {
             tidelock,
             tokens: None,

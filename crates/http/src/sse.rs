@@ -1,8 +1,9 @@
 //! Server-sent events: an answer that goes on for as long as something happens.
 //!
-//! The next piece is made when the connection has room for it, and not before: what a slow reader has not taken is not kept for it, beyond the
-//! piece that it is at. So a reader can be as slow as it likes, and nobody who writes ever waits for one. A stream ends when its
-//! client goes away or the server does.
+//! The next piece is made when the connection has room for it, and not before: what a slow reader
+//! has not taken is not kept for it, beyond the piece that it is at. So a reader can be as slow as
+//! it likes, and nobody who writes ever waits for one. A stream ends when its client goes away or
+//! the server does.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,8 +22,8 @@ use crate::served::Served;
 
 /// Something that pieces of an event stream come from.
 pub(crate) trait Source: Send + 'static {
-    /// Waits for what is to be sent next; nothing, if there is no more. Dropped when it takes longer than until the next sign of life: then
-    /// it must go on where it was.
+    /// Waits for what is to be sent next; nothing, if there is no more. Dropped when it takes
+    /// longer than until the next sign of life: then it must go on where it was.
     fn next(&mut self) -> impl Future<Output = Option<Piece>> + Send;
 }
 
@@ -33,8 +34,14 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
-    /// And an event of this name, with what it says as JSON, and with an id if clients can go on after it.
-    pub(crate) fn push(&mut self, name: &str, id: Option<&dyn std::fmt::Display>, data: &impl Serialize) {
+    /// And an event of this name, with what it says as JSON, and with an id if clients can go on
+    /// after it.
+    pub(crate) fn push(
+        &mut self,
+        name: &str,
+        id: Option<&dyn std::fmt::Display>,
+        data: &impl Serialize,
+    ) {
         let mut json = serde_json::to_vec(data).expect("what is shown can be written as JSON");
         // Only between the parts of JSON can there be line breaks; here they would end the event.
         json.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
@@ -89,7 +96,8 @@ struct Open<S> {
 
 impl<S: Source> Open<S> {
     async fn next(&mut self) -> Option<Bytes> {
-        // The head of the answer is sent with the first piece: who asks should know at once that it was heard.
+        // The head of the answer is sent with the first piece: who asks should know at once that it
+        // was heard.
         if !self.greeted {
             self.greeted = true;
             return Some(Bytes::from_static(b": open\n\n"));

@@ -46,7 +46,8 @@ impl Tls {
     /// # Errors
     /// If one of them cannot be read or used.
     pub fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
+        let chain: Result<Vec<_>, _> =
+            CertificateDer::pem_file_iter(certificate).and_then(Iterator::collect);
         let chain = chain.map_err(|e| unreadable("a certificate", certificate, &e))?;
         if chain.is_empty() {
             return Err(unreadable("a certificate", certificate, &pem::Error::NoItemsFound));
@@ -60,7 +61,8 @@ impl Tls {
         let builder = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
             .map_err(unusable)?;
-        let mut config = builder.with_no_client_auth().with_single_cert(chain, key).map_err(unusable)?;
+        let mut config =
+            builder.with_no_client_auth().with_single_cert(chain, key).map_err(unusable)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Self { config: Arc::new(config) })
     }

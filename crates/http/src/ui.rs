@@ -1,8 +1,9 @@
 //! The inspector: a page that shows a store, live, to people.
 //!
-//! It is plain files without a build step, in `ui/`, compiled into the binary. They hold no data and need no token; what the page shows
-//! it asks the API for, as whoever looks at it. Nothing in it is loaded from elsewhere, and its policy keeps it so: should hostile
-//! text ever get into the page as markup, the browser would still not run it.
+//! It is plain files without a build step, in `ui/`, compiled into the binary. They hold no data
+//! and need no token; what the page shows it asks the API for, as whoever looks at it. Nothing in
+//! it is loaded from elsewhere, and its policy keeps it so: should hostile text ever get into the
+//! page as markup, the browser would still not run it.
 
 mod files;
 
@@ -10,7 +11,9 @@ use axum::Router;
 use axum::extract::{OriginalUri, Path};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION};
+use http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, ETAG, IF_NONE_MATCH, LOCATION,
+};
 use http::header::{REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, StatusCode};
 
@@ -27,10 +30,14 @@ pub(crate) fn router<S: Clone + Send + Sync + 'static>() -> Router<S> {
         .route("/", get(to_the_page))
         .route("/ui", get(into_its_folder))
         .route("/ui/", get(async |headers: HeaderMap| file(&headers, "index.html")))
-        .route("/ui/{*path}", get(async |Path(path): Path<String>, headers: HeaderMap| file(&headers, &path)))
+        .route(
+            "/ui/{*path}",
+            get(async |Path(path): Path<String>, headers: HeaderMap| file(&headers, &path)),
+        )
 }
 
-/// Sends whoever comes to the root to the page. The page's own links are relative to its folder, so that it works under every prefix.
+/// Sends whoever comes to the root to the page. The page's own links are relative to its folder, so
+/// that it works under every prefix.
 async fn to_the_page(OriginalUri(uri): OriginalUri) -> Response {
     // Under a prefix the root may have been asked for without a slash at its end.
     let last = uri.path().rsplit('/').next().unwrap_or_default();
@@ -49,9 +56,8 @@ fn file(headers: &HeaderMap, path: &str) -> Response {
             (StatusCode::NOT_MODIFIED, always(file)).into_response()
         }
         Some(file) => (always(file), file.text).into_response(),
-        None => {
-            Problem::not_found("no-file", "the inspector has no such file: it begins at ui/").into_response()
-        }
+        None => Problem::not_found("no-file", "the inspector has no such file: it begins at ui/")
+            .into_response(),
     }
 }
 

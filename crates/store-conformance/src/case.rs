@@ -16,7 +16,8 @@ use crate::model::{Runs, check_model};
 /// One empty store under test.
 #[async_trait]
 pub trait Subject: Send + Sync + 'static {
-    /// A handle on the store. Each call gives one of its own: another connection, where the store has connections.
+    /// A handle on the store. Each call gives one of its own: another connection, where the store
+    /// has connections.
     async fn open(&self) -> Arc<dyn Store>;
 
     /// Lets time pass on the store's clock.
@@ -51,8 +52,8 @@ impl World {
         self.subject.open().await
     }
 
-    /// The nth of some other handles, each opened when it is first asked for and kept for the rounds to come: a race is
-    /// closer between those who need not connect first.
+    /// The nth of some other handles, each opened when it is first asked for and kept for the
+    /// rounds to come: a race is closer between those who need not connect first.
     pub(crate) async fn nth(&self, nth: usize) -> Arc<dyn Store> {
         let mut others = self.others.lock().await;
         while others.len() <= nth {
@@ -153,7 +154,8 @@ pub struct Report {
     pub failed: Vec<String>,
 }
 
-/// Runs every case as [`main`] does and tells what came of it, to show that the suite fails a store that is wrong.
+/// Runs every case as [`main`] does and tells what came of it, to show that the suite fails a store
+/// that is wrong.
 pub fn run_quietly<S, F>(make: impl Fn() -> F + Send + Sync + 'static) -> Report
 where
     S: Subject,
@@ -169,7 +171,8 @@ where
     report
 }
 
-/// How many random histories are part of the suite, from another seed each time. `./test --long` tries many more.
+/// How many random histories are part of the suite, from another seed each time. `./test --long`
+/// tries many more.
 const HISTORIES: u32 = 64;
 
 /// A test of the suite on one kind of store; fails by panicking.

@@ -1,4 +1,5 @@
-//! Cases about the commit: all or nothing, how it is judged, how it is sent again, and what is built from it.
+//! Cases about the commit: all or nothing, how it is judged, how it is sent again, and what is
+//! built from it.
 
 mod atomic;
 mod judgement;
@@ -8,5 +9,8 @@ mod replay;
 use crate::case::Case;
 
 pub(crate) fn cases() -> Vec<Case> {
-    [atomic::cases(), judgement::cases(), replay::cases(), locks::cases()].into_iter().flatten().collect()
+    [atomic::cases(), judgement::cases(), replay::cases(), locks::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }

@@ -1,7 +1,8 @@
 //! Many callers at once, over many handles.
 //!
-//! Racers wait at a barrier and then go; what is asserted holds in whatever order they come through. Every loop is
-//! bounded, so that a store that lets nobody through fails instead of hanging.
+//! Racers wait at a barrier and then go; what is asserted holds in whatever order they come
+//! through. Every loop is bounded, so that a store that lets nobody through fails instead of
+//! hanging.
 
 mod leases;
 mod log;
@@ -17,15 +18,22 @@ use tokio::sync::Barrier;
 use crate::case::{Case, World};
 
 pub(crate) fn cases() -> Vec<Case> {
-    [log::cases(), records::cases(), leases::cases(), manners::cases()].into_iter().flatten().collect()
+    [log::cases(), records::cases(), leases::cases(), manners::cases()]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
-/// Racers that are more than this share handles, so that they meet in one handle's queue as well as in the store. Opening
-/// another dozen would take longer than the race.
+/// Racers that are more than this share handles, so that they meet in one handle's queue as well as
+/// in the store. Opening another dozen would take longer than the race.
 const HANDLES: usize = 16;
 
 /// Runs this for all racers at once and gives what each came to.
-async fn race<T, F>(world: &World, racers: usize, run: impl Fn(usize, Arc<dyn Store>) -> F) -> Vec<T>
+async fn race<T, F>(
+    world: &World,
+    racers: usize,
+    run: impl Fn(usize, Arc<dyn Store>) -> F,
+) -> Vec<T>
 where
     T: Send + 'static,
     F: Future<Output = T> + Send + 'static,

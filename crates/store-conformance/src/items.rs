@@ -1,10 +1,11 @@
-//! Work items as cases expect to find them, and the few steps that nearly every case about leases begins with.
+//! Work items as cases expect to find them, and the few steps that nearly every case about leases
+//! begins with.
 
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Clash, Commit, Conflict, Holder, Item, ItemFilter, ItemQuery, LaneName, Lease, LeaseToken,
-    Mark, NamePattern, Part, Priority, Reason, Settlement, Store, Timestamp, When,
+    Adjustment, Clash, Commit, Conflict, Holder, Item, ItemFilter, ItemQuery, LaneName, Lease,
+    LeaseToken, Mark, NamePattern, Part, Priority, Reason, Settlement, Store, Timestamp, When,
 };
 
 use crate::sample::{commit, item, lease_one, mark, wake, worker};

@@ -1,4 +1,5 @@
-//! Work items: how they become due, who gets them, how leases end and what an operator does to them.
+//! Work items: how they become due, who gets them, how leases end and what an operator does to
+//! them.
 
 mod adjust;
 mod again;

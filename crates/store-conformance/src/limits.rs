@@ -1,4 +1,5 @@
-//! Cases about limits and bad input: accepted at the limit, refused one past it, with nothing written.
+//! Cases about limits and bad input: accepted at the limit, refused one past it, with nothing
+//! written.
 
 mod commits;
 mod json;
@@ -21,8 +22,15 @@ pub(crate) fn cases() -> Vec<Case> {
 
 /// The error is about a limit, and names it.
 fn assert_over(error: &StoreError, limit: impl Display) {
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::LimitExceeded, Advice::Never), "{error}");
-    assert!(error.to_string().contains(&format!("{limit}")), "{error} does not name the limit {limit}");
+    assert_eq!(
+        (error.kind(), error.advice()),
+        (ErrorKind::LimitExceeded, Advice::Never),
+        "{error}"
+    );
+    assert!(
+        error.to_string().contains(&format!("{limit}")),
+        "{error} does not name the limit {limit}"
+    );
 }
 
 /// The error is about input that cannot mean anything, and names this.

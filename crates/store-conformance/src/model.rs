@@ -1,11 +1,12 @@
 //! Random histories: against a simple model of the contract, and on two stores at once.
 //!
-//! A history is a list of abstract steps, drawn by proptest and shrunk when it fails. Each step becomes a call on the
-//! store, and every returned value is compared: with what the reference in `model/reference.rs` says, which was written
-//! from the words of docs/guarantees.md and knows nothing of how stores work; or with what another store says.
+//! A history is a list of abstract steps, drawn by proptest and shrunk when it fails. Each step
+//! becomes a call on the store, and every returned value is compared: with what the reference in
+//! `model/reference.rs` says, which was written from the words of docs/guarantees.md and knows
+//! nothing of how stores work; or with what another store says.
 //!
-//! A run counts what happened in it and fails when too little did. It is replayed with `TIDELOCK_SEED`, and made longer
-//! with `TIDELOCK_MODEL_CASES`.
+//! A run counts what happened in it and fails when too little did. It is replayed with
+//! `TIDELOCK_SEED`, and made longer with `TIDELOCK_MODEL_CASES`.
 
 mod call;
 mod past;
@@ -38,15 +39,16 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// That many, from a seed that is different each time. `TIDELOCK_MODEL_CASES` and `TIDELOCK_SEED`, where they are
-    /// set, count instead.
+    /// That many, from a seed that is different each time. `TIDELOCK_MODEL_CASES` and
+    /// `TIDELOCK_SEED`, where they are set, count instead.
     pub fn new(cases: u32) -> Self {
         let seed = variable("TIDELOCK_SEED").unwrap_or_else(|| RandomState::new().hash_one(cases));
         Self { cases: variable("TIDELOCK_MODEL_CASES").unwrap_or(cases), seed }
     }
 
     fn runner(self) -> TestRunner {
-        // What failed is in the message; files of old seeds would outlive the steps that they were drawn for.
+        // What failed is in the message; files of old seeds would outlive the steps that they were
+        // drawn for.
         let config = Config {
             cases: self.cases,
             failure_persistence: None,
@@ -67,7 +69,8 @@ fn variable<T: std::str::FromStr<Err: Display>>(name: &str) -> Option<T> {
 /// Runs random histories on a store, each on a new one, and compares every answer with the model's.
 ///
 /// # Panics
-/// If one answer is another, with the shortest history found that shows it; or if too little happened.
+/// If one answer is another, with the shortest history found that shows it; or if too little
+/// happened.
 pub fn check_model<S, F>(make: impl Fn() -> F, runs: Runs)
 where
     S: Subject,
@@ -76,8 +79,8 @@ where
     check(runs, &async |steps| match_model(&make().await, steps).await);
 }
 
-/// Runs the same random histories on two stores and compares every answer, times included: both clocks must begin at
-/// the same moment.
+/// Runs the same random histories on two stores and compares every answer, times included: both
+/// clocks must begin at the same moment.
 ///
 /// # Panics
 /// As [`check_model`] does.
@@ -98,9 +101,12 @@ fn check(runs: Runs, run: &impl AsyncFn(&[Step]) -> Result<Tally, String>) {
         total.borrow_mut().add(&tally);
         Ok(())
     });
-    let replay = format!("replay with TIDELOCK_SEED={} TIDELOCK_MODEL_CASES={}", runs.seed, runs.cases);
+    let replay =
+        format!("replay with TIDELOCK_SEED={} TIDELOCK_MODEL_CASES={}", runs.seed, runs.cases);
     match result {
-        Ok(()) => total.into_inner().check_floors(runs.cases).unwrap_or_else(|e| panic!("{e}\n{replay}")),
+        Ok(()) => {
+            total.into_inner().check_floors(runs.cases).unwrap_or_else(|e| panic!("{e}\n{replay}"))
+        }
         Err(TestError::Fail(reason, steps)) => {
             let steps: String = steps.iter().map(|step| format!("  {step:?}\n")).collect();
             panic!("{reason}\n{replay}\nthe shortest history found:\n{steps}")
@@ -123,7 +129,11 @@ async fn match_model(subject: &dyn Subject, steps: &[Step]) -> Result<Tally, Str
 }
 
 /// Runs the same history on two stores and compares every answer.
-async fn differential(one: &dyn Subject, other: &dyn Subject, steps: &[Step]) -> Result<Tally, String> {
+async fn differential(
+    one: &dyn Subject,
+    other: &dyn Subject,
+    steps: &[Step],
+) -> Result<Tally, String> {
     let (mut first, mut second) = (Player::new(one).await, Player::new(other).await);
     let mut story = Story::default();
     for step in steps {
@@ -144,7 +154,13 @@ struct Story {
 }
 
 impl Story {
-    fn compare(&mut self, call: Call, expected: &Answer, found: &Answer, whose: &str) -> Result<(), String> {
+    fn compare(
+        &mut self,
+        call: Call,
+        expected: &Answer,
+        found: &Answer,
+        whose: &str,
+    ) -> Result<(), String> {
         if expected != found {
             let answers = format!("{whose} says {expected:#?}\nthe store says {found:#?}");
             return Err(self.told(&call, &answers));

@@ -4,13 +4,15 @@ use std::time::Duration;
 
 use tidelock_store::{
     Adjustment, AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, ItemFilter,
-    ItemQuery, Revision, Settlement, Slot, Store, StoreExt, StreamQuery, StreamState, When, Write, limits,
+    ItemQuery, Revision, Settlement, Slot, Store, StoreExt, StreamQuery, StreamState, When, Write,
+    limits,
 };
 
 use crate::case::{World, cases};
 use crate::items::{leased, settle};
 use crate::sample::{
-    commit, event, events, item, key, lease_one, mark, refused_whole, revision, stream, value, version, wake,
+    commit, event, events, item, key, lease_one, mark, refused_whole, revision, stream, value,
+    version, wake,
 };
 
 cases! { "retention":
@@ -53,7 +55,8 @@ async fn used(store: &dyn Store, times: i64) -> Revision {
     for number in 1..times {
         commit(store, Commit::new().write(put(number))).await;
     }
-    let done = commit(store, Commit::new().write(Write::delete(&key("k"), ExpectedRevision::Any))).await;
+    let done =
+        commit(store, Commit::new().write(Write::delete(&key("k"), ExpectedRevision::Any))).await;
     done.writes[0].revision.unwrap()
 }
 
@@ -239,7 +242,8 @@ async fn filled(store: &dyn Store, name: &str, count: u64) -> u64 {
 async fn emptied(store: &dyn Store, name: &str, last: u64) {
     let close = Append::closing(&stream(name), ExpectedVersion::Exact(version(last)));
     let forget = AfterTrim::Forget(When::In(SECOND));
-    commit(store, Commit::new().with_append(close).trim(&stream(name), version(last), forget)).await;
+    commit(store, Commit::new().with_append(close).trim(&stream(name), version(last), forget))
+        .await;
 }
 
 async fn state(store: &dyn Store, name: &str) -> StreamState {
@@ -253,7 +257,8 @@ async fn an_empty_stream_leaves_when_its_time_has_come(world: World) {
     assert_eq!(state(store, "run/a").await, StreamState::Open(version(3)));
     pass(&world, SECOND).await;
     assert_eq!(state(store, "run/a").await, StreamState::Absent);
-    refused_whole(store, Commit::new().guard_stream(&stream("run/a"), ExpectedVersion::Exists)).await;
+    refused_whole(store, Commit::new().guard_stream(&stream("run/a"), ExpectedVersion::Exists))
+        .await;
 }
 
 async fn a_stream_made_again_begins_above_the_versions_of_its_category(world: World) {
@@ -306,7 +311,8 @@ async fn a_stream_with_events_left_is_not_forgotten(world: World) {
     filled(store, "run/a", 3).await;
     let close = Append::closing(&stream("run/a"), ExpectedVersion::Exact(version(3)));
     let forget = AfterTrim::Forget(When::In(SECOND));
-    commit(store, Commit::new().with_append(close).trim(&stream("run/a"), version(2), forget)).await;
+    commit(store, Commit::new().with_append(close).trim(&stream("run/a"), version(2), forget))
+        .await;
     pass(&world, SECOND * 5).await;
     assert_eq!(state(store, "run/a").await, StreamState::Open(version(3)));
 }

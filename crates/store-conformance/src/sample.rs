@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock_store::{
-    Clash, Commit, CommitOutcome, Committed, Conflict, Event, ExpectedVersion, FeedQuery, Head, HeadQuery,
-    Item, ItemFilter, ItemKey, ItemQuery, ItemRef, Json, LaneName, Lease, LeaseRequest, Mark, NewEvent, Part,
-    Position, QueueName, Reason, Record, RecordKey, RecordQuery, Revision, Store, StoreError, StreamName,
-    Version, Wake, WorkerName,
+    Clash, Commit, CommitOutcome, Committed, Conflict, Event, ExpectedVersion, FeedQuery, Head,
+    HeadQuery, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, Json, LaneName, Lease, LeaseRequest,
+    Mark, NewEvent, Part, Position, QueueName, Reason, Record, RecordKey, RecordQuery, Revision,
+    Store, StoreError, StreamName, Version, Wake, WorkerName,
 };
 
 use crate::case::World;

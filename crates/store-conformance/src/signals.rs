@@ -1,15 +1,16 @@
 //! Signals: hints that something happened, so that waiting is not polling.
 //!
-//! No promise says that a signal comes from another process, so these cases wait on the handle that they commit
-//! through. The timeouts are there only so that a signal that never comes fails the case instead of hanging it.
+//! No promise says that a signal comes from another process, so these cases wait on the handle that
+//! they commit through. The timeouts are there only so that a signal that never comes fails the
+//! case instead of hanging it.
 
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Waker};
 
 use tidelock_store::{
-    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Settlement, Signal, StoreExt, Topic,
-    Wake, When, Write,
+    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Settlement, Signal,
+    StoreExt, Topic, Wake, When, Write,
 };
 
 use crate::case::{World, cases};

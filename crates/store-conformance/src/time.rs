@@ -1,13 +1,15 @@
 //! The store's clock: what is compared on it, and what the calendar under it cannot do.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, FeedQuery, Part, Position, Renewal, Settlement, Slot,
-    StoreExt, Wake, When, Write,
+    Commit, ExpectedRevision, ExpectedVersion, FeedQuery, Part, Position, Renewal, Settlement,
+    Slot, StoreExt, Wake, When, Write,
 };
 
 use crate::case::{World, cases};
 use crate::items::{INSTANT, held, item_now, leased, lost, now, secs, settle};
-use crate::sample::{LEASE, commit, event, item, key, lease, lease_one, mark, refused, stream, value, wake};
+use crate::sample::{
+    LEASE, commit, event, item, key, lease, lease_one, mark, refused, stream, value, wake,
+};
 
 cases! { "time":
     "TIME-2" the_clock_never_goes_back,
@@ -109,9 +111,16 @@ async fn a_calendar_set_forward_ends_leases_and_makes_no_second_holder(world: Wo
     assert_eq!(second.deadline, now(&*world.store).await.plus(LEASE));
     assert_eq!(lease(&*world.store, "w", 1).await, []);
     let late = Commit::new().settle(Settlement::ack(first.token(), mark(1)));
-    assert_eq!(refused(&*world.store, late).await, lost(Part::Settlement(0), &first.token(), Some(theirs)));
+    assert_eq!(
+        refused(&*world.store, late).await,
+        lost(Part::Settlement(0), &first.token(), Some(theirs))
+    );
     world.set_back(secs(3600)).await;
-    assert_eq!(lease(&*world.store, "w", 1).await, [], "the new lease stands, whatever the calendar says");
+    assert_eq!(
+        lease(&*world.store, "w", 1).await,
+        [],
+        "the new lease stands, whatever the calendar says"
+    );
     settle(&*world.store, Settlement::ack(second.token(), mark(1))).await;
 }
 
@@ -199,7 +208,8 @@ async fn a_huge_jump_makes_everything_due_and_breaks_nothing(world: World) {
     let years = 365 * 24 * 3600;
     put_for_ten_seconds(&world).await;
     let held = leased(&*world.store, "held", 1).await;
-    commit(&*world.store, Commit::new().wake(Wake::at(item("timer"), When::In(secs(50 * years))))).await;
+    commit(&*world.store, Commit::new().wake(Wake::at(item("timer"), When::In(secs(50 * years)))))
+        .await;
     let start = now(&*world.store).await;
 
     world.advance(secs(60 * years)).await;

@@ -1,7 +1,8 @@
 //! Positive controls: stores that break one promise each, and the suite that must notice.
 //!
-//! A suite that passes on everything proves nothing. Each store here is the memory store with one thing undone, and
-//! the cases of that promise must be among those that fail, while most of the others still pass.
+//! A suite that passes on everything proves nothing. Each store here is the memory store with one
+//! thing undone, and the cases of that promise must be among those that fail, while most of the
+//! others still pass.
 
 use std::collections::HashSet;
 use std::fmt::Debug;
@@ -10,10 +11,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use tidelock_store::{
-    Bounds, Change, Commit, CommitOutcome, EventId, ItemFilter, ItemQuery, NamePattern, Result, Store,
-    StoreLayer,
+    Bounds, Change, Commit, CommitOutcome, EventId, ItemFilter, ItemQuery, NamePattern, Result,
+    Store, StoreLayer,
 };
-use tidelock_store_conformance::{MemorySubject, Report, Runs, Subject, check_differential, run_quietly};
+use tidelock_store_conformance::{
+    MemorySubject, Report, Runs, Subject, check_differential, run_quietly,
+};
 
 /// What a broken store does to a commit before the memory store sees it.
 #[async_trait]
@@ -78,10 +81,14 @@ fn report<F: Flaw>() -> Report {
     run_quietly(|| async { BrokenSubject::<F>::default() })
 }
 
-/// Asserts that a case of this promise failed, that the model noticed, and that not everything is broken.
+/// Asserts that a case of this promise failed, that the model noticed, and that not everything is
+/// broken.
 fn assert_noticed(report: &Report, promise: &str) {
     let failed = |name: &str| report.failed.iter().any(|failed| failed.contains(name));
-    assert!(failed(&format!("{promise}]")) || failed(&format!("{promise} ")), "{promise}: {report:?}");
+    assert!(
+        failed(&format!("{promise}]")) || failed(&format!("{promise} ")),
+        "{promise}: {report:?}"
+    );
     assert!(failed("model::random_histories_match_the_model"), "{report:?}");
     assert!(report.passed > report.failed.len(), "{report:?}");
 }

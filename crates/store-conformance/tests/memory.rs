@@ -1,5 +1,7 @@
 //! The memory store against the whole suite.
 
 fn main() {
-    tidelock_store_conformance::main(|| async { tidelock_store_conformance::MemorySubject::default() });
+    tidelock_store_conformance::main(|| async {
+        tidelock_store_conformance::MemorySubject::default()
+    });
 }

@@ -1,8 +1,8 @@
 //! What is promised and what is tested are the same list.
 //!
-//! Every number of docs/guarantees.md is quoted by a case of the suite, by a test with real processes or a real disk, or, if it is
-//! a pattern's, by a test of that pattern; every number that is quoted exists; and every failure schedule that is owed has a
-//! test that names it.
+//! Every number of docs/guarantees.md is quoted by a case of the suite, by a test with real
+//! processes or a real disk, or, if it is a pattern's, by a test of that pattern; every number that
+//! is quoted exists; and every failure schedule that is owed has a test that names it.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,11 +15,18 @@ fn owed() -> impl Iterator<Item = u32> {
 
 /// Those of them that belong to the patterns.
 fn owed_by_patterns() -> impl Iterator<Item = u32> {
-    [20, 24].into_iter().chain(27..=33).chain(35..=68).chain(82..=98).chain(100..=104).chain(106..=118)
+    [20, 24]
+        .into_iter()
+        .chain(27..=33)
+        .chain(35..=68)
+        .chain(82..=98)
+        .chain(100..=104)
+        .chain(106..=118)
 }
 
 /// The families of promises that are kept by patterns, and so are tested where the patterns are.
-const PATTERNS: &[&str] = &["CLAIM", "CLOSE", "CMD", "EVT", "HTTP", "QUEUE", "REACT", "RUN", "SCOPE"];
+const PATTERNS: &[&str] =
+    &["CLAIM", "CLOSE", "CMD", "EVT", "HTTP", "QUEUE", "REACT", "RUN", "SCOPE"];
 
 fn workspace() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -27,13 +34,16 @@ fn workspace() -> PathBuf {
 
 /// The promises of docs/guarantees.md: what stands there in bold with a dash and a number.
 fn promised() -> BTreeSet<String> {
-    let page = fs::read_to_string(workspace().join("docs/guarantees.md")).expect("the page is there");
+    let page =
+        fs::read_to_string(workspace().join("docs/guarantees.md")).expect("the page is there");
     page.split("**").skip(1).step_by(2).filter(|bold| is_promise(bold)).map(str::to_owned).collect()
 }
 
 fn is_promise(word: &str) -> bool {
     word.split_once('-').is_some_and(|(family, number)| {
-        !family.is_empty() && family.chars().all(|c| c.is_ascii_uppercase()) && number.parse::<u32>().is_ok()
+        !family.is_empty()
+            && family.chars().all(|c| c.is_ascii_uppercase())
+            && number.parse::<u32>().is_ok()
     })
 }
 
@@ -66,8 +76,10 @@ fn pattern_lines() -> Vec<String> {
 fn doc_lines_below(folder: &str) -> Vec<String> {
     let mut text = String::new();
     sources(&workspace().join(folder), &mut text);
-    let docs =
-        text.lines().map(str::trim_start).filter(|line| line.starts_with("///") || line.starts_with("//!"));
+    let docs = text
+        .lines()
+        .map(str::trim_start)
+        .filter(|line| line.starts_with("///") || line.starts_with("//!"));
     docs.map(str::to_owned).collect()
 }
 
@@ -84,7 +96,8 @@ fn is_of_a_pattern(promise: &str) -> bool {
     promise.split_once('-').is_some_and(|(family, _)| PATTERNS.contains(&family))
 }
 
-/// The schedules that are named: what is counted up behind the word, and no number that comes later in the line.
+/// The schedules that are named: what is counted up behind the word, and no number that comes later
+/// in the line.
 fn schedules(lines: &[String]) -> BTreeSet<u32> {
     lines.iter().flat_map(|line| line.split("chedule").skip(1)).flat_map(counted_up).collect()
 }
@@ -139,9 +152,13 @@ fn a_number_is_a_schedule_only_if_it_is_named_as_one() {
 fn every_promise_of_a_pattern_is_quoted_by_one_of_its_tests_and_the_other_way_round() {
     let lines = pattern_lines();
     let words = words(&lines);
-    let quoted: BTreeSet<String> =
-        words.iter().filter(|w| is_promise(w) && is_of_a_pattern(w)).map(|w| (*w).to_owned()).collect();
-    let promised: BTreeSet<String> = promised().into_iter().filter(|p| is_of_a_pattern(p)).collect();
+    let quoted: BTreeSet<String> = words
+        .iter()
+        .filter(|w| is_promise(w) && is_of_a_pattern(w))
+        .map(|w| (*w).to_owned())
+        .collect();
+    let promised: BTreeSet<String> =
+        promised().into_iter().filter(|p| is_of_a_pattern(p)).collect();
     assert!(!promised.is_empty(), "the patterns promise something");
     assert_eq!(quoted, promised);
     let named = schedules(&lines);
@@ -154,8 +171,10 @@ fn every_promise_is_quoted_by_a_test() {
     let (cases, docs) = (quoted_by_cases(), doc_lines());
     let words = words(&docs);
     let in_docs = |promise: &String| words.contains(promise.as_str());
-    let unquoted: Vec<_> =
-        promised().into_iter().filter(|promise| !cases.contains(promise) && !in_docs(promise)).collect();
+    let unquoted: Vec<_> = promised()
+        .into_iter()
+        .filter(|promise| !cases.contains(promise) && !in_docs(promise))
+        .collect();
     assert_eq!(unquoted, Vec::<String>::new(), "promised and not tested");
 }
 

@@ -1,8 +1,9 @@
 //! Where the server is and how to speak to it, read from a URL.
 //!
-//! An address holds the password and never shows it: its [label](Address::label), which is what logs and errors say, is
-//! `host:port/database`. Nothing is taken from the environment (`PGUSER`, `PGPASSWORD`, `~/.pgpass`, the name of the
-//! system's user): what a program connects to is what its URL says.
+//! An address holds the password and never shows it: its [label](Address::label), which is what
+//! logs and errors say, is `host:port/database`. Nothing is taken from the environment (`PGUSER`,
+//! `PGPASSWORD`, `~/.pgpass`, the name of the system's user): what a program connects to is what
+//! its URL says.
 
 mod server;
 mod typed;
@@ -27,7 +28,8 @@ pub(crate) struct Address {
     user: String,
     label: String,
     routes: Vec<Route>,
-    /// Which of the routes led to a server the last time. The others would have to be waited for in vain each time.
+    /// Which of the routes led to a server the last time. The others would have to be waited for in
+    /// vain each time.
     last_good: Arc<AtomicUsize>,
     connector: MakeRustlsConnect,
     time_for_one_server: Duration,
@@ -41,11 +43,12 @@ pub(crate) struct Route {
 }
 
 impl Address {
-    /// Reads a `postgres://` or `postgresql://` URL; what it says about how the database is used goes to `options`.
+    /// Reads a `postgres://` or `postgresql://` URL; what it says about how the database is used
+    /// goes to `options`.
     ///
     /// # Errors
-    /// `Invalid` if it says something that is not known, or too little; the message names the part and never quotes
-    /// the URL.
+    /// `Invalid` if it says something that is not known, or too little; the message names the part
+    /// and never quotes the URL.
     pub(crate) fn parse(url: &str, options: &mut PostgresOptions) -> Result<Self> {
         let mut typed = Typed::new();
         for (name, value) in &url::settings(url)? {
@@ -59,7 +62,8 @@ impl Address {
         &self.label
     }
 
-    /// The ways to the servers, in the order in which they are to be tried: the last one that was good comes first.
+    /// The ways to the servers, in the order in which they are to be tried: the last one that was
+    /// good comes first.
     pub(crate) fn routes(&self) -> impl Iterator<Item = &Route> {
         let (before, from) = self.routes.split_at(self.last_good.load(Ordering::Relaxed));
         from.iter().chain(before)
@@ -142,7 +146,10 @@ mod tests {
             ("postgres://u:s3cret@/d?host=/run/postgresql", "/run/postgresql:5432/d as u"),
             ("postgres://u@%2Frun%2Fpostgresql:7/d", "/run/postgresql:7/d as u"),
             ("postgres://u@db.example/d?sslmode=require", "db.example:5432/d as u"),
-            ("postgres://u%40x:s3cret%2F@localhost/d%20e?options=-c%20a%3Db", "localhost:5432/d e as u@x"),
+            (
+                "postgres://u%40x:s3cret%2F@localhost/d%20e?options=-c%20a%3Db",
+                "localhost:5432/d e as u@x",
+            ),
         ];
         for (url, expected) in cases {
             assert_eq!(parse(url).unwrap().to_string(), expected, "{url}");
@@ -162,7 +169,10 @@ mod tests {
             ("postgres://u:s3cret", "from 1 to 65535"),
             ("postgres://u:s3c@ret@localhost", "%40"),
             ("postgres://u:s3cret@localhost,b/d?port=1,2,3", "2 hosts, 0 addresses and 3 ports"),
-            ("postgres://u:s3cret@localhost,b/d?hostaddr=127.0.0.1", "2 hosts, 1 addresses and 0 ports"),
+            (
+                "postgres://u:s3cret@localhost,b/d?hostaddr=127.0.0.1",
+                "2 hosts, 1 addresses and 0 ports",
+            ),
             ("postgres://u:s3cret@localhost/d?hostaddr=localhost", "must be IP addresses"),
             ("postgres://u:s3cret@localhost/d?sslmode=prefer", "verify-full"),
             ("postgres://u:s3cret@a%20b/d?sslmode=require", "no certificate can have such a name"),
@@ -191,9 +201,9 @@ mod tests {
         let said = parse("postgres://u@h?x=y").unwrap_err().to_string();
         let (_, names) = said.split_once("there are ").unwrap();
         let words = names.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
-        for name in
-            words.filter(|word| !["", "and", "in", "a", "URL", "for", "the", "connection"].contains(word))
-        {
+        for name in words.filter(|word| {
+            !["", "and", "in", "a", "URL", "for", "the", "connection"].contains(word)
+        }) {
             let answer = parse(&format!("postgres://?{name}=%01")).unwrap_err().to_string();
             assert!(!answer.contains("unknown option"), "{name}: {answer}");
         }
@@ -201,7 +211,8 @@ mod tests {
 
     #[test]
     fn options_of_the_store_are_taken_from_the_url_too() {
-        let options = options_of("postgres://u@localhost/d?schema=shop&connect_timeout=3&readers=9");
+        let options =
+            options_of("postgres://u@localhost/d?schema=shop&connect_timeout=3&readers=9");
         assert_eq!((options.schema.as_str(), options.readers), ("shop", 9));
         assert_eq!(options.connect_timeout, Duration::from_secs(3));
     }
@@ -216,8 +227,13 @@ mod tests {
     #[test]
     fn the_server_that_was_good_last_is_tried_first() {
         let address = parse("postgres://u@127.0.0.1,127.0.0.2,127.0.0.3/d").unwrap();
-        let order =
-            || address.routes().map(|route| route.place().replace(":5432", "")).collect::<Vec<_>>().join(" ");
+        let order = || {
+            address
+                .routes()
+                .map(|route| route.place().replace(":5432", ""))
+                .collect::<Vec<_>>()
+                .join(" ")
+        };
         assert_eq!(order(), "127.0.0.1 127.0.0.2 127.0.0.3");
         address.was_good(&address.routes[1]);
         assert_eq!(order(), "127.0.0.2 127.0.0.3 127.0.0.1");
@@ -242,6 +258,9 @@ mod tests {
     fn only_a_server_that_takes_writes_will_do_unless_the_url_says_otherwise() {
         let wanted = |url: &str| parse(url).unwrap().routes[0].config.get_target_session_attrs();
         assert_eq!(wanted("postgres://u@localhost"), TargetSessionAttrs::ReadWrite);
-        assert_eq!(wanted("postgres://u@localhost?target_session_attrs=any"), TargetSessionAttrs::Any);
+        assert_eq!(
+            wanted("postgres://u@localhost?target_session_attrs=any"),
+            TargetSessionAttrs::Any
+        );
     }
 }

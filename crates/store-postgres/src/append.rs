@@ -1,17 +1,19 @@
-//! The short way for the most common commit: one append, under the fences of leases or none, and nothing else.
+//! The short way for the most common commit: one append, under the fences of leases or none, and
+//! nothing else.
 //!
-//! Such a commit is judged and written by the server in one statement, alone or together with others of its kind: one
-//! trip. The statement knows no more than whether the stream is as expected and open, and the leases stand. If so, the events are there; if
-//! not, or if an event's id was used before, nothing is, and the commit goes [the long way](crate::commit), which finds
-//! out what to answer. So the meaning of a commit is in one place all the same.
+//! Such a commit is judged and written by the server in one statement, alone or together with
+//! others of its kind: one trip. The statement knows no more than whether the stream is as expected
+//! and open, and the leases stand. If so, the events are there; if not, or if an event's id was
+//! used before, nothing is, and the commit goes [the long way](crate::commit), which finds out what
+//! to answer. So the meaning of a commit is in one place all the same.
 
 mod batch;
 
 use std::collections::HashSet;
 
 use tidelock_store::{
-    AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, LeaseToken, Position,
-    Result, StoreError, StreamName, Timestamp, Topic, Version,
+    AfterAppend, Append, Appended, Commit, CommitOutcome, Committed, ExpectedVersion, LeaseToken,
+    Position, Result, StoreError, StreamName, Timestamp, Topic, Version,
 };
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -25,12 +27,14 @@ use batch::Batch;
 /// A stream, what is expected of it, and an event.
 static ONE: [Type; 6] = [Type::TEXT, Type::INT8, Type::UUID, Type::TEXT, Type::TEXT, Type::TEXT];
 
-/// One event to a stream that must be there, the commonest commit of all: what `tidelock.append_one` does, as one plain statement. It
-/// is quicker than a function that has to start several. But it takes longer to plan than it saves, so it is for connections that
-/// keep their plans.
+/// One event to a stream that must be there, the commonest commit of all: what
+/// `tidelock.append_one` does, as one plain statement. It is quicker than a function that has to
+/// start several. But it takes longer to plan than it saves, so it is for connections that keep
+/// their plans.
 ///
-/// What is looked up here is as it was when the statement began. If it had to wait for the stream's row, the newest event that it
-/// takes its date from is one before the wait: two commits that overlap are dated in any order.
+/// What is looked up here is as it was when the statement began. If it had to wait for the stream's
+/// row, the newest event that it takes its date from is one before the wait: two commits that
+/// overlap are dated in any order.
 static APPEND_NEXT: Statement = Statement::new(
     "WITH stream AS (
          UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
@@ -48,11 +52,12 @@ static APPEND_NEXT: Statement = Statement::new(
     &ONE,
 );
 
-/// The same for each of many streams, named once and sorted. Gives the moment, then of the streams that were as expected which they
-/// are, counted from 1, the versions that they have now, and the positions of their events, all in the same order; nothing if none was.
+/// The same for each of many streams, named once and sorted. Gives the moment, then of the streams
+/// that were as expected which they are, counted from 1, the versions that they have now, and the
+/// positions of their events, all in the same order; nothing if none was.
 ///
-/// The ticket is taken by an aggregate over all rows that were changed, so after the last of their locks was had; and a position is drawn
-/// only for a row that has been joined to the ticket.
+/// The ticket is taken by an aggregate over all rows that were changed, so after the last of their
+/// locks was had; and a position is drawn only for a row that has been joined to the ticket.
 static APPEND_NEXT_OF_EACH: Statement = Statement::new(
     "WITH moved AS (
          UPDATE tidelock.streams s SET version = s.version + 1, forget_at = NULL
@@ -84,7 +89,8 @@ static APPEND_NEXT_OF_EACH: Statement = Statement::new(
         Type::TEXT_ARRAY,
     ],
 );
-static APPEND_ONE: Statement = Statement::new("SELECT tidelock.append_one($1, $2, $3, $4, $5, $6)", &ONE);
+static APPEND_ONE: Statement =
+    Statement::new("SELECT tidelock.append_one($1, $2, $3, $4, $5, $6)", &ONE);
 static APPEND_MANY: Statement = Statement::new(
     "SELECT tidelock.append_many($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)",
     &[
@@ -128,7 +134,8 @@ pub(crate) fn only_append(commit: &Commit) -> Option<Plain<'_>> {
     plain.then_some(Plain { append, fences: &commit.fences })
 }
 
-/// Those of the commits that can go together this way: plain appends, each to another stream and with other events.
+/// Those of the commits that can go together this way: plain appends, each to another stream and
+/// with other events.
 pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
     let (mut streams, mut events): (HashSet<&StreamName>, HashSet<_>) = Default::default();
     let mut fits = |plain: Plain<'a>| {
@@ -148,15 +155,21 @@ pub(crate) async fn append(session: &Session, plain: Plain<'_>) -> Result<Option
     let id = Uuid::from_bytes(*event.id.as_bytes());
     let (event_type, payload, metadata) =
         (event.event_type.as_str(), event.payload.as_str(), event.metadata.as_str());
-    let statement = if plain.is_next() && session.keeps_plans() { &APPEND_NEXT } else { &APPEND_ONE };
-    match send(session, statement, &[&name, &expected, &id, &event_type, &payload, &metadata]).await? {
+    let statement =
+        if plain.is_next() && session.keeps_plans() { &APPEND_NEXT } else { &APPEND_ONE };
+    match send(session, statement, &[&name, &expected, &id, &event_type, &payload, &metadata])
+        .await?
+    {
         Some(numbers) => Placed::read(&numbers, 1)?.judge(0, append),
         None => Ok(None),
     }
 }
 
 /// Makes plain appends to different streams; for each in turn, nothing if it must go the long way.
-pub(crate) async fn append_together(session: &Session, appends: &[Plain<'_>]) -> Result<Vec<Option<Judged>>> {
+pub(crate) async fn append_together(
+    session: &Session,
+    appends: &[Plain<'_>],
+) -> Result<Vec<Option<Judged>>> {
     let mut order: Vec<usize> = (0..appends.len()).collect();
     order.sort_by_key(|at| &appends[*at].append.stream);
     let sorted: Vec<Plain<'_>> = order.iter().map(|at| appends[*at]).collect();
@@ -189,13 +202,17 @@ fn spread(numbers: &[i64], appends: usize) -> Result<Vec<i64>> {
     let mut all = vec![-1; 1 + 2 * appends];
     all[0] = *moment;
     for ((nth, version), position) in nths.iter().zip(versions).zip(positions) {
-        let at = usize::try_from(*nth).ok().filter(|at| (1..=appends).contains(at)).ok_or_else(too_few)?;
+        let at = usize::try_from(*nth)
+            .ok()
+            .filter(|at| (1..=appends).contains(at))
+            .ok_or_else(too_few)?;
         (all[at], all[appends + at]) = (version - 1, *position);
     }
     Ok(all)
 }
 
-/// What came of it, as numbers; nothing if the stream was not as expected, or if others were in the way and the server undid it all.
+/// What came of it, as numbers; nothing if the stream was not as expected, or if others were in the
+/// way and the server undid it all.
 async fn send(
     session: &Session,
     statement: &'static Statement,
@@ -213,7 +230,8 @@ async fn send(
 }
 
 fn judged(append: &Append, before: u64, positions: &[i64], at: Timestamp) -> Result<Judged> {
-    let placed = |position: Option<&i64>| Position::new(position.copied().unwrap_or_default() as u64);
+    let placed =
+        |position: Option<&i64>| Position::new(position.copied().unwrap_or_default() as u64);
     let version = Version::new(before + append.events.len() as u64)?;
     let positions = Some((placed(positions.first())?, placed(positions.last())?));
     let appended = Appended { stream: append.stream.clone(), version, positions, replayed: false };
@@ -242,7 +260,9 @@ struct Placed<'a> {
 
 impl<'a> Placed<'a> {
     fn read(numbers: &'a [i64], appends: usize) -> Result<Self> {
-        let parts = numbers.split_first().and_then(|(at, rest)| Some((at, rest.split_at_checked(appends)?)));
+        let parts = numbers
+            .split_first()
+            .and_then(|(at, rest)| Some((at, rest.split_at_checked(appends)?)));
         let Some((moment, (before, positions))) = parts else {
             return Err(too_few());
         };

@@ -1,9 +1,10 @@
 //! The store's clock: the database's calendar, made never to go back.
 //!
-//! Every statement that compares times reads the clock in the database: what the calendar says, plus a shift. The
-//! shift grows when the calendar was set back (an administrator did it, or another machine took over), so that leases
-//! still run out after the time they were granted for. That it was set back shows when less time has passed in the
-//! database than on a stopwatch here. The stopwatch decides nothing else, and no calendar of a worker decides anything.
+//! Every statement that compares times reads the clock in the database: what the calendar says,
+//! plus a shift. The shift grows when the calendar was set back (an administrator did it, or
+//! another machine took over), so that leases still run out after the time they were granted for.
+//! That it was set back shows when less time has passed in the database than on a stopwatch here.
+//! The stopwatch decides nothing else, and no calendar of a worker decides anything.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -26,8 +27,9 @@ static MEND: Statement = Statement::new(
     "UPDATE tidelock.meta SET shift = $2 WHERE shift = $1 RETURNING tidelock.calendar() + shift, clock, shift",
     &[Type::INT8, Type::INT8],
 );
-/// A moment is written down, so that whoever comes later does not begin before it. Not if somebody else has just done it: there is
-/// one row, and all processes would wait for each other to write it.
+/// A moment is written down, so that whoever comes later does not begin before it. Not if somebody
+/// else has just done it: there is one row, and all processes would wait for each other to write
+/// it.
 static SAVE: Statement = Statement::new(
     "UPDATE tidelock.meta SET clock = tidelock.calendar() + shift WHERE clock <= tidelock.calendar() + shift - $1",
     &[Type::INT8],
@@ -72,7 +74,8 @@ impl StoreTime {
         link.read(&SAVE, &[&micros(interval / 2)]).await.map(|_| ())
     }
 
-    /// Changes the shift, unless somebody else was quicker. Whoever may only read leaves it to those who write.
+    /// Changes the shift, unless somebody else was quicker. Whoever may only read leaves it to
+    /// those who write.
     async fn mend(&self, link: &Link, look: Look, shift: i64) -> Result<Look> {
         match self.try_look(link, &MEND, &[&look.shift, &shift]).await {
             Ok(Some(mended)) => Ok(mended),
@@ -91,7 +94,8 @@ impl StoreTime {
         if passed < least - TOLERANCE {
             return Some(look.shift + (least - passed));
         }
-        // Set forward: what an earlier shift made up for is no longer missing. Beyond that, time is what the calendar says.
+        // Set forward: what an earlier shift made up for is no longer missing. Beyond that, time is
+        // what the calendar says.
         let ahead = (passed - most).min(look.shift);
         (ahead > TOLERANCE).then(|| look.shift - ahead)
     }

@@ -1,12 +1,13 @@
 //! Judging and writing a batch of commits in one transaction.
 //!
-//! Two trips to the server. The first locks every row that the batch names, always in the same order (streams, records,
-//! items, each by name), and reads it. Then each commit is judged on its own, in turn, by the contract's own rule
-//! ([`plan::decide`]), against the rows as its predecessors will leave them. The second trip writes what came of it and
-//! commits. What a commit finds wrong is its own affair; its neighbours never notice.
+//! Two trips to the server. The first locks every row that the batch names, always in the same
+//! order (streams, records, items, each by name), and reads it. Then each commit is judged on its
+//! own, in turn, by the contract's own rule ([`plan::decide`]), against the rows as its
+//! predecessors will leave them. The second trip writes what came of it and commits. What a commit
+//! finds wrong is its own affair; its neighbours never notice.
 //!
-//! Nothing can lock a row that is not there yet. Whoever creates one inserts it; if somebody else was quicker, the
-//! server refuses the whole batch, and it is done again with that row in view.
+//! Nothing can lock a row that is not there yet. Whoever creates one inserts it; if somebody else
+//! was quicker, the server refuses the whole batch, and it is done again with that row in view.
 
 mod columns;
 mod rows;
@@ -18,8 +19,8 @@ use std::pin::Pin;
 use futures_util::future::join_all;
 use tidelock_store::plan::{self, Decision};
 use tidelock_store::{
-    Adjusted, Adjustment, Advice, Commit, CommitOutcome, Committed, ErrorKind, Item, ItemFilter, ItemRef,
-    Operation, Position, Result, StoreError, Timestamp, Topic,
+    Adjusted, Adjustment, Advice, Commit, CommitOutcome, Committed, ErrorKind, Item, ItemFilter,
+    ItemRef, Operation, Position, Result, StoreError, Timestamp, Topic,
 };
 use tokio_postgres::Row;
 
@@ -102,8 +103,9 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// Makes one commit in a transaction that was begun before, and ends that. What else was done in it lands with the
-/// commit. It is undone if the commit is refused; and if it was made before, because then the rest landed with it.
+/// Makes one commit in a transaction that was begun before, and ends that. What else was done in it
+/// lands with the commit. It is undone if the commit is refused; and if it was made before, because
+/// then the rest landed with it.
 pub(crate) async fn commit_begun(session: &Session, begun: &Commit) -> Result<Judged> {
     let wanted = Wanted::by(&[begun], Absent::Hold);
     let mut loaded = load(session, Begin::Before, &wanted).await.map_err(Failure::into_error)?;
@@ -138,7 +140,10 @@ fn was_made_before(commit: &Commit, decided: &Result<Decision>, loaded: &Loaded)
 }
 
 fn only(judged: Vec<Judged>) -> Result<Judged> {
-    judged.into_iter().next().ok_or_else(|| StoreError::corrupt("a batch of one commit had no answer"))
+    judged
+        .into_iter()
+        .next()
+        .ok_or_else(|| StoreError::corrupt("a batch of one commit had no answer"))
 }
 
 /// When the transaction begins.
@@ -177,7 +182,8 @@ async fn try_commit(
     Ok(judged)
 }
 
-/// Notes what a commit does. What it did wrong itself is its answer; anything else undoes the batch.
+/// Notes what a commit does. What it did wrong itself is its answer; anything else undoes the
+/// batch.
 fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) -> Result<Judged> {
     let (outcome, topics) = match decided {
         Ok(Decision::Apply(plan)) => {
@@ -215,7 +221,8 @@ impl Judged {
     }
 }
 
-/// New positions are not known before everything is written; until then they are counted, the first being 1 above this.
+/// New positions are not known before everything is written; until then they are counted, the first
+/// being 1 above this.
 const PROVISIONAL: u64 = 1 << 62;
 
 pub(crate) fn provisional(nth: u64) -> Position {
@@ -235,7 +242,8 @@ fn date(committed: &mut Committed, placed: &Placed) -> Result<()> {
 }
 
 fn real(placed: &Placed, nth: u64) -> Result<Position> {
-    let position = usize::try_from(nth).ok().and_then(|nth| placed.positions.get(nth.checked_sub(1)?));
+    let position =
+        usize::try_from(nth).ok().and_then(|nth| placed.positions.get(nth.checked_sub(1)?));
     position.copied().ok_or_else(|| StoreError::corrupt("a commit has more events than positions"))
 }
 
@@ -245,7 +253,9 @@ pub(crate) fn replace_provisional(
     with: impl Fn(u64) -> Result<Position>,
 ) -> Result<bool> {
     let mut any = false;
-    for (first, last) in committed.appends.iter_mut().filter_map(|appended| appended.positions.as_mut()) {
+    for (first, last) in
+        committed.appends.iter_mut().filter_map(|appended| appended.positions.as_mut())
+    {
         for position in [first, last] {
             if let Some(nth) = ordinal(*position) {
                 (*position, any) = (with(nth)?, true);
@@ -263,7 +273,11 @@ pub(crate) fn recall(mut committed: Committed, placed: &Placed) -> Result<Commit
 }
 
 /// Begins a transaction, locks what is wanted and reads it: one trip.
-async fn load(session: &Session, begin: Begin, wanted: &Wanted) -> std::result::Result<Loaded, Failure> {
+async fn load(
+    session: &Session,
+    begin: Begin,
+    wanted: &Wanted,
+) -> std::result::Result<Loaded, Failure> {
     session.prepare_all(&rows::STATEMENTS).await.map_err(failed)?;
     let mut sent: Vec<Sent<'_>> = Vec::new();
     if begin == Begin::Now {
@@ -311,10 +325,10 @@ async fn write(session: &Session, writes: &Writes) -> std::result::Result<Placed
     Ok(writes.placed(&answers)?)
 }
 
-/// The server warned while it committed. What it warns of then is that it stopped waiting for a standby.
+/// The server warned while it committed. What it warns of then is that it stopped waiting for a
+/// standby.
 pub(crate) fn not_replicated() -> StoreError {
-    let context =
-        "the server committed, but stopped waiting for its synchronous standby (its warning is in the log)";
+    let context = "the server committed, but stopped waiting for its synchronous standby (its warning is in the log)";
     StoreError::new(ErrorKind::Unavailable, Advice::Unknown, Operation::Commit, context)
 }
 

@@ -1,11 +1,13 @@
 //! Commits from many callers travel together.
 //!
-//! Whoever commits while others do joins a queue; when the way is free, what is queued goes to the server as one batch.
-//! Whoever commits while nobody else does goes at once and waits for nobody. No batch is ever held back for a time to make it
-//! larger; but those who were just answered have their turn to come back before the next one goes.
+//! Whoever commits while others do joins a queue; when the way is free, what is queued goes to the
+//! server as one batch. Whoever commits while nobody else does goes at once and waits for nobody.
+//! No batch is ever held back for a time to make it larger; but those who were just answered have
+//! their turn to come back before the next one goes.
 //!
-//! There are two ways to the server, each a connection. The second is taken only when there is a good load left over: then
-//! one batch is packed and unpacked while the other is being written. Smaller loads gain more from travelling together.
+//! There are two ways to the server, each a connection. The second is taken only when there is a
+//! good load left over: then one batch is packed and unpacked while the other is being written.
+//! Smaller loads gain more from travelling together.
 
 mod queue;
 
@@ -30,10 +32,12 @@ use queue::{Job, Next, Queue};
 /// How much must be left over for the second way to be taken.
 const SECOND_LOAD: usize = 48;
 
-/// Those who could go the short way go with the rest if there are fewer of them than one in so many.
+/// Those who could go the short way go with the rest if there are fewer of them than one in so
+/// many.
 const FEW: usize = 8;
 
-/// How often other tasks have their turn before the next batch is taken, so that the last one's callers can join it.
+/// How often other tasks have their turn before the next batch is taken, so that the last one's
+/// callers can join it.
 const TURNS: usize = 10;
 
 /// The queue and those who serve it.
@@ -79,7 +83,13 @@ impl Drop for Busy<'_> {
 
 impl Way {
     fn new(link: Link, least: usize) -> Self {
-        Self { link, work: Notify::new(), desk: tokio::sync::Mutex::default(), least, busy: Mutex::default() }
+        Self {
+            link,
+            work: Notify::new(),
+            desk: tokio::sync::Mutex::default(),
+            least,
+            busy: Mutex::default(),
+        }
     }
 
     /// To be called by whoever has the desk.
@@ -157,7 +167,8 @@ impl Committer {
     pub(crate) async fn close(&self) {
         self.shared.close();
         let mut tasks = self.tasks.lock().await;
-        // One leaves the list when it has ended: whoever closes at the same time, or after one who gave up, waits for the rest.
+        // One leaves the list when it has ended: whoever closes at the same time, or after one who
+        // gave up, waits for the rest.
         while let Some(task) = tasks.last_mut() {
             // It can only have been cut off, and its callers know.
             let _ = task.await;
@@ -210,17 +221,20 @@ impl Shared {
         Ok(())
     }
 
-    /// Makes a commit that can go the short way for a caller who is alone, in its own task: every hop to another costs a good
-    /// part of the time that the commit takes. It is one statement, so a caller that is dropped in the middle leaves nothing open.
+    /// Makes a commit that can go the short way for a caller who is alone, in its own task: every
+    /// hop to another costs a good part of the time that the commit takes. It is one statement, so
+    /// a caller that is dropped in the middle leaves nothing open.
     async fn commit_alone(&self, commit: &Commit) -> Alone {
         let Some(short) = Short::of(commit) else { return Alone::Not };
         let Ok(_desk) = self.first.desk.try_lock() else { return Alone::Not };
-        // Behind what was given up, everybody had better wait where those who give up leave nothing behind.
+        // Behind what was given up, everybody had better wait where those who give up leave nothing
+        // behind.
         if !self.queue().is_free() || self.first.link.is_behind() {
             return Alone::Not;
         }
         let _busy = self.first.begin();
-        // In a box, because those who find somebody else there would carry room for it to no purpose.
+        // In a box, because those who find somebody else there would carry room for it to no
+        // purpose.
         match Box::pin(self.first.make(short, commit)).await {
             Ok(Some(judged)) => Alone::Done(self.tell(judged)),
             Ok(None) => Alone::Refused,
@@ -228,9 +242,10 @@ impl Shared {
         }
     }
 
-    /// Lets the callers of a batch that has just been answered have their turn, so that they share the next one too, with those who
-    /// queue already. Otherwise the first to come back would travel alone, and the rest wait for its flush; or two halves would take
-    /// turns for ever, each waiting for the other's. No time passes on purpose.
+    /// Lets the callers of a batch that has just been answered have their turn, so that they share
+    /// the next one too, with those who queue already. Otherwise the first to come back would
+    /// travel alone, and the rest wait for its flush; or two halves would take turns for ever, each
+    /// waiting for the other's. No time passes on purpose.
     async fn let_callers_come_back(&self, calls: usize) {
         let queued = self.queue().len();
         if calls + queued == 1 {
@@ -244,14 +259,16 @@ impl Shared {
         }
     }
 
-    /// Takes what is queued to the server: what can go the short way in one trip, then what is left.
+    /// Takes what is queued to the server: what can go the short way in one trip, then what is
+    /// left.
     async fn write(&self, link: &Link, batch: Vec<Job>) {
         let session = match link.session().await {
             Ok(session) => session,
             Err(error) => return fail(batch, &error),
         };
         let Sorted { appends, writes, mut long } = Sorted::of(batch);
-        let (appended, written) = join(append_all(&session, &appends), write_all(&session, &writes)).await;
+        let (appended, written) =
+            join(append_all(&session, &appends), write_all(&session, &writes)).await;
         for (short, judged) in [(appends, appended), (writes, written)] {
             match judged {
                 Ok(judged) => self.answer_short(short, judged, &mut long),
@@ -263,7 +280,9 @@ impl Shared {
         }
         let commits: Vec<&Commit> = long.iter().map(|job| &job.commit).collect();
         match commit::commit(&session, &commits).await {
-            Ok(judged) => long.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged)),
+            Ok(judged) => {
+                long.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged))
+            }
             Err(error) => fail(long, &link.place().at(error)),
         }
     }
@@ -316,8 +335,10 @@ struct Sorted {
 impl Sorted {
     fn of(batch: Vec<Job>) -> Self {
         let commits: Vec<&Commit> = batch.iter().map(|job| &job.commit).collect();
-        let fits: Vec<(bool, bool)> =
-            append::can_go_together(&commits).into_iter().zip(write::can_go_together(&commits)).collect();
+        let fits: Vec<(bool, bool)> = append::can_go_together(&commits)
+            .into_iter()
+            .zip(write::can_go_together(&commits))
+            .collect();
         let mut sorted = Self::default();
         for (job, (appends, writes)) in batch.into_iter().zip(fits) {
             let way = match (job.refused, appends, writes) {
@@ -331,7 +352,8 @@ impl Sorted {
         sorted
     }
 
-    /// Where nearly all have to go the long way, a trip of their own for the few that need not is the longer one for everybody.
+    /// Where nearly all have to go the long way, a trip of their own for the few that need not is
+    /// the longer one for everybody.
     fn stay_together(&mut self) {
         if (self.appends.len() + self.writes.len()) * FEW < self.long.len() {
             self.long.append(&mut self.appends);
@@ -363,7 +385,11 @@ fn fail(batch: Vec<Job>, error: &StoreError) {
     }
     for job in batch {
         let error = error.clone();
-        let error = if calls == 1 { error } else { error.about(format_args!("a batch of {calls} commits")) };
+        let error = if calls == 1 {
+            error
+        } else {
+            error.about(format_args!("a batch of {calls} commits"))
+        };
         let _ = job.reply.send(Err(error.during(Operation::Commit)));
     }
 }

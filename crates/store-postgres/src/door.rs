@@ -11,13 +11,15 @@ use crate::pool::Borrowed;
 use crate::session::Parameters;
 use crate::wake::Wakes;
 
-/// A transaction in the store's database, for statements of one's own, that ends with a commit to the store.
+/// A transaction in the store's database, for statements of one's own, that ends with a commit to
+/// the store.
 ///
-/// Either both are there afterwards or neither is, whatever crashes in between: rows of a read model and the cursor that
-/// says how far it has read; an effect in a table and the record that says it was done.
+/// Either both are there afterwards or neither is, whatever crashes in between: rows of a read
+/// model and the cursor that says how far it has read; an effect in a table and the record that
+/// says it was done.
 ///
-/// Statements run first, the commit comes last, so that the locks that others wait for are held for a moment only. Dropped
-/// without a commit, everything is undone.
+/// Statements run first, the commit comes last, so that the locks that others wait for are held for
+/// a moment only. Dropped without a commit, everything is undone.
 #[derive(Debug)]
 pub struct OwnTransaction {
     borrowed: Borrowed,
@@ -25,7 +27,8 @@ pub struct OwnTransaction {
 }
 
 impl PostgresStore {
-    /// Begins a transaction for statements of one's own, on a connection that nobody else has meanwhile.
+    /// Begins a transaction for statements of one's own, on a connection that nobody else has
+    /// meanwhile.
     ///
     /// # Errors
     /// `Unavailable` if there is no connection to be had.
@@ -43,7 +46,11 @@ impl OwnTransaction {
     ///
     /// # Errors
     /// As the server has it. After an error nothing more can be done in this transaction: drop it.
-    pub async fn query(&self, sql: &str, with: Parameters<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+    pub async fn query(
+        &self,
+        sql: &str,
+        with: Parameters<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
         self.borrowed.session().client().query(sql, with).await
     }
 
@@ -51,19 +58,24 @@ impl OwnTransaction {
     ///
     /// # Errors
     /// As the server has it. After an error nothing more can be done in this transaction: drop it.
-    pub async fn execute(&self, sql: &str, with: Parameters<'_>) -> Result<u64, tokio_postgres::Error> {
+    pub async fn execute(
+        &self,
+        sql: &str,
+        with: Parameters<'_>,
+    ) -> Result<u64, tokio_postgres::Error> {
         self.borrowed.session().client().execute(sql, with).await
     }
 
     /// Makes the commit and ends the transaction: both are durable, or neither.
     ///
-    /// After a conflict the statements are undone as well; and so they are if this very commit was made before (under the
-    /// same id, with the same events, or ending the same lease in the same way): then they landed with that one, and its
-    /// result is given. So after an unknown outcome, begin anew, run the same statements and make the same commit.
+    /// After a conflict the statements are undone as well; and so they are if this very commit was
+    /// made before (under the same id, with the same events, or ending the same lease in the same
+    /// way): then they landed with that one, and its result is given. So after an unknown outcome,
+    /// begin anew, run the same statements and make the same commit.
     ///
     /// # Errors
-    /// As [`Store::commit`](tidelock_store::Store::commit). A failure that may pass is not tried again here, because the
-    /// statements would have to be run again too: begin anew.
+    /// As [`Store::commit`](tidelock_store::Store::commit). A failure that may pass is not tried
+    /// again here, because the statements would have to be run again too: begin anew.
     pub async fn commit(self, commit: Commit) -> Result<CommitOutcome> {
         self.commit_checked(commit).await.map_err(|e: StoreError| e.during(Operation::Commit))
     }

@@ -1,6 +1,7 @@
 //! What PostgreSQL's errors mean to a caller.
 //!
-//! No type of tokio-postgres leaves this crate except as the source of an error, and through the door.
+//! No type of tokio-postgres leaves this crate except as the source of an error, and through the
+//! door.
 
 use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
 use tokio_postgres::error::{DbError, Severity, SqlState};
@@ -13,25 +14,29 @@ pub(crate) fn failed(error: PgError) -> StoreError {
     translate(&error, Advice::Later)
 }
 
-/// A statement that commits by itself failed. If the server said so, nothing was written; if the connection was lost, it
-/// may have been.
+/// A statement that commits by itself failed. If the server said so, nothing was written; if the
+/// connection was lost, it may have been.
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
 pub(crate) fn commit_failed(error: PgError) -> StoreError {
     let advice = if is_refusal(&error) { Advice::Later } else { Advice::Unknown };
     translate(&error, advice)
 }
 
-/// Whether the server answered that it undid the statement and goes on. Any other error leaves it open what became of it:
-/// a server that shuts down says so also to those whose commit it has just made.
+/// Whether the server answered that it undid the statement and goes on. Any other error leaves it
+/// open what became of it: a server that shuts down says so also to those whose commit it has just
+/// made.
 pub(crate) fn is_refusal(error: &PgError) -> bool {
     error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
 }
 
-/// Whether the same again, a moment later, is likely to go through: a deadlock, a serialisation failure, or a row that
-/// somebody else has just created.
+/// Whether the same again, a moment later, is likely to go through: a deadlock, a serialisation
+/// failure, or a row that somebody else has just created.
 pub(crate) fn is_race(error: &PgError) -> bool {
-    let races =
-        [&SqlState::T_R_DEADLOCK_DETECTED, &SqlState::T_R_SERIALIZATION_FAILURE, &SqlState::UNIQUE_VIOLATION];
+    let races = [
+        &SqlState::T_R_DEADLOCK_DETECTED,
+        &SqlState::T_R_SERIALIZATION_FAILURE,
+        &SqlState::UNIQUE_VIOLATION,
+    ];
     is_refusal(error) && error.code().is_some_and(|code| races.contains(&code))
 }
 
@@ -61,9 +66,11 @@ fn meaning(error: &DbError) -> (ErrorKind, bool, String) {
         "53200" | "53300" | "53400" => {
             (ErrorKind::Unavailable, false, "the server is short of memory or connections")
         }
-        "57014" => {
-            (ErrorKind::Unavailable, false, "the statement was cancelled, by hand or by statement_timeout")
-        }
+        "57014" => (
+            ErrorKind::Unavailable,
+            false,
+            "the statement was cancelled, by hand or by statement_timeout",
+        ),
         "25006" => (
             ErrorKind::Unavailable,
             false,
@@ -101,14 +108,17 @@ fn meaning(error: &DbError) -> (ErrorKind, bool, String) {
     (kind, hopeless, format!("{what} ({}: {})", error.code().code(), error.message()))
 }
 
-/// What the server or the driver said, without the values of rows that the server puts into an error's details.
+/// What the server or the driver said, without the values of rows that the server puts into an
+/// error's details.
 #[derive(Debug)]
 struct Told(String);
 
 impl Told {
     fn of(error: &PgError) -> Self {
         Self(match error.as_db_error() {
-            Some(error) => format!("{} {}: {}", error.severity(), error.code().code(), error.message()),
+            Some(error) => {
+                format!("{} {}: {}", error.severity(), error.code().code(), error.message())
+            }
             None => chain(error),
         })
     }
@@ -133,7 +143,8 @@ fn chain(error: &dyn std::error::Error) -> String {
 pub(crate) fn corrupt(error: StoreError) -> StoreError {
     match error.kind() {
         ErrorKind::Invalid | ErrorKind::LimitExceeded => {
-            StoreError::corrupt(format!("a stored row makes no sense: {}", error.context())).caused_by(error)
+            StoreError::corrupt(format!("a stored row makes no sense: {}", error.context()))
+                .caused_by(error)
         }
         _ => error,
     }
@@ -141,5 +152,10 @@ pub(crate) fn corrupt(error: StoreError) -> StoreError {
 
 /// The store was closed.
 pub(crate) fn closed(operation: Operation) -> StoreError {
-    StoreError::new(ErrorKind::Unavailable, Advice::Never, operation, "the store was closed: open it again")
+    StoreError::new(
+        ErrorKind::Unavailable,
+        Advice::Never,
+        operation,
+        "the store was closed: open it again",
+    )
 }

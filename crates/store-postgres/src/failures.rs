@@ -1,7 +1,7 @@
 //! That a connection could not be made, for all who waited for it.
 //!
-//! If each of a crowd tried in turn, the last would wait for as many timeouts as there are others. What fails while somebody
-//! waits has failed for him as well; whoever comes later tries again.
+//! If each of a crowd tried in turn, the last would wait for as many timeouts as there are others.
+//! What fails while somebody waits has failed for him as well; whoever comes later tries again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -64,7 +64,8 @@ mod tests {
     /// A server that ends every connection at once, and counts them.
     fn refusing() -> (u16, Arc<AtomicUsize>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let (port, visitors) = (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
+        let (port, visitors) =
+            (listener.local_addr().unwrap().port(), Arc::new(AtomicUsize::new(0)));
         let count = visitors.clone();
         thread::spawn(move || {
             for visitor in listener.incoming() {
@@ -77,7 +78,8 @@ mod tests {
 
     fn place(port: u16) -> Arc<Place> {
         let mut options = PostgresOptions::default();
-        let address = Address::parse(&format!("postgres://u@127.0.0.1:{port}/d"), &mut options).unwrap();
+        let address =
+            Address::parse(&format!("postgres://u@127.0.0.1:{port}/d"), &mut options).unwrap();
         Arc::new(Place::new(address, &options))
     }
 

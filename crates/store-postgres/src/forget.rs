@@ -1,8 +1,9 @@
 //! Removing what is past its retention.
 //!
-//! The functions in the database remove a few rows each, in a transaction of their own, and raise the floors that keep
-//! the rows' numbers from being used again. One session of all sweeps at a time. What is due is found by a look at the
-//! front of four indexes, so a store in which nothing is due is asked one question.
+//! The functions in the database remove a few rows each, in a transaction of their own, and raise
+//! the floors that keep the rows' numbers from being used again. One session of all sweeps at a
+//! time. What is due is found by a look at the front of four indexes, so a store in which nothing
+//! is due is asked one question.
 
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ const AT_ONCE: i64 = 500;
 const PATIENCE: Duration = Duration::from_secs(30);
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// In how many microseconds the next row of each kind is due, in the order of [`FORGET`]; null if there is none.
+/// In how many microseconds the next row of each kind is due, in the order of [`FORGET`]; null if
+/// there is none.
 static DUE: Statement = Statement::new(
     concat!(
         "SELECT (SELECT r.expires_at FROM tidelock.records r WHERE r.expires_at IS NOT NULL
@@ -72,11 +74,12 @@ pub(crate) enum Swept {
 }
 
 impl PostgresStore {
-    /// Removes everything that is past its retention now, instead of a little at a time in the background. Rows that are
-    /// locked by others are left.
+    /// Removes everything that is past its retention now, instead of a little at a time in the
+    /// background. Rows that are locked by others are left.
     ///
     /// # Errors
-    /// `Unavailable` if the server cannot be reached, or if another process has been sweeping all the time.
+    /// `Unavailable` if the server cannot be reached, or if another process has been sweeping all
+    /// the time.
     pub async fn sweep(&self) -> Result<()> {
         self.shared.check_open(Operation::Commit)?;
         let given_up = Instant::now() + PATIENCE;
@@ -110,7 +113,9 @@ pub(crate) async fn forget(link: &Link, until: Instant) -> Result<Swept> {
     loop {
         let due = due(link).await?;
         let mut removed = 0;
-        for (_, statement) in due.iter().zip(&FORGET).filter(|(due, _)| due.is_some_and(|due| due <= 0)) {
+        for (_, statement) in
+            due.iter().zip(&FORGET).filter(|(due, _)| due.is_some_and(|due| due <= 0))
+        {
             match forget_some(link, statement).await? {
                 Some(count) => removed += count,
                 None => return Ok(Swept::Busy),
@@ -131,7 +136,8 @@ pub(crate) async fn forget(link: &Link, until: Instant) -> Result<Swept> {
 
 async fn due(link: &Link) -> Result<[Option<i64>; 5]> {
     let rows = link.read(&DUE, &[]).await?;
-    let row = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+    let row =
+        rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let get = |column| row.try_get(column).map_err(failed);
     Ok([get(0)?, get(1)?, get(2)?, get(3)?, get(4)?])
 }

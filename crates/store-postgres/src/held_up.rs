@@ -1,8 +1,9 @@
 //! Who holds commits or the feed up.
 //!
-//! An unrelated transaction holds up neither, however long it stays open. But whoever locks a row of the store and leaves
-//! the transaction open, by hand or because a program hangs between two statements, holds up the commits that need that
-//! row; and whoever has appended and leaves the transaction open holds up the feed, which nobody may read past it.
+//! An unrelated transaction holds up neither, however long it stays open. But whoever locks a row
+//! of the store and leaves the transaction open, by hand or because a program hangs between two
+//! statements, holds up the commits that need that row; and whoever has appended and leaves the
+//! transaction open holds up the feed, which nobody may read past it.
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ use crate::error::failed;
 use crate::link::Link;
 use crate::statement::{Statement, now};
 
-/// Of all who block somebody that waits for a row of this schema, the one that is not waiting itself and has been at it
-/// longest.
+/// Of all who block somebody that waits for a row of this schema, the one that is not waiting
+/// itself and has been at it longest.
 static COMMITS: Statement = Statement::new(
     "SELECT b.pid, b.usename::text, b.application_name, coalesce(host(b.client_addr), 'local'), b.state,
             (extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000)::bigint,
@@ -31,9 +32,10 @@ static COMMITS: Statement = Statement::new(
      ORDER BY b.xact_start NULLS LAST LIMIT 1",
     &[Type::TEXT],
 );
-/// The oldest ticket after which positions were drawn. When it was taken is not known; at the latest when its session was
-/// last told to do something, and before the first event that waits behind it. Only the second can be seen of a session of
-/// another role, and of a transaction that was prepared.
+/// The oldest ticket after which positions were drawn. When it was taken is not known; at the
+/// latest when its session was last told to do something, and before the first event that waits
+/// behind it. Only the second can be seen of a session of another role, and of a transaction that
+/// was prepared.
 static FEED: Statement = Statement::new(
     concat!(
         "SELECT coalesce(t.pid, 0), a.usename::text, a.application_name, coalesce(host(a.client_addr), 'local'), a.state,
@@ -56,7 +58,8 @@ static FEED: Statement = Statement::new(
 pub struct HeldUp {
     /// Commits that wait for somebody's transaction.
     pub commits: Option<HeldCommits>,
-    /// A feed that waits for somebody's transaction. For a moment that is normal: while others commit.
+    /// A feed that waits for somebody's transaction. For a moment that is normal: while others
+    /// commit.
     pub feed: Option<HeldFeed>,
 }
 
@@ -64,8 +67,8 @@ pub struct HeldUp {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Holder {
-    /// The session, as `pg_stat_activity` and `pg_terminate_backend` know it; 0 for a transaction that was prepared and
-    /// belongs to none.
+    /// The session, as `pg_stat_activity` and `pg_terminate_backend` know it; 0 for a transaction
+    /// that was prepared and belongs to none.
     pub session: i32,
     /// The role it has.
     pub role: Option<String>,
@@ -93,8 +96,8 @@ pub struct HeldCommits {
     pub commits_waiting: usize,
 }
 
-/// Somebody's transaction that has positions, or is about to have some, and has not ended: what comes after it is in the
-/// streams, and not in the feed yet.
+/// Somebody's transaction that has positions, or is about to have some, and has not ended: what
+/// comes after it is in the streams, and not in the feed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HeldFeed {
@@ -107,7 +110,8 @@ pub struct HeldFeed {
 }
 
 impl PostgresStore {
-    /// Tells which database session keeps commits waiting, and which the feed; since when, and how many.
+    /// Tells which database session keeps commits waiting, and which the feed; since when, and how
+    /// many.
     ///
     /// # Errors
     /// `Unavailable` if the server cannot be asked.

@@ -1,12 +1,14 @@
 //! Whether this is still the database that was here before.
 //!
-//! A backup that is restored, or a standby that is promoted, may lack the last commits of the database it stands in for:
-//! positions and fences that were given out would be given out again, for other things. So every new connection asks
-//! where the database lives; when it has moved, a new *epoch* begins, in which positions and fences start above all that
-//! can have been given out before, by whichever copy. Positions of the part that was lost are then known to be lost.
+//! A backup that is restored, or a standby that is promoted, may lack the last commits of the
+//! database it stands in for: positions and fences that were given out would be given out again,
+//! for other things. So every new connection asks where the database lives; when it has moved, a
+//! new *epoch* begins, in which positions and fences start above all that can have been given out
+//! before, by whichever copy. Positions of the part that was lost are then known to be lost.
 //!
-//! Every epoch is written down, so a server can be asked whether it has been through the one that this process knows. If
-//! not, it is a primary that was replaced, or one of several that think they are in charge, and nothing is done there.
+//! Every epoch is written down, so a server can be asked whether it has been through the one that
+//! this process knows. If not, it is a primary that was replaced, or one of several that think they
+//! are in charge, and nothing is done there.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -64,7 +66,8 @@ impl Home {
                 begin_epoch(session, &found).await?;
                 found = look(session, before.as_ref()).await?;
             }
-            // Another connection may have been quicker, and to another server: then this one is judged by what that found.
+            // Another connection may have been quicker, and to another server: then this one is
+            // judged by what that found.
             if let Some(epoch) = self.learn(before.as_ref(), found.known) {
                 return Ok(epoch);
             }
@@ -96,7 +99,8 @@ struct Found {
 async fn look(session: &Session, known: Option<&Known>) -> Result<Found> {
     let (epoch, home) = known.map(|known| (known.epoch, &known.home)).unzip();
     let rows = session.ask(&LOOK, &[&epoch, &home]).await.map_err(failed)?;
-    let row = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+    let row =
+        rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let get = || -> std::result::Result<_, tokio_postgres::Error> {
         let found = Known { epoch: row.try_get(0)?, home: row.try_get(1)? };
         Ok((Found { known: found, home: row.try_get(2)? }, row.try_get(3)?))

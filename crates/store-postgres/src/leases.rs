@@ -1,9 +1,10 @@
 //! Leasing, renewing, listing and adjusting work items.
 //!
-//! Leasing takes two statements. The first looks, without locks, at what is ready in each lane; which of it to take, and in
-//! what order, is the contract's rule and not SQL's. The second locks those it takes, skips what somebody else is taking
-//! at that moment, looks again whether each is still ready, and writes the leases. Both look at what is ready only,
-//! through an index that holds nothing else.
+//! Leasing takes two statements. The first looks, without locks, at what is ready in each lane;
+//! which of it to take, and in what order, is the contract's rule and not SQL's. The second locks
+//! those it takes, skips what somebody else is taking at that moment, looks again whether each is
+//! still ready, and writes the leases. Both look at what is ready only, through an index that holds
+//! nothing else.
 
 mod fronts;
 mod grant;
@@ -14,8 +15,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, LeaseToken, Mark,
-    Priority, QueueName, Renewal, Result, Timestamp, WorkerName, limits,
+    Adjustment, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, LeaseToken,
+    Mark, Priority, QueueName, Renewal, Result, Timestamp, WorkerName, limits,
 };
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
@@ -42,8 +43,9 @@ macro_rules! item_columns {
 }
 pub(crate) use item_columns;
 
-/// For each token in turn: whether there is such an item, whether the lease stands and was extended, and the item as it
-/// is, unless its row is locked. It never waits: a row that is locked must not keep other renewals waiting.
+/// For each token in turn: whether there is such an item, whether the lease stands and was
+/// extended, and the item as it is, unless its row is locked. It never waits: a row that is locked
+/// must not keep other renewals waiting.
 static RENEW: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (SELECT ",
@@ -93,9 +95,14 @@ static LIST: Statement = list!("");
 static LIST_BLOCKED: Statement = list!("i.blocked AND ");
 static LIST_HELD: Statement = list!("i.worker IS NOT NULL AND ");
 
-/// Renews what it can at once, and looks again for those whose rows are locked until each is known. While it does, what was
-/// renewed is renewed again in time: a row that stays locked takes no other lease with it.
-pub(crate) async fn renew(link: &Link, tokens: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
+/// Renews what it can at once, and looks again for those whose rows are locked until each is known.
+/// While it does, what was renewed is renewed again in time: a row that stays locked takes no other
+/// lease with it.
+pub(crate) async fn renew(
+    link: &Link,
+    tokens: &[LeaseToken],
+    duration: Duration,
+) -> Result<Vec<Renewal>> {
     let mut renewals: Vec<Option<Renewal>> = tokens.iter().map(|_| None).collect();
     let (mut pause, mut beat) = (FIRST_PAUSE, Instant::now() + duration / 3);
     loop {
@@ -122,16 +129,22 @@ pub(crate) async fn renew(link: &Link, tokens: &[LeaseToken], duration: Duration
 }
 
 /// Renews those whose rows nobody has locked; nothing for the others.
-async fn renew_free(link: &Link, tokens: &[&LeaseToken], duration: Duration) -> Result<Vec<Option<Renewal>>> {
+async fn renew_free(
+    link: &Link,
+    tokens: &[&LeaseToken],
+    duration: Duration,
+) -> Result<Vec<Option<Renewal>>> {
     let queues: Vec<&str> = tokens.iter().map(|token| token.item.queue.as_str()).collect();
     let keys: Vec<&str> = tokens.iter().map(|token| token.item.key.as_str()).collect();
     let fences: Vec<i64> = tokens.iter().map(|token| token.fence.get() as i64).collect();
-    // A renewal that is made twice is made once, so a lost connection is no reason to give the leases up.
+    // A renewal that is made twice is made once, so a lost connection is no reason to give the
+    // leases up.
     let rows = link.read(&RENEW, &[&queues, &keys, &fences, &micros(duration)]).await?;
     rows.iter().map(renewal).collect()
 }
 
-/// An item is shown as it was before the call; if a token before this one has extended its lease, that shows too.
+/// An item is shown as it was before the call; if a token before this one has extended its lease,
+/// that shows too.
 fn in_turn(tokens: &[LeaseToken], mut renewals: Vec<Renewal>) -> Vec<Renewal> {
     let mut extended: HashMap<&ItemRef, Timestamp> = HashMap::new();
     for (token, renewal) in tokens.iter().zip(&mut renewals) {
@@ -140,7 +153,9 @@ fn in_turn(tokens: &[LeaseToken], mut renewals: Vec<Renewal>) -> Vec<Renewal> {
                 extended.insert(&token.item, *deadline);
             }
             Renewal::Lost(Some(item)) => {
-                if let (Some(deadline), Some(holder)) = (extended.get(&token.item), &mut item.holder) {
+                if let (Some(deadline), Some(holder)) =
+                    (extended.get(&token.item), &mut item.holder)
+                {
                     holder.deadline = *deadline;
                 }
             }
@@ -236,7 +251,10 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
     let fence: Option<i64> = row.try_get(from + 13).map_err(failed)?;
     let settled: Option<&str> = row.try_get(from + 17).map_err(failed)?;
     Ok(Item {
-        item: ItemRef { queue: QueueName::new(text(row, from)?)?, key: ItemKey::new(text(row, from + 1)?)? },
+        item: ItemRef {
+            queue: QueueName::new(text(row, from)?)?,
+            key: ItemKey::new(text(row, from + 1)?)?,
+        },
         lane: LaneName::new(text(row, from + 2)?)?,
         priority: Priority::new(row.try_get(from + 3).map_err(failed)?)?,
         at: Mark::new(number(row, from + 4)?)?,

@@ -1,10 +1,11 @@
 //! Tidelock's store for many processes on many machines: one PostgreSQL database.
 //!
-//! The commits of a process go through one connection, or two under load, and share transactions where they can (see `committer`); reads,
-//! leases, heartbeats and notifications have connections of their own, so that none of them waits for another. The
-//! meaning of a commit is [`tidelock_store::plan`]; the tables are described for people with a SQL prompt in
-//! `docs/internals/postgres.md`. The one way in which a commit and a user's own SQL share a transaction is
-//! [`PostgresStore::begin`].
+//! The commits of a process go through one connection, or two under load, and share transactions
+//! where they can (see `committer`); reads, leases, heartbeats and notifications have connections
+//! of their own, so that none of them waits for another. The meaning of a commit is
+//! [`tidelock_store::plan`]; the tables are described for people with a SQL prompt in
+//! `docs/internals/postgres.md`. The one way in which a commit and a user's own SQL share a
+//! transaction is [`PostgresStore::begin`].
 
 mod address;
 mod append;
@@ -42,10 +43,10 @@ use std::time::Duration;
 
 use tidelock_store::plan::{Turns, check_names, check_renewal};
 use tidelock_store::{
-    Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage,
-    HeadQuery, ItemFilter, ItemPage, ItemQuery, ItemRef, LeaseRequest, LeaseToken, Leased, Operation,
-    RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StoreError, StreamPage,
-    StreamQuery, Timestamp, Topic, async_trait,
+    Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery,
+    HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, ItemRef, LeaseRequest, LeaseToken,
+    Leased, Operation, RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store,
+    StoreError, StreamPage, StreamQuery, Timestamp, Topic, async_trait,
 };
 
 use address::Address;
@@ -84,11 +85,13 @@ struct Shared {
     committer: Committer,
     readers: Readers,
     leases: Link,
-    /// Renewals have a connection to themselves: whatever holds up the others, no lease is lost for want of one.
+    /// Renewals have a connection to themselves: whatever holds up the others, no lease is lost for
+    /// want of one.
     heartbeats: Link,
     /// What the store does by itself may have to wait for a row, and nobody waits behind it.
     housekeeping: Link,
-    /// Whoever adjusts items does it to mend something, and must not wait for transactions that hang.
+    /// Whoever adjusts items does it to mend something, and must not wait for transactions that
+    /// hang.
     adjusters: Pool,
     door: Pool,
     /// Whether anything was written since the clock was last written down.
@@ -99,9 +102,10 @@ impl PostgresStore {
     /// Opens the store at a `postgres://` URL, and brings its tables up to date.
     ///
     /// # Errors
-    /// - `Invalid`: the URL is not one, or names an option that is not known; the server refuses the name, the password
-    ///   or the database.
-    /// - `Incompatible`: the tables are from a newer version of Tidelock, or the server could lose what it acknowledged.
+    /// - `Invalid`: the URL is not one, or names an option that is not known; the server refuses
+    ///   the name, the password or the database.
+    /// - `Incompatible`: the tables are from a newer version of Tidelock, or the server could lose
+    ///   what it acknowledged.
     /// - `Unavailable`: the server cannot be reached, or is not ready.
     pub async fn open(url: &str) -> Result<Self> {
         Self::open_with(url, PostgresOptions::default()).await
@@ -137,7 +141,11 @@ impl PostgresStore {
             place,
         });
         shared.time.now(&shared.readers.reader()).await.map_err(|e| e.during(Operation::Open))?;
-        tokio::spawn(sweep::keep_house(Arc::downgrade(&shared), options.sweep_interval, options.migrate));
+        tokio::spawn(sweep::keep_house(
+            Arc::downgrade(&shared),
+            options.sweep_interval,
+            options.migrate,
+        ));
         Ok(Self { shared })
     }
 }
@@ -171,7 +179,8 @@ impl Shared {
         adjustment: &Adjustment,
     ) -> Result<Adjusted> {
         let borrowed = self.adjusters.borrow().await?;
-        let (adjusted, topics) = commit::adjust(borrowed.session(), items, filter, adjustment).await?;
+        let (adjusted, topics) =
+            commit::adjust(borrowed.session(), items, filter, adjustment).await?;
         borrowed.give_back();
         self.wakes.written(topics);
         Ok(adjusted)
@@ -193,7 +202,11 @@ impl Store for PostgresStore {
 
     async fn now(&self) -> Result<Timestamp> {
         self.shared.check_open(Operation::Now)?;
-        self.shared.time.now(&self.shared.readers.reader()).await.map_err(|e| e.during(Operation::Now))
+        self.shared
+            .time
+            .now(&self.shared.readers.reader())
+            .await
+            .map_err(|e| e.during(Operation::Now))
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
@@ -214,32 +227,41 @@ impl Store for PostgresStore {
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         self.shared.check_open(Operation::ReadFeed)?;
         query.check().map_err(|e| e.during(Operation::ReadFeed))?;
-        log::read_feed(&self.shared.readers.reader(), &query).await.map_err(|e| e.during(Operation::ReadFeed))
+        log::read_feed(&self.shared.readers.reader(), &query)
+            .await
+            .map_err(|e| e.during(Operation::ReadFeed))
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
         self.shared.check_open(Operation::Heads)?;
         query.check().map_err(|e| e.during(Operation::Heads))?;
-        log::heads(&self.shared.readers.reader(), query).await.map_err(|e| e.during(Operation::Heads))
+        log::heads(&self.shared.readers.reader(), query)
+            .await
+            .map_err(|e| e.during(Operation::Heads))
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
         self.shared.check_open(Operation::Get)?;
         check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
-        records::get(&self.shared.readers.reader(), keys).await.map_err(|e| e.during(Operation::Get))
+        records::get(&self.shared.readers.reader(), keys)
+            .await
+            .map_err(|e| e.during(Operation::Get))
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
         self.shared.check_open(Operation::Scan)?;
         query.check().map_err(|e| e.during(Operation::Scan))?;
-        records::scan(&self.shared.readers.reader(), &query).await.map_err(|e| e.during(Operation::Scan))
+        records::scan(&self.shared.readers.reader(), &query)
+            .await
+            .map_err(|e| e.during(Operation::Scan))
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         self.shared.check_open(Operation::Lease)?;
         request.check().map_err(|e| e.during(Operation::Lease))?;
         let leased =
-            leases::lease(&self.shared.leases, &request, &self.shared.turns, &self.shared.fronts).await;
+            leases::lease(&self.shared.leases, &request, &self.shared.turns, &self.shared.fronts)
+                .await;
         self.shared.used();
         leased.map_err(|e| self.shared.place.at(e).during(Operation::Lease))
     }
@@ -248,13 +270,17 @@ impl Store for PostgresStore {
         self.shared.check_open(Operation::Renew)?;
         check_renewal(leases, duration).map_err(|e| e.during(Operation::Renew))?;
         self.shared.used();
-        leases::renew(&self.shared.heartbeats, leases, duration).await.map_err(|e| e.during(Operation::Renew))
+        leases::renew(&self.shared.heartbeats, leases, duration)
+            .await
+            .map_err(|e| e.during(Operation::Renew))
     }
 
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
         self.shared.check_open(Operation::Items)?;
         query.check().map_err(|e| e.during(Operation::Items))?;
-        leases::list(&self.shared.readers.reader(), &query).await.map_err(|e| e.during(Operation::Items))
+        leases::list(&self.shared.readers.reader(), &query)
+            .await
+            .map_err(|e| e.during(Operation::Items))
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
@@ -270,7 +296,8 @@ impl Store for PostgresStore {
             let names: Vec<ItemRef> = page.items.into_iter().map(|item| item.item).collect();
             if !names.is_empty() {
                 let adjusted = self.shared.adjust(&names, &query.filter, &adjustment).await;
-                let adjusted = adjusted.map_err(|e| half_done(e, total).during(Operation::Adjust))?;
+                let adjusted =
+                    adjusted.map_err(|e| half_done(e, total).during(Operation::Adjust))?;
                 total.matched += adjusted.matched;
                 total.changed += adjusted.changed;
             }

@@ -39,7 +39,8 @@ impl Link {
         self.check_open()?;
         match self.open_session().filter(|session| !session.is_silent()) {
             Some(session) => Ok(session),
-            // Apart, because what it takes to connect is large, and every call would carry room for it.
+            // Apart, because what it takes to connect is large, and every call would carry room for
+            // it.
             None => Box::pin(self.connect()).await,
         }
     }
@@ -61,7 +62,10 @@ impl Link {
         match self.open_session() {
             Some(silent) => {
                 let answer = async { silent.catch_up().await.map_err(failed) };
-                self.place.in_time(self.place.deadline(), answer).await.map_err(|e| self.place.at(e))?;
+                self.place
+                    .in_time(self.place.deadline(), answer)
+                    .await
+                    .map_err(|e| self.place.at(e))?;
                 Ok(silent)
             }
             None => self.keep(self.place.enter(None).await?),
@@ -90,8 +94,13 @@ impl Link {
         Ok(())
     }
 
-    /// Asks for something that can be asked again: if the connection is lost meanwhile, it is, once.
-    pub(crate) async fn read(&self, statement: &'static Statement, with: Parameters<'_>) -> Result<Vec<Row>> {
+    /// Asks for something that can be asked again: if the connection is lost meanwhile, it is,
+    /// once.
+    pub(crate) async fn read(
+        &self,
+        statement: &'static Statement,
+        with: Parameters<'_>,
+    ) -> Result<Vec<Row>> {
         let first = self.session().await?.query(statement, with).await;
         let rows = match first {
             Err(error) if !is_refusal(&error) => self.session().await?.query(statement, with).await,
@@ -100,8 +109,8 @@ impl Link {
         rows.map_err(|e| self.place.at(failed(e)))
     }
 
-    /// Asks two questions in one trip. The server begins with the second when it is done with the first. If the connection is
-    /// lost meanwhile, both are asked again, once.
+    /// Asks two questions in one trip. The server begins with the second when it is done with the
+    /// first. If the connection is lost meanwhile, both are asked again, once.
     pub(crate) async fn read_in_turn(
         &self,
         first: Question<'_>,
@@ -173,7 +182,9 @@ mod tests {
 
     fn link_to(port: u16) -> Link {
         let mut options = PostgresOptions::default();
-        let url = format!("postgres://u@127.0.0.1:{port}/d?target_session_attrs=any&connect_timeout_ms=500");
+        let url = format!(
+            "postgres://u@127.0.0.1:{port}/d?target_session_attrs=any&connect_timeout_ms=500"
+        );
         let address = Address::parse(&url, &mut options).unwrap();
         Link::new(Arc::new(Place::new(address, &options)))
     }
@@ -181,8 +192,13 @@ mod tests {
     #[tokio::test]
     async fn a_server_that_lets_in_and_says_nothing_is_not_waited_for_for_ever() {
         let link = link_to(silent());
-        let refused = timeout(Duration::from_secs(60), link.session()).await.expect("an answer").unwrap_err();
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        let refused =
+            timeout(Duration::from_secs(60), link.session()).await.expect("an answer").unwrap_err();
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Unavailable, Advice::Later),
+            "{refused}"
+        );
         assert!(refused.context().contains("not ready for use within 500ms"), "{refused}");
     }
 }

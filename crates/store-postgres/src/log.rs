@@ -2,9 +2,9 @@
 
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, Json,
-    Position, Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version,
-    limits,
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage,
+    HeadQuery, Json, Position, Result, StoreError, StreamName, StreamPage, StreamQuery,
+    StreamState, Timestamp, Version, limits,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -23,7 +23,8 @@ macro_rules! event_columns {
 }
 pub(crate) use event_columns;
 
-/// The head of a stream and a page of its events, all at one moment; one row with no event if there is none.
+/// The head of a stream and a page of its events, all at one moment; one row with no event if there
+/// is none.
 macro_rules! stream_page {
     ($where:literal, $order:literal) => {
         concat!(
@@ -45,12 +46,12 @@ static BACKWARD: Statement = Statement::new(
     &[Type::TEXT, Type::INT8, Type::INT8],
 );
 
-/// Up to where the feed can be read. Asked for before a page, never with it: what is settled now is visible to what is asked
-/// later.
+/// Up to where the feed can be read. Asked for before a page, never with it: what is settled now is
+/// visible to what is asked later.
 static SETTLED: Statement = Statement::new("SELECT settled FROM tidelock.settled()", &[]);
-/// How far it looked, at how many events, and those that passed; and, if the database moved and the position was lost with
-/// what did not come along, the last one that is here. One statement, because a connection may be made, and an epoch begun,
-/// between two.
+/// How far it looked, at how many events, and those that passed; and, if the database moved and the
+/// position was lost with what did not come along, the last one that is here. One statement,
+/// because a connection may be made, and an epoch begun, between two.
 static FEED: Statement = Statement::new(
     concat!(
         "WITH seen AS MATERIALIZED (
@@ -67,14 +68,16 @@ static FEED: Statement = Statement::new(
     ),
     &[Type::INT8, Type::INT8, Type::TEXT, Type::TEXT_ARRAY, Type::INT8],
 );
-/// The last position given out, and the last that an event was given: an epoch begins with one that no event has.
+/// The last position given out, and the last that an event was given: an epoch begins with one that
+/// no event has.
 static LAST_POSITION: Statement = Statement::new(
     "SELECT base, coalesce((SELECT last_before FROM tidelock.epochs WHERE epoch = base), base) FROM tidelock.last()",
     &[],
 );
 
-/// The last position up to this one that stays valid: of an event, of one that was trimmed, or where an epoch ended. A settled
-/// position that no event has would be refused once an epoch has begun.
+/// The last position up to this one that stays valid: of an event, of one that was trimmed, or
+/// where an epoch ended. A settled position that no event has would be refused once an epoch has
+/// begun.
 static END: Statement = Statement::new(
     "SELECT greatest(
         (SELECT max(position) FROM tidelock.events WHERE position <= $1),
@@ -83,8 +86,8 @@ static END: Statement = Statement::new(
          WHERE m.position_floor <= $1 AND NOT EXISTS (SELECT FROM tidelock.epochs e WHERE e.epoch = m.position_floor)))",
     &[Type::INT8],
 );
-/// After which position there are so many events up to another; and, if a third was lost when the database moved, the last one
-/// that is here.
+/// After which position there are so many events up to another; and, if a third was lost when the
+/// database moved, the last one that is here.
 static BACK: Statement = Statement::new(
     "SELECT coalesce(
                 (SELECT position FROM tidelock.events WHERE position <= $2 ORDER BY position DESC LIMIT 1 OFFSET $3), 0),
@@ -116,9 +119,15 @@ pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<Stre
         Direction::Backward => (&BACKWARD, query.from.map(|version| version.get() as i64)),
     };
     // One more than the limit, to know whether there is more.
-    let rows = link.read(statement, &[&query.stream.as_str(), &from, &(query.limit as i64 + 1)]).await?;
+    let rows =
+        link.read(statement, &[&query.stream.as_str(), &from, &(query.limit as i64 + 1)]).await?;
     let Some(first) = rows.first() else {
-        return Ok(StreamPage { events: Vec::new(), state: StreamState::Absent, first: None, next: None });
+        return Ok(StreamPage {
+            events: Vec::new(),
+            state: StreamState::Absent,
+            first: None,
+            next: None,
+        });
     };
     let row = stream_row(first, 0)?;
     let mut alike = Alike::default();
@@ -126,7 +135,8 @@ pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<Stre
     for found in rows.iter().filter(|row| has_event(row, 4)) {
         events.push(alike.event(found, 4, query.stream.clone())?);
     }
-    let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
+    let next =
+        (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
     Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
 }
 
@@ -150,7 +160,8 @@ pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage
     Ok(page)
 }
 
-/// The position after which a page begins. What is behind a position is looked at by the page itself.
+/// The position after which a page begins. What is behind a position is looked at by the page
+/// itself.
 async fn start(link: &Link, from: FeedStart) -> Result<Position> {
     match from {
         FeedStart::After(position) => Ok(position),
@@ -165,7 +176,8 @@ async fn start(link: &Link, from: FeedStart) -> Result<Position> {
     }
 }
 
-/// Where the feed ends. Asked for in two trips: what is settled at the first is visible at the second.
+/// Where the feed ends. Asked for in two trips: what is settled at the first is visible at the
+/// second.
 async fn end(link: &Link) -> Result<Position> {
     let settled = settled_of(&link.read(&SETTLED, &[]).await?)?;
     let rows = link.read(&END, &[&(settled.get() as i64)]).await?;
@@ -181,7 +193,8 @@ async fn back(link: &Link, position: Position, end: Position, events: usize) -> 
     if events == 0 { Ok(position) } else { Position::new(number(row, 0)?) }
 }
 
-/// How many events to look at in one go: all that may be, unless each has to be sent over to be judged.
+/// How many events to look at in one go: all that may be, unless each has to be sent over to be
+/// judged.
 fn scan_of(query: &FeedQuery) -> usize {
     let filter = &query.filter;
     match (filter.metadata.is_empty(), filter.stream_prefix.is_empty() && filter.types.is_empty()) {
@@ -191,7 +204,8 @@ fn scan_of(query: &FeedQuery) -> usize {
     }
 }
 
-/// Adds what passes among the next events, as far as they are settled; says whether to go on from there.
+/// Adds what passes among the next events, as far as they are settled; says whether to go on from
+/// there.
 async fn look_on(
     link: &Link,
     query: &FeedQuery,
@@ -205,7 +219,8 @@ async fn look_on(
     let most = if filter.metadata.is_empty() { query.limit - page.events.len() + 1 } else { scan };
     let (after, scanned, most) = (page.next.get() as i64, scan as i64, most as i64);
     let (settled, rows) =
-        read_settled(link, settled, &[&after, &scanned, &filter.stream_prefix, &types, &most]).await?;
+        read_settled(link, settled, &[&after, &scanned, &filter.stream_prefix, &types, &most])
+            .await?;
     let first = first(&rows)?;
     check_not_lost(page.next, first.try_get(10).map_err(failed)?)?;
     let seen = number(first, 1)? as usize;
@@ -226,7 +241,12 @@ async fn look_on(
 }
 
 /// Adds events that pass and are settled, until the page is full; says whether there are more.
-fn add_passing(rows: &[Row], query: &FeedQuery, settled: Position, page: &mut FeedPage) -> Result<bool> {
+fn add_passing(
+    rows: &[Row],
+    query: &FeedQuery,
+    settled: Position,
+    page: &mut FeedPage,
+) -> Result<bool> {
     let mut alike = Alike::default();
     for row in rows.iter().filter(|row| has_event(row, 3)) {
         if number(row, 3)? > settled.get() {
@@ -244,11 +264,13 @@ fn add_passing(rows: &[Row], query: &FeedQuery, settled: Position, page: &mut Fe
     Ok(false)
 }
 
-/// Where to go on if what comes next is not settled yet: where the last event is, if all events were sent over. A settled
-/// position that no event has would do as well, but is taken for lost if the database should lose what comes after it.
+/// Where to go on if what comes next is not settled yet: where the last event is, if all events
+/// were sent over. A settled position that no event has would do as well, but is taken for lost if
+/// the database should lose what comes after it.
 fn held_at(query: &FeedQuery, last: Option<&Event>, read: Position) -> Option<Position> {
     let filter = &query.filter;
-    let all = filter.stream_prefix.is_empty() && filter.types.is_empty() && filter.metadata.is_empty();
+    let all =
+        filter.stream_prefix.is_empty() && filter.types.is_empty() && filter.metadata.is_empty();
     all.then(|| last.map_or(read, |event| event.position))
 }
 
@@ -273,10 +295,12 @@ fn settled_of(rows: &[Row]) -> Result<Position> {
 
 /// The row of a question that is answered by one row at least.
 fn first(rows: &[Row]) -> Result<&Row> {
-    rows.first().ok_or_else(|| StoreError::corrupt("the server gave no row where there is always one"))
+    rows.first()
+        .ok_or_else(|| StoreError::corrupt("the server gave no row where there is always one"))
 }
 
-/// Refuses a position that was given out before the database moved, by the part of it that did not come along.
+/// Refuses a position that was given out before the database moved, by the part of it that did not
+/// come along.
 fn check_not_lost(position: Position, last: Option<i64>) -> Result<()> {
     match last {
         Some(last) => Err(StoreError::rewound(position, Position::new(last as u64)?)),
@@ -284,7 +308,8 @@ fn check_not_lost(position: Position, last: Option<i64>) -> Result<()> {
     }
 }
 
-/// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.
+/// Refuses a position that is not there yet: whoever read on from it would miss what comes before
+/// it.
 async fn check_given_out(link: &Link, position: Position) -> Result<()> {
     let rows = link.read(&LAST_POSITION, &[]).await?;
     let row = first(&rows)?;
@@ -334,7 +359,8 @@ async fn prefixed_heads(
 fn head(row: &Row) -> Result<Head> {
     let stream = StreamName::new(text(row, 0)?).map_err(corrupt)?;
     let head = stream_row(row, 1)?;
-    let last = has_event(row, 5).then(|| Alike::default().event(row, 5, stream.clone())).transpose()?;
+    let last =
+        has_event(row, 5).then(|| Alike::default().event(row, 5, stream.clone())).transpose()?;
     Ok(Head { stream, state: head.state(), count: head.count(), last })
 }
 
@@ -397,7 +423,8 @@ impl Alike {
 /// A number that the store wrote and that is never negative.
 pub(crate) fn number(row: &Row, column: usize) -> Result<u64> {
     let number: i64 = row.try_get(column).map_err(failed)?;
-    u64::try_from(number).map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
+    u64::try_from(number)
+        .map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
 }
 
 /// Text, where it lies.

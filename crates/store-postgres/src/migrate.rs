@@ -1,9 +1,10 @@
 //! Brings a schema's tables to the version that this code knows.
 //!
-//! Each migration is one SQL script with a number and a checksum, applied in one transaction together with the row
-//! that says so: a step that was cut short has not happened, and the next process does it. Processes that start at once
-//! take turns by a lock on the table of migrations, and all but one find it done. A schema from a newer version, or one
-//! whose migrations are not ours, is refused untouched. Where all is done, nothing but a read is needed, so the
+//! Each migration is one SQL script with a number and a checksum, applied in one transaction
+//! together with the row that says so: a step that was cut short has not happened, and the next
+//! process does it. Processes that start at once take turns by a lock on the table of migrations,
+//! and all but one find it done. A schema from a newer version, or one whose migrations are not
+//! ours, is refused untouched. Where all is done, nothing but a read is needed, so the
 //! application's role need not be able to change tables.
 
 use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
@@ -23,7 +24,11 @@ struct Migration {
 
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") },
-    Migration { number: 2, name: "retention", sql: include_str!("../migrations/0002_retention.sql") },
+    Migration {
+        number: 2,
+        name: "retention",
+        sql: include_str!("../migrations/0002_retention.sql"),
+    },
 ];
 
 /// How many migrations make a schema that this code knows.
@@ -110,13 +115,16 @@ async fn applied(session: &Session, schema: &str) -> Result<usize> {
     Ok(rows.len())
 }
 
-/// Creates the schema and the table of migrations. `IF NOT EXISTS` looks before it leaps: two processes can both see
-/// nothing, and then one of them fails on a catalog's index.
+/// Creates the schema and the table of migrations. `IF NOT EXISTS` looks before it leaps: two
+/// processes can both see nothing, and then one of them fails on a catalog's index.
 async fn create_table(session: &Session, schema: &str) -> Result<()> {
     let rows = session.ask(&HAS_TABLE, &[&schema]).await.map_err(failed)?;
     let has_schema = rows.first().is_some_and(|row| row.try_get(0).unwrap_or(false));
-    let schema_sql =
-        if has_schema { String::new() } else { format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"; ") };
+    let schema_sql = if has_schema {
+        String::new()
+    } else {
+        format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"; ")
+    };
     let sql = format!("{schema_sql}{CREATE}");
     let mut tries = 0;
     loop {
@@ -131,7 +139,8 @@ async fn create_table(session: &Session, schema: &str) -> Result<()> {
 }
 
 fn is_there(error: &tokio_postgres::Error) -> bool {
-    let there = [&SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE, &SqlState::DUPLICATE_OBJECT];
+    let there =
+        [&SqlState::DUPLICATE_SCHEMA, &SqlState::DUPLICATE_TABLE, &SqlState::DUPLICATE_OBJECT];
     error.code().is_some_and(|code| there.contains(&code))
 }
 
@@ -208,6 +217,8 @@ mod tests {
         for memory in [limits::TOMBSTONE_MEMORY, limits::COMMIT_MEMORY] {
             assert!(retention.contains(&format!("+ {}", memory.as_micros())), "{memory:?}");
         }
-        assert!(crate::statement::forget_at!().contains(&limits::COMMIT_MEMORY.as_micros().to_string()));
+        assert!(
+            crate::statement::forget_at!().contains(&limits::COMMIT_MEMORY.as_micros().to_string())
+        );
     }
 }

@@ -15,7 +15,8 @@ use crate::setting::Setting;
 pub enum Prepare {
     /// Once for each connection: the quickest.
     Always,
-    /// Never: for a proxy that gives every transaction another connection and does not follow prepared statements.
+    /// Never: for a proxy that gives every transaction another connection and does not follow
+    /// prepared statements.
     Never,
 }
 
@@ -31,11 +32,13 @@ pub enum Notify {
 /// How a database is used.
 #[derive(Debug, Clone)]
 pub struct PostgresOptions {
-    /// The schema that holds the store's tables. Stores in different schemas know nothing of each other.
+    /// The schema that holds the store's tables. Stores in different schemas know nothing of each
+    /// other.
     pub schema: SchemaName,
     /// How many connections read at the same time.
     pub readers: usize,
-    /// How many transactions of users' own can be open at the same time. Each has a connection to itself.
+    /// How many transactions of users' own can be open at the same time. Each has a connection to
+    /// itself.
     pub door: usize,
     /// Whether statements are prepared once and kept by the server.
     pub prepare: Prepare,
@@ -43,17 +46,20 @@ pub struct PostgresOptions {
     pub notify: Notify,
     /// How often waiters are woken to look for themselves, whatever the notifications say.
     pub poll_interval: Duration,
-    /// How often the store, while it is used, writes its clock down and throws away what has had its time.
+    /// How often the store, while it is used, writes its clock down and throws away what has had
+    /// its time.
     pub sweep_interval: Duration,
-    /// How long it may take until a connection is ready for use, all servers that the URL names taken together.
+    /// How long it may take until a connection is ready for use, all servers that the URL names
+    /// taken together.
     pub connect_timeout: Duration,
-    /// Whether opening brings the tables up to date. Off, tables that are not are refused: for a role that may not
-    /// change them.
+    /// Whether opening brings the tables up to date. Off, tables that are not are refused: for a
+    /// role that may not change them.
     pub migrate: bool,
-    /// Whether to work on a server that forgets what it acknowledged when it crashes (`fsync` or `synchronous_commit`
-    /// is off there).
+    /// Whether to work on a server that forgets what it acknowledged when it crashes (`fsync` or
+    /// `synchronous_commit` is off there).
     pub allow_lossy: bool,
-    /// What measures how long things take. Deadlines and due times are on the database's clock, never on this one.
+    /// What measures how long things take. Deadlines and due times are on the database's clock,
+    /// never on this one.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -88,11 +94,13 @@ impl PostgresOptions {
             "lossy" => self.allow_lossy = setting.choice(&[("refuse", false), ("allow", true)])?,
             "migrate" => self.migrate = setting.switch()?,
             "notify" => {
-                self.notify = setting.choice(&[("listen", Notify::Listen), ("never", Notify::Never)])?;
+                self.notify =
+                    setting.choice(&[("listen", Notify::Listen), ("never", Notify::Never)])?;
             }
             "poll_interval_ms" => self.poll_interval = setting.millis(1, 60_000)?,
             "prepare" => {
-                self.prepare = setting.choice(&[("always", Prepare::Always), ("never", Prepare::Never)])?;
+                self.prepare =
+                    setting.choice(&[("always", Prepare::Always), ("never", Prepare::Never)])?;
             }
             "readers" => self.readers = setting.number(1, 64)?,
             "schema" => self.schema = SchemaName::new(value)?,
@@ -121,7 +129,10 @@ mod tests {
     fn an_unknown_option_is_refused_by_name() {
         let mut options = PostgresOptions::default();
         let refused = options.set("reader", "1").unwrap_err().to_string();
-        assert!(refused.contains("\"reader\"") && refused.contains("poll_interval_ms"), "{refused}");
+        assert!(
+            refused.contains("\"reader\"") && refused.contains("poll_interval_ms"),
+            "{refused}"
+        );
         assert!(options.set("readers", "none").unwrap_err().to_string().contains("from 1 to 64"));
     }
 

@@ -1,7 +1,7 @@
 //! Where the store is, and what it takes to get there.
 //!
-//! A connection is made here and kept elsewhere. What is known here of those that are in use serves one purpose: they are given
-//! up when the database has moved.
+//! A connection is made here and kept elsewhere. What is known here of those that are in use serves
+//! one purpose: they are given up when the database has moved.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -60,15 +60,16 @@ impl Place {
     ) -> Result<Arc<Session>> {
         let deadline = self.deadline();
         let mut session = self.connect_by(deadline, notifications).await?;
-        let epoch = self.in_time(deadline, self.home.enter(&session)).await.map_err(|e| self.refused(e))?;
+        let epoch =
+            self.in_time(deadline, self.home.enter(&session)).await.map_err(|e| self.refused(e))?;
         session.belongs_to(epoch);
         let session = Arc::new(session);
         self.count_in(&session);
         Ok(session)
     }
 
-    /// Gives up all connections that cannot be used any more. A server that was replaced may not have ended them, and never
-    /// answer those who wait for it.
+    /// Gives up all connections that cannot be used any more. A server that was replaced may not
+    /// have ended them, and never answer those who wait for it.
     fn count_in(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.retain(|known| known.strong_count() > 0);
@@ -84,17 +85,25 @@ impl Place {
     ) -> Result<Session> {
         let (client, connection) = tls::connect(&self.address).await?;
         let schema = self.schema.clone();
-        let session =
-            Session::start(client, connection, schema, self.prepare, notifications, self.connect_timeout);
-        self.in_time(deadline, async { session.await.map_err(failed) }).await.map_err(|e| self.at(e))
+        let session = Session::start(
+            client,
+            connection,
+            schema,
+            self.prepare,
+            notifications,
+            self.connect_timeout,
+        );
+        self.in_time(deadline, async { session.await.map_err(failed) })
+            .await
+            .map_err(|e| self.at(e))
     }
 
     pub(crate) fn deadline(&self) -> Instant {
         Instant::now() + self.connect_timeout
     }
 
-    /// What a connection is asked to see whether it is ready for use. A server that takes connections and then says nothing is no
-    /// better than one that takes none.
+    /// What a connection is asked to see whether it is ready for use. A server that takes
+    /// connections and then says nothing is no better than one that takes none.
     pub(crate) async fn in_time<T>(
         &self,
         deadline: Instant,
@@ -106,7 +115,12 @@ impl Place {
                 self.address.was_bad();
                 let limit = self.connect_timeout;
                 let context = format!("a connection was not ready for use within {limit:?}");
-                Err(StoreError::new(ErrorKind::Unavailable, Advice::Later, Operation::Open, context))
+                Err(StoreError::new(
+                    ErrorKind::Unavailable,
+                    Advice::Later,
+                    Operation::Open,
+                    context,
+                ))
             }
         }
     }

@@ -1,7 +1,8 @@
 //! Connections that one caller at a time has to itself, for transactions of several trips.
 //!
-//! A connection comes back to the pool only when its borrower says that it is clean. Dropped in any other way, by a
-//! cancelled future or a panic, it is closed, and the server undoes what was open on it.
+//! A connection comes back to the pool only when its borrower says that it is clean. Dropped in any
+//! other way, by a cancelled future or a panic, it is closed, and the server undoes what was open
+//! on it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -32,20 +33,28 @@ pub(crate) struct Borrowed {
 
 impl Pool {
     pub(crate) fn new(place: Arc<Place>, size: usize) -> Self {
-        Self { place, idle: Arc::default(), places: Arc::new(Semaphore::new(size)), failures: Arc::default() }
+        Self {
+            place,
+            idle: Arc::default(),
+            places: Arc::new(Semaphore::new(size)),
+            failures: Arc::default(),
+        }
     }
 
     /// Waits for a connection that nobody else has.
     pub(crate) async fn borrow(&self) -> Result<Borrowed> {
         let came = self.failures.come();
-        let place = self.places.clone().acquire_owned().await.map_err(|_| closed(Operation::Open))?;
+        let place =
+            self.places.clone().acquire_owned().await.map_err(|_| closed(Operation::Open))?;
         if self.place.is_closed() {
             return Err(closed(Operation::Open));
         }
         let session = match (self.take_idle(), self.failures.since(came)) {
             (Some(session), _) => session,
             (None, Some(error)) => return Err(error),
-            (None, None) => self.place.enter(None).await.inspect_err(|error| self.failures.note(error))?,
+            (None, None) => {
+                self.place.enter(None).await.inspect_err(|error| self.failures.note(error))?
+            }
         };
         Ok(Borrowed { session, pool: self.clone(), _place: place })
     }

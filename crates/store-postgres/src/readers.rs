@@ -1,7 +1,8 @@
 //! The connections that read.
 //!
-//! Questions on one connection are answered in turn. So whoever asks gets one on which as few as possible are before it: a page
-//! that takes long, or a connection that does not answer, keeps others waiting only if there is no other.
+//! Questions on one connection are answered in turn. So whoever asks gets one on which as few as
+//! possible are before it: a page that takes long, or a connection that does not answer, keeps
+//! others waiting only if there is no other.
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,7 +48,8 @@ impl Readers {
 }
 
 impl Desk {
-    /// The more, the longer it will take. Those who have given up are not counted, but what they asked is still in the way.
+    /// The more, the longer it will take. Those who have given up are not counted, but what they
+    /// asked is still in the way.
     fn wait(&self) -> (bool, usize) {
         (self.link.is_behind(), self.asking.load(Ordering::Relaxed))
     }

@@ -1,7 +1,9 @@
 //! Reading records.
 
 use tidelock_store::plan::{RecordRow, stored_json};
-use tidelock_store::{RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits};
+use tidelock_store::{
+    RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits,
+};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 

@@ -1,7 +1,7 @@
 //! The name of the schema that holds a store's tables.
 //!
-//! Statements are text with this name in them, so it is checked once, where it comes in, against letters that need no
-//! quoting and cannot end a statement.
+//! Statements are text with this name in them, so it is checked once, where it comes in, against
+//! letters that need no quoting and cannot end a statement.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use tidelock_store::{Result, StoreError};
 
-/// The longest name; PostgreSQL has room for 63 bytes, and the rest is for what is named after the schema.
+/// The longest name; PostgreSQL has room for 63 bytes, and the rest is for what is named after the
+/// schema.
 const LONGEST: usize = 48;
 
 /// A schema's name: small letters, digits and underscores.
@@ -20,8 +21,8 @@ impl SchemaName {
     /// Checks and makes the name.
     ///
     /// # Errors
-    /// `Invalid` unless it is of the form `[a-z_][a-z0-9_]*`, at most 48 bytes long, and not one of PostgreSQL's own
-    /// (`pg_…`).
+    /// `Invalid` unless it is of the form `[a-z_][a-z0-9_]*`, at most 48 bytes long, and not one of
+    /// PostgreSQL's own (`pg_…`).
     pub fn new(name: impl Into<Arc<str>>) -> Result<Self> {
         let name = name.into();
         if is_plain(&name) && name.len() <= LONGEST && !name.starts_with("pg_") {
@@ -79,7 +80,9 @@ mod tests {
         for good in ["tidelock", "_", "shop_2", &"a".repeat(48)] {
             assert_eq!(SchemaName::new(good).unwrap().as_str(), good);
         }
-        for bad in ["", "2shop", "Shop", "shop-2", "a\"; drop schema b", "pg_shop", "é", &"a".repeat(49)] {
+        for bad in
+            ["", "2shop", "Shop", "shop-2", "a\"; drop schema b", "pg_shop", "é", &"a".repeat(49)]
+        {
             let refused = SchemaName::new(bad).unwrap_err().to_string();
             assert!(refused.contains(&format!("{bad:?}")), "{refused}");
         }

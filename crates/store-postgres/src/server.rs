@@ -18,7 +18,8 @@ static LOOK: Statement = Statement::new(
 
 pub(crate) async fn check(session: &Session, options: &PostgresOptions) -> Result<()> {
     let rows = session.ask(&LOOK, &[]).await.map_err(failed)?;
-    let row = rows.first().ok_or_else(|| StoreError::corrupt("the server told nothing about itself"))?;
+    let row =
+        rows.first().ok_or_else(|| StoreError::corrupt("the server told nothing about itself"))?;
     let text = |column| row.try_get::<_, &str>(column).map_err(failed);
     check_version(row.try_get(0).map_err(failed)?)?;
     check_encoding(text(1)?)?;
@@ -40,14 +41,19 @@ fn check_version(version: i32) -> Result<()> {
     if version >= OLDEST {
         return Ok(());
     }
-    Err(incompatible(format!("the server is PostgreSQL {}; 13 or newer is needed", version / 10_000)))
+    Err(incompatible(format!(
+        "the server is PostgreSQL {}; 13 or newer is needed",
+        version / 10_000
+    )))
 }
 
 fn check_encoding(encoding: &str) -> Result<()> {
     if encoding == "UTF8" {
         return Ok(());
     }
-    Err(incompatible(format!("the database's encoding is {encoding}; create one with ENCODING 'UTF8'")))
+    Err(incompatible(format!(
+        "the database's encoding is {encoding}; create one with ENCODING 'UTF8'"
+    )))
 }
 
 fn check_durable(fsync: &str, synchronous_commit: &str) -> Result<()> {

@@ -24,15 +24,17 @@ type PgResult<T> = Result<T, tokio_postgres::Error>;
 /// What a statement is run with.
 pub(crate) type Parameters<'a> = &'a [&'a (dyn ToSql + Sync)];
 
-/// How a plan is made for a connection of our own. All of it is about speed and nothing about correctness: behind a
-/// proxy it is left out. (Rows that are taken one by one, by an index, are also locked in the order of their names. Statements that are
-/// sent by a proxy, too, see to that themselves.)
+/// How a plan is made for a connection of our own. All of it is about speed and nothing about
+/// correctness: behind a proxy it is left out. (Rows that are taken one by one, by an index, are
+/// also locked in the order of their names. Statements that are sent by a proxy, too, see to that
+/// themselves.)
 ///
-/// Every statement of this crate looks rows up by an index. A plan that was made while a table was small would read
-/// through the whole of it, and be kept while the table grows.
+/// Every statement of this crate looks rows up by an index. A plan that was made while a table was
+/// small would read through the whole of it, and be kept while the table grows.
 ///
-/// And what was changed meanwhile is looked at again, whatever the role's or the database's default is. With a stricter isolation it
-/// is an error (40001), which a commit is made again for; but leases and renewals would be refused without need.
+/// And what was changed meanwhile is looked at again, whatever the role's or the database's default
+/// is. With a stricter isolation it is an error (40001), which a commit is made again for; but
+/// leases and renewals would be refused without need.
 const MANNERS: [(&str, &str); 6] = [
     ("default_transaction_isolation", "'read committed'"),
     ("enable_seqscan", "off"),
@@ -42,8 +44,9 @@ const MANNERS: [(&str, &str); 6] = [
     ("plan_cache_mode", "force_generic_plan"),
 ];
 
-/// Our own transactions never pause between two statements, unless this process is stopped or its machine is gone; and then the
-/// rows that they hold, and the feed, must not wait until somebody finds out. A limit that the server has for everybody stands.
+/// Our own transactions never pause between two statements, unless this process is stopped or its
+/// machine is gone; and then the rows that they hold, and the feed, must not wait until somebody
+/// finds out. A limit that the server has for everybody stands.
 fn end_after(pause: Duration) -> String {
     format!(
         "SELECT set_config('{IDLE_LIMIT}', '{}ms', false) WHERE current_setting('{IDLE_LIMIT}') = '0'; ",
@@ -53,10 +56,12 @@ fn end_after(pause: Duration) -> String {
 
 const IDLE_LIMIT: &str = "idle_in_transaction_session_timeout";
 
-/// Later statements see what others committed meanwhile, whatever the role's or the database's default is.
+/// Later statements see what others committed meanwhile, whatever the role's or the database's
+/// default is.
 pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED";
 
-/// A connection, shared by whoever has something to ask: questions are sent at once and answered in turn.
+/// A connection, shared by whoever has something to ask: questions are sent at once and answered in
+/// turn.
 #[derive(Debug)]
 pub(crate) struct Session {
     client: Client,
@@ -74,7 +79,8 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Makes a session of a new connection; what the server tells by itself goes to `notifications`.
+    /// Makes a session of a new connection; what the server tells by itself goes to
+    /// `notifications`.
     pub(crate) async fn start(
         client: Client,
         connection: Connection,
@@ -144,7 +150,8 @@ impl Session {
         answer
     }
 
-    /// How many warnings the server has sent so far. Those that belong to an answer are counted before it is given.
+    /// How many warnings the server has sent so far. Those that belong to an answer are counted
+    /// before it is given.
     pub(crate) fn warnings(&self) -> u64 {
         self.warnings.load(Ordering::SeqCst)
     }
@@ -154,7 +161,8 @@ impl Session {
         self.prepare == Prepare::Always
     }
 
-    /// Prepares what is about to be sent in one go, so that nothing has to be waited for in between.
+    /// Prepares what is about to be sent in one go, so that nothing has to be waited for in
+    /// between.
     pub(crate) async fn prepare_all(&self, statements: &[&'static Statement]) -> PgResult<()> {
         if self.keeps_plans() {
             for statement in statements {
@@ -209,15 +217,15 @@ impl Session {
         self.client.batch_execute(&in_schema(sql, &self.schema)).await
     }
 
-    /// Begins a transaction for statements that are not ours. They are planned as the server, the database and the role
-    /// have it for everybody.
+    /// Begins a transaction for statements that are not ours. They are planned as the server, the
+    /// database and the role have it for everybody.
     pub(crate) async fn lend(&self) -> PgResult<()> {
         let manners = if self.keeps_plans() { theirs() } else { String::new() };
         self.client.batch_execute(&format!("{BEGIN}; {manners}")).await
     }
 
-    /// Goes on with our own statements in that transaction. Fails if it was ended meanwhile: only inside of one can there
-    /// be a savepoint.
+    /// Goes on with our own statements in that transaction. Fails if it was ended meanwhile: only
+    /// inside of one can there be a savepoint.
     pub(crate) async fn take_back(&self) -> PgResult<()> {
         let manners = if self.keeps_plans() { ours("SET LOCAL") } else { String::new() };
         self.client.batch_execute(&format!("SAVEPOINT ours; RELEASE ours; {manners}")).await
@@ -266,8 +274,14 @@ async fn drive(
 ) {
     while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
         match message {
-            Ok(AsyncMessage::Notice(notice)) if notice.parsed_severity() == Some(Severity::Warning) => {
-                tracing::warn!(code = notice.code().code(), message = notice.message(), "the server warns");
+            Ok(AsyncMessage::Notice(notice))
+                if notice.parsed_severity() == Some(Severity::Warning) =>
+            {
+                tracing::warn!(
+                    code = notice.code().code(),
+                    message = notice.message(),
+                    "the server warns"
+                );
                 warnings.fetch_add(1, Ordering::SeqCst);
             }
             Ok(AsyncMessage::Notification(notification)) => {

@@ -1,7 +1,8 @@
-//! One option as it stands in a URL: a name and a text, and the few ways there are to read the text.
+//! One option as it stands in a URL: a name and a text, and the few ways there are to read the
+//! text.
 //!
-//! Here every option gets its error in the same words. The errors quote the text, so a secret is taken from
-//! [`Setting::value`] and never read in another way.
+//! Here every option gets its error in the same words. The errors quote the text, so a secret is
+//! taken from [`Setting::value`] and never read in another way.
 
 use std::time::Duration;
 
@@ -17,7 +18,8 @@ pub(crate) struct Setting<'a> {
 impl Setting<'_> {
     /// A number within these bounds.
     pub(crate) fn number<N: TryFrom<u64>>(&self, least: u64, most: u64) -> Result<N> {
-        let number = self.value.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
+        let number =
+            self.value.parse::<u64>().ok().filter(|number| (least..=most).contains(number));
         number
             .and_then(|number| N::try_from(number).ok())
             .ok_or_else(|| self.must_be(&format!("a number from {least} to {most}")))
@@ -67,7 +69,10 @@ mod tests {
         assert_eq!(setting("64").number::<usize>(1, 64).unwrap(), 64);
         for bad in ["0", "65", "-1", "", "four", "18446744073709551616"] {
             let refused = setting(bad).number::<usize>(1, 64).unwrap_err().to_string();
-            assert_eq!(refused, format!("check: option readers={bad}: must be a number from 1 to 64"));
+            assert_eq!(
+                refused,
+                format!("check: option readers={bad}: must be a number from 1 to 64")
+            );
         }
     }
 

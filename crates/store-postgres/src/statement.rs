@@ -1,7 +1,8 @@
 //! A statement of SQL with the types of its parameters.
 //!
-//! The types are spelled out, so that a statement can be run with or without being prepared first: behind a proxy that
-//! gives every transaction another connection, nothing prepared would be found again.
+//! The types are spelled out, so that a statement can be run with or without being prepared first:
+//! behind a proxy that gives every transaction another connection, nothing prepared would be found
+//! again.
 
 use tokio_postgres::types::Type;
 

@@ -1,5 +1,5 @@
-//! What a store does by itself, from time to time, while it is being used: it writes its clock down, and throws away what has
-//! had its time.
+//! What a store does by itself, from time to time, while it is being used: it writes its clock
+//! down, and throws away what has had its time.
 
 use std::future::Future;
 use std::pin::pin;
@@ -33,8 +33,8 @@ struct House {
     sweep_at: Option<Instant>,
 }
 
-/// Ends with the last handle on the store. What was due before is swept in the first round, though the store is only read, unless it
-/// was opened to look.
+/// Ends with the last handle on the store. What was due before is swept in the first round, though
+/// the store is only read, unless it was opened to look.
 pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration, sweeps_alone: bool) {
     let mut house = House { sweep_at: sweeps_alone.then(Instant::now), ..House::default() };
     loop {
@@ -47,8 +47,8 @@ pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration, sweeps_a
     }
 }
 
-/// While the server says nothing, looks from time to time whether another has taken its place, for one that was replaced may
-/// keep everybody waiting for ever. Ends with the store.
+/// While the server says nothing, looks from time to time whether another has taken its place, for
+/// one that was replaced may keep everybody waiting for ever. Ends with the store.
 async fn watch(store: &Arc<Shared>, round: impl Future<Output = House>) -> House {
     let mut round = pin!(round);
     loop {
@@ -80,7 +80,8 @@ async fn round(store: &Shared, interval: Duration, house: House) -> House {
     House { behind: (used || house.behind) && tell_who_holds_up_the_feed(store).await, sweep_at }
 }
 
-/// Whoever holds them up is looked for among all sessions of the server. So only those look who are held up.
+/// Whoever holds them up is looked for among all sessions of the server. So only those look who are
+/// held up.
 async fn tell_who_holds_up_commits(store: &Shared) {
     if store.committer.busy_for() < LONG {
         return;
@@ -99,7 +100,8 @@ async fn tell_who_holds_up_the_feed(store: &Shared) -> bool {
     feed.is_some()
 }
 
-/// Writes the clock down and removes what is due, for half an interval at most; says when to do so again though the store is not used.
+/// Writes the clock down and removes what is due, for half an interval at most; says when to do so
+/// again though the store is not used.
 async fn sweep(store: &Shared, interval: Duration, used: bool) -> Result<Option<Instant>> {
     let link = &store.housekeeping;
     if used {

@@ -1,8 +1,9 @@
 //! A connection to the server, encrypted or not.
 //!
-//! All servers that the URL names are tried in turn, beginning with the one that was good the last time. Each gets an
-//! equal part of the time there is, so that one that swallows everything does not keep the others from being tried.
-//! Nothing is tried twice: when to come again is up to the caller.
+//! All servers that the URL names are tried in turn, beginning with the one that was good the last
+//! time. Each gets an equal part of the time there is, so that one that swallows everything does
+//! not keep the others from being tried. Nothing is tried twice: when to come again is up to the
+//! caller.
 
 mod failure;
 mod trust;
@@ -20,14 +21,17 @@ use crate::address::{Address, Route};
 
 pub(crate) use trust::{Mode, Trust, is_server_name};
 
-/// The stream that an encrypted connection has. One that is not encrypted has the same type and never makes one.
+/// The stream that an encrypted connection has. One that is not encrypted has the same type and
+/// never makes one.
 type TlsStream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
-/// The half of a connection that moves the bytes. Nothing is sent or received unless somebody polls it.
+/// The half of a connection that moves the bytes. Nothing is sent or received unless somebody polls
+/// it.
 pub(crate) struct Connection(tokio_postgres::Connection<Socket, TlsStream>);
 
 impl Connection {
-    /// Moves bytes until the server says something that nobody asked for. `None` and errors are the last.
+    /// Moves bytes until the server says something that nobody asked for. `None` and errors are the
+    /// last.
     pub(crate) fn poll_message(
         &mut self,
         cx: &mut Context<'_>,
@@ -45,8 +49,10 @@ impl fmt::Debug for Connection {
 /// Connects to the first server of the address that can be used.
 ///
 /// # Errors
-/// - `Unavailable`, to try again later: no server answers in time, or one is starting, full, or a standby.
-/// - `Invalid`: the server wants another user, password, database or certificate, or this side another server.
+/// - `Unavailable`, to try again later: no server answers in time, or one is starting, full, or a
+///   standby.
+/// - `Invalid`: the server wants another user, password, database or certificate, or this side
+///   another server.
 ///
 /// # Cancel safety
 /// What was begun is closed when the future is dropped.
@@ -85,7 +91,8 @@ mod tests {
     use super::*;
     use crate::open::PostgresOptions;
 
-    /// What becomes of connecting to something that hears the first words, answers with these bytes, and hangs up.
+    /// What becomes of connecting to something that hears the first words, answers with these
+    /// bytes, and hangs up.
     async fn answered_with(bytes: &'static [u8]) -> StoreError {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("postgres://u:s3cret@{}/d", listener.local_addr().unwrap());
@@ -112,20 +119,32 @@ mod tests {
     async fn a_server_that_is_starting_is_worth_another_try() {
         let starting = b"E\0\0\0\x2bSFATAL\0C57P03\0Mthe database starts up\0\0";
         let refused = answered_with(starting).await;
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Unavailable, Advice::Later),
+            "{refused}"
+        );
         assert!(refused.context().contains("the database starts up (57P03)"), "{refused}");
     }
 
     #[tokio::test]
     async fn a_server_that_hangs_up_is_worth_another_try() {
         let refused = answered_with(b"").await;
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Unavailable, Advice::Later),
+            "{refused}"
+        );
     }
 
     #[tokio::test]
     async fn what_is_no_postgresql_server_is_told_so() {
         let refused = answered_with(b"Z\0\0\0\x05I").await;
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Invalid, Advice::Never),
+            "{refused}"
+        );
         assert!(refused.context().contains("is this a PostgreSQL server?"), "{refused}");
     }
 }

@@ -1,9 +1,10 @@
 //! Signals: to those who wait in this process at once, to other processes by notification.
 //!
-//! A notification is sent after the commit and never inside it, because a transaction that notifies takes a lock that the
-//! whole database shares. What many commits have to tell within a few milliseconds is told once. Whoever listens has a
-//! connection of its own, made anew whenever it is lost; after that, and from time to time anyway, everybody who waits is
-//! woken to look, since what was told meanwhile was missed. Without notifications that alone makes everything work.
+//! A notification is sent after the commit and never inside it, because a transaction that notifies
+//! takes a lock that the whole database shares. What many commits have to tell within a few
+//! milliseconds is told once. Whoever listens has a connection of its own, made anew whenever it is
+//! lost; after that, and from time to time anyway, everybody who waits is woken to look, since what
+//! was told meanwhile was missed. Without notifications that alone makes everything work.
 
 mod message;
 mod news;
@@ -55,7 +56,8 @@ impl Wakes {
         let shared = Arc::new(Shared {
             signals: Signals::default(),
             place,
-            // Behind a proxy that gives every transaction another connection, nobody would hear anything.
+            // Behind a proxy that gives every transaction another connection, nobody would hear
+            // anything.
             notify: if options.prepare == Prepare::Never { Notify::Never } else { options.notify },
             poll_interval: options.poll_interval,
             news: Mutex::new(News::new(Instant::now())),
@@ -120,8 +122,8 @@ impl Shared {
     }
 }
 
-/// Wakes everybody from time to time. A task of its own, because whatever is told or heard may take long, or come so often
-/// that nothing else would ever have its turn.
+/// Wakes everybody from time to time. A task of its own, because whatever is told or heard may take
+/// long, or come so often that nothing else would ever have its turn.
 async fn poll(shared: Arc<Shared>) {
     while !shared.place.is_closed() {
         if timeout(shared.poll_interval, shared.closed.notified()).await.is_err() {
@@ -144,10 +146,11 @@ struct Teller {
     ear: Option<Ear>,
 }
 
-/// About so long, and not as long as the others: a server that was away shall not meet all processes at the same moment, again and
-/// again.
+/// About so long, and not as long as the others: a server that was away shall not meet all
+/// processes at the same moment, again and again.
 fn apart(pause: Duration) -> Duration {
-    pause / 2 + pause.mul_f64(f64::from(uuid::Uuid::now_v7().as_u128() as u32) / f64::from(u32::MAX))
+    pause / 2
+        + pause.mul_f64(f64::from(uuid::Uuid::now_v7().as_u128() as u32) / f64::from(u32::MAX))
 }
 
 fn own_name() -> String {
@@ -183,14 +186,16 @@ impl Teller {
         }
         match connect(&self.shared).await {
             Ok(ear) => self.ear = Some(ear),
-            Err(error) => tracing::debug!(%error, "no connection for notifications; polling goes on"),
+            Err(error) => {
+                tracing::debug!(%error, "no connection for notifications; polling goes on")
+            }
         }
         // Listen first, then look: what was written before could not be heard.
         self.shared.signals.notify_all();
     }
 
-    /// A hint that is lost is made up for by polling. But a connection that does not answer will not tell what others say
-    /// either, and nobody may be kept from closing by it.
+    /// A hint that is lost is made up for by polling. But a connection that does not answer will
+    /// not tell what others say either, and nobody may be kept from closing by it.
     async fn tell(&mut self) {
         let Some(ear) = &self.ear else { return };
         let Some(changed) = self.shared.news().take(Instant::now()) else { return };
@@ -225,7 +230,8 @@ impl Teller {
 async fn connect(shared: &Shared) -> tidelock_store::Result<Ear> {
     let (to, heard) = mpsc::unbounded_channel();
     let session = shared.place.enter(Some(to)).await?;
-    // A notification is a transaction like any other; nobody shall wait for the disk on account of a hint.
+    // A notification is a transaction like any other; nobody shall wait for the disk on account of
+    // a hint.
     let listening = async {
         session.execute("SET synchronous_commit = off").await.map_err(failed)?;
         session.execute(&format!("LISTEN {}", shared.channel())).await.map_err(failed)
@@ -244,6 +250,9 @@ mod tests {
     fn those_who_lost_their_connections_together_do_not_come_back_together() {
         let pauses: HashSet<Duration> = (0..100).map(|_| apart(RETRY)).collect();
         assert!(pauses.len() > 50, "{pauses:?}");
-        assert!(pauses.iter().all(|pause| (RETRY / 2..=RETRY * 3 / 2).contains(pause)), "{pauses:?}");
+        assert!(
+            pauses.iter().all(|pause| (RETRY / 2..=RETRY * 3 / 2).contains(pause)),
+            "{pauses:?}"
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! The short way for commits that do nothing but write records.
 //!
-//! Such commits are judged and written by the server in one statement, alone or together with others of their kind: one
-//! trip. The statement compares revisions and gives out the next; it never looks into a value. What it accepts is there. What it refuses is
-//! judged here by the rule that all stores share, from the rows that it found. Whatever else is to be told (a commit
-//! that was made before under its id, a record that ran out a moment ago, others who were in the way) is found out on
-//! [the long way](crate::commit). So the meaning of a commit is in one place all the same.
+//! Such commits are judged and written by the server in one statement, alone or together with
+//! others of their kind: one trip. The statement compares revisions and gives out the next; it
+//! never looks into a value. What it accepts is there. What it refuses is judged here by the rule
+//! that all stores share, from the rows that it found. Whatever else is to be told (a commit that
+//! was made before under its id, a record that ran out a moment ago, others who were in the way) is
+//! found out on [the long way](crate::commit). So the meaning of a commit is in one place all the
+//! same.
 
 mod looked;
 
@@ -12,8 +14,8 @@ use std::collections::{HashMap, HashSet};
 
 use tidelock_store::plan::{self, Decision};
 use tidelock_store::{
-    Change, Commit, CommitId, CommitOutcome, Committed, ExpectedRevision, RecordKey, Result, StoreError,
-    Timestamp, Topic, When, Write, Written, limits,
+    Change, Commit, CommitId, CommitOutcome, Committed, ExpectedRevision, RecordKey, Result,
+    StoreError, Timestamp, Topic, When, Write, Written, limits,
 };
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -47,7 +49,8 @@ static WRITE_MANY: Statement = Statement::new(
     ],
 );
 
-/// Whether a commit writes records, does nothing else, and nothing with them that takes more than a look at their revisions.
+/// Whether a commit writes records, does nothing else, and nothing with them that takes more than a
+/// look at their revisions.
 pub(crate) fn only_writes(commit: &Commit) -> bool {
     commit.parts() == commit.writes.len() && commit.writes.iter().all(|write| code(write).is_some())
 }
@@ -66,8 +69,12 @@ pub(crate) fn can_go_together<'a>(commits: &[&'a Commit]) -> Vec<bool> {
     commits.iter().map(|commit| fits(commit)).collect()
 }
 
-/// Makes commits that write different records; for each in turn, nothing if it must go the long way.
-pub(crate) async fn write_together(session: &Session, commits: &[&Commit]) -> Result<Vec<Option<Judged>>> {
+/// Makes commits that write different records; for each in turn, nothing if it must go the long
+/// way.
+pub(crate) async fn write_together(
+    session: &Session,
+    commits: &[&Commit],
+) -> Result<Vec<Option<Judged>>> {
     let batch = Batch::of(commits);
     let warnings = session.warnings();
     let rows = match session.query(&WRITE_MANY, &batch.parameters()).await {
@@ -77,7 +84,8 @@ pub(crate) async fn write_together(session: &Session, commits: &[&Commit]) -> Re
     if session.warnings() > warnings {
         return Err(not_replicated());
     }
-    let row = rows.first().ok_or_else(|| StoreError::corrupt("a write of records was not answered"))?;
+    let row =
+        rows.first().ok_or_else(|| StoreError::corrupt("a write of records was not answered"))?;
     let looked = Looked::read(row, &batch.order)?;
     (0..).zip(commits).map(|(nth, commit)| judge(nth, commit, &looked)).collect()
 }
@@ -95,7 +103,8 @@ fn judge(nth: usize, commit: &Commit, looked: &Looked) -> Result<Option<Judged>>
         let topics = commit.writes.iter().map(|write| Topic::Record(write.key.clone())).collect();
         return Ok(Some(Judged { outcome: Ok(CommitOutcome::Committed(committed)), topics }));
     }
-    // One with an id may have been made before, and what ran out before the look may have been renewed since.
+    // One with an id may have been made before, and what ran out before the look may have been
+    // renewed since.
     if commit.id.is_some() || looked.is_in_doubt(nth, commit) {
         return Ok(None);
     }
@@ -143,7 +152,8 @@ struct Batch<'a> {
     results: Vec<String>,
     /// How long each id is remembered.
     memories: Vec<i64>,
-    /// Which of the keys are written by commits with an id, counted from 1, one commit's writes after the other's.
+    /// Which of the keys are written by commits with an id, counted from 1, one commit's writes
+    /// after the other's.
     mentions: Vec<i32>,
     mentions_from: Vec<i32>,
     mentions_to: Vec<i32>,
@@ -152,7 +162,8 @@ struct Batch<'a> {
 impl<'a> Batch<'a> {
     fn of(commits: &[&'a Commit]) -> Self {
         let mut batch = Self::default();
-        let places = |(nth, commit): (usize, &&'a Commit)| (0..commit.writes.len()).map(move |at| (nth, at));
+        let places =
+            |(nth, commit): (usize, &&'a Commit)| (0..commit.writes.len()).map(move |at| (nth, at));
         batch.order = commits.iter().enumerate().flat_map(places).collect();
         batch.order.sort_unstable_by_key(|(nth, at)| &commits[*nth].writes[*at].key);
         for at in 0..batch.order.len() {
@@ -182,7 +193,8 @@ impl<'a> Batch<'a> {
         self.lives.push(expires.and_then(life));
     }
 
-    /// The result, without the moment and the revisions: the server puts those in columns of their own.
+    /// The result, without the moment and the revisions: the server puts those in columns of their
+    /// own.
     fn remember(&mut self, nth: usize, commit: &Commit, places: &HashMap<(usize, usize), i32>) {
         let Some(id) = commit.id else { return };
         self.mentions_from.push(self.mentions.len() as i32 + 1);
@@ -196,7 +208,8 @@ impl<'a> Batch<'a> {
         self.makers.push(nth as i32);
         self.ids.push(Uuid::from_bytes(*id.as_bytes()));
         self.fingerprints.push(Uuid::from_bytes(commit.fingerprint()));
-        self.results.push(serde_json::to_string(&committed).expect("a result is names and numbers"));
+        self.results
+            .push(serde_json::to_string(&committed).expect("a result is names and numbers"));
     }
 
     fn parameters(&self) -> [&(dyn ToSql + Sync); 14] {

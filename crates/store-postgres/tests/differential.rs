@@ -1,4 +1,5 @@
-//! The same random histories on PostgreSQL and on the other stores: every answer must be the same, not only the end.
+//! The same random histories on PostgreSQL and on the other stores: every answer must be the same,
+//! not only the end.
 
 #[path = "../../store-sqlite/tests/subject/mod.rs"]
 mod sqlite_subject;

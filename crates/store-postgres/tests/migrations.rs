@@ -1,4 +1,5 @@
-//! Tables are made once, whoever comes first and whoever dies over it; and what is not ours is left alone.
+//! Tables are made once, whoever comes first and whoever dies over it; and what is not ours is left
+//! alone.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
@@ -28,14 +29,29 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let trials = vec![
-        trial("ten_processes_open_an_empty_schema_at_once", ten_processes_open_an_empty_schema_at_once),
-        trial("a_migration_cut_short_is_done_by_the_next", a_migration_cut_short_is_done_by_the_next),
+        trial(
+            "ten_processes_open_an_empty_schema_at_once",
+            ten_processes_open_an_empty_schema_at_once,
+        ),
+        trial(
+            "a_migration_cut_short_is_done_by_the_next",
+            a_migration_cut_short_is_done_by_the_next,
+        ),
         trial("a_dead_process_still_at_it_is_waited_for", a_dead_process_still_at_it_is_waited_for),
-        trial("a_schema_from_a_newer_version_is_left_alone", a_schema_from_a_newer_version_is_left_alone),
-        trial("a_schema_with_another_migration_is_left_alone", a_schema_with_another_migration_is_left_alone),
+        trial(
+            "a_schema_from_a_newer_version_is_left_alone",
+            a_schema_from_a_newer_version_is_left_alone,
+        ),
+        trial(
+            "a_schema_with_another_migration_is_left_alone",
+            a_schema_with_another_migration_is_left_alone,
+        ),
         trial("a_schema_of_somebody_else_is_left_alone", a_schema_of_somebody_else_is_left_alone),
         trial("without_migrate_nothing_is_made", without_migrate_nothing_is_made),
-        trial("a_store_of_the_first_schema_goes_on", first_schema::a_store_of_the_first_schema_goes_on),
+        trial(
+            "a_store_of_the_first_schema_goes_on",
+            first_schema::a_store_of_the_first_schema_goes_on,
+        ),
         trial(
             "a_migration_in_a_deadlock_with_a_program_at_work_is_made_again",
             first_schema::a_migration_in_a_deadlock_with_a_program_at_work_is_made_again,
@@ -90,7 +106,8 @@ async fn migrations(plain: &Plain) -> i64 {
 async fn ten_processes_open_an_empty_schema_at_once() {
     for _ in 0..ROUNDS {
         let ground = Ground::shared();
-        let mut openers: Vec<_> = (0..PROCESSES).map(|_| Worker::start("opener", &[&url(&ground)])).collect();
+        let mut openers: Vec<_> =
+            (0..PROCESSES).map(|_| Worker::start("opener", &[&url(&ground)])).collect();
         openers.iter().for_each(|opener| drop(opener.hear("ready")));
         openers.iter_mut().for_each(|opener| opener.tell("open"));
         let mut versions: Vec<u64> =
@@ -102,8 +119,8 @@ async fn ten_processes_open_an_empty_schema_at_once() {
     }
 }
 
-/// A process in the middle of its migration: some tables are made, and for the next one it has to wait until whoever
-/// makes one of that name has decided.
+/// A process in the middle of its migration: some tables are made, and for the next one it has to
+/// wait until whoever makes one of that name has decided.
 struct HalfWay {
     opener: Worker,
     obstacle: Plain,
@@ -119,7 +136,10 @@ impl HalfWay {
         opener.tell("open");
         let plain = ground.connect().await;
         plain.until_blocked(1).await;
-        assert!(plain.one::<bool>(&turns("granted")).await, "it has its turn, and waits for something else");
+        assert!(
+            plain.one::<bool>(&turns("granted")).await,
+            "it has its turn, and waits for something else"
+        );
         Self { opener, obstacle }
     }
 }
@@ -157,7 +177,8 @@ async fn a_dead_process_still_at_it_is_waited_for() {
     assert_eq!(migrations(&obstacle).await, 2);
 }
 
-/// Everything that the catalogs say about the schema; a row that is written anew has another transaction's number.
+/// Everything that the catalogs say about the schema; a row that is written anew has another
+/// transaction's number.
 async fn catalog(plain: &Plain) -> String {
     let sql = "SELECT string_agg(concat_ws(' ', oid, xmin), ', ' ORDER BY oid) FROM (
         SELECT oid, xmin FROM pg_class WHERE relnamespace = '@'::regnamespace
@@ -166,7 +187,8 @@ async fn catalog(plain: &Plain) -> String {
     plain.one(sql).await
 }
 
-/// Spoils the list of migrations of a store that was in order: it must be refused in these words, and left as it is.
+/// Spoils the list of migrations of a store that was in order: it must be refused in these words,
+/// and left as it is.
 async fn check_left_alone(spoil: &str, said: &str) {
     let ground = Ground::shared();
     open(&ground, "").await.unwrap();
@@ -181,18 +203,27 @@ async fn check_left_alone(spoil: &str, said: &str) {
 }
 
 fn check_incompatible(refused: &StoreError, said: &str) {
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Incompatible, Advice::Never), "{refused}");
+    assert_eq!(
+        (refused.kind(), refused.advice()),
+        (ErrorKind::Incompatible, Advice::Never),
+        "{refused}"
+    );
     assert!(refused.to_string().contains(said), "{said:?} in {refused}");
 }
 
 async fn a_schema_from_a_newer_version_is_left_alone() {
     let spoil = "INSERT INTO tidelock.migrations VALUES (3, 'archive', 'x', now())";
-    check_left_alone(spoil, "made by a newer version of Tidelock (it has migration 3, \"archive\"").await;
+    check_left_alone(spoil, "made by a newer version of Tidelock (it has migration 3, \"archive\"")
+        .await;
 }
 
 async fn a_schema_with_another_migration_is_left_alone() {
     let spoil = "UPDATE tidelock.migrations SET checksum = 'x' WHERE number = 1";
-    check_left_alone(spoil, "migration 1 (\"store\") of the schema is not the one that this version").await;
+    check_left_alone(
+        spoil,
+        "migration 1 (\"store\") of the schema is not the one that this version",
+    )
+    .await;
 }
 
 /// What else is in a schema is not mixed with ours.

@@ -1,4 +1,5 @@
-//! A password gets a program in, and is never seen again: not in errors, not in what is logged, not in `Debug`.
+//! A password gets a program in, and is never seen again: not in errors, not in what is logged, not
+//! in `Debug`.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -21,7 +22,9 @@ const WRONG: &str = "barley-corn";
 /// A server that lets nobody in over TCP without a password.
 static SERVER: LazyLock<Server> = LazyLock::new(|| {
     let server = Server::start().unwrap();
-    server.run_sql("postgres", &format!("CREATE ROLE app SUPERUSER LOGIN PASSWORD '{RIGHT}'")).unwrap();
+    server
+        .run_sql("postgres", &format!("CREATE ROLE app SUPERUSER LOGIN PASSWORD '{RIGHT}'"))
+        .unwrap();
     let rules = "local all all trust\nhost all all all scram-sha-256\n";
     fs::write(server.data_folder().join("pg_hba.conf"), rules).unwrap();
     server.restart(Stop::Fast).unwrap();
@@ -35,7 +38,11 @@ async fn open(user: &str) -> Result<PostgresStore, StoreError> {
 
 async fn refusal(user: &str) -> StoreError {
     let refused = open(user).await.map(drop).expect_err("the server lets nobody in like that");
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
+    assert_eq!(
+        (refused.kind(), refused.advice()),
+        (ErrorKind::Invalid, Advice::Never),
+        "{refused}"
+    );
     refused
 }
 

@@ -18,7 +18,8 @@ async fn refusal(url: &str) -> StoreError {
     PostgresStore::open(url).await.map(drop).expect_err("no server can be used")
 }
 
-/// A port where nobody answers: connections are taken by the system, and nobody ever reads from them.
+/// A port where nobody answers: connections are taken by the system, and nobody ever reads from
+/// them.
 fn silence() -> (TcpListener, u16) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -40,7 +41,11 @@ async fn a_standby_and_a_silent_server_are_passed_over() {
     PostgresStore::open(&url(&ports, "connect_timeout_ms=8000")).await.unwrap();
 
     let refused = refusal(&url(&[standby.port()], "")).await;
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+    assert_eq!(
+        (refused.kind(), refused.advice()),
+        (ErrorKind::Unavailable, Advice::Later),
+        "{refused}"
+    );
     assert!(refused.context().contains("standby"), "{refused}");
 
     standby.promote().unwrap();
@@ -52,7 +57,11 @@ async fn servers_that_cannot_be_reached_are_worth_another_try() {
     let (_listener, silent) = silence();
     let closed = nothing();
     let refused = refusal(&url(&[silent, closed], "connect_timeout_ms=200")).await;
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+    assert_eq!(
+        (refused.kind(), refused.advice()),
+        (ErrorKind::Unavailable, Advice::Later),
+        "{refused}"
+    );
     for said in [
         format!("127.0.0.1:{silent},127.0.0.1:{closed}/postgres: none of the servers can be used"),
         format!("127.0.0.1:{silent}: no connection within 100ms"),
@@ -66,11 +75,17 @@ async fn servers_that_cannot_be_reached_are_worth_another_try() {
 async fn a_server_is_reached_through_its_socket() {
     let server = Server::start().unwrap();
     let (folder, port) = (server.socket_folder().display(), server.port());
-    let url = |port| format!("postgres://postgres@/postgres?host={folder}&port={port}&sslmode=verify-full");
+    let url = |port| {
+        format!("postgres://postgres@/postgres?host={folder}&port={port}&sslmode=verify-full")
+    };
     PostgresStore::open(&url(port)).await.unwrap();
 
     let refused = refusal(&url(nothing())).await;
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+    assert_eq!(
+        (refused.kind(), refused.advice()),
+        (ErrorKind::Unavailable, Advice::Later),
+        "{refused}"
+    );
 }
 
 /// As roles for reports often are. Such a program can open the store all the same, and is told how.
@@ -86,7 +101,10 @@ async fn a_role_that_never_writes_is_told_how_to_read() {
         .unwrap();
     let url = server.url_of("report", "postgres");
     let refused = refusal(&url).await;
-    assert!(refused.context().contains("default_transaction_read_only is on for this role"), "{refused}");
+    assert!(
+        refused.context().contains("default_transaction_read_only is on for this role"),
+        "{refused}"
+    );
     let (_, option) = refused.context().rsplit_once("write ").unwrap();
     let store = PostgresStore::open(&format!("{url}?{option}")).await.unwrap();
     assert!(store.read_feed(FeedQuery::after(Position::START)).await.unwrap().at_end);
@@ -97,7 +115,11 @@ async fn a_wrong_option_for_the_session_is_said_to_be_one() {
     let server = Server::start().unwrap();
     for setting in ["fsyn%3D1", "statement_timeout%3Dsoon"] {
         let refused = refusal(&format!("{}?options=-c%20{setting}", server.url())).await;
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Invalid, Advice::Never),
+            "{refused}"
+        );
         assert!(refused.context().contains("check what options= sets"), "{refused}");
     }
 }

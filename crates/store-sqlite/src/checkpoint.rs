@@ -1,9 +1,10 @@
 //! Moving what was committed from the log into the file proper.
 //!
-//! Left alone, SQLite does this inside whichever commit makes the log long, and that caller waits. Here a thread with a
-//! connection of its own does the bulk of it while commits go on. Commits that came meanwhile keep the log from starting
-//! anew, so the writer then moves those few pages itself, between two transactions; after that the log begins again at
-//! its start instead of growing for ever.
+//! Left alone, SQLite does this inside whichever commit makes the log long, and that caller waits.
+//! Here a thread with a connection of its own does the bulk of it while commits go on. Commits that
+//! came meanwhile keep the log from starting anew, so the writer then moves those few pages itself,
+//! between two transactions; after that the log begins again at its start instead of growing for
+//! ever.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -18,7 +19,8 @@ use crate::pause::is_busy;
 
 /// Pages in the log from which on it is worth moving them: 8 MiB.
 const WORTH_MOVING: i32 = 2_000;
-/// Pages in the log at which commits, of every process, are held up for a moment so that it can begin anew: 32 MiB.
+/// Pages in the log at which commits, of every process, are held up for a moment so that it can
+/// begin anew: 32 MiB.
 const LONG: i32 = 4 * WORTH_MOVING;
 /// Pages in the log at which commits wait for the move: 512 MiB.
 const TOO_LONG: i32 = 128_000;
@@ -50,7 +52,9 @@ impl Checkpoints {
         let thread = thread::Builder::new()
             .name("tidelock-checkpoint".into())
             .spawn(move || serve(connection, &requests, &shared))
-            .map_err(|e| StoreError::invalid("a thread for checkpoints cannot be started").caused_by(e))?;
+            .map_err(|e| {
+                StoreError::invalid("a thread for checkpoints cannot be started").caused_by(e)
+            })?;
         Ok(Self { wanted, stage, thread })
     }
 
@@ -90,10 +94,12 @@ fn serve(mut connection: Connection, requests: &Receiver<()>, stage: &Mutex<Stag
     for () in requests {
         let moved = checkpoint(&connection, CheckpointMode::PASSIVE);
         *lock(stage) = match moved {
-            // With several processes there is always a commit that came meanwhile, so this one keeps them all out.
+            // With several processes there is always a commit that came meanwhile, so this one
+            // keeps them all out.
             Some((log, _)) if log >= long => {
                 let restarted = checkpoint(&connection, CheckpointMode::RESTART).is_some();
-                // A reader is in the way and may be for long. Each try holds up every commit, so they must be rare.
+                // A reader is in the way and may be for long. Each try holds up every commit, so
+                // they must be rare.
                 long = if restarted { LONG } else { log.saturating_add(LONG) };
                 Stage::Rest
             }
@@ -110,7 +116,8 @@ fn lock(stage: &Mutex<Stage>) -> MutexGuard<'_, Stage> {
     stage.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Moves what can be moved; gives the pages in the log and how many of them are moved, if it could be tried.
+/// Moves what can be moved; gives the pages in the log and how many of them are moved, if it could
+/// be tried.
 ///
 /// A checkpoint that fails loses nothing: the log stays, and the next one tries again.
 fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Option<(i32, i32)> {
@@ -125,7 +132,8 @@ fn checkpoint(connection: &Connection, mode: CheckpointMode) -> Option<(i32, i32
     }
 }
 
-/// Waits as shortly as the writers do; SQLite's own waiting would never be first. Gives up after a fifth of a second.
+/// Waits as shortly as the writers do; SQLite's own waiting would never be first. Gives up after a
+/// fifth of a second.
 fn wait_shortly(times: i32) -> bool {
     thread::sleep(Duration::from_micros(100));
     times < 2_000

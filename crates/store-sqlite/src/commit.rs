@@ -1,15 +1,15 @@
 //! Judging and writing one commit inside a transaction that it shares with others.
 //!
-//! All of a commit's expectations are judged before its first row is written, so a commit that is refused leaves
-//! nothing to undo, and its neighbours in the same transaction never notice.
+//! All of a commit's expectations are judged before its first row is written, so a commit that is
+//! refused leaves nothing to undo, and its neighbours in the same transaction never notice.
 
 use std::collections::HashMap;
 
 use rusqlite::{Connection, params};
 use tidelock_store::plan::{self, Decision, Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
-    Commit, CommitId, CommitOutcome, Committed, Event, EventId, Item, ItemRef, Position, RecordKey, Result,
-    StoreError, StreamName, Timestamp, Topic, Version,
+    Commit, CommitId, CommitOutcome, Committed, Event, EventId, Item, ItemRef, Position, RecordKey,
+    Result, StoreError, StreamName, Timestamp, Topic, Version,
 };
 
 use crate::error::{corrupt, failed};
@@ -20,8 +20,8 @@ use crate::records::find_record;
 /// How many streams the writer remembers.
 const STREAMS: usize = 10_000;
 
-/// What the writer remembers from one transaction to the next. Good for as long as nobody else has written to the
-/// file, and no transaction was undone.
+/// What the writer remembers from one transaction to the next. Good for as long as nobody else has
+/// written to the file, and no transaction was undone.
 #[derive(Debug, Default)]
 pub(crate) struct Memo {
     streams: HashMap<StreamName, (i64, StreamRow)>,
@@ -74,7 +74,8 @@ pub(crate) fn commit(transaction: &mut Transaction<'_>, commit: &Commit) -> Resu
     })
 }
 
-const FIND_EVENT: &str = concat!("SELECT ", event_columns!(), " FROM tidelock_events WHERE id = ?1");
+const FIND_EVENT: &str =
+    concat!("SELECT ", event_columns!(), " FROM tidelock_events WHERE id = ?1");
 
 impl Rows for Transaction<'_> {
     fn remembered(&mut self, id: CommitId) -> Result<Option<Remembered>> {
@@ -245,9 +246,13 @@ impl Transaction<'_> {
         let sql =
             "INSERT OR REPLACE INTO tidelock_commits (id, fingerprint, committed, committed_at, forget_at)
                    VALUES (?1, ?2, ?3, ?4, ?5)";
-        let committed = serde_json::to_string(&remembered.committed).expect("a result is names and numbers");
+        let committed =
+            serde_json::to_string(&remembered.committed).expect("a result is names and numbers");
         let (now, forget_at) = (self.now.micros(), remembered.forget_at.micros());
-        self.execute(sql, params![id.as_bytes(), remembered.fingerprint, committed, now, forget_at])?;
+        self.execute(
+            sql,
+            params![id.as_bytes(), remembered.fingerprint, committed, now, forget_at],
+        )?;
         Ok(())
     }
 
@@ -259,8 +264,9 @@ impl Transaction<'_> {
     }
 
     fn known_stream_id(&mut self, name: &StreamName) -> Result<i64> {
-        self.stream_id(name)?
-            .ok_or_else(|| StoreError::corrupt(format!("stream {name:?} was written and is not there")))
+        self.stream_id(name)?.ok_or_else(|| {
+            StoreError::corrupt(format!("stream {name:?} was written and is not there"))
+        })
     }
 
     /// Runs a statement; gives how many rows it changed.

@@ -1,7 +1,8 @@
-//! Tests of how cost grows, counted in steps of SQLite's machine and not in time: what is idle, or due later, or on an
-//! earlier page, must not be walked through.
+//! Tests of how cost grows, counted in steps of SQLite's machine and not in time: what is idle, or
+//! due later, or on an earlier page, must not be walked through.
 //!
-//! Such a walk does not show in a query plan: SQLite uses the right index and begins in the wrong place.
+//! Such a walk does not show in a query plan: SQLite uses the right index and begins in the wrong
+//! place.
 
 #![cfg(test)]
 
@@ -10,8 +11,8 @@ use std::time::Duration;
 use rusqlite::{Connection, StatementStatus};
 use tidelock_store::plan::Turns;
 use tidelock_store::{
-    Commit, HeadQuery, ItemFilter, ItemQuery, ItemRef, LeaseRequest, NewEvent, QueueName, RecordKey,
-    RecordQuery, StreamName, Timestamp, Wake, When, WorkerName, Write, limits,
+    Commit, HeadQuery, ItemFilter, ItemQuery, ItemRef, LeaseRequest, NewEvent, QueueName,
+    RecordKey, RecordQuery, StreamName, Timestamp, Wake, When, WorkerName, Write, limits,
 };
 
 use crate::commit::{FLOORS, Memo, Transaction, commit};
@@ -39,8 +40,9 @@ fn write(connection: &Connection, write: &Commit) {
 fn steps(connection: &mut Connection, sql: &[&str], act: impl Fn(&mut Connection)) -> i32 {
     act(connection);
     let count = |connection: &Connection| {
-        let status =
-            |sql: &&str| connection.prepare_cached(sql).unwrap().reset_status(StatementStatus::VmStep);
+        let status = |sql: &&str| {
+            connection.prepare_cached(sql).unwrap().reset_status(StatementStatus::VmStep)
+        };
         sql.iter().map(status).sum::<i32>()
     };
     count(connection);
@@ -52,12 +54,19 @@ fn lease_steps(later: usize) -> i32 {
     let mut connection = store();
     for number in 0..later {
         let item = ItemRef::parse("q", &format!("{number:05}")).unwrap();
-        write(&connection, &Commit::new().wake(Wake::at(item, When::In(Duration::from_secs(3600)))));
+        write(
+            &connection,
+            &Commit::new().wake(Wake::at(item, When::In(Duration::from_secs(3600)))),
+        );
     }
     let worker = WorkerName::new("w").unwrap();
-    let request = LeaseRequest::new(&QueueName::new("q").unwrap(), &worker, Duration::from_secs(1), 10);
+    let request =
+        LeaseRequest::new(&QueueName::new("q").unwrap(), &worker, Duration::from_secs(1), 10);
     steps(&mut connection, leases::LOOKUPS, |connection| {
-        assert_eq!(leases::lease(connection, &request, &Turns::default(), now(), 0).unwrap().leases, []);
+        assert_eq!(
+            leases::lease(connection, &request, &Turns::default(), now(), 0).unwrap().leases,
+            []
+        );
     })
 }
 
@@ -70,7 +79,10 @@ fn list_steps(idle: usize, filter: &ItemFilter) -> i32 {
     let mut connection = store();
     for number in 0..=idle {
         let item = ItemRef::parse("q", &format!("{number:05}")).unwrap();
-        write(&connection, &Commit::new().wake(Wake::at(item, When::In(Duration::from_secs(3600)))));
+        write(
+            &connection,
+            &Commit::new().wake(Wake::at(item, When::In(Duration::from_secs(3600)))),
+        );
     }
     let last = "UPDATE tidelock_items SET blocked = 1, worker = 'w', since = 1, deadline = 2, fence = 1 WHERE key = ?1";
     connection.execute(last, [format!("{idle:05}")]).unwrap();
@@ -153,7 +165,9 @@ fn sweep_steps(staying: usize) -> i32 {
     steps(&mut connection, sweep::STATEMENTS, |connection| {
         assert!(sweep::is_due(connection, now()).unwrap());
         let mut memo = Memo::default();
-        assert!(Transaction { connection, memo: &mut memo, now: now(), topics: None }.sweep(1).unwrap());
+        assert!(
+            Transaction { connection, memo: &mut memo, now: now(), topics: None }.sweep(1).unwrap()
+        );
     })
 }
 
@@ -175,7 +189,11 @@ fn idle_steps(staying: usize) -> i32 {
     steps(&mut connection, sweep::STATEMENTS, |connection| {
         assert!(!sweep::is_due(connection, now()).unwrap());
         let mut memo = Memo::default();
-        assert!(!Transaction { connection, memo: &mut memo, now: now(), topics: None }.sweep(100).unwrap());
+        assert!(
+            !Transaction { connection, memo: &mut memo, now: now(), topics: None }
+                .sweep(100)
+                .unwrap()
+        );
     })
 }
 
@@ -190,7 +208,8 @@ fn floors_are_read_once_and_not_with_every_commit() {
     let mut memo = Memo::default();
     let mut put = || {
         let (key, value) = (RecordKey::new("k").unwrap(), tidelock_store::Json::new(&1).unwrap());
-        let write = Commit::new().write(Write::put(&key, tidelock_store::ExpectedRevision::Any, value));
+        let write =
+            Commit::new().write(Write::put(&key, tidelock_store::ExpectedRevision::Any, value));
         let mut transaction =
             Transaction { connection: &connection, memo: &mut memo, now: now(), topics: None };
         commit(&mut transaction, &write).unwrap().committed().unwrap();

@@ -1,7 +1,8 @@
 //! The one door through which a commit and a user's own SQL land together.
 //!
-//! Statements are handed over as data and run in the writer's transaction, just before the commit's own rows are written:
-//! nobody else's code ever runs while the file is locked, and no type of rusqlite is public.
+//! Statements are handed over as data and run in the writer's transaction, just before the commit's
+//! own rows are written: nobody else's code ever runs while the file is locked, and no type of
+//! rusqlite is public.
 
 use rusqlite::types::{ToSqlOutput, Value as Stored, ValueRef};
 use rusqlite::{Connection, ToSql};
@@ -52,7 +53,9 @@ impl OwnStatement {
 
     fn check(&self) -> Result<()> {
         match self.sql.to_ascii_lowercase().contains(RESERVED) {
-            true => Err(self.refused(&format!("tables that begin with {RESERVED} are the store's"))),
+            true => {
+                Err(self.refused(&format!("tables that begin with {RESERVED} are the store's")))
+            }
             false => Ok(()),
         }
     }
@@ -74,15 +77,22 @@ impl OwnStatement {
 }
 
 impl SqliteStore {
-    /// Makes a commit, and runs statements of one's own in the same transaction: all are durable, or none is.
+    /// Makes a commit, and runs statements of one's own in the same transaction: all are durable,
+    /// or none is.
     ///
-    /// The statements run in order, once it is known that the commit holds. They do not run if this very commit was made before (under the
-    /// same id, with the same events, or ending the same lease in the same way): then they landed with that one. So after an unknown
-    /// outcome, send the same again.
+    /// The statements run in order, once it is known that the commit holds. They do not run if this
+    /// very commit was made before (under the same id, with the same events, or ending the same
+    /// lease in the same way): then they landed with that one. So after an unknown outcome, send
+    /// the same again.
     ///
     /// # Errors
-    /// As [`Store::commit`](tidelock_store::Store::commit); `Invalid` if a statement is refused, and then nothing happened.
-    pub async fn commit_with(&self, commit: Commit, own: Vec<OwnStatement>) -> Result<CommitOutcome> {
+    /// As [`Store::commit`](tidelock_store::Store::commit); `Invalid` if a statement is refused,
+    /// and then nothing happened.
+    pub async fn commit_with(
+        &self,
+        commit: Commit,
+        own: Vec<OwnStatement>,
+    ) -> Result<CommitOutcome> {
         self.check_process(Operation::Commit)?;
         let checked = commit.check().and_then(|()| own.iter().try_for_each(OwnStatement::check));
         checked.map_err(|e| e.during(Operation::Commit))?;
@@ -107,7 +117,10 @@ impl Transaction<'_> {
     /// Whether a part of a commit is accepted only because it is there already.
     fn was_made_before(&mut self, commit: &Commit, plan: &Plan) -> Result<bool> {
         for settlement in &commit.settlements {
-            if self.item(&settlement.lease.item)?.is_some_and(|item| item.was_settled_so(settlement)) {
+            if self
+                .item(&settlement.lease.item)?
+                .is_some_and(|item| item.was_settled_so(settlement))
+            {
                 return Ok(true);
             }
         }

@@ -10,8 +10,8 @@ pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
     translate(error, Advice::Later)
 }
 
-/// The commit itself failed. What reached the disk is not known when the flush failed; when there was no room, the
-/// mark that makes a transaction valid was not written.
+/// The commit itself failed. What reached the disk is not known when the flush failed; when there
+/// was no room, the mark that makes a transaction valid was not written.
 pub(crate) fn commit_failed(error: rusqlite::Error) -> StoreError {
     let advice = match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => Advice::Later,
@@ -22,15 +22,21 @@ pub(crate) fn commit_failed(error: rusqlite::Error) -> StoreError {
 
 fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
     let (kind, what) = match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (ErrorKind::Unavailable, "locked by another process for longer than busy_timeout_ms allows")
-        }
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
+            ErrorKind::Unavailable,
+            "locked by another process for longer than busy_timeout_ms allows",
+        ),
         Some(ErrorCode::DiskFull) => (ErrorKind::Full, "no room is left on the disk, make some"),
-        Some(ErrorCode::SystemIoFailure) => (ErrorKind::Storage, "the disk failed to read or write"),
-        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => {
-            (ErrorKind::Storage, "the file, or its folder, cannot be opened and written by this user")
+        Some(ErrorCode::SystemIoFailure) => {
+            (ErrorKind::Storage, "the disk failed to read or write")
         }
-        Some(ErrorCode::NotADatabase) => (ErrorKind::Incompatible, "the file is not an SQLite database"),
+        Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => (
+            ErrorKind::Storage,
+            "the file, or its folder, cannot be opened and written by this user",
+        ),
+        Some(ErrorCode::NotADatabase) => {
+            (ErrorKind::Incompatible, "the file is not an SQLite database")
+        }
         Some(ErrorCode::DatabaseCorrupt) => (
             ErrorKind::Corrupt,
             "the file is damaged: restore it from a backup (`PRAGMA integrity_check` says more)",
@@ -40,7 +46,9 @@ fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
     let hopeless = [ErrorCode::ReadOnly, ErrorCode::PermissionDenied, ErrorCode::CannotOpen];
     let advice = match kind {
         ErrorKind::Corrupt | ErrorKind::Incompatible => Advice::Never,
-        _ if error.sqlite_error_code().is_some_and(|code| hopeless.contains(&code)) => Advice::Never,
+        _ if error.sqlite_error_code().is_some_and(|code| hopeless.contains(&code)) => {
+            Advice::Never
+        }
         _ => advice,
     };
     StoreError::new(kind, advice, Operation::Commit, what).caused_by(error)
@@ -50,7 +58,8 @@ fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
 pub(crate) fn corrupt(error: StoreError) -> StoreError {
     match error.kind() {
         ErrorKind::Invalid | ErrorKind::LimitExceeded => {
-            StoreError::corrupt(format!("a stored row makes no sense: {}", error.context())).caused_by(error)
+            StoreError::corrupt(format!("a stored row makes no sense: {}", error.context()))
+                .caused_by(error)
         }
         _ => error,
     }
@@ -58,12 +67,21 @@ pub(crate) fn corrupt(error: StoreError) -> StoreError {
 
 /// The store's threads are gone.
 pub(crate) fn closed(operation: Operation) -> StoreError {
-    StoreError::new(ErrorKind::Unavailable, Advice::Never, operation, "the store was closed: open it again")
+    StoreError::new(
+        ErrorKind::Unavailable,
+        Advice::Never,
+        operation,
+        "the store was closed: open it again",
+    )
 }
 
-/// Whether what one caller met must undo its neighbours' work too. What a caller did wrong does not.
+/// Whether what one caller met must undo its neighbours' work too. What a caller did wrong does
+/// not.
 pub(crate) fn spoils_the_group(error: &StoreError) -> bool {
-    !matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded | ErrorKind::IdempotencyMismatch)
+    !matches!(
+        error.kind(),
+        ErrorKind::Invalid | ErrorKind::LimitExceeded | ErrorKind::IdempotencyMismatch
+    )
 }
 
 /// What undid a group of writes.
@@ -79,7 +97,9 @@ impl GroupFailure {
         let failure = self.failure.clone();
         match self.calls {
             1 => failure,
-            calls => failure.about(format_args!("the transaction that {calls} calls shared failed")),
+            calls => {
+                failure.about(format_args!("the transaction that {calls} calls shared failed"))
+            }
         }
     }
 }

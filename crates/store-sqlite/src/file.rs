@@ -1,8 +1,9 @@
-//! The file itself: where it lies, whether it is still the one that was opened, and whether we are still the process
-//! that opened it.
+//! The file itself: where it lies, whether it is still the one that was opened, and whether we are
+//! still the process that opened it.
 //!
-//! SQLite keeps writing to a file that was deleted or replaced under it, and every such commit is lost. Its locks do
-//! not work on network file systems, and not across a fork. None of this gives an error by itself.
+//! SQLite keeps writing to a file that was deleted or replaced under it, and every such commit is
+//! lost. Its locks do not work on network file systems, and not across a fork. None of this gives
+//! an error by itself.
 
 use std::path::{Path, PathBuf};
 
@@ -11,10 +12,12 @@ use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
 /// The file that a store has open.
 #[derive(Debug)]
 pub(crate) struct StoreFile {
-    /// Without links, and good from every working directory: SQLite keeps the log beside the real file.
+    /// Without links, and good from every working directory: SQLite keeps the log beside the real
+    /// file.
     path: PathBuf,
-    /// The file, its log and the index of the log, each as it was when it was opened. None of them is ever replaced while
-    /// somebody has the file open, so another one in its place is somebody else's doing.
+    /// The file, its log and the index of the log, each as it was when it was opened. None of them
+    /// is ever replaced while somebody has the file open, so another one in its place is somebody
+    /// else's doing.
     parts: [Part; 3],
     home: String,
     process: u32,
@@ -58,7 +61,8 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Refuses to go on in a child process: the threads and locks of the store stayed with its parent.
+    /// Refuses to go on in a child process: the threads and locks of the store stayed with its
+    /// parent.
     pub(crate) fn is_not_forked(&self, operation: Operation) -> Result<()> {
         if std::process::id() == self.process {
             return Ok(());
@@ -75,7 +79,8 @@ impl StoreFile {
         &self.path
     }
 
-    /// Which file this is, among all that ever were: a copy has another home, and so has a file that was put in its place.
+    /// Which file this is, among all that ever were: a copy has another home, and so has a file
+    /// that was put in its place.
     pub(crate) fn home(&self) -> &str {
         &self.home
     }
@@ -83,8 +88,9 @@ impl StoreFile {
 
 /// Which file this is, whatever its name.
 ///
-/// Asks for nothing but that: since Linux 6.13, whoever asks for a file's times has its next write recorded to the
-/// nanosecond, and then every flush of the log must write the file's entry too, which makes it a third slower.
+/// Asks for nothing but that: since Linux 6.13, whoever asks for a file's times has its next write
+/// recorded to the nanosecond, and then every flush of the log must write the file's entry too,
+/// which makes it a third slower.
 #[cfg(target_os = "linux")]
 fn identity(path: &Path) -> Option<(u64, u64)> {
     use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
@@ -98,7 +104,8 @@ fn identity(path: &Path) -> Option<(u64, u64)> {
     std::fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
-/// The file's device, its number there, and when it was made: numbers of files that were deleted are used again.
+/// The file's device, its number there, and when it was made: numbers of files that were deleted
+/// are used again.
 ///
 /// That time alone is asked for, and only when a file is opened; see [`identity`].
 #[cfg(target_os = "linux")]
@@ -195,7 +202,9 @@ mod tests {
         assert!(check_place(folder.path()).unwrap_err().to_string().contains("is a folder"));
         let missing = folder.path().join("missing/shop.db");
         assert!(check_place(&missing).unwrap_err().to_string().contains("does not exist"));
-        assert!(check_place(Path::new("file:shop.db")).unwrap_err().to_string().contains("path alone"));
+        assert!(
+            check_place(Path::new("file:shop.db")).unwrap_err().to_string().contains("path alone")
+        );
         check_place(&folder.path().join("shop.db")).unwrap();
     }
 

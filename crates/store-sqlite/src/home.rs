@@ -1,9 +1,10 @@
 //! Where the file is, and the epoch that begins when it is somewhere else.
 //!
-//! A file that was restored from a backup has counters that stand where they stood: positions, fences and revisions
-//! that were handed out since would be handed out again. The file remembers which one it is (its device, its number
-//! there, and when it was made); a copy is another one. Before the first thing that a process writes, it compares. If
-//! the file is another one, an epoch begins, whose number is the moment: all that is handed out from then on is above.
+//! A file that was restored from a backup has counters that stand where they stood: positions,
+//! fences and revisions that were handed out since would be handed out again. The file remembers
+//! which one it is (its device, its number there, and when it was made); a copy is another one.
+//! Before the first thing that a process writes, it compares. If the file is another one, an epoch
+//! begins, whose number is the moment: all that is handed out from then on is above.
 
 use rusqlite::params;
 use tidelock_store::plan::Rows;
@@ -16,11 +17,13 @@ use crate::log::{no_meta, number};
 /// The newest epoch.
 struct Epoch {
     number: u64,
-    /// Where it began, and the last position before; none if the file was not written since it learned of epochs.
+    /// Where it began, and the last position before; none if the file was not written since it
+    /// learned of epochs.
     began: Option<(String, Position)>,
 }
 
-/// Begins an epoch if the file is not where the newest one began, or if it is known to have been restored.
+/// Begins an epoch if the file is not where the newest one began, or if it is known to have been
+/// restored.
 pub(crate) fn enter(transaction: &mut Transaction<'_>, here: &str, restored: bool) -> Result<()> {
     let newest = newest(transaction)?;
     let last_before = match &newest.began {
@@ -37,22 +40,31 @@ pub(crate) fn enter(transaction: &mut Transaction<'_>, here: &str, restored: boo
     Ok(())
 }
 
-fn begin(transaction: &mut Transaction<'_>, here: &str, ended: u64, last_before: Position) -> Result<()> {
+fn begin(
+    transaction: &mut Transaction<'_>,
+    here: &str,
+    ended: u64,
+    last_before: Position,
+) -> Result<()> {
     let (last, floors) = (transaction.last_position()?, transaction.floors()?);
     let moment = u64::try_from(transaction.now.micros()).unwrap_or_default();
     let given_out = last.get().max(floors.revision).max(floors.fence).max(ended);
     let next = moment.max(given_out + 1);
     // An epoch without an event ends where the one before it did.
     let last_before = if last.get() == ended { last_before } else { last };
-    let sql =
-        "UPDATE tidelock_meta SET epoch = ?1, position_floor = ?1, revision_floor = ?1, fence_floor = ?1";
+    let sql = "UPDATE tidelock_meta SET epoch = ?1, position_floor = ?1, revision_floor = ?1, fence_floor = ?1";
     transaction.execute(sql, [next as i64])?;
     transaction.memo.forget();
     tracing::info!(epoch = next, last = %last_before, "the file was restored, copied or moved: an epoch begins");
     insert(transaction, next, here, last_before)
 }
 
-fn insert(transaction: &Transaction<'_>, epoch: u64, here: &str, last_before: Position) -> Result<()> {
+fn insert(
+    transaction: &Transaction<'_>,
+    epoch: u64,
+    here: &str,
+    last_before: Position,
+) -> Result<()> {
     let sql = "INSERT INTO tidelock_epochs (epoch, home, last_before) VALUES (?1, ?2, ?3)";
     transaction.execute(sql, params![epoch as i64, here, last_before.get() as i64])?;
     Ok(())

@@ -10,7 +10,8 @@ use crate::error::{GroupFailure, closed, spoils_the_group};
 pub(crate) trait Job: Send {
     /// Whether its caller has gone away.
     fn is_abandoned(&self) -> bool;
-    /// Does it, and keeps the answer until the transaction is durable. An error here undoes the group.
+    /// Does it, and keeps the answer until the transaction is durable. An error here undoes the
+    /// group.
     fn run(&mut self, transaction: &mut Transaction<'_>) -> Result<()>;
     /// Answers: with what it did, or with what happened to the group.
     fn finish(self: Box<Self>, failure: Option<&GroupFailure>);
@@ -52,7 +53,8 @@ where
 
     fn finish(self: Box<Self>, failure: Option<&GroupFailure>) {
         let answer = match (failure, self.answer) {
-            // A refusal too: an id that was used before may have been used by a neighbour, whose write was undone.
+            // A refusal too: an id that was used before may have been used by a neighbour, whose
+            // write was undone.
             (Some(failure), _) => Err(failure.to_error()),
             (None, Some(answer)) => answer,
             (None, None) => Err(closed(Operation::Commit)),
@@ -74,9 +76,11 @@ mod tests {
     fn a_mismatch_with_a_write_that_was_undone_is_not_for_ever() {
         let connection = rusqlite::Connection::open_in_memory().unwrap();
         let now = tidelock_store::Timestamp::from_micros(0).unwrap();
-        let (mut job, mut answer) = job(|_| Err::<(), _>(StoreError::mismatch("used by a neighbour")));
+        let (mut job, mut answer) =
+            job(|_| Err::<(), _>(StoreError::mismatch("used by a neighbour")));
         let mut memo = Memo::default();
-        job.run(&mut Transaction { connection: &connection, memo: &mut memo, now, topics: None }).unwrap();
+        job.run(&mut Transaction { connection: &connection, memo: &mut memo, now, topics: None })
+            .unwrap();
         let failure = StoreError::new(ErrorKind::Full, Advice::Later, Operation::Commit, "no room");
         job.finish(Some(&GroupFailure { failure, calls: 2 }));
         assert_eq!(answer.try_recv().unwrap().unwrap_err().advice(), Advice::Later);

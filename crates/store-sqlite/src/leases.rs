@@ -6,9 +6,9 @@ use std::time::Duration;
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{Candidate, Turns};
 use tidelock_store::{
-    Adjusted, Adjustment, ExitKind, Fence, Holder, Item, ItemFilter, ItemKey, ItemPage, ItemQuery, ItemRef,
-    LaneName, LeaseRequest, LeaseToken, Leased, Mark, Priority, QueueName, Renewal, Result, StoreError,
-    Timestamp, Topic, WorkerName, limits,
+    Adjusted, Adjustment, ExitKind, Fence, Holder, Item, ItemFilter, ItemKey, ItemPage, ItemQuery,
+    ItemRef, LaneName, LeaseRequest, LeaseToken, Leased, Mark, Priority, QueueName, Renewal,
+    Result, StoreError, Timestamp, Topic, WorkerName, limits,
 };
 
 use crate::error::{corrupt, failed};
@@ -35,7 +35,8 @@ const PUT: &str = concat!(
         expiries = ?11, blocked = ?12, error = ?13, fence = ?14, worker = ?15, since = ?16, deadline = ?17,
         settled = ?18, forget_at = ?19, ready = ?20"
 );
-const FIND: &str = concat!("SELECT ", item_columns!(), " FROM tidelock_items WHERE queue = ?1 AND key = ?2");
+const FIND: &str =
+    concat!("SELECT ", item_columns!(), " FROM tidelock_items WHERE queue = ?1 AND key = ?2");
 const LIST: &str = concat!(
     "SELECT ",
     item_columns!(),
@@ -57,8 +58,9 @@ const LIST_HELD: &str = concat!(
 
 /// The lane and priority that come next among those that have anything ready, now or later.
 ///
-/// SQLite begins a comparison of rows at the first row that is equal, and would walk through all that is ready in the lane
-/// just seen; so the last moment there is stands for the end of that lane.
+/// SQLite begins a comparison of rows at the first row that is equal, and would walk through all
+/// that is ready in the lane just seen; so the last moment there is stands for the end of that
+/// lane.
 const NEXT_LANE: &str = "SELECT lane, priority FROM tidelock_items
      WHERE queue = ?1 AND (lane, priority, ready) > (?2, ?3, 9223372036854775807) AND ready IS NOT NULL
      ORDER BY lane, priority LIMIT 1";
@@ -89,8 +91,8 @@ pub(crate) fn lease(
     for key in turns.choose(request, candidates) {
         let name = ItemRef { queue: request.queue.clone(), key };
         let found = find_item(connection, &name)?;
-        let mut item =
-            found.ok_or_else(|| StoreError::corrupt(format!("{name} is in an index and not there")))?;
+        let mut item = found
+            .ok_or_else(|| StoreError::corrupt(format!("{name} is in an index and not there")))?;
         leases.push(item.grant(&request.worker, request.duration, now, fence_floor));
         put_item(connection, &item)?;
     }
@@ -107,7 +109,9 @@ pub(crate) fn renew(
     duration: Duration,
     now: Timestamp,
 ) -> Result<Renewal> {
-    let Some(mut item) = find_item(connection, &token.item)? else { return Ok(Renewal::Lost(None)) };
+    let Some(mut item) = find_item(connection, &token.item)? else {
+        return Ok(Renewal::Lost(None));
+    };
     match item.renew(token, duration, now) {
         Some(deadline) => {
             put_item(connection, &item)?;
@@ -189,13 +193,15 @@ struct Lane {
     priority: Priority,
 }
 
-/// The lanes that the request is about. Each is found by one look into the index, however many items are in it.
+/// The lanes that the request is about. Each is found by one look into the index, however many
+/// items are in it.
 fn lanes(connection: &Connection, request: &LeaseRequest) -> Result<Vec<Lane>> {
     let mut statement = connection.prepare_cached(NEXT_LANE).map_err(failed)?;
     let mut lanes: Vec<Lane> = Vec::new();
     let mut after = (request.lane.as_ref().map_or(String::new(), ToString::to_string), i16::MIN);
     loop {
-        let mut rows = statement.query(params![request.queue.as_str(), after.0, after.1]).map_err(failed)?;
+        let mut rows =
+            statement.query(params![request.queue.as_str(), after.0, after.1]).map_err(failed)?;
         let Some(row) = rows.next().map_err(failed)? else { break };
         let lane = Lane { lane: LaneName::new(text(row, 0)?)?, priority: priority(row, 1)? };
         if request.lane.as_ref().is_some_and(|wanted| *wanted != lane.lane) {
@@ -265,7 +271,8 @@ pub(crate) fn page(connection: &Connection, query: &ItemQuery) -> Result<ItemPag
     let (queue, key) = after.map_or((prefix, ""), |item| (item.queue.as_str(), item.key.as_str()));
     let mut statement = connection.prepare_cached(listing(&query.filter)).map_err(failed)?;
     // One more than may be looked at, to know whether there may be more.
-    let mut rows = statement.query(params![queue, key, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
+    let mut rows =
+        statement.query(params![queue, key, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
     let mut page = ItemPage { items: Vec::new(), next: None };
     let mut last: Option<ItemRef> = None;
     for seen in 0.. {
@@ -314,7 +321,8 @@ fn read_item(row: &Row<'_>) -> Result<Item> {
 
 fn holder(row: &Row<'_>) -> Result<Option<Holder>> {
     let worker: Option<String> = row.get(14).map_err(failed)?;
-    let (Some(worker), Some(since), Some(deadline)) = (worker, moment(row, 15)?, moment(row, 16)?) else {
+    let (Some(worker), Some(since), Some(deadline)) = (worker, moment(row, 15)?, moment(row, 16)?)
+    else {
         return Ok(None);
     };
     Ok(Some(Holder { worker: WorkerName::new(worker)?, since, deadline }))

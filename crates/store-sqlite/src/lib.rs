@@ -1,10 +1,11 @@
 //! Tidelock's embedded store: one SQLite file, several processes on one machine.
 //!
-//! All writes go through one connection, the `pen`, and share transactions where they can (see `writer`); reads have
-//! connections of their own. The meaning of a commit is [`tidelock_store::plan`]: this crate is a place to keep its
-//! rows, described for people with a SQL prompt in `docs/internals/sqlite.md`. No type of rusqlite is public, so that
-//! a program may link another version of it. The one way in which a commit and a user's own SQL share a transaction is
-//! [`SqliteStore::commit_with`].
+//! All writes go through one connection, the `pen`, and share transactions where they can (see
+//! `writer`); reads have connections of their own. The meaning of a commit is
+//! [`tidelock_store::plan`]: this crate is a place to keep its rows, described for people with a
+//! SQL prompt in `docs/internals/sqlite.md`. No type of rusqlite is public, so that a program may
+//! link another version of it. The one way in which a commit and a user's own SQL share a
+//! transaction is [`SqliteStore::commit_with`].
 
 mod checkpoint;
 mod commit;
@@ -34,10 +35,10 @@ use std::time::Duration;
 
 use tidelock_store::plan::{Rows, Turns, check_names, check_renewal};
 use tidelock_store::{
-    Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage,
-    HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Operation, RecordKey,
-    RecordPage, RecordQuery, Renewal, Result, Signal, Signals, Slot, Store, StoreClock, StoreError,
-    StreamPage, StreamQuery, Timestamp, Topic, async_trait,
+    Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery,
+    HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
+    Operation, RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Signals, Slot, Store,
+    StoreClock, StoreError, StreamPage, StreamQuery, Timestamp, Topic, async_trait,
 };
 
 use checkpoint::Checkpoints;
@@ -68,7 +69,8 @@ struct Shared {
     signals: Signals,
     writer: Arc<Writer>,
     readers: Readers,
-    /// Declared after the writer: it is woken when it is dropped, and ends if the writer is gone by then.
+    /// Declared after the writer: it is woken when it is dropped, and ends if the writer is gone by
+    /// then.
     watch: Watch,
 }
 
@@ -76,12 +78,14 @@ impl SqliteStore {
     /// Opens a file, or creates it, and brings it up to date. Blocks while it does.
     ///
     /// # Errors
-    /// - `Invalid`: the path is a folder, or in a folder that does not exist, or on a network file system.
+    /// - `Invalid`: the path is a folder, or in a folder that does not exist, or on a network file
+    ///   system.
     /// - `Incompatible`: it is no SQLite file, or one from a newer version of Tidelock.
     /// - `Unavailable`: another process has it locked for longer than the busy timeout.
     pub fn open(path: impl AsRef<Path>, options: &SqliteOptions) -> Result<Self> {
         let path = path.as_ref();
-        Self::open_checked(path, options).map_err(|e| e.about(path.display()).during(Operation::Open))
+        Self::open_checked(path, options)
+            .map_err(|e| e.about(path.display()).during(Operation::Open))
     }
 
     fn open_checked(path: &Path, options: &SqliteOptions) -> Result<Self> {
@@ -98,24 +102,35 @@ impl SqliteStore {
         let file = Arc::new(StoreFile::opened(path)?);
         let signals = Signals::default();
         let checkpoints = Checkpoints::start(open::writer(path, options)?)?;
-        let readers = (0..options.readers).map(|_| open::reader(path, options)).collect::<Result<_>>()?;
-        let mut pen =
-            Pen::new(connection, file.clone(), clock.clone(), signals.clone(), checkpoints, options)?;
+        let readers =
+            (0..options.readers).map(|_| open::reader(path, options)).collect::<Result<_>>()?;
+        let mut pen = Pen::new(
+            connection,
+            file.clone(),
+            clock.clone(),
+            signals.clone(),
+            checkpoints,
+            options,
+        )?;
         if options.restored {
             pen.begin_epoch()?;
         }
-        let writer = Arc::new(Writer::start(pen, options.callers_may_write, options.sweep_interval)?);
+        let writer =
+            Arc::new(Writer::start(pen, options.callers_may_write, options.sweep_interval)?);
         let watch = Watch::start(&writer, signals.clone(), options.watch_interval)?;
         let readers = Readers::start(readers)?;
         let turns = Arc::default();
-        Ok(Self { shared: Arc::new(Shared { file, clock, turns, signals, writer, readers, watch }) })
+        Ok(Self {
+            shared: Arc::new(Shared { file, clock, turns, signals, writer, readers, watch }),
+        })
     }
 
-    /// Removes everything that is past its retention now, and gives free pages of the file back until no more than half of
-    /// it is free, or 4 MiB. Without this, a little of it happens with what is written, and every few seconds.
+    /// Removes everything that is past its retention now, and gives free pages of the file back
+    /// until no more than half of it is free, or 4 MiB. Without this, a little of it happens with
+    /// what is written, and every few seconds.
     ///
-    /// Others can write in between. The file becomes shorter when its log is moved into it, at the latest when the last
-    /// process closes it.
+    /// Others can write in between. The file becomes shorter when its log is moved into it, at the
+    /// latest when the last process closes it.
     ///
     /// # Errors
     /// As [`Store::commit`]; what was removed before stays removed.
@@ -153,13 +168,19 @@ impl Store for SqliteStore {
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
         self.check_process(Operation::ReadStream)?;
         query.check().map_err(|e| e.during(Operation::ReadStream))?;
-        self.shared.readers.read(Operation::ReadStream, move |reader| log::read_stream(reader, &query)).await
+        self.shared
+            .readers
+            .read(Operation::ReadStream, move |reader| log::read_stream(reader, &query))
+            .await
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
         self.check_process(Operation::ReadFeed)?;
         query.check().map_err(|e| e.during(Operation::ReadFeed))?;
-        self.shared.readers.read(Operation::ReadFeed, move |reader| log::read_feed(reader, &query)).await
+        self.shared
+            .readers
+            .read(Operation::ReadFeed, move |reader| log::read_feed(reader, &query))
+            .await
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
@@ -172,7 +193,10 @@ impl Store for SqliteStore {
         self.check_process(Operation::Get)?;
         check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
         let (keys, clock) = (keys.to_vec(), self.shared.clock.clone());
-        self.shared.readers.read(Operation::Get, move |reader| records::get(reader, &keys, clock.now())).await
+        self.shared
+            .readers
+            .read(Operation::Get, move |reader| records::get(reader, &keys, clock.now()))
+            .await
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
@@ -201,7 +225,10 @@ impl Store for SqliteStore {
         check_renewal(leases, duration).map_err(|e| e.during(Operation::Renew))?;
         let tokens = leases.to_vec();
         let renew = move |tx: &mut commit::Transaction<'_>| {
-            tokens.iter().map(|token| leases::renew(tx.connection, token, duration, tx.now)).collect()
+            tokens
+                .iter()
+                .map(|token| leases::renew(tx.connection, token, duration, tx.now))
+                .collect()
         };
         self.shared.writer.write(Operation::Renew, renew).await
     }

@@ -3,9 +3,9 @@
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, Json,
-    Position, Result, StoreError, StreamName, StreamPage, StreamQuery, StreamState, Timestamp, Version,
-    limits,
+    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage,
+    HeadQuery, Json, Position, Result, StoreError, StreamName, StreamPage, StreamQuery,
+    StreamState, Timestamp, Version, limits,
 };
 
 use crate::error::{corrupt, failed};
@@ -34,16 +34,21 @@ const FEED: &str = concat!(
     event_columns!(),
     " FROM tidelock_events WHERE position > ?1 ORDER BY position LIMIT ?2"
 );
-const BACK: &str =
-    "SELECT position FROM tidelock_events WHERE position <= ?1 ORDER BY position DESC LIMIT 1 OFFSET ?2";
+const BACK: &str = "SELECT position FROM tidelock_events WHERE position <= ?1 ORDER BY position DESC LIMIT 1 OFFSET ?2";
 
-/// SQLite looks up by one lower bound only and walks from there, so it is given the higher of prefix and last name.
+/// SQLite looks up by one lower bound only and walks from there, so it is given the higher of
+/// prefix and last name.
 pub(crate) const NAMES_AFTER: &str =
     "SELECT name FROM tidelock_streams WHERE name >= ?1 AND name <> ?2 ORDER BY name LIMIT ?3";
 
 pub(crate) fn read_stream(reader: &mut Reader, query: &StreamQuery) -> Result<StreamPage> {
     let Some((id, row)) = find_stream(&reader.connection, &query.stream)? else {
-        return Ok(StreamPage { events: Vec::new(), state: StreamState::Absent, first: None, next: None });
+        return Ok(StreamPage {
+            events: Vec::new(),
+            state: StreamState::Absent,
+            first: None,
+            next: None,
+        });
     };
     let (sql, from) = match query.direction {
         Direction::Forward => (FORWARD, query.from.map_or(1, Version::get)),
@@ -51,12 +56,14 @@ pub(crate) fn read_stream(reader: &mut Reader, query: &StreamQuery) -> Result<St
     };
     let mut statement = reader.connection.prepare_cached(sql).map_err(failed)?;
     // One more than the limit, to know whether there is more.
-    let mut rows = statement.query(params![id, from as i64, query.limit as i64 + 1]).map_err(failed)?;
+    let mut rows =
+        statement.query(params![id, from as i64, query.limit as i64 + 1]).map_err(failed)?;
     let (mut events, mut alike) = (Vec::new(), Alike::default());
     while let Some(row) = rows.next().map_err(failed)? {
         events.push(alike.event(row, query.stream.clone())?);
     }
-    let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
+    let next =
+        (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
     Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
 }
 
@@ -71,8 +78,9 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
     let mut alike = Alike::default();
     let mut statement = connection.prepare_cached(FEED).map_err(failed)?;
     // One more than may be looked at, to know whether the feed ends here.
-    let mut rows =
-        statement.query(params![start.get() as i64, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
+    let mut rows = statement
+        .query(params![start.get() as i64, limits::FEED_SCAN as i64 + 1])
+        .map_err(failed)?;
     for seen in 0.. {
         let Some(row) = rows.next().map_err(failed)? else {
             page.at_end = true;
@@ -84,7 +92,10 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
         let stream = names.get(connection, row.get(1).map_err(failed)?)?;
         page.next = Position::new(number(row, 0)?)?;
         let event_type = text(row, 4)?;
-        if query.filter.passes(stream.as_str(), event_type, || stored_json(text(row, 6).unwrap_or("{}"))) {
+        if query
+            .filter
+            .passes(stream.as_str(), event_type, || stored_json(text(row, 6).unwrap_or("{}")))
+        {
             page.events.push(alike.event(row, stream)?);
         }
     }
@@ -94,7 +105,8 @@ pub(crate) fn read_feed(reader: &mut Reader, query: &FeedQuery) -> Result<FeedPa
     Ok(page)
 }
 
-/// The position after which a page begins. What is behind a position is looked at by the page itself.
+/// The position after which a page begins. What is behind a position is looked at by the page
+/// itself.
 fn start(connection: &Connection, from: FeedStart) -> Result<Position> {
     match from {
         FeedStart::After(position) => Ok(position),
@@ -107,7 +119,8 @@ fn start(connection: &Connection, from: FeedStart) -> Result<Position> {
     }
 }
 
-/// Where the feed ends. The number of an epoch without an event would be refused once another one has begun.
+/// Where the feed ends. The number of an epoch without an event would be refused once another one
+/// has begun.
 fn end(connection: &Connection) -> Result<Position> {
     let last = last_position(connection)?;
     Ok(last_before(connection, last)?.unwrap_or(last))
@@ -127,15 +140,16 @@ fn back(connection: &Connection, position: Position, events: usize) -> Result<Po
         return Ok(position);
     }
     let mut statement = connection.prepare_cached(BACK).map_err(failed)?;
-    let mut rows = statement.query(params![position.get() as i64, events as i64]).map_err(failed)?;
+    let mut rows =
+        statement.query(params![position.get() as i64, events as i64]).map_err(failed)?;
     match rows.next().map_err(failed)? {
         Some(row) => Position::new(number(row, 0)?),
         None => Ok(Position::START),
     }
 }
 
-/// Refuses a position that was given out and did not come along when an epoch began: what has it now, or comes after it, is
-/// something else. Gives how many streams were forgotten so far.
+/// Refuses a position that was given out and did not come along when an epoch began: what has it
+/// now, or comes after it, is something else. Gives how many streams were forgotten so far.
 fn check_kept(connection: &Connection, position: Position) -> Result<u64> {
     let sql = "SELECT streams_forgotten,
                       (SELECT min(last_before) FROM tidelock_epochs WHERE epoch > ?1 AND last_before < ?1)
@@ -149,7 +163,8 @@ fn check_kept(connection: &Connection, position: Position) -> Result<u64> {
     }
 }
 
-/// Refuses a position that is not there yet: whoever read on from it would miss what comes before it.
+/// Refuses a position that is not there yet: whoever read on from it would miss what comes before
+/// it.
 fn check_given_out(connection: &Connection, position: Position) -> Result<()> {
     let base = last_position(connection)?;
     if position <= base {
@@ -175,8 +190,10 @@ pub(crate) fn no_meta() -> StoreError {
 pub(crate) fn heads(reader: &mut Reader, query: HeadQuery) -> Result<HeadPage> {
     match query {
         HeadQuery::Named(names) => {
-            let heads =
-                names.into_iter().map(|name| head(&reader.connection, name)).collect::<Result<_>>()?;
+            let heads = names
+                .into_iter()
+                .map(|name| head(&reader.connection, name))
+                .collect::<Result<_>>()?;
             Ok(HeadPage { heads, next: None })
         }
         HeadQuery::Prefix { prefix, after, limit } => {
@@ -184,8 +201,10 @@ pub(crate) fn heads(reader: &mut Reader, query: HeadQuery) -> Result<HeadPage> {
             let more = names.len() > limit;
             names.truncate(limit);
             let next = names.last().filter(|_| more).cloned();
-            let heads =
-                names.into_iter().map(|name| head(&reader.connection, name)).collect::<Result<_>>()?;
+            let heads = names
+                .into_iter()
+                .map(|name| head(&reader.connection, name))
+                .collect::<Result<_>>()?;
             Ok(HeadPage { heads, next })
         }
     }
@@ -200,9 +219,12 @@ fn names_after(
     let mut statement = connection.prepare_cached(NAMES_AFTER).map_err(failed)?;
     let after = after.map_or("", StreamName::as_str);
     let from = prefix.max(after);
-    let rows = statement.query_map(params![from, after, limit as i64], |row| row.get::<_, String>(0));
+    let rows =
+        statement.query_map(params![from, after, limit as i64], |row| row.get::<_, String>(0));
     let names = rows.map_err(failed)?.map(|name| StreamName::new(name.map_err(failed)?));
-    names.take_while(|name| name.as_ref().map_or(true, |name| name.as_str().starts_with(prefix))).collect()
+    names
+        .take_while(|name| name.as_ref().map_or(true, |name| name.as_str().starts_with(prefix)))
+        .collect()
 }
 
 fn head(connection: &Connection, stream: StreamName) -> Result<Head> {
@@ -216,7 +238,10 @@ fn head(connection: &Connection, stream: StreamName) -> Result<Head> {
 }
 
 /// A stream's row id and row.
-pub(crate) fn find_stream(connection: &Connection, name: &StreamName) -> Result<Option<(i64, StreamRow)>> {
+pub(crate) fn find_stream(
+    connection: &Connection,
+    name: &StreamName,
+) -> Result<Option<(i64, StreamRow)>> {
     let sql = "SELECT id, version, first, closed, forget_at FROM tidelock_streams WHERE name = ?1";
     let mut statement = connection.prepare_cached(sql).map_err(failed)?;
     let mut rows = statement.query([name.as_str()]).map_err(failed)?;
@@ -278,7 +303,8 @@ impl Alike {
 /// A number that the store wrote and that is never negative.
 pub(crate) fn number(row: &Row<'_>, column: usize) -> Result<u64> {
     let number: i64 = row.get(column).map_err(failed)?;
-    u64::try_from(number).map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
+    u64::try_from(number)
+        .map_err(|_| StoreError::corrupt(format!("a stored number is negative: {number}")))
 }
 
 /// A moment, if there is one.

@@ -1,8 +1,9 @@
 //! Brings a file's tables to the version that this code knows.
 //!
-//! Each migration is one SQL script with a number and a checksum, applied in one transaction together with the row
-//! that says so; two processes that open a new file at once take turns, and the second finds it done. A file from a
-//! newer version, or one whose migrations are not ours, is refused untouched.
+//! Each migration is one SQL script with a number and a checksum, applied in one transaction
+//! together with the row that says so; two processes that open a new file at once take turns, and
+//! the second finds it done. A file from a newer version, or one whose migrations are not ours, is
+//! refused untouched.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
 use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError, Timestamp};
@@ -18,7 +19,11 @@ struct Migration {
 
 const MIGRATIONS: &[Migration] = &[
     Migration { number: 1, name: "store", sql: include_str!("../migrations/0001_store.sql") },
-    Migration { number: 2, name: "retention", sql: include_str!("../migrations/0002_retention.sql") },
+    Migration {
+        number: 2,
+        name: "retention",
+        sql: include_str!("../migrations/0002_retention.sql"),
+    },
 ];
 
 const CREATE: &str = "
@@ -36,7 +41,9 @@ pub const SCHEMA_VERSION: usize = MIGRATIONS.len();
 pub(crate) fn check_applied(connection: &Connection) -> Result<()> {
     match applied(connection)? {
         n if n == MIGRATIONS.len() => Ok(()),
-        0 => Err(incompatible("the file is no Tidelock store, and migrate=0 was asked for".to_owned())),
+        0 => Err(incompatible(
+            "the file is no Tidelock store, and migrate=0 was asked for".to_owned(),
+        )),
         n => Err(incompatible(format!(
             "the file has {n} of {} migrations, and migrate=0 was asked for: open it once without",
             MIGRATIONS.len()
@@ -49,12 +56,12 @@ pub(crate) fn migrate(connection: &mut Connection, now: Timestamp) -> Result<()>
     if applied(connection)? == MIGRATIONS.len() {
         return Ok(());
     }
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let transaction =
+        connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     transaction.execute(CREATE, []).map_err(failed)?;
     for migration in &MIGRATIONS[applied(&transaction)?..] {
         transaction.execute_batch(migration.sql).map_err(failed)?;
-        let insert =
-            "INSERT INTO tidelock_migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
+        let insert = "INSERT INTO tidelock_migrations (number, name, checksum, applied_at) VALUES (?1, ?2, ?3, ?4)";
         let row = params![migration.number, migration.name, checksum(migration.sql), now.micros()];
         transaction.execute(insert, row).map_err(failed)?;
     }
@@ -69,7 +76,9 @@ fn applied(connection: &Connection) -> Result<usize> {
     }
     let sql = "SELECT number, name, checksum FROM tidelock_migrations ORDER BY number";
     let mut statement = connection.prepare(sql).map_err(failed)?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).map_err(failed)?;
+    let rows = statement
+        .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .map_err(failed)?;
     let rows = rows.collect::<rusqlite::Result<Vec<(i64, String, String)>>>().map_err(failed)?;
     for (at, (number, name, sum)) in rows.iter().enumerate() {
         check(MIGRATIONS.get(at), *number, name, sum)?;
@@ -141,7 +150,9 @@ mod tests {
     fn a_migration_that_was_changed_is_noticed() {
         let mut connection = Connection::open_in_memory().unwrap();
         migrate(&mut connection, now()).unwrap();
-        connection.execute("UPDATE tidelock_migrations SET checksum = 'other' WHERE number = 1", []).unwrap();
+        connection
+            .execute("UPDATE tidelock_migrations SET checksum = 'other' WHERE number = 1", [])
+            .unwrap();
         let refused = migrate(&mut connection, now()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Incompatible);
     }
@@ -176,8 +187,12 @@ mod tests {
         let sweep = |micros| {
             let now = Timestamp::from_micros(micros).unwrap();
             let mut memo = crate::commit::Memo::default();
-            let mut transaction =
-                crate::commit::Transaction { connection: &connection, memo: &mut memo, now, topics: None };
+            let mut transaction = crate::commit::Transaction {
+                connection: &connection,
+                memo: &mut memo,
+                now,
+                topics: None,
+            };
             assert!(!transaction.sweep(10).unwrap());
         };
         let all = |sql: &str| {
@@ -187,10 +202,15 @@ mod tests {
         };
         let records = "SELECT key FROM tidelock_records ORDER BY key";
         sweep(999 + hour);
-        assert_eq!(all(records), ["deleted", "there"], "the one that expired is older than an hour");
+        assert_eq!(
+            all(records),
+            ["deleted", "there"],
+            "the one that expired is older than an hour"
+        );
         sweep(1000 + hour);
         assert_eq!(all(records), ["there"]);
-        let floors = "SELECT revision_floor || ' ' || fence_floor || ' ' || epoch FROM tidelock_meta";
+        let floors =
+            "SELECT revision_floor || ' ' || fence_floor || ' ' || epoch FROM tidelock_meta";
         assert_eq!(all(floors), ["7 0 0"]);
         sweep(999 + 7 * 24 * hour);
         assert_eq!(all("SELECT hex(id) FROM tidelock_commits"), ["01"]);

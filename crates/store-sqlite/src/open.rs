@@ -9,8 +9,8 @@ use tidelock_store::{Advice, Clock, ErrorKind, Operation, Result, StoreError, Sy
 
 use crate::error::failed;
 
-/// The oldest SQLite whose write-ahead log is safe: before it, a checkpoint could race with a reset of the log and
-/// damage the file.
+/// The oldest SQLite whose write-ahead log is safe: before it, a checkpoint could race with a reset
+/// of the log and damage the file.
 const OLDEST_SAFE_SQLITE: i32 = 3_051_003;
 
 /// How a file is used.
@@ -22,18 +22,19 @@ pub struct SqliteOptions {
     pub readers: usize,
     /// How often to look for changes made by other processes, while somebody waits for a signal.
     pub watch_interval: Duration,
-    /// How often to look for rows that are past their retention while nothing is written: from a millisecond to a day.
-    /// Whatever is written removes some of them too.
+    /// How often to look for rows that are past their retention while nothing is written: from a
+    /// millisecond to a day. Whatever is written removes some of them too.
     pub sweep_interval: Duration,
-    /// Whether a caller who is alone may do its commit on its own thread, while the disk is quick (half a millisecond). It
-    /// saves waking another thread, which is a good part of a lone commit's time; off, no caller's thread ever waits
-    /// for the disk.
+    /// Whether a caller who is alone may do its commit on its own thread, while the disk is quick
+    /// (half a millisecond). It saves waking another thread, which is a good part of a lone
+    /// commit's time; off, no caller's thread ever waits for the disk.
     pub callers_may_write: bool,
-    /// Whether opening makes the file and brings its tables up to date. Off, a file that is not is refused as it is: for
-    /// those who only want to look, perhaps at somebody else's file.
+    /// Whether opening makes the file and brings its tables up to date. Off, a file that is not is
+    /// refused as it is: for those who only want to look, perhaps at somebody else's file.
     pub migrate: bool,
-    /// Whether the file was restored from a backup. Positions, fences and revisions then go on above all that were ever handed
-    /// out. A copy in another place is noticed without this; one that was written over the file is not.
+    /// Whether the file was restored from a backup. Positions, fences and revisions then go on
+    /// above all that were ever handed out. A copy in another place is noticed without this; one
+    /// that was written over the file is not.
     pub restored: bool,
     /// Where the store's clock gets its time from; tests bring their own.
     pub clock: Arc<dyn Clock>,
@@ -71,7 +72,9 @@ impl SqliteOptions {
             "readers" => self.readers = usize::try_from(number(1, 64)?).unwrap_or(1),
             "callers_may_write" => self.callers_may_write = number(0, 1)? == 1,
             "restored" => self.restored = number(0, 1)? == 1,
-            "sweep_interval_ms" => self.sweep_interval = Duration::from_millis(number(1, 86_400_000)?),
+            "sweep_interval_ms" => {
+                self.sweep_interval = Duration::from_millis(number(1, 86_400_000)?)
+            }
             "migrate" => self.migrate = number(0, 1)? == 1,
             "watch_interval_ms" => self.watch_interval = Duration::from_millis(number(1, 60_000)?),
             _ => {
@@ -108,25 +111,31 @@ pub(crate) fn writer(path: &Path, options: &SqliteOptions) -> Result<Connection>
     check_writable(&connection)?;
     crate::room::prepare(&connection).map_err(failed)?;
     turn_wal_on(&connection, options)?;
-    // FULL flushes the log with every commit: what was acknowledged survives a loss of power. Checkpoints are ours.
-    connection.execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0").map_err(failed)?;
+    // FULL flushes the log with every commit: what was acknowledged survives a loss of power.
+    // Checkpoints are ours.
+    connection
+        .execute_batch("PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 0")
+        .map_err(failed)?;
     give_memory(&connection)?;
     Ok(connection)
 }
 
-/// SQLite opens a file that it cannot write, and says so only when somebody tries to. By then it may have made the log and its index
-/// beside the file, as this user's, and whoever may write the file could not write those.
+/// SQLite opens a file that it cannot write, and says so only when somebody tries to. By then it
+/// may have made the log and its index beside the file, as this user's, and whoever may write the
+/// file could not write those.
 fn check_writable(connection: &Connection) -> Result<()> {
     if !connection.is_readonly(MAIN_DB).map_err(failed)? {
         return Ok(());
     }
-    let context = "the file cannot be written by this user: give it the right to, or run as another";
+    let context =
+        "the file cannot be written by this user: give it the right to, or run as another";
     Err(StoreError::new(ErrorKind::Storage, Advice::Never, Operation::Open, context))
 }
 
 /// A connection that only reads.
 pub(crate) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection> {
-    let connection = Connection::open_with_flags(path, flags(OpenFlags::empty())).map_err(failed)?;
+    let connection =
+        Connection::open_with_flags(path, flags(OpenFlags::empty())).map_err(failed)?;
     connection.busy_timeout(options.busy_timeout).map_err(failed)?;
     check_writable(&connection)?;
     connection.execute_batch("PRAGMA query_only = ON").map_err(failed)?;
@@ -137,7 +146,9 @@ pub(crate) fn reader(path: &Path, options: &SqliteOptions) -> Result<Connection>
 /// Up to 8 MiB of pages, and every statement that there is, once prepared.
 fn give_memory(connection: &Connection) -> Result<()> {
     connection.set_prepared_statement_cache_capacity(64);
-    connection.execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192").map_err(failed)
+    connection
+        .execute_batch("PRAGMA temp_store = MEMORY; PRAGMA cache_size = -8192")
+        .map_err(failed)
 }
 
 fn flags(more: OpenFlags) -> OpenFlags {
@@ -152,7 +163,8 @@ fn turn_wal_on(connection: &Connection, options: &SqliteOptions) -> Result<()> {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(mode) if mode == "wal" => return Ok(()),
             Ok(mode) => {
-                let context = format!("the file cannot be put in WAL mode; it stays in {mode} mode");
+                let context =
+                    format!("the file cannot be put in WAL mode; it stays in {mode} mode");
                 return Err(StoreError::new(
                     ErrorKind::Incompatible,
                     Advice::Never,
@@ -183,7 +195,9 @@ mod tests {
     #[test]
     fn an_unknown_option_is_refused_by_name() {
         let mut options = SqliteOptions::default();
-        assert!(options.set("busy_timeout", "1").unwrap_err().to_string().contains("\"busy_timeout\""));
+        assert!(
+            options.set("busy_timeout", "1").unwrap_err().to_string().contains("\"busy_timeout\"")
+        );
         assert!(options.set("readers", "none").unwrap_err().to_string().contains("from 1 to 64"));
         options.set("readers", "3").unwrap();
         assert_eq!(options.readers, 3);

@@ -1,7 +1,7 @@
 //! Waiting for another process to let go of the file.
 //!
-//! SQLite's own waiting sleeps longer and longer in fixed steps, so that whoever came last waits least. These pauses
-//! stay short and differ, so that several writers share the file fairly.
+//! SQLite's own waiting sleeps longer and longer in fixed steps, so that whoever came last waits
+//! least. These pauses stay short and differ, so that several writers share the file fairly.
 
 use std::thread;
 use std::time::{Duration, Instant};

@@ -1,7 +1,8 @@
 //! The right to write to the file, and all that it takes to use it: whoever holds the pen writes.
 //!
-//! The pen does a group of calls in one transaction. Each call is judged on its own: a refusal concerns its caller only.
-//! A failure of the file undoes the whole group, and each of its callers is told so.
+//! The pen does a group of calls in one transaction. Each call is judged on its own: a refusal
+//! concerns its caller only. A failure of the file undoes the whole group, and each of its callers
+//! is told so.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -20,12 +21,14 @@ use crate::pace::Pace;
 use crate::pause::{Pause, is_busy};
 use crate::{home, room, sweep};
 
-/// How often the clock is written down, for processes that come later, and what is past its retention swept up.
+/// How often the clock is written down, for processes that come later, and what is past its
+/// retention swept up.
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How many rows of each kind are swept up before the time is looked at.
 const SWEPT_AT_ONCE: usize = 64;
-/// How long a group of calls may be held up by sweeping, or as long as the calls themselves take, if that is longer: so
-/// sweeping keeps up with what is written, and takes half of the pen's time at most.
+/// How long a group of calls may be held up by sweeping, or as long as the calls themselves take,
+/// if that is longer: so sweeping keeps up with what is written, and takes half of the pen's time
+/// at most.
 const SWEEPING: Duration = Duration::from_millis(1);
 /// The same, when nothing else is to be written.
 const SWEEPING_ALONE: Duration = Duration::from_millis(5);
@@ -94,8 +97,8 @@ impl Pen {
         })
     }
 
-    /// Takes the right to write before reading anything, so that no read is stale and no upgrade can fail; waits for
-    /// other processes to let go of it.
+    /// Takes the right to write before reading anything, so that no read is stale and no upgrade
+    /// can fail; waits for other processes to let go of it.
     pub(crate) fn begin(&mut self) -> Result<()> {
         let mut pause = Pause::new(self.busy_timeout);
         loop {
@@ -135,7 +138,8 @@ impl Pen {
         self.answer(group, done.err());
         match (written, waited_for) {
             (true, true) => self.signals.notify(&topics),
-            // Whoever came meanwhile may have looked before this was there; for whom it is was not noted.
+            // Whoever came meanwhile may have looked before this was there; for whom it is was not
+            // noted.
             (true, false) if self.signals.any_waiter() => self.signals.notify_all(),
             _ => {}
         }
@@ -155,13 +159,22 @@ impl Pen {
         }
     }
 
-    fn run(&mut self, group: &mut [Box<dyn Job>], mut topics: Option<&mut Vec<Topic>>) -> Result<()> {
+    fn run(
+        &mut self,
+        group: &mut [Box<dyn Job>],
+        mut topics: Option<&mut Vec<Topic>>,
+    ) -> Result<()> {
         self.enter(false)?;
         let started = Instant::now();
         for job in group {
             let topics = topics.as_deref_mut();
             let now = self.clock.now();
-            job.run(&mut Transaction { connection: &self.connection, memo: &mut self.memo, now, topics })?;
+            job.run(&mut Transaction {
+                connection: &self.connection,
+                memo: &mut self.memo,
+                now,
+                topics,
+            })?;
         }
         self.keep_house(started.elapsed().max(SWEEPING))
     }
@@ -176,14 +189,19 @@ impl Pen {
         begun
     }
 
-    /// Sees to it that what is written in this transaction is written to the right file, and in the right epoch.
+    /// Sees to it that what is written in this transaction is written to the right file, and in the
+    /// right epoch.
     fn enter(&mut self, restored: bool) -> Result<()> {
         self.file.is_still_there()?;
         self.notice_others()?;
         if !self.is_home || restored {
             let now = self.clock.now();
-            let mut transaction =
-                Transaction { connection: &self.connection, memo: &mut self.memo, now, topics: None };
+            let mut transaction = Transaction {
+                connection: &self.connection,
+                memo: &mut self.memo,
+                now,
+                topics: None,
+            };
             home::enter(&mut transaction, self.file.home(), restored)?;
             self.is_home = true;
         }
@@ -225,7 +243,8 @@ impl Pen {
         }
     }
 
-    /// Does what is to be done about once a second. Sweeps for about as long as that; the next transaction goes on.
+    /// Does what is to be done about once a second. Sweeps for about as long as that; the next
+    /// transaction goes on.
     fn keep_house(&mut self, patience: Duration) -> Result<()> {
         let now = self.clock.now();
         if self.has_kept_house(now) {
@@ -235,8 +254,12 @@ impl Pen {
         let started = Instant::now();
         let mut more = true;
         while more && started.elapsed() < patience {
-            let mut transaction =
-                Transaction { connection: &self.connection, memo: &mut self.memo, now, topics: None };
+            let mut transaction = Transaction {
+                connection: &self.connection,
+                memo: &mut self.memo,
+                now,
+                topics: None,
+            };
             more = transaction.sweep(SWEPT_AT_ONCE)? || room::give_back(&self.connection)?;
         }
         self.kept_house = (!more).then_some(now);
@@ -284,11 +307,15 @@ impl Pen {
 
     fn save_clock(&self, now: Timestamp) -> Result<()> {
         let sql = "UPDATE tidelock_meta SET clock = ?1 WHERE clock < ?1";
-        self.connection.prepare_cached(sql).and_then(|mut s| s.execute([now.micros()])).map_err(failed)?;
+        self.connection
+            .prepare_cached(sql)
+            .and_then(|mut s| s.execute([now.micros()]))
+            .map_err(failed)?;
         Ok(())
     }
 
-    /// Has the log moved into the file when it is long. Says whether this pen should help, which takes a while.
+    /// Has the log moved into the file when it is long. Says whether this pen should help, which
+    /// takes a while.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.checkpoints.ask(self.log_pages.load(Ordering::Relaxed))
     }
@@ -298,7 +325,8 @@ impl Pen {
         self.checkpoints.finish(&self.connection);
     }
 
-    /// Lets go of the file, the last of all, so that SQLite moves the log into it and removes the log.
+    /// Lets go of the file, the last of all, so that SQLite moves the log into it and removes the
+    /// log.
     pub(crate) fn close(mut self) -> Result<()> {
         self.save_clock_at_last();
         self.checkpoints.close();
@@ -306,8 +334,8 @@ impl Pen {
         self.connection.close().map_err(|(_, error)| failed(error))
     }
 
-    /// Whoever opens the file next goes on from here, whatever the calendar says then. If this fails, they go on from when
-    /// the clock was last written down.
+    /// Whoever opens the file next goes on from here, whatever the calendar says then. If this
+    /// fails, they go on from when the clock was last written down.
     fn save_clock_at_last(&mut self) {
         if !self.begin_at_once() {
             return;
@@ -354,11 +382,16 @@ mod tests {
         connection.execute("INSERT INTO tidelock_records VALUES ('k', 1, '1', 1)", []).unwrap();
         let file = Arc::new(StoreFile::opened(&path).unwrap());
         let checkpoints = Checkpoints::start(open::writer(&path, &options).unwrap()).unwrap();
-        (Pen::new(connection, file, clock, Signals::default(), checkpoints, &options).unwrap(), folder)
+        (
+            Pen::new(connection, file, clock, Signals::default(), checkpoints, &options).unwrap(),
+            folder,
+        )
     }
 
     fn records(pen: &Pen) -> i64 {
-        pen.connection.query_row("SELECT count(*) FROM tidelock_records", [], |row| row.get(0)).unwrap()
+        pen.connection
+            .query_row("SELECT count(*) FROM tidelock_records", [], |row| row.get(0))
+            .unwrap()
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The connections that read.
 //!
-//! A few threads, each with a connection of its own, take reads in turn. Readers never wait for the writer: in WAL
-//! mode each sees the file as it was when its transaction began.
+//! A few threads, each with a connection of its own, take reads in turn. Readers never wait for the
+//! writer: in WAL mode each sees the file as it was when its transaction began.
 
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
@@ -23,7 +23,8 @@ pub(crate) struct Reader {
     pub(crate) names: Names,
 }
 
-/// The names of streams by row id. Streams are never renamed; the id of one that was forgotten may be used again.
+/// The names of streams by row id. Streams are never renamed; the id of one that was forgotten may
+/// be used again.
 #[derive(Default)]
 pub(crate) struct Names {
     known: HashMap<i64, StreamName>,
@@ -78,10 +79,9 @@ impl Readers {
                 serve(Reader { connection, names: Names::default() }, &reads);
                 drop(alive);
             };
-            thread::Builder::new()
-                .name("tidelock-read".into())
-                .spawn(serve)
-                .map_err(|e| StoreError::invalid("a thread for reading cannot be started").caused_by(e))?;
+            thread::Builder::new().name("tidelock-read".into()).spawn(serve).map_err(|e| {
+                StoreError::invalid("a thread for reading cannot be started").caused_by(e)
+            })?;
         }
         Ok(Self { queue: RwLock::new(Some(queue)), ended: Mutex::new(ended) })
     }

@@ -2,18 +2,23 @@
 
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{RecordRow, stored_json};
-use tidelock_store::{RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits};
+use tidelock_store::{
+    RecordKey, RecordPage, RecordQuery, Result, Revision, Slot, Timestamp, limits,
+};
 
 use crate::error::{corrupt, failed};
 use crate::log::{number, text};
 use crate::reader::Reader;
 
-/// SQLite looks up by one lower bound only and walks from there, so it is given the higher of prefix and last key.
+/// SQLite looks up by one lower bound only and walks from there, so it is given the higher of
+/// prefix and last key.
 pub(crate) const SCAN: &str = "SELECT revision, value, expires_at, key FROM tidelock_records
      WHERE key >= ?1 AND key <> ?2 ORDER BY key LIMIT ?3";
 
 pub(crate) fn get(reader: &Reader, keys: &[RecordKey], now: Timestamp) -> Result<Vec<Slot>> {
-    let slot = |key| Ok(find_record(&reader.connection, key)?.map_or(Slot::Absent, |row| row.slot(key, now)));
+    let slot = |key| {
+        Ok(find_record(&reader.connection, key)?.map_or(Slot::Absent, |row| row.slot(key, now)))
+    };
     keys.iter().map(slot).collect()
 }
 
@@ -22,7 +27,8 @@ pub(crate) fn scan(reader: &Reader, query: &RecordQuery, now: Timestamp) -> Resu
     let after = query.after.as_ref().map_or("", RecordKey::as_str);
     let from = query.prefix.as_str().max(after);
     // One more than may be looked at, to know whether there may be more.
-    let mut rows = statement.query(params![from, after, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
+    let mut rows =
+        statement.query(params![from, after, limits::FEED_SCAN as i64 + 1]).map_err(failed)?;
     let mut page = RecordPage { records: Vec::new(), next: None };
     let mut last = None;
     for seen in 0.. {

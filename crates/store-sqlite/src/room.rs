@@ -1,8 +1,9 @@
 //! Giving room back: pages that hold nothing any more leave the file, a few at a time.
 //!
-//! SQLite uses free pages again before it makes the file longer, so a file that is about as full as ever needs none of
-//! this. It is for what was there once, such as a backlog. A file from before these versions does not know where its
-//! pages are pointed to from, and stays as long as it is until it is vacuumed.
+//! SQLite uses free pages again before it makes the file longer, so a file that is about as full as
+//! ever needs none of this. It is for what was there once, such as a backlog. A file from before
+//! these versions does not know where its pages are pointed to from, and stays as long as it is
+//! until it is vacuumed.
 
 use rusqlite::Connection;
 use tidelock_store::Result;
@@ -16,7 +17,8 @@ const INCREMENTAL: i64 = 2;
 /// How many pages are moved at once.
 const AT_ONCE: usize = 64;
 
-/// Lets a new file know where each page is pointed to from, without which it could not become shorter.
+/// Lets a new file know where each page is pointed to from, without which it could not become
+/// shorter.
 pub(crate) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     if pragma(connection, "PRAGMA page_count")? == 0 {
         connection.execute_batch("PRAGMA auto_vacuum = INCREMENTAL")?;
@@ -24,7 +26,8 @@ pub(crate) fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Gives some pages back if more than half of the file is free; says whether there are more to give back.
+/// Gives some pages back if more than half of the file is free; says whether there are more to give
+/// back.
 pub(crate) fn give_back(connection: &Connection) -> Result<bool> {
     if !is_to_spare(connection)? {
         return Ok(false);

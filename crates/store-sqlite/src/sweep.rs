@@ -1,8 +1,9 @@
 //! Removing what is past its retention.
 //!
-//! Everything that leaves has a time at which it does, and an index by that time, so that a sweep never looks at what
-//! stays. A sweep takes a few rows of each kind; the pen decides how often it is called. Before a row goes, the number
-//! that must not come back goes into a floor, in the same transaction.
+//! Everything that leaves has a time at which it does, and an index by that time, so that a sweep
+//! never looks at what stays. A sweep takes a few rows of each kind; the pen decides how often it
+//! is called. Before a row goes, the number that must not come back goes into a floor, in the same
+//! transaction.
 
 use std::collections::HashMap;
 
@@ -24,8 +25,10 @@ pub(crate) const FORGET_RECORDS: &str = "DELETE FROM tidelock_records WHERE rowi
      AND (value IS NULL OR expires_at + ?2 <= ?1)
      RETURNING revision";
 
-/// An older program that has the file open does not know that what it wakes or appends to must stay.
-pub(crate) const KEEP_ITEMS: &str = "UPDATE tidelock_items SET forget_at = NULL WHERE (queue, key) IN
+/// An older program that has the file open does not know that what it wakes or appends to must
+/// stay.
+pub(crate) const KEEP_ITEMS: &str =
+    "UPDATE tidelock_items SET forget_at = NULL WHERE (queue, key) IN
          (SELECT queue, key FROM tidelock_items WHERE forget_at <= ?1 ORDER BY forget_at LIMIT ?2)
      AND (due IS NOT NULL OR worker IS NOT NULL)";
 pub(crate) const FORGET_ITEMS: &str = "DELETE FROM tidelock_items WHERE (queue, key) IN
@@ -57,8 +60,16 @@ const NEXT: &str = "SELECT min(moment) FROM (
 
 /// The statements of a sweep, and the one that finds out whether there is anything to sweep.
 #[cfg(test)]
-pub(crate) const STATEMENTS: &[&str] =
-    &[EXPIRE, FORGET_RECORDS, KEEP_ITEMS, FORGET_ITEMS, KEEP_STREAMS, FORGET_STREAMS, FORGET_COMMITS, NEXT];
+pub(crate) const STATEMENTS: &[&str] = &[
+    EXPIRE,
+    FORGET_RECORDS,
+    KEEP_ITEMS,
+    FORGET_ITEMS,
+    KEEP_STREAMS,
+    FORGET_STREAMS,
+    FORGET_COMMITS,
+    NEXT,
+];
 
 /// Whether anything is past its retention.
 pub(crate) fn is_due(connection: &Connection, now: Timestamp) -> Result<bool> {
@@ -68,7 +79,8 @@ pub(crate) fn is_due(connection: &Connection, now: Timestamp) -> Result<bool> {
 }
 
 impl Transaction<'_> {
-    /// Removes up to so many rows of each kind that are past their retention; says whether there may be more.
+    /// Removes up to so many rows of each kind that are past their retention; says whether there
+    /// may be more.
     pub(crate) fn sweep(&mut self, most: usize) -> Result<bool> {
         let swept = [
             self.sweep_records(most)?,
@@ -84,7 +96,10 @@ impl Transaction<'_> {
         let which = params![self.now.micros(), memory, most as i64];
         let expired = self.execute(EXPIRE, which)?;
         let gone = self.returned(FORGET_RECORDS, which, |row| number(row, 0))?;
-        self.raise("UPDATE tidelock_meta SET revision_floor = ?1 WHERE revision_floor < ?1", &gone)?;
+        self.raise(
+            "UPDATE tidelock_meta SET revision_floor = ?1 WHERE revision_floor < ?1",
+            &gone,
+        )?;
         Ok(expired + gone.len())
     }
 
@@ -92,8 +107,9 @@ impl Transaction<'_> {
         let which = params![self.now.micros(), most as i64];
         let kept = self.execute(KEEP_ITEMS, which)?;
         // An item that was never leased has no fence.
-        let fence =
-            |row: &Row<'_>| Ok(row.get::<_, Option<i64>>(0).map_err(failed)?.map_or(0, |fence| fence as u64));
+        let fence = |row: &Row<'_>| {
+            Ok(row.get::<_, Option<i64>>(0).map_err(failed)?.map_or(0, |fence| fence as u64))
+        };
         let gone = self.returned(FORGET_ITEMS, which, fence)?;
         self.raise("UPDATE tidelock_meta SET fence_floor = ?1 WHERE fence_floor < ?1", &gone)?;
         Ok(kept + gone.len())
@@ -102,8 +118,9 @@ impl Transaction<'_> {
     fn sweep_streams(&mut self, most: usize) -> Result<usize> {
         let which = params![self.now.micros(), most as i64];
         let kept = self.execute(KEEP_STREAMS, which)?;
-        let gone = self
-            .returned(FORGET_STREAMS, which, |row| Ok((StreamName::new(text(row, 0)?)?, number(row, 1)?)))?;
+        let gone = self.returned(FORGET_STREAMS, which, |row| {
+            Ok((StreamName::new(text(row, 0)?)?, number(row, 1)?))
+        })?;
         if !gone.is_empty() {
             let sql = "UPDATE tidelock_meta SET streams_forgotten = streams_forgotten + ?1";
             self.execute(sql, [gone.len() as i64])?;
@@ -164,7 +181,8 @@ mod tests {
     use crate::commit::Memo;
     use crate::migrate;
 
-    /// Schedule 120. An older program that had the file open when it was migrated goes on, and knows nothing of what leaves.
+    /// Schedule 120. An older program that had the file open when it was migrated goes on, and
+    /// knows nothing of what leaves.
     #[test]
     fn what_an_older_program_wakes_appends_to_or_remembers_stays() {
         let now = Timestamp::from_micros(1_000_000_000_000_000).unwrap();
@@ -190,12 +208,14 @@ mod tests {
             )
             .unwrap();
         let mut memo = Memo::default();
-        let mut transaction = Transaction { connection: &connection, memo: &mut memo, now, topics: None };
+        let mut transaction =
+            Transaction { connection: &connection, memo: &mut memo, now, topics: None };
         while transaction.sweep(1).unwrap() {}
         let remembered = transaction.remembered(id).unwrap().unwrap();
         assert_eq!(remembered.forget_at, now.plus(limits::COMMIT_MEMORY));
         assert!(transaction.stream(&StreamName::new("s").unwrap()).unwrap().is_some());
-        let item = transaction.item(&tidelock_store::ItemRef::parse("q", "k").unwrap()).unwrap().unwrap();
+        let item =
+            transaction.item(&tidelock_store::ItemRef::parse("q", "k").unwrap()).unwrap().unwrap();
         assert_eq!(item.forget_at, None);
         assert!(!is_due(&connection, now).unwrap());
 

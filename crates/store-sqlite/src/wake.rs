@@ -1,8 +1,8 @@
 //! Signals from other processes.
 //!
-//! What this process writes is signalled by the writer itself. What others write shows in the file's data version,
-//! which the writer's connection can see without reading anything; this thread has it look from time to time, and only
-//! while somebody waits.
+//! What this process writes is signalled by the writer itself. What others write shows in the
+//! file's data version, which the writer's connection can see without reading anything; this thread
+//! has it look from time to time, and only while somebody waits.
 
 use std::sync::{Arc, Weak};
 use std::thread::{self, Thread};
@@ -20,12 +20,18 @@ pub(crate) struct Watch {
 
 impl Watch {
     /// Starts the thread; it ends when the writer's last handle is gone.
-    pub(crate) fn start(writer: &Arc<Writer>, signals: Signals, interval: Duration) -> Result<Self> {
+    pub(crate) fn start(
+        writer: &Arc<Writer>,
+        signals: Signals,
+        interval: Duration,
+    ) -> Result<Self> {
         let writer = Arc::downgrade(writer);
         let handle = thread::Builder::new()
             .name("tidelock-watch".into())
             .spawn(move || serve(&writer, &signals, interval))
-            .map_err(|e| StoreError::invalid("a thread for watching cannot be started").caused_by(e))?;
+            .map_err(|e| {
+                StoreError::invalid("a thread for watching cannot be started").caused_by(e)
+            })?;
         Ok(Self { thread: handle.thread().clone() })
     }
 

@@ -1,10 +1,12 @@
 //! How callers get to write: together, or at once.
 //!
-//! Calls are queued to one thread, which takes whatever is queued into one transaction, so that all of them share one
-//! flush of the log (group commit). A caller that is alone need not wait for a thread to wake up: it takes the pen itself,
-//! as long as the disk has been quick and no other process is writing.
+//! Calls are queued to one thread, which takes whatever is queued into one transaction, so that all
+//! of them share one flush of the log (group commit). A caller that is alone need not wait for a
+//! thread to wake up: it takes the pen itself, as long as the disk has been quick and no other
+//! process is writing.
 //!
-//! A caller that went away before its turn costs nothing; one that goes away later finds its commit whole or not at all.
+//! A caller that went away before its turn costs nothing; one that goes away later finds its commit
+//! whole or not at all.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -64,16 +66,25 @@ impl std::fmt::Debug for Desk {
 
 impl Writer {
     /// Starts the thread; it ends when the last handle is gone, or when it is closed.
-    pub(crate) fn start(pen: Pen, callers_may_write: bool, sweep_interval: Duration) -> Result<Self> {
+    pub(crate) fn start(
+        pen: Pen,
+        callers_may_write: bool,
+        sweep_interval: Duration,
+    ) -> Result<Self> {
         let (queue, messages) = crossbeam_channel::unbounded();
-        let desk =
-            Arc::new(Desk { pen: Mutex::new(Some(pen)), calm: AtomicBool::new(false), callers_may_write });
+        let desk = Arc::new(Desk {
+            pen: Mutex::new(Some(pen)),
+            calm: AtomicBool::new(false),
+            callers_may_write,
+        });
         let sweep_interval = sweep_interval.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL);
         let thread = WriterThread { desk: desk.clone(), sweep_interval };
         thread::Builder::new()
             .name("tidelock-write".into())
             .spawn(move || thread.serve(&messages))
-            .map_err(|e| StoreError::invalid("a thread for writing cannot be started").caused_by(e))?;
+            .map_err(|e| {
+                StoreError::invalid("a thread for writing cannot be started").caused_by(e)
+            })?;
         Ok(Self { queue, desk })
     }
 
@@ -203,8 +214,8 @@ impl WriterThread {
 
 /// Gives the callers of the last group the time to come back, so that they share the next one too.
 ///
-/// Without this, the first to come back would be written alone while the rest queue up behind its flush. Nobody waits
-/// longer than a fraction of what a group takes.
+/// Without this, the first to come back would be written alone while the rest queue up behind its
+/// flush. Nobody waits longer than a fraction of what a group takes.
 fn wait_for_company(pen: &Pen, messages: &Receiver<Message>) {
     let Some((calls, patience)) = pen.pace.company() else { return };
     let started = Instant::now();

@@ -1,4 +1,5 @@
-//! The same random histories on memory and on SQLite: every answer must be the same, not only the end.
+//! The same random histories on memory and on SQLite: every answer must be the same, not only the
+//! end.
 
 mod subject;
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tidelock_store::{
-    Commit, CommitId, ErrorKind, ExpectedVersion, ItemRef, LeaseRequest, NewEvent, Store, StreamName, Wake,
-    When, WorkerName,
+    Commit, CommitId, ErrorKind, ExpectedVersion, ItemRef, LeaseRequest, NewEvent, Store,
+    StreamName, Wake, When, WorkerName,
 };
 use tidelock_store_sqlite::{OwnStatement, SqliteOptions, SqliteStore, Value};
 
@@ -22,10 +22,13 @@ struct Shop {
 impl Shop {
     fn open() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = SqliteStore::open(folder.path().join("shop.db"), &SqliteOptions::default()).unwrap();
+        let store =
+            SqliteStore::open(folder.path().join("shop.db"), &SqliteOptions::default()).unwrap();
         let shop = Self { folder, store };
         shop.plain()
-            .execute_batch("CREATE TABLE sold (product TEXT PRIMARY KEY, units INTEGER CHECK (units < 10))")
+            .execute_batch(
+                "CREATE TABLE sold (product TEXT PRIMARY KEY, units INTEGER CHECK (units < 10))",
+            )
             .unwrap();
         shop
     }
@@ -42,7 +45,9 @@ impl Shop {
     }
 
     fn units(&self) -> i64 {
-        self.plain().query_row("SELECT coalesce(sum(units), 0) FROM sold", [], |row| row.get(0)).unwrap()
+        self.plain()
+            .query_row("SELECT coalesce(sum(units), 0) FROM sold", [], |row| row.get(0))
+            .unwrap()
     }
 
     async fn events(&self) -> usize {
@@ -60,15 +65,19 @@ fn sale(expected: ExpectedVersion) -> Commit {
 }
 
 fn sell(units: i64) -> OwnStatement {
-    let sql = "INSERT INTO sold VALUES (?1, ?2) ON CONFLICT (product) DO UPDATE SET units = units + ?2";
+    let sql =
+        "INSERT INTO sold VALUES (?1, ?2) ON CONFLICT (product) DO UPDATE SET units = units + ?2";
     OwnStatement::new(sql).with("tea").with(units)
 }
 
 #[tokio::test]
 async fn rows_and_commit_land_together() {
     let shop = Shop::open();
-    let outcome =
-        shop.store.commit_with(sale(ExpectedVersion::NoStream), vec![sell(1), sell(2)]).await.unwrap();
+    let outcome = shop
+        .store
+        .commit_with(sale(ExpectedVersion::NoStream), vec![sell(1), sell(2)])
+        .await
+        .unwrap();
     outcome.committed().unwrap();
     assert_eq!((shop.units(), shop.events().await), (3, 1));
 }
@@ -76,7 +85,8 @@ async fn rows_and_commit_land_together() {
 #[tokio::test]
 async fn a_commit_that_is_refused_leaves_no_row() {
     let shop = Shop::open();
-    let outcome = shop.store.commit_with(sale(ExpectedVersion::Exists), vec![sell(1)]).await.unwrap();
+    let outcome =
+        shop.store.commit_with(sale(ExpectedVersion::Exists), vec![sell(1)]).await.unwrap();
     assert!(outcome.conflict().is_some());
     assert_eq!((shop.units(), shop.events().await), (0, 0));
 }
@@ -132,16 +142,20 @@ async fn what_would_break_the_store_is_refused_by_name() {
         ("", "statement"),
     ];
     for (sql, why) in hostile {
-        let refused = shop.store.commit_with(sale(ExpectedVersion::Any), vec![OwnStatement::new(sql)]).await;
+        let refused =
+            shop.store.commit_with(sale(ExpectedVersion::Any), vec![OwnStatement::new(sql)]).await;
         let refused = refused.expect_err(sql);
         assert!(
             refused.kind() == ErrorKind::Invalid && refused.to_string().contains(why),
             "{sql}: {refused}"
         );
     }
-    let secret =
-        OwnStatement::new("INSERT INTO sold VALUES (?1, ?2, ?3)").with("hush").with(Value::Null).with(1.5);
-    let refused = shop.store.commit_with(sale(ExpectedVersion::Any), vec![secret]).await.unwrap_err();
+    let secret = OwnStatement::new("INSERT INTO sold VALUES (?1, ?2, ?3)")
+        .with("hush")
+        .with(Value::Null)
+        .with(1.5);
+    let refused =
+        shop.store.commit_with(sale(ExpectedVersion::Any), vec![secret]).await.unwrap_err();
     assert!(!refused.to_string().contains("hush"), "{refused}");
     assert_eq!((shop.units(), shop.events().await), (0, 0));
 }

@@ -1,7 +1,9 @@
-//! One process, one file: what is there after it was let go, and what becomes of calls that nobody waits for.
+//! One process, one file: what is there after it was let go, and what becomes of calls that nobody
+//! waits for.
 //!
-//! Schedules 11 and 12 in spirit: dropping a future at any moment leaves a commit that is there whole or not at all, and a
-//! store that goes on. Kills, failing disks and losses of power are the matter of the `processes` and `faults` tests.
+//! Schedules 11 and 12 in spirit: dropping a future at any moment leaves a commit that is there
+//! whole or not at all, and a store that goes on. Kills, failing disks and losses of power are the
+//! matter of the `processes` and `faults` tests.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -22,10 +24,10 @@ use std::time::Duration;
 use dice::Dice;
 use tempfile::TempDir;
 use tidelock_store::{
-    Adjustment, Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedRevision, ExpectedVersion,
-    FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest, LeaseToken, NewEvent, Position,
-    QueueName, RecordKey, RecordQuery, Revision, Store, StoreError, StoreExt, StreamName, StreamQuery, Topic,
-    Version, Wake, When, WorkerName, Write,
+    Adjustment, Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedRevision,
+    ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest,
+    LeaseToken, NewEvent, Position, QueueName, RecordKey, RecordQuery, Revision, Store, StoreError,
+    StoreExt, StreamName, StreamQuery, Topic, Version, Wake, When, WorkerName, Write,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 use tokio::sync::Barrier;
@@ -56,7 +58,8 @@ impl Place {
 
     fn check_integrity(&self) {
         let connection = rusqlite::Connection::open(self.path()).unwrap();
-        let found: String = connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+        let found: String =
+            connection.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
         assert_eq!(found, "ok");
     }
 }
@@ -172,13 +175,18 @@ async fn every_call_after_closing_is_unavailable() {
     ];
     for (at, refused) in refusals.into_iter().enumerate() {
         let refused = refused.unwrap_or_else(|| panic!("call {at} was answered"));
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Never), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Unavailable, Advice::Never),
+            "{refused}"
+        );
     }
     assert!(timeout(Duration::from_millis(50), store.signal(Topic::Log).wait()).await.is_err());
     assert_eq!(deeds(&place.open(), "deed").await, 1);
 }
 
-/// What was queued before the close is written; what comes after it is refused; nothing is in between.
+/// What was queued before the close is written; what comes after it is refused; nothing is in
+/// between.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn closing_under_load_answers_every_caller_truly() {
     for _ in 0..10 {
@@ -249,7 +257,10 @@ async fn a_commit_that_nobody_waits_for_is_there_whole_or_not_at_all() {
     assert!(background.stop().await > 100, "there was hardly any load");
     assert_eq!(deeds(&store, "marker").await, ROUNDS);
     println!("{there} of {ROUNDS} were there, {finished} of them finished in time");
-    assert!(there > 0 && there < ROUNDS, "all of them had the same fate: {there} of {ROUNDS} were there");
+    assert!(
+        there > 0 && there < ROUNDS,
+        "all of them had the same fate: {there} of {ROUNDS} were there"
+    );
     drop(store);
     place.check_integrity();
 }
@@ -297,7 +308,8 @@ async fn one_conflict_fails_none_of_its_neighbours() {
             let (store, barrier) = (store.clone(), barrier.clone());
             callers.spawn(async move {
                 let commit = match n {
-                    // A conflict, and a call that is wrong in itself: an event id that was used elsewhere.
+                    // A conflict, and a call that is wrong in itself: an event id that was used
+                    // elsewhere.
                     13 => deed("neighbour-13", round)
                         .guard_stream(&stream("taken-left"), ExpectedVersion::NoStream),
                     14 => stolen_id(&store).await,

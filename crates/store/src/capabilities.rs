@@ -1,7 +1,8 @@
 //! What a store can do beyond the contract, as data.
 //!
-//! The contract is the same everywhere; this says what its user may rely on around it. Documentation and the
-//! conformance suite read it, so that a skipped case is always a declared one.
+//! The contract is the same everywhere; this says what its user may rely on around it.
+//! Documentation and the conformance suite read it, so that a skipped case is always a declared
+//! one.
 
 use serde::Serialize;
 

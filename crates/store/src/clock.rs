@@ -1,10 +1,10 @@
 //! Time, as a store sees it.
 //!
-//! Deadlines, expiries and due times are compared on the store's clock and on no other. [`StoreClock`] is that
-//! clock for stores that run inside this process: it follows the machine's wall clock forward, and when somebody
-//! sets that clock back it goes on at the pace of the monotonic one, so that no lease lives for ever and none is
-//! granted twice. This is the only file that reads the
-//! calendar.
+//! Deadlines, expiries and due times are compared on the store's clock and on no other.
+//! [`StoreClock`] is that clock for stores that run inside this process: it follows the machine's
+//! wall clock forward, and when somebody sets that clock back it goes on at the pace of the
+//! monotonic one, so that no lease lives for ever and none is granted twice. This is the only file
+//! that reads the calendar.
 
 use std::fmt;
 use std::str::FromStr;
@@ -70,8 +70,10 @@ impl FromStr for Timestamp {
 
     fn from_str(text: &str) -> Result<Self> {
         let moment = jiff::Timestamp::from_str(text).map_err(|e| {
-            StoreError::invalid(format!("timestamp {text:?} is not of the form 2026-01-31T12:00:00Z"))
-                .caused_by(e)
+            StoreError::invalid(format!(
+                "timestamp {text:?} is not of the form 2026-01-31T12:00:00Z"
+            ))
+            .caused_by(e)
         })?;
         Self::from_micros(moment.as_microsecond())
     }
@@ -230,7 +232,8 @@ impl StoreClock {
     pub fn now(&self) -> Timestamp {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         let (moment, elapsed) = *latest;
-        // The calendar first: whoever is interrupted between the two is behind for a moment, and not ahead for good.
+        // The calendar first: whoever is interrupted between the two is behind for a moment, and
+        // not ahead for good.
         let wall = self.source.wall();
         let passed = self.source.elapsed();
         let now = wall.max(moment.plus(passed.saturating_sub(elapsed)));
@@ -238,7 +241,8 @@ impl StoreClock {
         now
     }
 
-    /// Makes sure that no moment before this one is given out any more: another process has seen it.
+    /// Makes sure that no moment before this one is given out any more: another process has seen
+    /// it.
     pub fn at_least(&self, seen: Timestamp) {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         if seen > latest.0 {
@@ -262,7 +266,9 @@ mod tests {
         let moment = Timestamp::from_micros(1_893_456_000_000_001).unwrap();
         assert_eq!(moment.to_string(), "2030-01-01T00:00:00.000001Z");
         assert_eq!(moment.to_string().parse::<Timestamp>().unwrap(), moment);
-        assert!("next tuesday".parse::<Timestamp>().unwrap_err().to_string().contains("next tuesday"));
+        assert!(
+            "next tuesday".parse::<Timestamp>().unwrap_err().to_string().contains("next tuesday")
+        );
         assert!(Timestamp(Timestamp::LAST).to_string().starts_with("9999-"));
     }
 
@@ -274,7 +280,11 @@ mod tests {
         manual.set_back(Duration::from_secs(3600));
         assert_eq!(clock.now(), before, "it does not go back");
         manual.advance(Duration::from_secs(30));
-        assert_eq!(clock.now(), before.plus(Duration::from_secs(30)), "and it does not stand still");
+        assert_eq!(
+            clock.now(),
+            before.plus(Duration::from_secs(30)),
+            "and it does not stand still"
+        );
         manual.set_forward(Duration::from_secs(7200));
         assert_eq!(clock.now(), manual.wall(), "it follows the calendar forward");
     }

@@ -1,8 +1,8 @@
 //! The one atomic write: any number of parts, all or none.
 //!
-//! Every expectation of a commit is judged against what was there before it. Either every part holds and is
-//! durable when the call returns, or nothing happened, and the answer names each part that did not hold and what
-//! is there now.
+//! Every expectation of a commit is judged against what was there before it. Either every part
+//! holds and is durable when the call returns, or nothing happened, and the answer names each part
+//! that did not hold and what is there now.
 
 mod conflict;
 
@@ -47,8 +47,8 @@ pub enum Guard {
 
 /// A part of a commit: events of a closed stream go away for good.
 ///
-/// A stream that is closed by an append of the same commit counts as closed; so an open stream can lose its oldest
-/// events, and stay open, in one commit that closes, trims and reopens it.
+/// A stream that is closed by an append of the same commit counts as closed; so an open stream can
+/// lose its oldest events, and stay open, in one commit that closes, trims and reopens it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trim {
     /// Which stream.
@@ -78,9 +78,10 @@ pub enum AfterTrim {
     StayClosed,
     /// It takes appends again, in this commit already; its versions go on where they were.
     Reopen,
-    /// Reopens it; if no event is left and none is appended until then, the store forgets the stream after that moment.
-    /// A forgotten stream reads as absent. Versions are not reused: streams of its [category](stream_category) that are
-    /// created later begin above its last version.
+    /// Reopens it; if no event is left and none is appended until then, the store forgets the
+    /// stream after that moment. A forgotten stream reads as absent. Versions are not reused:
+    /// streams of its [category](stream_category) that are created later begin above its last
+    /// version.
     Forget(When),
 }
 
@@ -91,8 +92,8 @@ impl AfterTrim {
     }
 }
 
-/// The part of a stream's name that decides which streams begin above a forgotten one's versions: everything up to its
-/// first `/`, included; the whole name, if it has none.
+/// The part of a stream's name that decides which streams begin above a forgotten one's versions:
+/// everything up to its first `/`, included; the whole name, if it has none.
 pub fn stream_category(stream: &str) -> &str {
     stream.find('/').map_or(stream, |at| &stream[..=at])
 }
@@ -103,7 +104,8 @@ pub fn stream_category(stream: &str) -> &str {
 pub struct Commit {
     /// Makes the commit safe to send again after an unknown outcome.
     pub id: Option<CommitId>,
-    /// How long the id is remembered with the result; [`COMMIT_MEMORY`](limits::COMMIT_MEMORY) by default.
+    /// How long the id is remembered with the result; [`COMMIT_MEMORY`](limits::COMMIT_MEMORY) by
+    /// default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id_memory: Option<Duration>,
     /// Events at the end of streams, at most once per stream.
@@ -120,7 +122,8 @@ pub struct Commit {
     pub guards: Vec<Guard>,
     /// Events that go away, at most once per stream.
     pub trims: Vec<Trim>,
-    /// Items that are made as they were in another store, at most once each. None of them may be there.
+    /// Items that are made as they were in another store, at most once each. None of them may be
+    /// there.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub restores: Vec<Item>,
 }
@@ -138,13 +141,15 @@ impl Commit {
         self
     }
 
-    /// Puts it under a fresh id that protects the retries of one call, and is remembered for an hour.
+    /// Puts it under a fresh id that protects the retries of one call, and is remembered for an
+    /// hour.
     #[must_use]
     pub fn with_retry_id(self) -> Self {
         self.with_id(CommitId::fresh()).remembered_for(limits::RETRY_MEMORY)
     }
 
-    /// Sets how long the id is remembered: for an id that only protects retries of one call, minutes are enough.
+    /// Sets how long the id is remembered: for an id that only protects retries of one call,
+    /// minutes are enough.
     #[must_use]
     pub fn remembered_for(mut self, memory: Duration) -> Self {
         self.id_memory = Some(memory);
@@ -218,7 +223,8 @@ impl Commit {
         self
     }
 
-    /// And this item, as it was in another store: its marks, times, counts and error. Wakes of the same commit come after.
+    /// And this item, as it was in another store: its marks, times, counts and error. Wakes of the
+    /// same commit come after.
     #[must_use]
     pub fn restore(mut self, item: Item) -> Self {
         self.restores.push(item);
@@ -246,7 +252,8 @@ impl Commit {
         self.settlements.iter().try_for_each(Settlement::check)?;
         self.restores.iter().try_for_each(Item::check_restored)?;
         self.trims.iter().try_for_each(Trim::check)?;
-        self.id_memory.map_or(Ok(()), |memory| When::In(memory).check("memory of the commit's id"))?;
+        self.id_memory
+            .map_or(Ok(()), |memory| When::In(memory).check("memory of the commit's id"))?;
         once(self.appends.iter().map(|a| &a.stream), "append to stream")?;
         once(self.appends.iter().flat_map(|a| &a.events).map(|e| e.id), "event id")?;
         once(self.writes.iter().map(|w| &w.key), "write to record")?;
@@ -270,7 +277,8 @@ impl Commit {
         at_most(self.bytes(), limits::COMMIT_BYTES, "bytes of JSON")
     }
 
-    /// A digest of everything in it, by which a retry is told from another commit under the same id.
+    /// A digest of everything in it, by which a retry is told from another commit under the same
+    /// id.
     pub fn fingerprint(&self) -> [u8; 16] {
         let bytes = serde_json::to_vec(self).expect("a commit is made of names, numbers and JSON");
         Uuid::new_v5(&Uuid::NAMESPACE_OID, &bytes).into_bytes()
@@ -279,13 +287,18 @@ impl Commit {
 
 fn at_most(count: usize, limit: usize, what: &str) -> Result<()> {
     if count > limit {
-        return Err(StoreError::limit(format!("a commit with {count} {what}; the limit is {limit}")));
+        return Err(StoreError::limit(format!(
+            "a commit with {count} {what}; the limit is {limit}"
+        )));
     }
     Ok(())
 }
 
 /// Refuses a name that comes twice; a commit of one part, which most are, is not hashed.
-fn once<T: Eq + Hash + std::fmt::Debug>(names: impl Iterator<Item = T> + Clone, what: &str) -> Result<()> {
+fn once<T: Eq + Hash + std::fmt::Debug>(
+    names: impl Iterator<Item = T> + Clone,
+    what: &str,
+) -> Result<()> {
     if names.clone().nth(1).is_none() {
         return Ok(());
     }

@@ -1,7 +1,7 @@
 //! The one error of the contract: what kind, what to do about it, during what, on which thing.
 //!
-//! Whatever callers branch on in normal life (a conflict, a lost lease, an empty queue) is an outcome and never
-//! comes through here.
+//! Whatever callers branch on in normal life (a conflict, a lost lease, an empty queue) is an
+//! outcome and never comes through here.
 
 use std::error::Error;
 use std::fmt;
@@ -30,8 +30,8 @@ pub enum ErrorKind {
     Storage,
     /// What is stored is not what this version of Tidelock can safely use.
     Incompatible,
-    /// A position was given that this store never gave out: it is another store's, or this one was restored from a
-    /// backup and is behind.
+    /// A position was given that this store never gave out: it is another store's, or this one was
+    /// restored from a backup and is behind.
     Rewound,
     /// What is stored makes no sense. This is a bug, or the work of something other than Tidelock.
     Corrupt,
@@ -102,8 +102,8 @@ impl fmt::Display for Operation {
 
 /// A call on a store that gave no outcome.
 ///
-/// Its message is one line that names the thing and the value; [`source`](Error::source) holds what the database
-/// said, if it said anything.
+/// Its message is one line that names the thing and the value; [`source`](Error::source) holds what
+/// the database said, if it said anything.
 #[derive(Debug, Clone)]
 pub struct StoreError {
     kind: ErrorKind,
@@ -116,7 +116,12 @@ pub struct StoreError {
 
 impl StoreError {
     /// An error of this kind; adapters make these at their border.
-    pub fn new(kind: ErrorKind, advice: Advice, operation: Operation, context: impl Into<String>) -> Self {
+    pub fn new(
+        kind: ErrorKind,
+        advice: Advice,
+        operation: Operation,
+        context: impl Into<String>,
+    ) -> Self {
         Self { kind, advice, operation, context: context.into(), source: None }
     }
 

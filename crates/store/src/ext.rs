@@ -27,7 +27,12 @@ pub trait StoreExt: Store {
     }
 
     /// Commits one record and nothing else.
-    async fn put(&self, key: &RecordKey, expected: ExpectedRevision, value: Json) -> Result<CommitOutcome> {
+    async fn put(
+        &self,
+        key: &RecordKey,
+        expected: ExpectedRevision,
+        value: Json,
+    ) -> Result<CommitOutcome> {
         self.commit(Commit::new().write(Write::put(key, expected, value))).await
     }
 
@@ -67,8 +72,8 @@ pub trait StoreExt: Store {
         Ok(next.filter(|event| event.position == position))
     }
 
-    /// All rows that answer a query, one after the other, however many pages they come in. The query's limit is how many are read
-    /// at once.
+    /// All rows that answer a query, one after the other, however many pages they come in. The
+    /// query's limit is how many are read at once.
     ///
     /// ```
     /// # use tidelock_store::{MemoryStore, RecordQuery, Result, StoreExt};
@@ -85,10 +90,12 @@ pub trait StoreExt: Store {
         Rows::new(self, query)
     }
 
-    /// One page, with as many rows as were asked for: for callers that hand `next` on to callers of their own.
+    /// One page, with as many rows as were asked for: for callers that hand `next` on to callers of
+    /// their own.
     ///
-    /// It has fewer rows at the end, and after so many pages without a row ([`EMPTY_PAGES`](crate::limits::EMPTY_PAGES)) that a
-    /// caller should decide whether to look further. So an empty page with `next` is not the end here either.
+    /// It has fewer rows at the end, and after so many pages without a row
+    /// ([`EMPTY_PAGES`](crate::limits::EMPTY_PAGES)) that a caller should decide whether to look
+    /// further. So an empty page with `next` is not the end here either.
     async fn full_page<Q: Paged>(&self, query: Q) -> Result<Q::Page> {
         full_page(self, query).await
     }

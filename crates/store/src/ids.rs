@@ -1,7 +1,7 @@
 //! The ids that make a retry safe: of an event, and of a whole commit.
 //!
-//! Fresh ids are time-ordered (UUID version 7), so that a database appends them to the end of its index. This is
-//! the only place that makes them; code that must be replayable passes its own.
+//! Fresh ids are time-ordered (UUID version 7), so that a database appends them to the end of its
+//! index. This is the only place that makes them; code that must be replayable passes its own.
 
 use std::fmt;
 use std::str::FromStr;

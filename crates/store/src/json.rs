@@ -1,7 +1,8 @@
 //! JSON text that was checked when it was made.
 //!
-//! A store keeps JSON as the text it was given and never parses it again on the way. The checks are those that
-//! no store could repair later: it is JSON, not too deep, its numbers are finite, and it has no NUL in it.
+//! A store keeps JSON as the text it was given and never parses it again on the way. The checks are
+//! those that no store could repair later: it is JSON, not too deep, its numbers are finite, and it
+//! has no NUL in it.
 
 mod same;
 mod unfit;
@@ -23,19 +24,21 @@ use walk::Unwritable;
 
 /// A JSON value, as text.
 ///
-/// Two are equal when their text is; [`same_value`](Self::same_value) looks past spaces and the order of keys.
+/// Two are equal when their text is; [`same_value`](Self::same_value) looks past spaces and the
+/// order of keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Json(Arc<str>);
 
 impl Json {
     /// The JSON of a value.
     ///
-    /// A `serde_json::Value` cannot hold a number that is not finite: the `json!` macro turns it into `null` before this
-    /// sees it. Values of your own types are checked.
+    /// A `serde_json::Value` cannot hold a number that is not finite: the `json!` macro turns it
+    /// into `null` before this sees it. Values of your own types are checked.
     ///
     /// # Errors
-    /// `Invalid` if the value cannot be written as JSON, or has a number that is not finite (which JSON cannot
-    /// say) or a NUL in it; `LimitExceeded` if it is too deep, which is found out before it is written.
+    /// `Invalid` if the value cannot be written as JSON, or has a number that is not finite (which
+    /// JSON cannot say) or a NUL in it; `LimitExceeded` if it is too deep, which is found out
+    /// before it is written.
     pub fn new(value: &(impl Serialize + ?Sized)) -> Result<Self> {
         let cannot = |e: &dyn fmt::Display| format!("value cannot be written as JSON: {e}");
         walk::check(value).map_err(|e| match e {
@@ -84,7 +87,8 @@ impl Json {
         })
     }
 
-    /// Whether both say the same, spaces and the order of keys aside. Numbers are compared as they are written.
+    /// Whether both say the same, spaces and the order of keys aside. Numbers are compared as they
+    /// are written.
     pub fn same_value(&self, other: &Self) -> bool {
         self == other || same::value(&self.0, &other.0)
     }
@@ -231,9 +235,13 @@ mod tests {
 
     #[test]
     fn spaces_and_the_order_of_keys_do_not_matter_and_all_else_does() {
-        let same =
-            |one: &str, other: &str| Json::parse(one).unwrap().same_value(&Json::parse(other).unwrap());
-        assert!(same(r#" {"b": [1, {"c":null}], "a": "x"}"#, r#"{"a":"\u0078","b":[1,{"c":null}]} "#));
+        let same = |one: &str, other: &str| {
+            Json::parse(one).unwrap().same_value(&Json::parse(other).unwrap())
+        };
+        assert!(same(
+            r#" {"b": [1, {"c":null}], "a": "x"}"#,
+            r#"{"a":"\u0078","b":[1,{"c":null}]} "#
+        ));
         for (one, other) in [
             ("123456789012345678901", "123456789012345678902"),
             (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
@@ -307,7 +315,8 @@ mod tests {
             }
         }
 
-        let ways: [fn(usize) -> usize; 7] = [|_| 0, |_| 1, |_| 2, |_| 3, |_| 4, |_| 5, |level| level % 6];
+        let ways: [fn(usize) -> usize; 7] =
+            [|_| 0, |_| 1, |_| 2, |_| 3, |_| 4, |_| 5, |level| level % 6];
         for (nth, how) in ways.into_iter().enumerate() {
             let refused = Json::new(&Deep(1_000_000, how)).unwrap_err();
             assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{nth}: {refused}");

@@ -1,7 +1,7 @@
 //! A store that stands before another one.
 //!
-//! To count calls, to make them fail, to look at what goes by: whoever does that changes one or two methods of the contract, and
-//! has nothing to say to the others. Those are passed on here, once.
+//! To count calls, to make them fail, to look at what goes by: whoever does that changes one or two
+//! methods of the contract, and has nothing to say to the others. Those are passed on here, once.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -13,7 +13,8 @@ use crate::clock::Timestamp;
 use crate::commit::{Commit, CommitOutcome};
 use crate::error::Result;
 use crate::leases::{
-    Adjusted, Adjustment, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Renewal,
+    Adjusted, Adjustment, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
+    Renewal,
 };
 use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery};
 use crate::names::RecordKey;
@@ -21,7 +22,8 @@ use crate::records::{RecordPage, RecordQuery, Slot};
 use crate::signal::{Signal, Topic};
 use crate::store::Store;
 
-/// A store that is another one but for the methods it has of its own. Whatever is a layer is a [`Store`].
+/// A store that is another one but for the methods it has of its own. Whatever is a layer is a
+/// [`Store`].
 ///
 /// ```
 /// # use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Leases: work items that can be due, and the right to work on one of them for a while.
 //!
-//! There is one item per queue and key. It has work up to its *mark* and has done it up to *at*; it is due when
-//! a wake said so, and free unless somebody leased it. A lease ends by a settlement, or by its deadline; whoever
-//! leases next gets a higher fence, and from then on the earlier holder writes nothing.
+//! There is one item per queue and key. It has work up to its *mark* and has done it up to *at*; it
+//! is due when a wake said so, and free unless somebody leased it. A lease ends by a settlement, or
+//! by its deadline; whoever leases next gets a higher fence, and from then on the earlier holder
+//! writes nothing.
 
 mod adjust;
 mod item;
@@ -52,9 +53,9 @@ impl std::fmt::Display for ItemRef {
 
 /// A part of a commit: this item has something to do.
 ///
-/// Wakes commute and can be repeated: the furthest mark and the earliest due time count. Only that one time is kept:
-/// whoever is leased the item at it sets a later one again if it is still wanted. A wake never cuts a hold short (a
-/// retry's backoff, a deferral), and never unblocks.
+/// Wakes commute and can be repeated: the furthest mark and the earliest due time count. Only that
+/// one time is kept: whoever is leased the item at it sets a later one again if it is still wanted.
+/// A wake never cuts a hold short (a retry's backoff, a deferral), and never unblocks.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wake {
     /// The item; it is made if there is none.
@@ -194,8 +195,8 @@ pub struct Leased {
     pub at: Timestamp,
     /// The leases, in the order in which the items were chosen.
     pub leases: Vec<Lease>,
-    /// When there will next be something to lease here if nobody wakes anything before; a time that has passed
-    /// if more is due already.
+    /// When there will next be something to lease here if nobody wakes anything before; a time that
+    /// has passed if more is due already.
     pub next_due: Option<Timestamp>,
 }
 
@@ -246,7 +247,8 @@ impl ItemQuery {
         check_page(self.limit)
     }
 
-    /// The answer to a query for [one item](ItemFilter::one), when this is what the store has under its name.
+    /// The answer to a query for [one item](ItemFilter::one), when this is what the store has under
+    /// its name.
     pub fn answer(&self, found: Option<Item>) -> ItemPage {
         let is_meant = |item: &Item| {
             self.filter.matches(item) && self.after.as_ref().is_none_or(|after| *after < item.item)
@@ -258,7 +260,8 @@ impl ItemQuery {
 /// Items, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ItemPage {
-    /// The items. May be fewer than asked for, or none, though more follow, when most of those looked at did not pass.
+    /// The items. May be fewer than asked for, or none, though more follow, when most of those
+    /// looked at did not pass.
     pub items: Vec<Item>,
     /// Read on after this item, if there may be more.
     pub next: Option<ItemRef>,

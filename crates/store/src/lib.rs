@@ -1,12 +1,13 @@
 //! The store contract of Tidelock: three primitives and one commit.
 //!
-//! A store keeps a *log* of events in streams, *records* of JSON under keys, and *leases* on work items; and it
-//! writes to all of them through one atomic [`Commit`]. It knows names, versions, positions, revisions and
-//! deadlines, and it deliberately knows nothing of what people build on them: no run, no reaction, no claim.
+//! A store keeps a *log* of events in streams, *records* of JSON under keys, and *leases* on work
+//! items; and it writes to all of them through one atomic [`Commit`]. It knows names, versions,
+//! positions, revisions and deadlines, and it deliberately knows nothing of what people build on
+//! them: no run, no reaction, no claim.
 //!
-//! [`Store`] is the whole contract. [`MemoryStore`] is its executable meaning: where the words and the memory
-//! store disagree, one of them has a bug. Adapters for real databases live in crates of their own and are held to
-//! the same conformance suite.
+//! [`Store`] is the whole contract. [`MemoryStore`] is its executable meaning: where the words and
+//! the memory store disagree, one of them has a bug. Adapters for real databases live in crates of
+//! their own and are held to the same conformance suite.
 
 pub mod limits;
 
@@ -38,8 +39,8 @@ pub use async_trait::async_trait;
 pub use capabilities::Capabilities;
 pub use clock::{Clock, ManualClock, StoreClock, SystemClock, Timestamp, When};
 pub use commit::{
-    AfterTrim, Appended, Clash, ClashKind, Commit, CommitOutcome, Committed, Conflict, Guard, Part, Reason,
-    Trim, Written, stream_category,
+    AfterTrim, Appended, Clash, ClashKind, Commit, CommitOutcome, Committed, Conflict, Guard, Part,
+    Reason, Trim, Written, stream_category,
 };
 pub use error::{Advice, ErrorKind, Operation, Result, StoreError};
 pub use ext::StoreExt;
@@ -49,12 +50,12 @@ pub use json::Json;
 pub use json::unfit;
 pub use layer::StoreLayer;
 pub use leases::{
-    Adjusted, Adjustment, Exit, ExitKind, Holder, Item, ItemFilter, ItemPage, ItemQuery, ItemRef, Lease,
-    LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settlement, Wake,
+    Adjusted, Adjustment, Exit, ExitKind, Holder, Item, ItemFilter, ItemPage, ItemQuery, ItemRef,
+    Lease, LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settlement, Wake,
 };
 pub use log::{
-    AfterAppend, Append, Direction, Event, ExpectedVersion, FeedFilter, FeedPage, FeedQuery, FeedStart, Head,
-    HeadPage, HeadQuery, NewEvent, StreamPage, StreamQuery, StreamState,
+    AfterAppend, Append, Direction, Event, ExpectedVersion, FeedFilter, FeedPage, FeedQuery,
+    FeedStart, Head, HeadPage, HeadQuery, NewEvent, StreamPage, StreamQuery, StreamState,
 };
 pub use marks::{Fence, Mark, Position, Priority, Revision, Version};
 pub use memory::MemoryStore;

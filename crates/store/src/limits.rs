@@ -1,7 +1,8 @@
 //! Every bound of the contract, in one place, the same on every store.
 //!
-//! A bound is checked at the border, before anything is written, and the error names it. They are generous for
-//! what they are meant for and small enough that no single call can hold a store, a page or a terminal hostage.
+//! A bound is checked at the border, before anything is written, and the error names it. They are
+//! generous for what they are meant for and small enough that no single call can hold a store, a
+//! page or a terminal hostage.
 
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ pub const JSON_WRAPPERS: usize = 512;
 
 /// Events in one commit, over all its appends.
 pub const EVENTS_PER_COMMIT: usize = 1_000;
-/// Parts in one commit: appends, writes, wakes, settlements, fences, guards, trims and restores together.
+/// Parts in one commit: appends, writes, wakes, settlements, fences, guards, trims and restores
+/// together.
 pub const PARTS_PER_COMMIT: usize = 1_000;
 /// Bytes of JSON in one commit, over all its parts.
 pub const COMMIT_BYTES: usize = 16 << 20;
@@ -42,11 +44,13 @@ pub const COMMIT_BYTES: usize = 16 << 20;
 pub const PAGE_SIZE: usize = 1_000;
 /// Rows that one call may look at to fill a page: events of a filtered feed, records, work items.
 pub const FEED_SCAN: usize = 10_000;
-/// Pages without a row in a row, after which a caller that asked for a full page is told where to go on.
+/// Pages without a row in a row, after which a caller that asked for a full page is told where to
+/// go on.
 pub const EMPTY_PAGES: usize = 8;
 /// Leases granted or renewed by one call.
 pub const LEASES_PER_CALL: usize = 1_000;
-/// Characters that are kept of the error stored with a retried or blocked item; the rest is cut off.
+/// Characters that are kept of the error stored with a retried or blocked item; the rest is cut
+/// off.
 pub const ERROR_CHARS: usize = 2_000;
 /// The highest count of attempts, failures or expiries that an item can be restored with.
 pub const RESTORED_COUNT: u32 = 1 << 30;
@@ -57,10 +61,11 @@ pub const PRIORITY: i16 = 100;
 pub const LEASE_DURATION: Duration = Duration::from_secs(7 * 24 * 3600);
 /// The furthest that a due time, a hold or an expiry may lie ahead, when it is given as a duration.
 pub const HORIZON: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
-/// How long a deleted or expired record still reads as deleted; after that it reads as never written, and the store
-/// keeps only a floor that its next revision is above.
+/// How long a deleted or expired record still reads as deleted; after that it reads as never
+/// written, and the store keeps only a floor that its next revision is above.
 pub const TOMBSTONE_MEMORY: Duration = Duration::from_secs(3600);
-/// How long an item stays that Tidelock itself has finished, so that a settlement that is sent again is recognized.
+/// How long an item stays that Tidelock itself has finished, so that a settlement that is sent
+/// again is recognized.
 pub const ITEM_MEMORY: Duration = Duration::from_secs(3600);
 /// How long an id is remembered that only protects the retries of one call.
 pub const RETRY_MEMORY: Duration = Duration::from_secs(3600);

@@ -1,7 +1,8 @@
 //! The log: streams of events, and the feed of all of them.
 //!
-//! An event is immutable. A stream is named, ordered and only grows, until it is closed and trimmed. The feed is
-//! every stream's events in the order in which readers could first see them; a position handed out is final.
+//! An event is immutable. A stream is named, ordered and only grows, until it is closed and
+//! trimmed. The feed is every stream's events in the order in which readers could first see them; a
+//! position handed out is final.
 
 mod read;
 
@@ -61,10 +62,15 @@ impl NewEvent {
     }
 
     fn check(&self) -> Result<()> {
-        self.payload.check_size(format_args!("payload of event {}", self.id), limits::PAYLOAD_BYTES)?;
-        self.metadata.check_size(format_args!("metadata of event {}", self.id), limits::METADATA_BYTES)?;
+        self.payload
+            .check_size(format_args!("payload of event {}", self.id), limits::PAYLOAD_BYTES)?;
+        self.metadata
+            .check_size(format_args!("metadata of event {}", self.id), limits::METADATA_BYTES)?;
         if !self.metadata.is_object() {
-            return Err(StoreError::invalid(format!("metadata of event {} is not a JSON object", self.id)));
+            return Err(StoreError::invalid(format!(
+                "metadata of event {} is not a JSON object",
+                self.id
+            )));
         }
         Ok(())
     }
@@ -197,7 +203,10 @@ impl Append {
 
     pub(crate) fn check(&self) -> Result<()> {
         if self.events.is_empty() && self.then == AfterAppend::StayOpen {
-            return Err(StoreError::invalid(format!("append to stream {:?} has no events", self.stream)));
+            return Err(StoreError::invalid(format!(
+                "append to stream {:?} has no events",
+                self.stream
+            )));
         }
         self.events.iter().try_for_each(NewEvent::check)
     }

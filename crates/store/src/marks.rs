@@ -1,7 +1,7 @@
 //! The numbers of the contract, each a type of its own.
 //!
-//! All of them fit a signed 64-bit column. Those that count from one cannot be zero: "no stream", "no record" and
-//! "never leased" are values of their own, not a zero by convention.
+//! All of them fit a signed 64-bit column. Those that count from one cannot be zero: "no stream",
+//! "no record" and "never leased" are values of their own, not a zero by convention.
 
 use std::fmt;
 
@@ -62,7 +62,8 @@ macro_rules! number {
         impl<'de> Deserialize<'de> for $name {
             fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
                 let number = u64::deserialize(from)?;
-                // Worded as serde words it, so that whoever sent it can be told the bounds and not what they sent.
+                // Worded as serde words it, so that whoever sent it can be told the bounds and not
+                // what they sent.
                 let expected = format!(concat!("a ", $what, " between ", $least, " and {}"), i64::MAX);
                 Self::new(number).map_err(|_| D::Error::invalid_value(Unexpected::Unsigned(number), &expected.as_str()))
             }
@@ -71,17 +72,18 @@ macro_rules! number {
 }
 
 number!(
-    /// How many events a stream has once this one is in it; the first event's version is 1, or one above the versions of
-    /// the streams of its category that were forgotten.
+    /// How many events a stream has once this one is in it; the first event's version is 1, or one
+    /// above the versions of the streams of its category that were forgotten.
     Version, "version", 1
 );
 number!(
-    /// An event's place in the feed of all streams. Opaque but for its order: numbers may be skipped.
+    /// An event's place in the feed of all streams. Opaque but for its order: numbers may be
+    /// skipped.
     Position, "position", 0
 );
 number!(
-    /// Grows with every write of a record, deletions included, and is never reused: 1, 2, 3, unless records were forgotten
-    /// or the store was restored; then higher.
+    /// Grows with every write of a record, deletions included, and is never reused: 1, 2, 3, unless
+    /// records were forgotten or the store was restored; then higher.
     Revision, "revision", 1
 );
 number!(
@@ -89,7 +91,8 @@ number!(
     Fence, "fence", 1
 );
 number!(
-    /// How far the work of an item reaches, or how far it is done. What it counts is its users' affair.
+    /// How far the work of an item reaches, or how far it is done. What it counts is its users'
+    /// affair.
     Mark, "mark", 0
 );
 

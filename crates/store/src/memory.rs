@@ -1,7 +1,8 @@
 //! The store in memory: the executable meaning of the contract.
 //!
-//! It is as strict as the durable stores and forgets everything when its last handle goes. Every call takes one
-//! lock for as long as it takes to look at maps, so each happens at one moment; nothing waits while holding it.
+//! It is as strict as the durable stores and forgets everything when its last handle goes. Every
+//! call takes one lock for as long as it takes to look at maps, so each happens at one moment;
+//! nothing waits while holding it.
 
 mod leases;
 mod log;
@@ -19,8 +20,8 @@ use crate::clock::{Clock, StoreClock, Timestamp};
 use crate::commit::{Commit, CommitOutcome};
 use crate::error::{Advice, ErrorKind, Operation, Result, StoreError};
 use crate::leases::{
-    Adjusted, Adjustment, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, Renewal,
-    check_renewal,
+    Adjusted, Adjustment, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
+    Renewal, check_renewal,
 };
 use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery, check_names};
 use crate::names::RecordKey;
@@ -36,7 +37,8 @@ pub struct MemoryStore {
     shared: Arc<Shared>,
 }
 
-/// How many rows past their retention leave with every commit, so that no commit pays for all of them.
+/// How many rows past their retention leave with every commit, so that no commit pays for all of
+/// them.
 const SWEEP_PER_COMMIT: usize = 8;
 
 /// How many of them leave under one lock when they are swept at once.
@@ -80,7 +82,9 @@ impl MemoryStore {
     /// # Errors
     /// `Unavailable` if the store was closed.
     pub async fn sweep(&self) -> Result<()> {
-        while self.with(Operation::Commit, |state, now| Ok(state.sweep(now, SWEEP_AT_ONCE))).await? {}
+        while self.with(Operation::Commit, |state, now| Ok(state.sweep(now, SWEEP_AT_ONCE))).await?
+        {
+        }
         Ok(())
     }
 
@@ -90,7 +94,8 @@ impl MemoryStore {
         operation: Operation,
         act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
     ) -> Result<T> {
-        if self.shared.calls.fetch_add(1, Ordering::Relaxed) % CALLS_IN_A_ROW == CALLS_IN_A_ROW - 1 {
+        if self.shared.calls.fetch_add(1, Ordering::Relaxed) % CALLS_IN_A_ROW == CALLS_IN_A_ROW - 1
+        {
             YieldOnce::default().await;
         }
         self.at_once(operation, act)
@@ -137,7 +142,9 @@ impl Store for MemoryStore {
             .with(Operation::Commit, |state, now| {
                 state.sweep(now, SWEEP_PER_COMMIT);
                 Ok(match plan::decide(&commit, now, state)? {
-                    Decision::Replay(committed) => (CommitOutcome::Committed(committed), Vec::new()),
+                    Decision::Replay(committed) => {
+                        (CommitOutcome::Committed(committed), Vec::new())
+                    }
                     Decision::Conflict(conflict) => (CommitOutcome::Conflict(conflict), Vec::new()),
                     Decision::Apply(plan) => {
                         let waited_for = self.shared.signals.any_waiter();
@@ -168,8 +175,10 @@ impl Store for MemoryStore {
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
         check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
-        self.with(Operation::Get, |state, now| Ok(keys.iter().map(|key| state.slot(key, now)).collect()))
-            .await
+        self.with(Operation::Get, |state, now| {
+            Ok(keys.iter().map(|key| state.slot(key, now)).collect())
+        })
+        .await
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
@@ -179,7 +188,8 @@ impl Store for MemoryStore {
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
         request.check().map_err(|e| e.during(Operation::Lease))?;
-        self.with(Operation::Lease, |state, now| Ok(state.lease(&request, &self.shared.turns, now))).await
+        self.with(Operation::Lease, |state, now| Ok(state.lease(&request, &self.shared.turns, now)))
+            .await
     }
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
@@ -198,8 +208,9 @@ impl Store for MemoryStore {
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
         filter.check().map_err(|e| e.during(Operation::Adjust))?;
         adjustment.check().map_err(|e| e.during(Operation::Adjust))?;
-        let (adjusted, topics) =
-            self.with(Operation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now))).await?;
+        let (adjusted, topics) = self
+            .with(Operation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now)))
+            .await?;
         self.shared.signals.notify(&topics);
         Ok(adjusted)
     }

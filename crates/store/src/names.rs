@@ -1,8 +1,8 @@
 //! Names that were checked when they were made.
 //!
-//! Each kind of name is a type of its own, so that a queue cannot be passed where a stream is meant. A name is
-//! not empty, not over its limit, and has no control characters (NUL among them): no store or terminal
-//! downstream has to wonder.
+//! Each kind of name is a type of its own, so that a queue cannot be passed where a stream is
+//! meant. A name is not empty, not over its limit, and has no control characters (NUL among them):
+//! no store or terminal downstream has to wonder.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -144,7 +144,10 @@ mod tests {
     #[test]
     fn a_name_says_what_is_wrong_with_it() {
         let kind = |name: &str| StreamName::new(name).map_err(|e| (e.kind(), e.to_string()));
-        assert_eq!(kind("").unwrap_err(), (ErrorKind::Invalid, "check: stream name is empty".into()));
+        assert_eq!(
+            kind("").unwrap_err(),
+            (ErrorKind::Invalid, "check: stream name is empty".into())
+        );
         let (refused, message) = kind("a\0b").unwrap_err();
         assert_eq!(refused, ErrorKind::Invalid);
         assert!(message.contains(r"control character '\0'"), "{message}");

@@ -1,8 +1,9 @@
 //! What a commit would do, worked out from the rows it touches.
 //!
-//! [`decide`] is the meaning of a commit as a pure function: it asks for the rows that a commit names and answers
-//! with a conflict, an earlier result, or a [`Plan`] of rows to write. The memory store and the SQLite store are
-//! this and a place to keep rows. It exists for adapters; users of a store never see it.
+//! [`decide`] is the meaning of a commit as a pure function: it asks for the rows that a commit
+//! names and answers with a conflict, an earlier result, or a [`Plan`] of rows to write. The memory
+//! store and the SQLite store are this and a place to keep rows. It exists for adapters; users of a
+//! store never see it.
 
 mod fairness;
 mod items;
@@ -50,14 +51,16 @@ pub trait Rows {
     fn last_position(&mut self) -> Result<Position>;
     /// The numbers that nothing goes back to. Asked for only by commits that write records.
     fn floors(&mut self) -> Result<Floors>;
-    /// The highest version of any forgotten stream of this [category](crate::stream_category); 0 if there is none.
+    /// The highest version of any forgotten stream of this [category](crate::stream_category); 0 if
+    /// there is none.
     fn version_floor(&mut self, category: &str) -> Result<u64>;
 }
 
 /// Numbers that nothing goes back to, because rows that had them were forgotten or lost.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Floors {
-    /// At or above every revision and fence that was ever given out by a copy of this store that was lost; 0 if none was.
+    /// At or above every revision and fence that was ever given out by a copy of this store that
+    /// was lost; 0 if none was.
     pub epoch: u64,
     /// At or above the revisions of all forgotten records; not below `epoch`.
     pub revision: u64,
@@ -66,8 +69,8 @@ pub struct Floors {
 }
 
 impl Floors {
-    /// The revision of the next write to a record: one more than its last, and above the epoch; above the floor, if the
-    /// store knows nothing of it.
+    /// The revision of the next write to a record: one more than its last, and above the epoch;
+    /// above the floor, if the store knows nothing of it.
     pub fn next_revision(self, last: Option<Revision>) -> Revision {
         Revision::above(last.map_or(self.revision, |last| last.get().max(self.epoch)))
     }
@@ -120,7 +123,9 @@ impl Plan {
         let log = (!self.events.is_empty()).then_some(Topic::Log);
         let records = self.records.iter().map(|(key, _)| Topic::Record(key.clone()));
         let ready = self.items.iter().filter(|item| item.ready_at().is_some());
-        log.into_iter().chain(records).chain(ready.map(|item| Topic::Queue(item.item.queue.clone())))
+        log.into_iter()
+            .chain(records)
+            .chain(ready.map(|item| Topic::Queue(item.item.queue.clone())))
     }
 }
 
@@ -143,8 +148,9 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
     }
     let committed = Committed { at: now, appends: log.appended, writes: written.written };
     let forget_at = now.plus(commit.id_memory.unwrap_or(limits::COMMIT_MEMORY));
-    let remember = fingerprint
-        .map(|(id, fingerprint)| (id, Remembered { fingerprint, committed: committed.clone(), forget_at }));
+    let remember = fingerprint.map(|(id, fingerprint)| {
+        (id, Remembered { fingerprint, committed: committed.clone(), forget_at })
+    });
     Ok(Decision::Apply(Box::new(Plan {
         committed,
         remember,
@@ -158,7 +164,9 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
 
 fn replay(id: CommitId, fingerprint: [u8; 16], earlier: Remembered) -> Result<Decision> {
     if earlier.fingerprint != fingerprint {
-        return Err(StoreError::mismatch(format!("commit id {id} was used before for another commit")));
+        return Err(StoreError::mismatch(format!(
+            "commit id {id} was used before for another commit"
+        )));
     }
     Ok(Decision::Replay(earlier.committed))
 }

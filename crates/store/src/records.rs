@@ -1,7 +1,8 @@
 //! Records: JSON under a key, with a revision that is never reused.
 //!
-//! A record that was never written, one that was deleted and one whose value is empty are three things. A record
-//! past its expiry reads as deleted from that moment on, whether or not anything has swept it up.
+//! A record that was never written, one that was deleted and one whose value is empty are three
+//! things. A record past its expiry reads as deleted from that moment on, whether or not anything
+//! has swept it up.
 
 use serde::{Deserialize, Serialize};
 
@@ -70,7 +71,9 @@ impl Slot {
             ExpectedRevision::Any => true,
             ExpectedRevision::Absent => self.live().is_none(),
             ExpectedRevision::Exists => self.live().is_some(),
-            ExpectedRevision::Revision(revision) => self.live().is_some_and(|r| r.revision == revision),
+            ExpectedRevision::Revision(revision) => {
+                self.live().is_some_and(|r| r.revision == revision)
+            }
         }
     }
 }
@@ -117,8 +120,8 @@ impl Bounds {
         Self { min: Some(min), max: Some(max) }
     }
 
-    /// The sum, unless it goes past the bound that it moves towards. A counter that is already past a bound
-    /// (because the bound was changed) can still move back.
+    /// The sum, unless it goes past the bound that it moves towards. A counter that is already past
+    /// a bound (because the bound was changed) can still move back.
     pub fn add(self, value: i64, delta: i64) -> Option<i64> {
         let sum = value.checked_add(delta)?;
         let allowed = match delta {
@@ -270,8 +273,8 @@ impl RecordQuery {
 /// Records by key, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RecordPage {
-    /// The records that are there; deleted and expired ones are not among them. May be fewer than asked for, or none, though more
-    /// follow, when most of those looked at are gone.
+    /// The records that are there; deleted and expired ones are not among them. May be fewer than
+    /// asked for, or none, though more follow, when most of those looked at are gone.
     pub records: Vec<Record>,
     /// Read on after this key, if there may be more.
     pub next: Option<RecordKey>,

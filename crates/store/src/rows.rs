@@ -1,7 +1,7 @@
 //! Rows, one after the other, however many pages they come in.
 //!
-//! A page may be shorter than was asked for, or empty, though more follows; only its `next` says. What reads through this
-//! module never sees a page, and so cannot take one for the end.
+//! A page may be shorter than was asked for, or empty, though more follows; only its `next` says.
+//! What reads through this module never sees a page, and so cannot take one for the end.
 
 use std::future::Future;
 use std::vec;
@@ -9,7 +9,9 @@ use std::vec;
 use crate::error::Result;
 use crate::leases::{Item, ItemPage, ItemQuery};
 use crate::limits;
-use crate::log::{Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage, StreamQuery};
+use crate::log::{
+    Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage, StreamQuery,
+};
 use crate::records::{Record, RecordPage, RecordQuery};
 use crate::store::Store;
 
@@ -21,7 +23,8 @@ pub trait Paged: Clone + Send + Sync {
     type Page: Send + Sync;
 
     /// Reads one page. The caller has to look at where it goes on.
-    fn page<S: Store + ?Sized>(&self, store: &S) -> impl Future<Output = Result<Self::Page>> + Send;
+    fn page<S: Store + ?Sized>(&self, store: &S)
+    -> impl Future<Output = Result<Self::Page>> + Send;
 
     /// The same query, from where this page ended; none if it was the last.
     fn after_page(self, page: &Self::Page) -> Option<Self>;
@@ -37,7 +40,8 @@ pub trait Paged: Clone + Send + Sync {
     fn rows(page: &mut Self::Page) -> &mut Vec<Self::Row>;
 }
 
-/// All rows that answer a query, one after the other: see [`StoreExt::rows`](crate::StoreExt::rows).
+/// All rows that answer a query, one after the other: see
+/// [`StoreExt::rows`](crate::StoreExt::rows).
 #[derive(Debug)]
 #[must_use = "nothing is read before the first row is asked for"]
 pub struct Rows<'a, S: ?Sized, Q: Paged> {
@@ -77,8 +81,9 @@ impl<'a, S: Store + ?Sized, Q: Paged> Rows<'a, S, Q> {
     }
 }
 
-/// A page with as many rows as were asked for, if there are so many; fewer at the end, or after so many pages without a row
-/// that the caller should hear of it. Where to go on is said in both cases.
+/// A page with as many rows as were asked for, if there are so many; fewer at the end, or after so
+/// many pages without a row that the caller should hear of it. Where to go on is said in both
+/// cases.
 pub(crate) async fn full_page<S: Store + ?Sized, Q: Paged>(store: &S, query: Q) -> Result<Q::Page> {
     let mut page = query.page(store).await?;
     let mut empty = usize::from(Q::rows(&mut page).is_empty());

@@ -1,8 +1,9 @@
 //! A signal to wait on instead of polling hot.
 //!
-//! A signal is a hint and never more: it may come late, twice or not at all (from another process, say), so
-//! whoever waits looks again from time to time. It can never fail or delay a commit. What happens between two
-//! waits is not missed: a signal taken before the first look is ready if anything came since.
+//! A signal is a hint and never more: it may come late, twice or not at all (from another process,
+//! say), so whoever waits looks again from time to time. It can never fail or delay a commit. What
+//! happens between two waits is not missed: a signal taken before the first look is ready if
+//! anything came since.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -34,7 +35,8 @@ pub struct Signal {
 impl Signal {
     /// Waits until something may have happened since the last wait, or since the signal was taken.
     ///
-    /// Once the store was closed there is one last signal, and then none: wait with a timeout, and look again.
+    /// Once the store was closed there is one last signal, and then none: wait with a timeout, and
+    /// look again.
     ///
     /// Cancel safe: a change that came while nobody waited is seen by the next wait.
     pub async fn wait(&mut self) {
@@ -69,7 +71,8 @@ impl Signals {
     pub fn signal(&self, topic: Topic) -> Signal {
         let mut topics = self.shared.lock();
         self.shared.waiters.fetch_add(1, Ordering::SeqCst);
-        let changes = topics.entry(topic.clone()).or_insert_with(|| watch::channel(()).0).subscribe();
+        let changes =
+            topics.entry(topic.clone()).or_insert_with(|| watch::channel(()).0).subscribe();
         Signal { changes, _place: Place { shared: self.shared.clone(), topic } }
     }
 

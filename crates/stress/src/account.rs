@@ -1,4 +1,5 @@
-//! The aggregates whose books the workers of a round close: accounts, in which every booking has an id.
+//! The aggregates whose books the workers of a round close: accounts, in which every booking has an
+//! id.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -6,8 +7,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    Aggregate, AggregateRef, CloseError, Event, ExecuteError, HeadQuery, Snapshots, StoreExt, StoredEvent,
-    Tidelock, discard,
+    Aggregate, AggregateRef, CloseError, Event, ExecuteError, HeadQuery, Snapshots, StoreExt,
+    StoredEvent, Tidelock, discard,
 };
 
 use crate::caller::{Bug, Caller};
@@ -18,7 +19,8 @@ use crate::space::Space;
 const FIRST: &str = "0-0";
 /// How many events a window keeps.
 const KEPT: u64 = 5;
-/// How long the books stay with a closer that was killed: so short that others take them over while a round goes on.
+/// How long the books stay with a closer that was killed: so short that others take them over while
+/// a round goes on.
 const LEASE: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Default, Clone, Serialize, Deserialize)]
@@ -67,7 +69,10 @@ pub(crate) fn account(caller: &Caller, space: &Space, name: &str) -> AggregateRe
 
 /// What an event is about.
 pub(crate) fn kept(event: &StoredEvent) -> Kept {
-    let id = event.payload.to::<Booking>().map_or_else(|_| event.payload.to_string(), |booking| booking.id);
+    let id = event
+        .payload
+        .to::<Booking>()
+        .map_or_else(|_| event.payload.to_string(), |booking| booking.id);
     (event.version.get(), id)
 }
 
@@ -77,16 +82,27 @@ struct Booking {
 }
 
 /// Books something.
-pub(crate) async fn book(account: &AggregateRef<Account>, id: &str) -> Result<(), ExecuteError<Infallible>> {
+pub(crate) async fn book(
+    account: &AggregateRef<Account>,
+    id: &str,
+) -> Result<(), ExecuteError<Infallible>> {
     account.execute(|_| Ok(AccountEvent::Booked { id: id.to_owned() })).await.map(drop)
 }
 
 /// Closes the books in this way, with the journal for an archive.
-pub(crate) async fn close(caller: &Caller, space: &Space, name: &str, way: Way) -> Result<(), CloseError> {
+pub(crate) async fn close(
+    caller: &Caller,
+    space: &Space,
+    name: &str,
+    way: Way,
+) -> Result<(), CloseError> {
     caller.note(&Entry::Closing { account: name.to_owned(), way });
     let (archivist, of) = (caller.clone(), name.to_owned());
     let archive = move |events: Vec<StoredEvent>| {
-        archivist.note(&Entry::Archived { account: of.clone(), events: events.iter().map(kept).collect() });
+        archivist.note(&Entry::Archived {
+            account: of.clone(),
+            events: events.iter().map(kept).collect(),
+        });
         async { Ok::<_, Infallible>(()) }
     };
     let books = account(caller, space, name).books(archive).lease(LEASE);
@@ -127,8 +143,12 @@ pub(crate) struct Standing {
     pub(crate) open: bool,
 }
 
-/// Reads the store, once the last closer has ended, and asks whether there is anything left to close.
-pub(crate) async fn read(caller: &Caller, space: &Space) -> Result<BTreeMap<String, Standing>, Bug> {
+/// Reads the store, once the last closer has ended, and asks whether there is anything left to
+/// close.
+pub(crate) async fn read(
+    caller: &Caller,
+    space: &Space,
+) -> Result<BTreeMap<String, Standing>, Bug> {
     let mut accounts = BTreeMap::new();
     for name in all(caller, space).await? {
         let account = account(caller, space, &name);
@@ -142,7 +162,8 @@ pub(crate) async fn read(caller: &Caller, space: &Space) -> Result<BTreeMap<Stri
             Err(error) => matches!(error, CloseError::NothingToClear { .. }),
         };
         let stream = account.stream().map_err(|e| Bug(e.to_string()))?;
-        let events = caller.insist("read stream", || caller.store.read_whole_stream(stream)).await?;
+        let events =
+            caller.insist("read stream", || caller.store.read_whole_stream(stream)).await?;
         let bookings = match is_closed_for_good(&name) {
             true => None,
             false => Some(account.load().await.map_err(|e| Bug(e.to_string()))?.state.bookings),

@@ -8,23 +8,24 @@ use crate::broken::Flaw;
 
 /// Real worker processes on one store, injured while they work, and an audit of what they did.
 ///
-/// Exits with 0 when nothing was found and enough happened, with 1 when something was found, and with 2 when what was
-/// asked for makes no sense.
+/// Exits with 0 when nothing was found and enough happened, with 1 when something was found, and
+/// with 2 when what was asked for makes no sense.
 #[derive(Debug, Parser)]
 #[command(name = "tidelock-stress", version)]
 pub(crate) struct Args {
-    /// What is to happen: all, or some of many-streams, hot-stream, churn, killed, stopped, reactions, runs, scopes, claims, closing,
-    /// server-restart, bad-network
+    /// What is to happen: all, or some of many-streams, hot-stream, churn, killed, stopped,
+    /// reactions, runs, scopes, claims, closing, server-restart, bad-network
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenarios: Vec<String>,
-    /// sqlite: (a temporary file), sqlite:PATH, postgres: (a server of its own) or a postgres:// URL
+    /// sqlite: (a temporary file), sqlite:PATH, postgres: (a server of its own) or a postgres://
+    /// URL
     #[arg(long, value_name = "URL")]
     pub(crate) store: String,
     /// How many seconds each scenario is played for, at least; it goes on until enough has happened
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=3600))]
     pub(crate) seconds: u64,
-    /// After how many seconds a scenario ends in which too little has happened; 60 if it is not said, or 20 times the seconds if that
-    /// is more
+    /// After how many seconds a scenario ends in which too little has happened; 60 if it is not
+    /// said, or 20 times the seconds if that is more
     #[arg(long, value_name = "N")]
     pub(crate) patience: Option<u64>,
     /// Play the scenarios again and again until this many minutes have passed
@@ -36,7 +37,8 @@ pub(crate) struct Args {
     /// Make the choices of an earlier run again
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// How many commits must be acknowledged in each scenario, at least; 20 a second if it is not said
+    /// How many commits must be acknowledged in each scenario, at least; 20 a second if it is not
+    /// said
     #[arg(long, value_name = "N")]
     pub(crate) floor: Option<u64>,
     /// Put a store that breaks a promise under the workers, to see that it is found
@@ -57,14 +59,18 @@ impl Args {
 
     /// For how long a scenario is played if too little happens.
     pub(crate) fn patience(&self) -> Duration {
-        Duration::from_secs(self.patience.unwrap_or_else(|| PATIENCE.max(TIMES_SLOWER * self.seconds)))
+        Duration::from_secs(
+            self.patience.unwrap_or_else(|| PATIENCE.max(TIMES_SLOWER * self.seconds)),
+        )
     }
 
     /// The command that makes the same choices again; a password has to be put in again by hand.
     pub(crate) fn replay(&self, seed: u64) -> String {
-        let scenarios = if self.scenarios.is_empty() { "all".to_owned() } else { self.scenarios.join(" ") };
+        let scenarios =
+            if self.scenarios.is_empty() { "all".to_owned() } else { self.scenarios.join(" ") };
         let floor = self.floor.map_or(String::new(), |floor| format!(" --floor {floor}"));
-        let patience = self.patience.map_or(String::new(), |patience| format!(" --patience {patience}"));
+        let patience =
+            self.patience.map_or(String::new(), |patience| format!(" --patience {patience}"));
         let minutes = self.minutes.map_or(String::new(), |minutes| format!(" --minutes {minutes}"));
         format!(
             "tidelock-stress {scenarios} --store {} --seconds {}{patience}{minutes} --workers {}{floor} --seed {seed}",
@@ -85,10 +91,18 @@ mod tests {
         let args = Args::parse_from(typed.split(' '));
         assert_eq!(args.replay(42), format!("{typed} --seed 42"));
         assert_eq!(Args::parse_from(args.replay(42).split(' ')).seed, Some(42));
-        let secret = Args::parse_from(["tidelock-stress", "--store", "postgres://me:secret@localhost/shop"]);
-        assert!(secret.replay(1).contains(" --store postgres://me@localhost/shop "), "{}", secret.replay(1));
+        let secret =
+            Args::parse_from(["tidelock-stress", "--store", "postgres://me:secret@localhost/shop"]);
+        assert!(
+            secret.replay(1).contains(" --store postgres://me@localhost/shop "),
+            "{}",
+            secret.replay(1)
+        );
         let all = Args::parse_from(["tidelock-stress", "--store", "sqlite:"]);
-        assert_eq!(all.replay(1), "tidelock-stress all --store sqlite: --seconds 10 --workers 4 --seed 1");
+        assert_eq!(
+            all.replay(1),
+            "tidelock-stress all --store sqlite: --seconds 10 --workers 4 --seed 1"
+        );
     }
 
     #[test]

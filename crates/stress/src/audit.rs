@@ -1,7 +1,7 @@
 //! The store held against everything that was said, across all processes.
 //!
-//! The audit is a function of the evidence and of nothing else, so that its tests can doctor the evidence and see each kind
-//! of thing found. Every file here is one question.
+//! The audit is a function of the evidence and of nothing else, so that its tests can doctor the
+//! evidence and see each kind of thing found. Every file here is one question.
 
 mod claims;
 mod closing;

@@ -1,4 +1,5 @@
-//! The scopes that the workers of a round change: a few boards, on which every change leaves a trace under its id.
+//! The scopes that the workers of a round change: a few boards, on which every change leaves a
+//! trace under its id.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -66,7 +67,10 @@ impl Wish {
                     return Ok(false);
                 }
                 Answer::Nothing(trouble) => {
-                    caller.note(&Entry::Stumbled { during: "change".to_owned(), trouble: trouble.clone() });
+                    caller.note(&Entry::Stumbled {
+                        during: "change".to_owned(),
+                        trouble: trouble.clone(),
+                    });
                     backoff.after(&trouble).await?;
                 }
                 Answer::Strange(what) => return Err(Bug(format!("change {:?}: {what}", self.id))),

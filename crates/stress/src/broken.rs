@@ -1,7 +1,7 @@
 //! A store that breaks one promise, now and then, so that the tests can see the audit notice.
 //!
-//! A worker gets one only when it is told to, by an option that no help text shows. An audit that has never found
-//! anything proves nothing.
+//! A worker gets one only when it is told to, by an option that no help text shows. An audit that
+//! has never found anything proves nothing.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,8 +9,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    Appended, Commit, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion, FeedPage,
-    FeedQuery, LeaseRequest, Leased, Result, Store, StoreExt, StoreLayer, Version, async_trait,
+    Appended, Commit, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion,
+    FeedPage, FeedQuery, LeaseRequest, Leased, Result, Store, StoreExt, StoreLayer, Version,
+    async_trait,
 };
 
 /// What it does wrong.
@@ -29,7 +30,8 @@ pub(crate) enum Flaw {
     Overlooks,
     /// Compares no revision and looks at no guard.
     Blind,
-    /// Nothing; but handlers of reactions write past the commit of their ack, and steps of runs past that of their record.
+    /// Nothing; but handlers of reactions write past the commit of their ack, and steps of runs
+    /// past that of their record.
     Strays,
 }
 
@@ -57,7 +59,8 @@ impl Broken {
 
     /// What would have been answered.
     async fn pretend(&self, commit: &Commit) -> Result<CommitOutcome> {
-        let append = |stream| Appended { stream, version: Version::FIRST, positions: None, replayed: false };
+        let append =
+            |stream| Appended { stream, version: Version::FIRST, positions: None, replayed: false };
         Ok(CommitOutcome::Committed(Committed {
             at: self.store.now().await?,
             appends: commit.appends.iter().map(|a| append(a.stream.clone())).collect(),
@@ -69,7 +72,8 @@ impl Broken {
     async fn usurp(&self, mut commit: Commit) -> Result<Commit> {
         for settlement in &mut commit.settlements {
             let item = self.store.item(&settlement.lease.item).await?;
-            settlement.lease.fence = item.and_then(|item| item.fence).unwrap_or(settlement.lease.fence);
+            settlement.lease.fence =
+                item.and_then(|item| item.fence).unwrap_or(settlement.lease.fence);
         }
         Ok(commit)
     }

@@ -1,14 +1,17 @@
-//! A worker's way to the store: every call is written down, and tried again until it gets an answer.
+//! A worker's way to the store: every call is written down, and tried again until it gets an
+//! answer.
 //!
-//! What `Later` and `Unknown` say is taken at its word here and checked by the audit: a commit that may have happened is
-//! sent again, the same, under its id. An error that says `Never` is a bug: nothing that the workers ask for is wrong.
+//! What `Later` and `Unknown` say is taken at its word here and checked by the audit: a commit that
+//! may have happened is sent again, the same, under its id. An error that says `Never` is a bug:
+//! nothing that the workers ask for is wrong.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use tidelock::{
-    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Result as StoreResult, Store, Timestamp,
+    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Result as StoreResult, Store,
+    Timestamp,
 };
 use tokio::time::{sleep, timeout};
 
@@ -16,7 +19,8 @@ use crate::did::Did;
 use crate::journal::{Entry, Journal};
 use crate::trouble::{Told, Trouble};
 
-/// How long a store may go without answering anything. No fault that is injected lasts nearly as long.
+/// How long a store may go without answering anything. No fault that is injected lasts nearly as
+/// long.
 const ENDURANCE: Duration = Duration::from_secs(60);
 
 /// What a worker cannot go on after. It is the store's fault, or ours.
@@ -132,7 +136,10 @@ impl Caller {
             match self.ask(call()).await {
                 Ok(answer) => return Ok(answer),
                 Err(trouble) => {
-                    self.note(&Entry::Stumbled { during: what.to_owned(), trouble: trouble.clone() });
+                    self.note(&Entry::Stumbled {
+                        during: what.to_owned(),
+                        trouble: trouble.clone(),
+                    });
                     backoff.after(&trouble).await?;
                 }
             }
@@ -164,7 +171,9 @@ impl Backoff {
     /// Waits, if trying again can help.
     pub(crate) async fn after(&mut self, trouble: &Trouble) -> Result<(), Bug> {
         if trouble.advice == Told::Never {
-            return Err(Bug(format!("the store says that it is of no use to try again: {trouble}")));
+            return Err(Bug(format!(
+                "the store says that it is of no use to try again: {trouble}"
+            )));
         }
         if self.begun.elapsed() > ENDURANCE {
             return Err(Bug(format!("the store has not answered for {ENDURANCE:?}: {trouble}")));

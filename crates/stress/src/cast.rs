@@ -29,7 +29,8 @@ pub(crate) const CLOSER: &str = "closer";
 /// A role and the name that its workers share.
 pub(crate) type Seat = (&'static str, Role);
 
-/// Committers and consumers by halves, with a committer more if the number is odd, and one that follows the feed.
+/// Committers and consumers by halves, with a committer more if the number is odd, and one that
+/// follows the feed.
 pub(crate) fn halves(workers: usize) -> Vec<Seat> {
     let consumers = (workers / 2).max(1);
     let committers = workers.saturating_sub(consumers).max(1);
@@ -95,7 +96,10 @@ mod tests {
         for workers in 1..6 {
             let seats = halves_and_victims(workers, Holds::Alone);
             for name in [FOLLOWER, COMMITTER, CONSUMER, VICTIM] {
-                assert!(seats.iter().any(|(seat, _)| *seat == name), "{workers} workers and no {name}");
+                assert!(
+                    seats.iter().any(|(seat, _)| *seat == name),
+                    "{workers} workers and no {name}"
+                );
             }
             assert_eq!(seats.len(), workers.max(2) + 3);
         }

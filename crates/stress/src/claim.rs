@@ -1,7 +1,7 @@
 //! The rights that the workers of a round claim: keys, a few locks, and quotas.
 //!
-//! What a lock guards is read and written again in two calls, with no expectation: the lock and its fence are all that
-//! keeps two holders from undoing what the other did.
+//! What a lock guards is read and written again in two calls, with no expectation: the lock and its
+//! fence are all that keeps two holders from undoing what the other did.
 
 use std::time::Duration;
 
@@ -95,13 +95,21 @@ pub(crate) fn lock(claims: &Claims, space: &Space, lock: u64) -> Lock {
 }
 
 /// Who has a lock.
-pub(crate) async fn holder(caller: &Caller, space: &Space, nth: u64) -> Result<Option<LockHolder>, Bug> {
+pub(crate) async fn holder(
+    caller: &Caller,
+    space: &Space,
+    nth: u64,
+) -> Result<Option<LockHolder>, Bug> {
     let lock = lock(&claims(caller, "supervisor")?, space, nth);
     caller.insist("lock holder", || async { plain(lock.holder().await) }).await
 }
 
 /// What a lock guards, as it is; nothing before it is first written.
-pub(crate) async fn guarded(caller: &Caller, space: &Space, lock: u64) -> Result<Option<Bump>, Bug> {
+pub(crate) async fn guarded(
+    caller: &Caller,
+    space: &Space,
+    lock: u64,
+) -> Result<Option<Bump>, Bug> {
     let keys = [space.guarded(lock)];
     let slot = caller.insist("get", || caller.store.get(&keys)).await?.pop();
     let record = slot.and_then(tidelock::Slot::into_live);
@@ -109,8 +117,8 @@ pub(crate) async fn guarded(caller: &Caller, space: &Space, lock: u64) -> Result
     bump.map_err(|e| Bug(format!("what lock {lock} guards cannot be read: {e}")))
 }
 
-/// What the store said, of whatever went wrong with a claim; but for others who were quicker, trying again does not help
-/// against the rest.
+/// What the store said, of whatever went wrong with a claim; but for others who were quicker,
+/// trying again does not help against the rest.
 pub(crate) fn plain<T>(answer: Result<T, ClaimError>) -> StoreResult<T> {
     answer.map_err(|error| match error {
         ClaimError::Store(error) => error,

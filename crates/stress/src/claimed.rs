@@ -1,4 +1,5 @@
-//! What claims left in the store: what was done under locks, which keys were completed, and what did not come back.
+//! What claims left in the store: what was done under locks, which keys were completed, and what
+//! did not come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -29,8 +30,13 @@ pub(crate) struct Claimed {
 }
 
 impl Claimed {
-    /// Reads the store, once the last claimant has ended, and asks for everything that must be free.
-    pub(crate) async fn read(caller: &Caller, space: &Space, journals: &Journals) -> Result<Self, Bug> {
+    /// Reads the store, once the last claimant has ended, and asks for everything that must be
+    /// free.
+    pub(crate) async fn read(
+        caller: &Caller,
+        space: &Space,
+        journals: &Journals,
+    ) -> Result<Self, Bug> {
         let claims = claim::claims(caller, "auditor")?;
         let mut stuck = Vec::new();
         for lock in 0..LOCKS {
@@ -103,16 +109,25 @@ async fn stuck_key(caller: &Caller, claims: &Claims, key: &str) -> Result<Option
 }
 
 /// What was only reserved can be had again, all of it at once.
-async fn stuck_units(caller: &Caller, claims: &Claims, space: &Space) -> Result<Option<String>, Bug> {
+async fn stuck_units(
+    caller: &Caller,
+    claims: &Claims,
+    space: &Space,
+) -> Result<Option<String>, Bug> {
     let quota = Quota::Reserved.of(claims, space);
     let (all, begun) = (u32::try_from(Quota::Reserved.limit()).unwrap_or(u32::MAX), Instant::now());
     loop {
-        match caller.insist("reserve", || async { plain(quota.reserve(all, PATIENCE).await) }).await? {
+        match caller
+            .insist("reserve", || async { plain(quota.reserve(all, PATIENCE).await) })
+            .await?
+        {
             Taking::Granted(reserved) => {
                 reserved.refund().await.map_err(|e| Bug(e.to_string()))?;
                 return Ok(None);
             }
-            Taking::Exceeded(error) if begun.elapsed() > PATIENCE => return Ok(Some(error.to_string())),
+            Taking::Exceeded(error) if begun.elapsed() > PATIENCE => {
+                return Ok(Some(error.to_string()));
+            }
             Taking::Exceeded(_) => sleep(LOOK_AGAIN).await,
         }
     }

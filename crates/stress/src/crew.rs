@@ -1,6 +1,7 @@
 //! The workers of a round: started, heard, told to finish, and waited for.
 //!
-//! Whatever is waited for here is something that a worker says. The scenarios' injuries are the stage's affair.
+//! Whatever is waited for here is something that a worker says. The scenarios' injuries are the
+//! stage's affair.
 
 use std::collections::BTreeMap;
 use std::ops::Add;
@@ -151,7 +152,9 @@ impl<'a> Crew<'a> {
         for process in self.processes.values_mut().filter(|process| meant(process)) {
             process.tell(Order::Finish);
         }
-        self.wait_until(|crew| crew.processes.values().all(|process| process.ended || !meant(process)))
+        self.wait_until(|crew| {
+            crew.processes.values().all(|process| process.ended || !meant(process))
+        })
     }
 
     /// How everybody ended.

@@ -1,7 +1,7 @@
 //! Randomness that can be had again.
 //!
-//! A run prints its seed, and the same seed makes the same choices again: which streams, which injuries, when. What the
-//! kernel, the network and the database make of them is not replayed.
+//! A run prints its seed, and the same seed makes the same choices again: which streams, which
+//! injuries, when. What the kernel, the network and the database make of them is not replayed.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! How much was done by now, for whoever watches while it is done. What counts in the end comes from the journals.
+//! How much was done by now, for whoever watches while it is done. What counts in the end comes
+//! from the journals.
 
 use std::ops::Add;
 

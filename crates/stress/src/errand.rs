@@ -1,4 +1,5 @@
-//! The runs that the workers of a round drive: errands, with a step of every kind, a nap and a wait.
+//! The runs that the workers of a round drive: errands, with a step of every kind, a nap and a
+//! wait.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -39,7 +40,12 @@ pub(crate) enum First {
 }
 
 /// Starts an errand and lets it go, once however often this is done.
-pub(crate) async fn ask_for(caller: &Caller, space: &Space, run: &str, first: First) -> Result<(), Bug> {
+pub(crate) async fn ask_for(
+    caller: &Caller,
+    space: &Space,
+    run: &str,
+    first: First,
+) -> Result<(), Bug> {
     match first {
         First::Start => {
             start(caller, space, run).await?;
@@ -68,8 +74,8 @@ pub(crate) fn handle(caller: &Caller, run: &str) -> RunHandle {
     Tidelock::over(caller.store.clone()).runs().run(run)
 }
 
-/// What the store said, of whatever went wrong with a run; the rest is nothing that trying again helps against, but for others who
-/// were quicker.
+/// What the store said, of whatever went wrong with a run; the rest is nothing that trying again
+/// helps against, but for others who were quicker.
 pub(crate) fn plain<T>(answer: Result<T, RunError>) -> StoreResult<T> {
     answer.map_err(|error| match error {
         RunError::Store(error) => error,

@@ -1,10 +1,11 @@
-//! Everything that the audit judges: what the workers wrote down, how they ended, and what is in the store.
+//! Everything that the audit judges: what the workers wrote down, how they ended, and what is in
+//! the store.
 
 use std::collections::BTreeMap;
 
 use tidelock::{
-    FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Revision, Slot, StoreExt,
-    StoredEvent as Event, StreamName,
+    FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Revision, Slot,
+    StoreExt, StoredEvent as Event, StreamName,
 };
 
 use crate::account::{self, Standing};
@@ -66,15 +67,24 @@ impl Evidence {
         ends: Vec<(String, End)>,
     ) -> Result<Self, Bug> {
         Ok(Self {
-            claimed: if load.claims { Some(Claimed::read(caller, space, &journals).await?) } else { None },
-            boards: if load.scopes { Some(read_boards(caller, space, &journals).await?) } else { None },
+            claimed: if load.claims {
+                Some(Claimed::read(caller, space, &journals).await?)
+            } else {
+                None
+            },
+            boards: if load.scopes {
+                Some(read_boards(caller, space, &journals).await?)
+            } else {
+                None
+            },
             space: space.clone(),
             journals,
             ends,
             feed: read_feed(caller, space, start).await?,
             streams: read_own_streams(caller, space).await?,
             items: read_items(caller, space).await?,
-            totals: read_totals(caller, (0..load.streams).map(|n| space.total(n)).collect()).await?,
+            totals: read_totals(caller, (0..load.streams).map(|n| space.total(n)).collect())
+                .await?,
             reacted: if load.reacts { Some(Reacted::read(caller, space).await?) } else { None },
             accounts: if load.closes { Some(account::read(caller, space).await?) } else { None },
             ran: if load.runs { Some(Ran::read(caller, space).await?) } else { None },
@@ -88,7 +98,9 @@ async fn read_feed(caller: &Caller, space: &Space, start: Position) -> Result<Ve
         let read = || caller.store.read_feed(FeedQuery::after(after));
         let page = caller.insist("read feed", read).await?;
         let prefix = space.stream_prefix();
-        events.extend(page.events.into_iter().filter(|event| event.stream.as_str().starts_with(&prefix)));
+        events.extend(
+            page.events.into_iter().filter(|event| event.stream.as_str().starts_with(&prefix)),
+        );
         after = page.next;
         if page.at_end {
             return Ok(events);
@@ -96,7 +108,10 @@ async fn read_feed(caller: &Caller, space: &Space, start: Position) -> Result<Ve
     }
 }
 
-async fn read_own_streams(caller: &Caller, space: &Space) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
+async fn read_own_streams(
+    caller: &Caller,
+    space: &Space,
+) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
     let mut streams = read_streams(caller, space.stream_prefix()).await?;
     streams.remove(&space.start());
     Ok(streams)
@@ -152,6 +167,7 @@ pub(crate) async fn read_totals(
     keys: Vec<RecordKey>,
 ) -> Result<BTreeMap<RecordKey, i64>, Bug> {
     let slots = caller.insist("get", || caller.store.get(&keys)).await?;
-    let total = |slot: Slot| slot.into_live().and_then(|record| record.value.to::<i64>().ok()).unwrap_or(0);
+    let total =
+        |slot: Slot| slot.into_live().and_then(|record| record.value.to::<i64>().ok()).unwrap_or(0);
     Ok(keys.into_iter().zip(slots.into_iter().map(total)).collect())
 }

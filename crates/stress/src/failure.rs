@@ -1,6 +1,7 @@
 //! Why a run could not be made: what happened, to which thing, and what to do.
 //!
-//! What a run found out about the store is no failure of the run; that is a [`Finding`](crate::finding::Finding).
+//! What a run found out about the store is no failure of the run; that is a
+//! [`Finding`](crate::finding::Finding).
 
 use std::io;
 
@@ -49,6 +50,7 @@ impl Failure {
             _ => String::new(),
         };
         // With standard error gone there is nobody left to tell; the exit code remains.
-        let _ = io::Write::write_all(&mut io::stderr(), format!("error: {self}{hint}\n").as_bytes());
+        let _ =
+            io::Write::write_all(&mut io::stderr(), format!("error: {self}{hint}\n").as_bytes());
     }
 }

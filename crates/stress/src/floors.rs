@@ -67,11 +67,16 @@ impl Floors {
             ("calls that failed", tally.unknown() + tally.errors, self.failed),
             ("leases granted", tally.leases, self.leases),
         ];
-        let faults =
-            self.faults.iter().map(|(fault, least)| (fault.to_string(), tally.faults.of(*fault), *least));
-        let counts =
-            counts.map(|(what, count, least)| (what.to_owned(), count, least)).into_iter().chain(faults);
-        let tell = |(what, count, least)| format!("{what}: {count}, and at least {least} were to be");
+        let faults = self
+            .faults
+            .iter()
+            .map(|(fault, least)| (fault.to_string(), tally.faults.of(*fault), *least));
+        let counts = counts
+            .map(|(what, count, least)| (what.to_owned(), count, least))
+            .into_iter()
+            .chain(faults);
+        let tell =
+            |(what, count, least)| format!("{what}: {count}, and at least {least} were to be");
         let missed = counts.filter(|(_, count, least)| count < least);
         missed.map(|missed| Finding::new(Kind::TooLittle, tell(missed))).collect()
     }

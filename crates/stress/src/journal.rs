@@ -1,8 +1,8 @@
 //! What a worker did and was told, written down before and after each call.
 //!
-//! A journal is a file of its own per worker, a JSON object a line, each line one write to the file: what was noted before
-//! a SIGKILL is there after it. Only the last line can be torn, and then it was never finished: a torn try was not
-//! sent, a torn answer was not acted upon.
+//! A journal is a file of its own per worker, a JSON object a line, each line one write to the
+//! file: what was noted before a SIGKILL is there after it. Only the last line can be torn, and
+//! then it was never finished: a torn try was not sent, a torn answer was not acted upon.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    ClashKind, Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken, Revision,
-    StoredEvent as Event, Timestamp,
+    ClashKind, Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken,
+    Revision, StoredEvent as Event, Timestamp,
 };
 
 use crate::account::{Kept, Way};
@@ -114,7 +114,8 @@ impl Journal {
     }
 
     pub(crate) fn note(&self, entry: &Entry) {
-        let mut line = serde_json::to_vec(entry).expect("an entry is made of names, numbers and JSON");
+        let mut line =
+            serde_json::to_vec(entry).expect("an entry is made of names, numbers and JSON");
         line.push(b'\n');
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
         // A worker that cannot say what it does must not do it.
@@ -122,7 +123,8 @@ impl Journal {
     }
 }
 
-/// Everything in a journal, but for a last line that was never finished. Who did not get to begin one did nothing.
+/// Everything in a journal, but for a last line that was never finished. Who did not get to begin
+/// one did nothing.
 pub(crate) fn read(path: &Path) -> io::Result<Vec<Entry>> {
     let text = match fs::read(path) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),

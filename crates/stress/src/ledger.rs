@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use tidelock::{ClashKind, Commit, CommitId, Committed, Fence, ItemRef, Lease, LeaseToken, Timestamp};
+use tidelock::{
+    ClashKind, Commit, CommitId, Committed, Fence, ItemRef, Lease, LeaseToken, Timestamp,
+};
 
 use crate::journal::Entry;
 use crate::trouble::{Told, Trouble};
@@ -143,10 +145,14 @@ impl<'a> Case<'a> {
 
     /// How many calls failed and said that nothing was written.
     pub(crate) fn failed_for_now(&self) -> usize {
-        self.steps.iter().filter(|step| matches!(step, Step::Failed(t) if t.advice == Told::Later)).count()
+        self.steps
+            .iter()
+            .filter(|step| matches!(step, Step::Failed(t) if t.advice == Told::Later))
+            .count()
     }
 
-    /// For a commit whose outcome was unknown for a while: whether the try in doubt turned out to have happened.
+    /// For a commit whose outcome was unknown for a while: whether the try in doubt turned out to
+    /// have happened.
     pub(crate) fn doubt(&self) -> Option<bool> {
         let in_doubt = |step: &Step<'_>| match step {
             Step::Orphaned => true,

@@ -1,8 +1,9 @@
 //! Real worker processes on one store, a supervisor that injures them, and an audit at the end:
 //! `cargo run --release -p tidelock-stress -- all --store sqlite:`.
 //!
-//! Everything goes through the public API and real processes: this binary starts itself again as workers. They keep
-//! journals; the audit holds the store against all of them. A scenario is one file in `scenarios/`.
+//! Everything goes through the public API and real processes: this binary starts itself again as
+//! workers. They keep journals; the audit holds the store against all of them. A scenario is one
+//! file in `scenarios/`.
 //!
 //! Not here: how fast the store is (that is the bench), and what only a failing disk can show.
 

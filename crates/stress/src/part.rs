@@ -50,15 +50,18 @@ pub(crate) enum Role {
     Closer,
 }
 
-/// Whether a consumer, reactor, runner or claimant now and then holds the leases it has, says so, and waits for what happens to it.
+/// Whether a consumer, reactor, runner or claimant now and then holds the leases it has, says so,
+/// and waits for what happens to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Holds {
     Never,
-    /// One of its callers does, while the others go on: whatever happens hits them in the middle of anything.
+    /// One of its callers does, while the others go on: whatever happens hits them in the middle of
+    /// anything.
     AmongOthers,
-    /// Its only caller does, so that nothing else of it is under way. A process that is stopped in the middle of a
-    /// transaction keeps a file locked for as long as it is stopped, and no store can help that.
+    /// Its only caller does, so that nothing else of it is under way. A process that is stopped in
+    /// the middle of a transaction keeps a file locked for as long as it is stopped, and no store
+    /// can help that.
     Alone,
 }
 

@@ -1,7 +1,8 @@
-//! What passes between the supervisor and a worker: orders one way, reports the other, a JSON object a line.
+//! What passes between the supervisor and a worker: orders one way, reports the other, a JSON
+//! object a line.
 //!
-//! The first line that a worker gets is its part. A worker whose supervisor is gone has nobody to work for and ends at once,
-//! so nothing is left running after a run that was itself killed.
+//! The first line that a worker gets is its part. A worker whose supervisor is gone has nobody to
+//! work for and ends at once, so nothing is left running after a run that was itself killed.
 
 use std::io::{self, BufRead, Write};
 use std::process;
@@ -20,7 +21,8 @@ use crate::did::Did;
 pub(crate) enum Order {
     /// What was held back may go on.
     GoOn,
-    /// Committers, changers and claimants end after what they have in hand, consumers, reactors and runners when nothing is left to do, followers at the feed's end.
+    /// Committers, changers and claimants end after what they have in hand, consumers, reactors and
+    /// runners when nothing is left to do, followers at the feed's end.
     Finish,
 }
 

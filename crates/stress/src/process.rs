@@ -51,7 +51,8 @@ impl Process {
             }
             let _ = heard.send((name, None));
         });
-        // The part goes through the pipe, as the URL in it may have a password that a command line would show.
+        // The part goes through the pipe, as the URL in it may have a password that a command line
+        // would show.
         pipe::write(&mut orders, part)?;
         Ok(Self {
             seat,

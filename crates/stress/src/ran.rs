@@ -1,4 +1,5 @@
-//! What runs left in the store: their histories, what they counted there, and which of them have not ended.
+//! What runs left in the store: their histories, what they counted there, and which of them have
+//! not ended.
 
 use std::collections::BTreeMap;
 
@@ -27,13 +28,15 @@ impl Ran {
     /// Reads the store, which nobody writes to any more.
     pub(crate) async fn read(caller: &Caller, space: &Space) -> Result<Self, Bug> {
         let streams = read_streams(caller, space.histories()).await?;
-        let histories =
-            streams.into_iter().filter_map(|(stream, events)| Some((space.run_of(&stream)?, events)));
+        let histories = streams
+            .into_iter()
+            .filter_map(|(stream, events)| Some((space.run_of(&stream)?, events)));
         let histories: BTreeMap<String, Vec<Event>> = histories.collect();
         let runs: Vec<&String> = histories.keys().collect();
         let mut counted = BTreeMap::new();
         for runs in runs.chunks(AT_ONCE) {
-            let totals = read_totals(caller, runs.iter().map(|run| space.counted(run)).collect()).await?;
+            let totals =
+                read_totals(caller, runs.iter().map(|run| space.counted(run)).collect()).await?;
             counted.extend(runs.iter().map(|run| ((*run).clone(), totals[&space.counted(run)])));
         }
         Ok(Self { counted, open: open(caller, space).await?, histories })

@@ -56,7 +56,8 @@ async fn sum(caller: &Caller, prefix: String) -> Result<u64, Bug> {
     Ok(streams(caller, prefix).await?.values().sum())
 }
 
-/// The streams whose names begin so, and how many events are in each. A round has few enough for one page.
+/// The streams whose names begin so, and how many events are in each. A round has few enough for
+/// one page.
 async fn streams(caller: &Caller, prefix: String) -> Result<BTreeMap<StreamName, u64>, Bug> {
     let query = HeadQuery::prefix(prefix);
     let page = caller.insist("heads", || caller.store.heads(query.clone())).await?;

@@ -1,6 +1,7 @@
 //! The reactions that the workers of a round run, and what they write down.
 //!
-//! One follows each stream of work by itself. The other gathers events of all streams at a few targets, in batches.
+//! One follows each stream of work by itself. The other gathers events of all streams at a few
+//! targets, in batches.
 
 use serde::{Deserialize, Serialize};
 use tidelock::{EventId, Fence, StoredEvent as Event};

@@ -1,9 +1,9 @@
 //! What the supervisor asks of the store when the workers cannot any more.
 //!
-//! A worker that was killed leaves tries without an answer. Each is sent again, the same, under its id: if it had happened
-//! the answer is the first one's, and if not it happens now or is refused. And some that were answered are sent once
-//! more, to see that the answer is still the same and that nothing is written twice. Runs that a dead worker asked for are asked
-//! for again.
+//! A worker that was killed leaves tries without an answer. Each is sent again, the same, under its
+//! id: if it had happened the answer is the first one's, and if not it happens now or is refused.
+//! And some that were answered are sent once more, to see that the answer is still the same and
+//! that nothing is written twice. Runs that a dead worker asked for are asked for again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +20,8 @@ use crate::space::Space;
 /// How many answered commits are sent once more.
 const REPLAYS: usize = 200;
 
-/// Sends every commit again that got no answer. The audit judges the answers; what comes back is that there was none.
+/// Sends every commit again that got no answer. The audit judges the answers; what comes back is
+/// that there was none.
 pub(crate) async fn resolve(caller: &Caller, journals: &Journals) -> Option<Finding> {
     let open = unanswered(journals);
     open.keys().for_each(|id| caller.note(&Entry::Orphaned(*id)));
@@ -46,8 +47,13 @@ pub(crate) async fn replay(caller: &Caller, journals: &Journals) -> Option<Findi
     send_again(caller, acked.into_iter().step_by(every)).await
 }
 
-/// Asks for every run again that somebody asked for and did not see the end of: whoever dies may have got half of it done.
-pub(crate) async fn ask_for_runs(caller: &Caller, space: &Space, journals: &Journals) -> Result<(), Bug> {
+/// Asks for every run again that somebody asked for and did not see the end of: whoever dies may
+/// have got half of it done.
+pub(crate) async fn ask_for_runs(
+    caller: &Caller,
+    space: &Space,
+    journals: &Journals,
+) -> Result<(), Bug> {
     for run in unfinished(journals) {
         errand::ask_for(caller, space, run, First::Start).await?;
     }
@@ -67,7 +73,11 @@ fn unfinished(journals: &Journals) -> BTreeSet<&str> {
 }
 
 /// Asks for every change again of which its worker did not hear the end.
-pub(crate) async fn ask_for_changes(caller: &Caller, space: &Space, journals: &Journals) -> Result<(), Bug> {
+pub(crate) async fn ask_for_changes(
+    caller: &Caller,
+    space: &Space,
+    journals: &Journals,
+) -> Result<(), Bug> {
     for wish in unheard(journals).into_values() {
         wish.fulfil(caller, space).await?;
     }
@@ -86,7 +96,10 @@ fn unheard(journals: &Journals) -> HashMap<&str, &Wish> {
     wishes
 }
 
-async fn send_again<'a>(caller: &Caller, commits: impl Iterator<Item = &'a Commit>) -> Option<Finding> {
+async fn send_again<'a>(
+    caller: &Caller,
+    commits: impl Iterator<Item = &'a Commit>,
+) -> Option<Finding> {
     for commit in commits {
         if let Err(bug) = caller.commit_again(commit).await {
             let what = format!("commit {:?}, sent again, gets no answer: {bug}", commit.id);

@@ -1,7 +1,7 @@
 //! The parts that worker processes play.
 //!
-//! A worker opens the store that it is told to, through the public API like anybody, and has several calls under way at
-//! once. It does not know what will be done to it.
+//! A worker opens the store that it is told to, through the public API like anybody, and has
+//! several calls under way at once. It does not know what will be done to it.
 
 mod booker;
 mod changer;
@@ -59,7 +59,8 @@ fn try_to_play() -> Result<(), Bug> {
     let part = pipe::read::<Part>(&mut io::stdin().lock()).map_err(broken_off)?;
     let part = part.ok_or_else(|| Bug("the worker was not told its part".to_owned()))?;
     let journal = Journal::begin(&part.journal).map_err(broken_off)?;
-    let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(broken_off)?;
+    let runtime =
+        Builder::new_multi_thread().worker_threads(2).enable_all().build().map_err(broken_off)?;
     runtime.block_on(work(Arc::new(part), Arc::new(journal)))
 }
 
@@ -98,7 +99,9 @@ async fn open(part: &Part) -> Result<Arc<dyn Store>, Bug> {
     loop {
         match tidelock::open(&part.url).await {
             Ok(store) => {
-                return Ok(part.flaw.map_or(store.clone(), |flaw| Arc::new(Broken::new(store, flaw))));
+                return Ok(part
+                    .flaw
+                    .map_or(store.clone(), |flaw| Arc::new(Broken::new(store, flaw))));
             }
             Err(error) => backoff.after(&Trouble::from(error)).await?,
         }

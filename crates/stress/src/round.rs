@@ -1,8 +1,10 @@
 //! One scenario, played once: work and injuries, the tidying up, and the audit.
 //!
-//! A round lasts for as long as was asked, and until enough has happened, but not for ever. Then the injuries end and the
-//! committers finish, and those who start runs; what dead workers left open is resolved; the consumers drain what is left, reactors
-//! handle it, and runners drive what is open; and the follower reads the feed to its end. Then nobody writes any more, and the audit begins.
+//! A round lasts for as long as was asked, and until enough has happened, but not for ever. Then
+//! the injuries end and the committers finish, and those who start runs; what dead workers left
+//! open is resolved; the consumers drain what is left, reactors handle it, and runners drive what
+//! is open; and the follower reads the feed to its end. Then nobody writes any more, and the audit
+//! begins.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,7 +17,8 @@ use crate::args::Args;
 use crate::audit::audit;
 use crate::caller::Caller;
 use crate::cast::{
-    BOOKER, CHANGER, CLAIMANT, CLOSER, COMMITTER, CONSUMER, FOLLOWER, REACTOR, RUNNER, STARTER, VICTIM,
+    BOOKER, CHANGER, CLAIMANT, CLOSER, COMMITTER, CONSUMER, FOLLOWER, REACTOR, RUNNER, STARTER,
+    VICTIM,
 };
 use crate::crew::{Brief, Crew};
 use crate::dice::Dice;
@@ -57,7 +60,12 @@ pub(crate) struct Played {
 
 impl Rounds<'_> {
     /// Plays a scenario, with the journals in this folder.
-    pub(crate) fn play(&self, scenario: &dyn Scenario, seed: u64, folder: &Path) -> Result<Played, Failure> {
+    pub(crate) fn play(
+        &self,
+        scenario: &dyn Scenario,
+        seed: u64,
+        folder: &Path,
+    ) -> Result<Played, Failure> {
         let mut stage = self.set(scenario, seed, folder)?;
         for seat in scenario.cast(self.args.workers) {
             stage.start(seat)?;
@@ -104,26 +112,35 @@ impl Rounds<'_> {
         let committed = self.store.commit(commit).await?.committed();
         let appended = committed.ok().and_then(|mut committed| committed.appends.pop());
         let position = appended.and_then(|appended| appended.positions).map(|(_, last)| last);
-        position.ok_or_else(|| Failure::Stage("the start of the round could not be marked".to_owned()))
+        position
+            .ok_or_else(|| Failure::Stage("the start of the round could not be marked".to_owned()))
     }
 
-    /// Whether the time is over and enough has happened, however slow the machine; or patience is at its end.
-    fn is_over(&self, scenario: &dyn Scenario, stage: &Stage<'_>, played: Duration) -> Result<bool, Failure> {
+    /// Whether the time is over and enough has happened, however slow the machine; or patience is
+    /// at its end.
+    fn is_over(
+        &self,
+        scenario: &dyn Scenario,
+        stage: &Stage<'_>,
+        played: Duration,
+    ) -> Result<bool, Failure> {
         if played < self.args.least() {
             return Ok(false);
         }
-        Ok(played >= self.args.patience() || self.floors(scenario).missed_by(&self.so_far(stage)?).is_empty())
+        Ok(played >= self.args.patience()
+            || self.floors(scenario).missed_by(&self.so_far(stage)?).is_empty())
     }
 
     fn floors(&self, scenario: &dyn Scenario) -> Floors {
         scenario.floors(self.args.seconds).and_commits(self.args.floor, self.args.seconds)
     }
 
-    /// What has happened by now. None of these numbers ever falls, so what is enough now will be in the end. The follower's
-    /// journal is long, and has next to nothing to count.
+    /// What has happened by now. None of these numbers ever falls, so what is enough now will be in
+    /// the end. The follower's journal is long, and has next to nothing to count.
     fn so_far(&self, stage: &Stage<'_>) -> Result<Tally, Failure> {
         let journals = stage.read_journals(&stage.crew.all_but(FOLLOWER))?;
-        let handled = self.runtime.block_on(reacted::handled(&stage.caller, &stage.crew.brief.space))?;
+        let handled =
+            self.runtime.block_on(reacted::handled(&stage.caller, &stage.crew.brief.space))?;
         Ok(Tally::of(&Ledger::of(&journals), &journals, handled, stage.faults.clone()))
     }
 

@@ -55,7 +55,8 @@ fn open(runtime: &Runtime, target: &Target) -> Result<Arc<dyn Store>, Failure> {
 
 /// A run in which everything is skipped would pass, and prove nothing.
 fn check_some_apply(target: &Target, chosen: &[&'static dyn Scenario]) -> Result<(), Failure> {
-    let lacks: Vec<&str> = chosen.iter().filter_map(|scenario| target.lacks(scenario.needs())).collect();
+    let lacks: Vec<&str> =
+        chosen.iter().filter_map(|scenario| target.lacks(scenario.needs())).collect();
     if lacks.len() < chosen.len() {
         return Ok(());
     }
@@ -78,7 +79,8 @@ fn play_all(
 ) -> Result<Vec<Row>, Failure> {
     let end = Instant::now() + Duration::from_secs(60 * rounds.args.minutes.unwrap_or(0));
     let mut dice = Dice::seeded(seed);
-    let mut rows: Vec<Row> = chosen.iter().map(|scenario| first_row(rounds.target, *scenario)).collect();
+    let mut rows: Vec<Row> =
+        chosen.iter().map(|scenario| first_row(rounds.target, *scenario)).collect();
     for round in 0.. {
         if round > 0 && Instant::now() >= end {
             break;

@@ -1,4 +1,5 @@
-//! What can happen, a file each: the work, who does it, what is done to them meanwhile, and how much must have happened.
+//! What can happen, a file each: the work, who does it, what is done to them meanwhile, and how
+//! much must have happened.
 
 mod bad_network;
 mod churn;
@@ -22,7 +23,8 @@ use crate::part::Load;
 use crate::stage::Stage;
 use crate::target::Needs;
 
-/// For how long everybody works, where nothing is done to them, before it is asked again whether that is enough.
+/// For how long everybody works, where nothing is done to them, before it is asked again whether
+/// that is enough.
 const A_WHILE: Duration = Duration::from_millis(200);
 
 pub(crate) trait Scenario: Sync {
@@ -42,14 +44,15 @@ pub(crate) trait Scenario: Sync {
         cast::halves(workers)
     }
 
-    /// Does to the workers whatever is done to them, once. This is called again and again until the time is over and enough has
-    /// happened.
+    /// Does to the workers whatever is done to them, once. This is called again and again until the
+    /// time is over and enough has happened.
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
         stage.work_for(A_WHILE);
         Ok(())
     }
 
-    /// What must have happened in this many seconds, beside commits and drains, for the round to prove anything.
+    /// What must have happened in this many seconds, beside commits and drains, for the round to
+    /// prove anything.
     fn floors(&self, seconds: u64) -> Floors;
 }
 
@@ -72,14 +75,17 @@ pub(crate) const ALL: [&dyn Scenario; 12] = [
 /// The scenarios with these names, in the usual order.
 pub(crate) fn chosen(names: &[String]) -> Result<Vec<&'static dyn Scenario>, Failure> {
     let known = || ALL.iter().map(|scenario| scenario.name());
-    if let Some(unknown) = names.iter().find(|name| *name != "all" && !known().any(|known| known == *name)) {
+    if let Some(unknown) =
+        names.iter().find(|name| *name != "all" && !known().any(|known| known == *name))
+    {
         return Err(Failure::Usage {
             what: format!("there is no scenario {unknown:?}"),
             hint: format!("all, or some of {}", known().collect::<Vec<_>>().join(", ")),
         });
     }
     let all = names.is_empty() || names.iter().any(|name| name == "all");
-    let is_chosen = |scenario: &&&dyn Scenario| all || names.iter().any(|name| name == scenario.name());
+    let is_chosen =
+        |scenario: &&&dyn Scenario| all || names.iter().any(|name| name == scenario.name());
     Ok(ALL.iter().filter(is_chosen).copied().collect())
 }
 

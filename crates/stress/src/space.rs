@@ -1,7 +1,9 @@
-//! The names that one round of a scenario uses, so that rounds, and whoever else uses the store, do not meet.
+//! The names that one round of a scenario uses, so that rounds, and whoever else uses the store, do
+//! not meet.
 //!
-//! A stream of work, the item that is woken for it, the stream where its drains are written down and the counter of its
-//! commits have names that follow from one number. Nothing else makes a name.
+//! A stream of work, the item that is woken for it, the stream where its drains are written down
+//! and the counter of its commits have names that follow from one number. Nothing else makes a
+//! name.
 
 use serde::{Deserialize, Serialize};
 use tidelock::{CommitId, ItemKey, ItemRef, QueueName, RecordKey, StreamName};
@@ -58,8 +60,8 @@ impl Space {
         format!("{}-{}", self.prefix, reaction.name())
     }
 
-    /// Where a reaction's handlers write down what they handled at a target. Not among the other streams, because the commits are
-    /// the application's, and in nobody's journal.
+    /// Where a reaction's handlers write down what they handled at a target. Not among the other
+    /// streams, because the commits are the application's, and in nobody's journal.
     pub(crate) fn handled(&self, reaction: Reaction, target: &str) -> StreamName {
         StreamName::new(format!("{}{target}", self.handled_by(reaction))).expect(FITS)
     }
@@ -120,7 +122,8 @@ impl Space {
         RecordKey::new(format!("{}/guarded-{lock}", self.prefix)).expect(FITS)
     }
 
-    /// Where it is written down what was done under a lock. Not among the other streams, as those commits are in no journal.
+    /// Where it is written down what was done under a lock. Not among the other streams, as those
+    /// commits are in no journal.
     pub(crate) fn bumps(&self, lock: u64) -> StreamName {
         StreamName::new(format!("{}-claimed/lock-{lock}", self.prefix)).expect(FITS)
     }
@@ -164,7 +167,9 @@ mod tests {
         assert_eq!(space.work_of(&space.item(7)), space.work(7));
         assert_ne!(space.work(7), space.done_of(&space.item(7)));
         assert!(space.work(7).as_str().starts_with(&space.stream_prefix()));
-        assert!(!space.handled(Reaction::Own, "work-7").as_str().starts_with(&space.stream_prefix()));
+        assert!(
+            !space.handled(Reaction::Own, "work-7").as_str().starts_with(&space.stream_prefix())
+        );
         assert_ne!(space.queue(), Space::fresh().queue());
     }
 }

@@ -1,4 +1,5 @@
-//! What scenarios can do to the workers, their network and their server, and what they can wait for.
+//! What scenarios can do to the workers, their network and their server, and what they can wait
+//! for.
 //!
 //! Waiting is waiting for a report, for a fact in the store, or for time to pass under load.
 
@@ -55,11 +56,13 @@ impl Stage<'_> {
         self.crew.hear_until(Instant::now() + time, |_| false);
     }
 
-    /// Sees that work goes on after an injury: a store that loses nothing but never answers again is of no use.
+    /// Sees that work goes on after an injury: a store that loses nothing but never answers again
+    /// is of no use.
     pub(crate) fn wait_for_progress(&mut self, after: Fault) {
         let enough = self.crew.did().commits + SOME_COMMITS;
         if !self.crew.wait_until(|crew| crew.did().commits >= enough) {
-            let what = format!("not {SOME_COMMITS} commits within {PATIENCE:?} after this: {after}");
+            let what =
+                format!("not {SOME_COMMITS} commits within {PATIENCE:?} after this: {after}");
             self.findings.push(Finding::new(Kind::NoProgress, what));
         }
     }
@@ -71,8 +74,9 @@ impl Stage<'_> {
         Some(names.swap_remove(usize::try_from(self.dice.below(count)).ok()?))
     }
 
-    /// Waits for a worker that says that it holds something, and of which the store says so too. One that said so a while ago, when
-    /// something else was done, may hold none any more: it goes on, and a fresher one is waited for.
+    /// Waits for a worker that says that it holds something, and of which the store says so too.
+    /// One that said so a while ago, when something else was done, may hold none any more: it goes
+    /// on, and a fresher one is waited for.
     pub(crate) fn wait_for_holder(&mut self) -> Result<Option<(String, Held)>, Bug> {
         let end = Instant::now() + PATIENCE;
         while Instant::now() < end && self.crew.hear_until(end, |crew| crew.holder().is_some()) {
@@ -85,8 +89,8 @@ impl Stage<'_> {
         Ok(None)
     }
 
-    /// Stops a worker that holds leases until others have taken them over, kills another that holds some, and lets everybody
-    /// work for a moment.
+    /// Stops a worker that holds leases until others have taken them over, kills another that holds
+    /// some, and lets everybody work for a moment.
     pub(crate) fn injure_two_holders(&mut self) -> Result<(), Failure> {
         if let Some((who, leases)) = self.wait_for_holder()? {
             self.stop_until_taken_over(&who, &leases)?;
@@ -111,7 +115,12 @@ impl Stage<'_> {
     }
 
     /// Stops a worker while something else is done, and then lets it go on.
-    pub(crate) fn stop_while<T>(&mut self, who: &str, fault: Fault, act: impl FnOnce(&mut Self) -> T) -> T {
+    pub(crate) fn stop_while<T>(
+        &mut self,
+        who: &str,
+        fault: Fault,
+        act: impl FnOnce(&mut Self) -> T,
+    ) -> T {
         if let Some(process) = self.crew.get(who) {
             process.stop();
             self.faults.count(fault);
@@ -174,7 +183,9 @@ impl Stage<'_> {
     fn are_taken_over(&self, held: &Held) -> Result<bool, Bug> {
         let is_later = |fence: Option<Fence>, than: Fence| fence.is_some_and(|fence| fence > than);
         match held {
-            Held::Leases(leases) => self.all(leases, |item, lease| is_later(item.fence, lease.fence)),
+            Held::Leases(leases) => {
+                self.all(leases, |item, lease| is_later(item.fence, lease.fence))
+            }
             Held::Lock { lock, fence } => {
                 let guarded = claim::guarded(&self.caller, &self.crew.brief.space, *lock);
                 Ok(is_later(self.runtime.block_on(guarded)?.map(|bump| bump.fence), *fence))
@@ -182,7 +193,8 @@ impl Stage<'_> {
         }
     }
 
-    /// Stops a worker until others have all of its leases, or until it shows that they cannot have them.
+    /// Stops a worker until others have all of its leases, or until it shows that they cannot have
+    /// them.
     pub(crate) fn stop_until_taken_over(&mut self, who: &str, held: &Held) -> Result<(), Bug> {
         let Some(process) = self.crew.get(who) else { return Ok(()) };
         process.stop();
@@ -195,9 +207,9 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// Whether one that is stopped from now on keeps others from its leases, because it was in the middle of a transaction besides.
-    /// Of a file nobody else commits then; on a server others do, and have had every chance after so many commits. A slow
-    /// machine takes its time for them.
+    /// Whether one that is stopped from now on keeps others from its leases, because it was in the
+    /// middle of a transaction besides. Of a file nobody else commits then; on a server others do,
+    /// and have had every chance after so many commits. A slow machine takes its time for them.
     fn is_in_the_way(&self) -> impl FnMut(&Crew<'_>) -> bool + use<> {
         let (standstill, begun) = (self.lease() * 6, self.crew.did().commits);
         let (mut commits, mut since) = (begun, Instant::now());
@@ -210,7 +222,11 @@ impl Stage<'_> {
         }
     }
 
-    fn all(&self, leases: &[LeaseToken], is_so: impl Fn(&Item, &LeaseToken) -> bool) -> Result<bool, Bug> {
+    fn all(
+        &self,
+        leases: &[LeaseToken],
+        is_so: impl Fn(&Item, &LeaseToken) -> bool,
+    ) -> Result<bool, Bug> {
         for lease in leases {
             let filter = ItemFilter::queue(lease.item.queue.as_str());
             let query = ItemQuery::new(filter.key(NamePattern::is(lease.item.key.as_str())));
@@ -238,7 +254,8 @@ impl Stage<'_> {
         self.heal();
     }
 
-    /// Cuts a connection between a request with these bytes and its reply, and waits for somebody to notice.
+    /// Cuts a connection between a request with these bytes and its reply, and waits for somebody
+    /// to notice.
     pub(crate) fn cut_after_request(&mut self, pattern: &[u8]) {
         let doubts = self.crew.did().doubts;
         self.proxy.iter().for_each(|proxy| proxy.cut_after_request(pattern));
@@ -256,7 +273,9 @@ impl Stage<'_> {
     /// What these workers wrote down.
     pub(crate) fn read_journals(&self, names: &[String]) -> Result<Journals, Failure> {
         let folder = &self.crew.brief.folder;
-        let read = |name: &String| journal::read(&folder.join(name)).map(|entries| (name.clone(), entries));
+        let read = |name: &String| {
+            journal::read(&folder.join(name)).map(|entries| (name.clone(), entries))
+        };
         Ok(names.iter().map(read).collect::<Result<_, _>>()?)
     }
 

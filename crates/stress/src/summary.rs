@@ -1,4 +1,5 @@
-//! What came of a run, as a table: a line for each scenario, also for those that were skipped, and below it what was found.
+//! What came of a run, as a table: a line for each scenario, also for those that were skipped, and
+//! below it what was found.
 
 use indicatif::HumanCount;
 
@@ -49,7 +50,9 @@ pub(crate) fn table(rows: &[Row]) -> Vec<String> {
     let mut lines = vec![head];
     for row in rows {
         lines.push(row.line());
-        lines.extend(in_short(&row.findings).into_iter().map(|finding| format!("  FOUND {finding}")));
+        lines.extend(
+            in_short(&row.findings).into_iter().map(|finding| format!("  FOUND {finding}")),
+        );
     }
     lines
 }

@@ -31,7 +31,8 @@ pub(crate) struct Tally {
     pub(crate) handled: u64,
     /// Runs that came to their last step.
     pub(crate) ran: u64,
-    /// Effects that were done again, because a handler was kept from its ack, or a step from its record.
+    /// Effects that were done again, because a handler was kept from its ack, or a step from its
+    /// record.
     pub(crate) repeated: u64,
     /// What was done under a lock, and changes of scopes.
     pub(crate) done: u64,
@@ -49,7 +50,12 @@ pub(crate) struct Tally {
 
 impl Tally {
     /// From the journals, and from what the store knows to have been handled.
-    pub(crate) fn of(ledger: &Ledger<'_>, journals: &Journals, handled: u64, faults: Faults) -> Self {
+    pub(crate) fn of(
+        ledger: &Ledger<'_>,
+        journals: &Journals,
+        handled: u64,
+        faults: Faults,
+    ) -> Self {
         let count = |is_so: &dyn Fn(&Case<'_>) -> bool| {
             ledger.cases.values().filter(|case| is_so(case)).count() as u64
         };
@@ -69,7 +75,9 @@ impl Tally {
             handled,
             ran: ran(journals),
             repeated: repeated(journals),
-            done: noted(journals, |entry| matches!(entry, Entry::Bumped { .. } | Entry::Changed { .. })),
+            done: noted(journals, |entry| {
+                matches!(entry, Entry::Bumped { .. } | Entry::Changed { .. })
+            }),
             told: noted(journals, |entry| matches!(entry, Entry::Receipt { .. })),
             took: noted(journals, |entry| matches!(entry, Entry::Took { .. })),
             booked: noted(journals, |entry| matches!(entry, Entry::Booked(_))),

@@ -41,7 +41,9 @@ impl Target {
                 Ok(Self::File { url, _folder: Some(folder) })
             }
             "postgres:" => Ok(Self::Own { server: Server::start_with(&[CONNECTIONS])? }),
-            _ if url.starts_with("sqlite:") => Ok(Self::File { url: url.to_owned(), _folder: None }),
+            _ if url.starts_with("sqlite:") => {
+                Ok(Self::File { url: url.to_owned(), _folder: None })
+            }
             _ if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
                 Ok(Self::Given { url: url.to_owned() })
             }
@@ -76,7 +78,9 @@ impl Target {
             (Needs::Server, Self::Given { .. }) => {
                 Some("the server was given by its URL, and is not ours to restart")
             }
-            (Needs::Network, Self::File { .. }) => Some("there is no network between a process and a file"),
+            (Needs::Network, Self::File { .. }) => {
+                Some("there is no network between a process and a file")
+            }
             (Needs::Network, Self::Given { url }) if local_port(url).is_none() => {
                 Some("a proxy can only be put in front of a server on this machine, by TCP")
             }
@@ -87,10 +91,12 @@ impl Target {
     /// A bad network in front of the server, and the URL that leads through it.
     pub(crate) fn behind_proxy(&self) -> Result<(Proxy, String), Failure> {
         let url = self.url();
-        let (port, place) = local_port(&url)
-            .ok_or_else(|| Failure::Stage("no proxy can be put in front of this store".to_owned()))?;
+        let (port, place) = local_port(&url).ok_or_else(|| {
+            Failure::Stage("no proxy can be put in front of this store".to_owned())
+        })?;
         let proxy = Proxy::to(port)?;
-        let through = format!("{}127.0.0.1:{}{}", &url[..place.start], proxy.port(), &url[place.end..]);
+        let through =
+            format!("{}127.0.0.1:{}{}", &url[..place.start], proxy.port(), &url[place.end..]);
         Ok((proxy, through))
     }
 }
@@ -124,7 +130,10 @@ mod tests {
     #[test]
     fn only_stores_that_processes_can_share_are_taken() {
         assert!(Target::parse("sqlite:").unwrap().url().ends_with("stress.db"));
-        assert_eq!(Target::parse("sqlite:shop.db?readers=1").unwrap().url(), "sqlite:shop.db?readers=1");
+        assert_eq!(
+            Target::parse("sqlite:shop.db?readers=1").unwrap().url(),
+            "sqlite:shop.db?readers=1"
+        );
         for refused in ["memory:", "redis://localhost", "shop.db"] {
             assert_eq!(Target::parse(refused).unwrap_err().exit_code(), 2, "{refused}");
         }
@@ -133,8 +142,14 @@ mod tests {
     #[test]
     fn a_proxy_goes_in_front_of_a_server_on_this_machine_and_of_no_other() {
         let port = |url| local_port(url).map(|(port, place)| (port, url[place].to_owned()));
-        assert_eq!(port("postgres://me:p@ss@localhost:5433/shop"), Some((5433, "localhost:5433".to_owned())));
-        assert_eq!(port("postgres://127.0.0.1?sslmode=disable"), Some((5432, "127.0.0.1".to_owned())));
+        assert_eq!(
+            port("postgres://me:p@ss@localhost:5433/shop"),
+            Some((5433, "localhost:5433".to_owned()))
+        );
+        assert_eq!(
+            port("postgres://127.0.0.1?sslmode=disable"),
+            Some((5432, "127.0.0.1".to_owned()))
+        );
         assert_eq!(port("postgres://me@db.example/shop"), None);
         let far = Target::parse("postgres://me@db.example/shop").unwrap();
         assert!(far.lacks(Needs::Network).is_some() && far.lacks(Needs::Nothing).is_none());
@@ -151,7 +166,10 @@ mod tests {
     fn a_password_is_not_shown() {
         for (url, shown) in [
             ("postgres://me:secret@localhost/shop", "postgres://me@localhost/shop"),
-            ("postgres://me@localhost/shop?password=secret", "postgres://me@localhost/shop?password=…"),
+            (
+                "postgres://me@localhost/shop?password=secret",
+                "postgres://me@localhost/shop?password=…",
+            ),
         ] {
             assert_eq!(Target::parse(url).unwrap().to_string(), shown);
         }

@@ -1,11 +1,12 @@
-//! Positive controls from end to end (schedule 99): a store that breaks one promise now and then, under real workers, and the
-//! run that must notice.
+//! Positive controls from end to end (schedule 99): a store that breaks one promise now and then,
+//! under real workers, and the run that must notice.
 
 use std::process::Command;
 
 /// So many commits that each flaw shows, on a machine of any speed.
 const ENOUGH: [&str; 2] = ["--floor", "500"];
-/// For a flaw that keeps its scenario's floor from being met: no late commit is refused, or no effect repeated.
+/// For a flaw that keeps its scenario's floor from being met: no late commit is refused, or no
+/// effect repeated.
 const BRIEFLY: [&str; 2] = ["--patience", "1"];
 /// A brief run on a busy machine may end before the flaw shows; so many runs on end do not.
 const RUNS: usize = 10;

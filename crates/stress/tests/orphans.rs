@@ -20,14 +20,22 @@ fn processes_in(folder: &Path) -> Vec<Pid> {
         let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
         environment.split(|byte| *byte == 0).any(|variable| variable == setting.as_bytes())
     };
-    let names = fs::read_dir("/proc").expect("processes are listed").flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.to_str()?.parse().ok()).filter(is_meant).map(Pid::from_raw).collect()
+    let names = fs::read_dir("/proc")
+        .expect("processes are listed")
+        .flatten()
+        .map(|entry| entry.file_name());
+    names
+        .filter_map(|name| name.to_str()?.parse().ok())
+        .filter(is_meant)
+        .map(Pid::from_raw)
+        .collect()
 }
 
 /// How many workers have begun their journals.
 fn journals_in(folder: &Path) -> usize {
     let folders = |folder: &Path| {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+        let entries =
+            fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
         entries.collect::<Vec<_>>()
     };
     folders(folder).iter().flat_map(|run| folders(run)).flat_map(|round| folders(&round)).count()

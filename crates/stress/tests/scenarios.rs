@@ -17,7 +17,8 @@ fn run(mut command: Command) -> Output {
 /// What a run that must be clean says.
 fn clean(args: &[&str]) -> String {
     let output = run(stress(args));
-    let (said, seed) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (said, seed) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.status.code(), Some(0), "{said}{seed}");
     println!("{seed}{said}");
     said.into_owned()
@@ -62,7 +63,8 @@ fn nothing_is_lost_or_done_twice_on_postgresql() {
 #[test]
 fn a_server_given_by_its_url_is_put_behind_a_proxy_and_not_restarted() {
     let server = Server::start().expect("a server");
-    let said = clean(&["bad-network", "server-restart", "--store", &server.url(), "--seconds", "2"]);
+    let said =
+        clean(&["bad-network", "server-restart", "--store", &server.url(), "--seconds", "2"]);
     assert!(said.contains("server-restart  skipped: the server was given by its URL"), "{said}");
     assert!(said.contains(" replies swallowed"), "{said}");
 }
@@ -89,19 +91,30 @@ fn a_run_in_which_too_little_happened_fails() {
 
 #[test]
 fn the_seed_and_the_command_that_replays_it_are_told() {
-    let output = run(stress(&["hot-stream", "--store", "sqlite:", "--seconds", "1", "--seed", "42"]));
+    let output =
+        run(stress(&["hot-stream", "--store", "sqlite:", "--seconds", "1", "--seed", "42"]));
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(said.contains("with seed 42"), "{said}");
     assert!(
-        said.contains("tidelock-stress hot-stream --store sqlite: --seconds 1 --workers 4 --seed 42"),
+        said.contains(
+            "tidelock-stress hot-stream --store sqlite: --seconds 1 --workers 4 --seed 42"
+        ),
         "{said}"
     );
 }
 
 #[test]
 fn what_cannot_be_played_is_refused_with_what_can() {
-    assert!(refusal(&["all", "--store", "memory:"]).contains("try: sqlite:, sqlite:PATH, postgres:"));
-    assert!(refusal(&["kiled", "--store", "sqlite:"]).contains("many-streams, hot-stream, churn, killed"));
+    assert!(
+        refusal(&["all", "--store", "memory:"]).contains("try: sqlite:, sqlite:PATH, postgres:")
+    );
+    assert!(
+        refusal(&["kiled", "--store", "sqlite:"])
+            .contains("many-streams, hot-stream, churn, killed")
+    );
     assert!(refusal(&["all"]).contains("--store"));
-    assert!(refusal(&["server-restart", "--store", "sqlite:"]).contains("a file has no server to restart"));
+    assert!(
+        refusal(&["server-restart", "--store", "sqlite:"])
+            .contains("a file has no server to restart")
+    );
 }

@@ -24,8 +24,8 @@ const ROOM: u64 = 4 << 30;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Medium {
     Disk,
-    /// Memory, where there is enough of it. `fsync` is as quick as it is meaningless there, so this is for servers that are
-    /// not the subject of a test.
+    /// Memory, where there is enough of it. `fsync` is as quick as it is meaningless there, so this
+    /// is for servers that are not the subject of a test.
     Memory,
 }
 
@@ -42,8 +42,12 @@ impl Folder {
     /// A new folder, with room for everything and nothing in it but an empty folder for sockets.
     pub(crate) fn create(programs: &Programs, medium: Medium) -> Result<Self, Failure> {
         let path = new_folder(medium).map_err(Failure::to("make a folder for a server"))?;
-        let folder =
-            Self { data: path.join("data"), sockets: path.join("sockets"), log: path.join("log"), path };
+        let folder = Self {
+            data: path.join("data"),
+            sockets: path.join("sockets"),
+            log: path.join("log"),
+            path,
+        };
         fs::create_dir(&folder.sockets).map_err(Failure::to("make a folder for sockets"))?;
         programs.hand_over(&folder.path)?;
         programs.hand_over(&folder.sockets)?;

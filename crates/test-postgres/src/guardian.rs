@@ -1,8 +1,9 @@
 //! A small process that outlives us by a moment, and sees to it that nothing else does.
 //!
-//! A test harness leaves by `exit`, which drops nothing, and stress tests kill whole processes, which run nothing. Only
-//! another process notices both. It waits for the end of a pipe that we hold, so nobody has to tell it anything, and
-//! what it then does is the only way in which a server ever ends for good.
+//! A test harness leaves by `exit`, which drops nothing, and stress tests kill whole processes,
+//! which run nothing. Only another process notices both. It waits for the end of a pipe that we
+//! hold, so nobody has to tell it anything, and what it then does is the only way in which a server
+//! ever ends for good.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;

@@ -1,7 +1,8 @@
 //! Runs a command with a PostgreSQL server beside it: `tidelock-test-postgres COMMAND ARGS…`.
 //!
-//! The command finds the server's URL in `TIDELOCK_TEST_POSTGRES`. When it ends, so does the server, and its exit code
-//! is ours. Interrupted or terminated, we pass that on and leave as the command does.
+//! The command finds the server's URL in `TIDELOCK_TEST_POSTGRES`. When it ends, so does the
+//! server, and its exit code is ours. Interrupted or terminated, we pass that on and leave as the
+//! command does.
 
 use std::env;
 use std::ffi::OsString;
@@ -35,10 +36,12 @@ fn run(command: &mut Command) -> Result<ExitStatus, Box<dyn std::error::Error>> 
     Ok(child.wait()?)
 }
 
-/// Holds the signals that would end us, and has a thread give them to the child. Only once there is a child: it would
-/// inherit the holding. Until then they end us, and the server's guardian does the rest.
+/// Holds the signals that would end us, and has a thread give them to the child. Only once there is
+/// a child: it would inherit the holding. Until then they end us, and the server's guardian does
+/// the rest.
 fn pass_signals_on(child: &Child) -> nix::Result<()> {
-    let child = Pid::from_raw(i32::try_from(child.id()).expect("the kernel's own type for it is signed"));
+    let child =
+        Pid::from_raw(i32::try_from(child.id()).expect("the kernel's own type for it is signed"));
     let signals: SigSet = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM].into_iter().collect();
     signals.thread_block()?;
     thread::spawn(move || {

@@ -1,7 +1,8 @@
 //! A free port on the loopback that stays free while its server is down.
 //!
-//! The kernel's own choice would come from the range that it gives to outgoing connections, where any client could be
-//! given the port of a server that is just being restarted. Ports below that range are taken only by who asks for them.
+//! The kernel's own choice would come from the range that it gives to outgoing connections, where
+//! any client could be given the port of a server that is just being restarted. Ports below that
+//! range are taken only by who asks for them.
 
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
@@ -14,7 +15,8 @@ const HIGHEST: u16 = 32_000;
 
 const TRIES: u32 = 100;
 
-/// A port that nobody listens on now. Random, so that two who look at the same moment find different ones.
+/// A port that nobody listens on now. Random, so that two who look at the same moment find
+/// different ones.
 pub(crate) fn free_port() -> Result<u16, Failure> {
     (0..TRIES)
         .map(|_| random_port())

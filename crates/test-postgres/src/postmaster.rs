@@ -1,7 +1,7 @@
 //! One running server: the postmaster, which is our child, and the processes that it starts.
 //!
-//! It is started and signalled directly and not by `pg_ctl`, so that its end is known from the kernel and not from a
-//! file, and so that no one's `init` has to bury it.
+//! It is started and signalled directly and not by `pg_ctl`, so that its end is known from the
+//! kernel and not from a file, and so that no one's `init` has to bury it.
 
 use std::fs;
 use std::os::unix::process::CommandExt;
@@ -44,7 +44,8 @@ pub(crate) struct Postmaster(Child);
 impl Postmaster {
     /// Starts a server in a folder that has data, and waits until it takes connections.
     pub(crate) fn start(programs: &Programs, folder: &Folder, port: u16) -> Result<Self, Failure> {
-        let child = command(programs, folder, port)?.spawn().map_err(Failure::to("start postgres"))?;
+        let child =
+            command(programs, folder, port)?.spawn().map_err(Failure::to("start postgres"))?;
         let mut postmaster = Self(child);
         postmaster.wait_until_ready(folder)?;
         Ok(postmaster)
@@ -81,7 +82,10 @@ impl Postmaster {
     fn wait_until_ready(&mut self, folder: &Folder) -> Result<(), Failure> {
         wait_for("the server to take connections", || {
             if self.ended()? {
-                return Err(Failure::new(format!("the server did not start:\n{}", folder.last_words())));
+                return Err(Failure::new(format!(
+                    "the server did not start:\n{}",
+                    folder.last_words()
+                )));
             }
             Ok(says_ready(folder.data(), self.0.id()).then_some(()))
         })
@@ -100,7 +104,8 @@ impl Drop for Postmaster {
     }
 }
 
-/// What is said here holds against every file of settings, also against one that was copied from another server.
+/// What is said here holds against every file of settings, also against one that was copied from
+/// another server.
 fn command(programs: &Programs, folder: &Folder, port: u16) -> Result<Command, Failure> {
     let mut command = programs.command("postgres");
     command.arg("-D").arg(folder.data()).arg("-k").arg(folder.sockets());
@@ -111,8 +116,8 @@ fn command(programs: &Programs, folder: &Folder, port: u16) -> Result<Command, F
     Ok(command)
 }
 
-/// Whether the server's own file says that this very postmaster takes connections. A file of an earlier one, which was
-/// killed, says so too.
+/// Whether the server's own file says that this very postmaster takes connections. A file of an
+/// earlier one, which was killed, says so too.
 fn says_ready(data: &Path, postmaster: u32) -> bool {
     let file = fs::read_to_string(data.join("postmaster.pid")).unwrap_or_default();
     let lines: Vec<&str> = file.lines().map(str::trim).collect();
@@ -131,5 +136,7 @@ fn works_in(process: u32, folder: &Path) -> bool {
 }
 
 fn pid(process: u32) -> Pid {
-    Pid::from_raw(i32::try_from(process).expect("a process's number is positive in the kernel's own type"))
+    Pid::from_raw(
+        i32::try_from(process).expect("a process's number is positive in the kernel's own type"),
+    )
 }

@@ -1,7 +1,7 @@
 //! PostgreSQL's own programs: where they are, and as whom they run.
 //!
-//! The server refuses to run as root. Whoever is root therefore runs its programs as the user that Debian's package
-//! makes, and hands it the folders; everybody else runs them as themselves.
+//! The server refuses to run as root. Whoever is root therefore runs its programs as the user that
+//! Debian's package makes, and hands it the folders; everybody else runs them as themselves.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -41,10 +41,13 @@ impl Programs {
         Ok(Self { folder, account: account()? })
     }
 
-    /// A command that runs one of the programs, with nothing of our environment that it would take for a setting.
+    /// A command that runs one of the programs, with nothing of our environment that it would take
+    /// for a setting.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(self.folder.join(program));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG")) {
+        for (name, _) in
+            std::env::vars_os().filter(|(name, _)| name.as_encoded_bytes().starts_with(b"PG"))
+        {
             command.env_remove(name);
         }
         // Our own folder may be one that the account cannot enter.
@@ -58,7 +61,8 @@ impl Programs {
     /// Hands a file or folder to whoever the programs run as.
     pub(crate) fn hand_over(&self, path: &Path) -> Result<(), Failure> {
         let Some(Account { user, group }) = self.account else { return Ok(()) };
-        chown(path, Some(user), Some(group)).map_err(Failure::to(format!("hand over {}", path.display())))
+        chown(path, Some(user), Some(group))
+            .map_err(Failure::to(format!("hand over {}", path.display())))
     }
 }
 
@@ -85,7 +89,9 @@ fn newest_of_debian() -> Option<PathBuf> {
     let mut versions: Vec<(u32, PathBuf)> = fs::read_dir(DEBIAN)
         .ok()?
         .flatten()
-        .filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin"))))
+        .filter_map(|entry| {
+            Some((entry.file_name().to_str()?.parse().ok()?, entry.path().join("bin")))
+        })
         .collect();
     versions.sort_by_key(|(version, _)| Reverse(*version));
     versions.into_iter().map(|(_, folder)| folder).find(|folder| holds_a_server(folder))
@@ -105,7 +111,8 @@ fn account() -> Result<Option<Account>, Failure> {
         return Ok(None);
     }
     let user = User::from_name("postgres").map_err(Failure::to("look up the user postgres"))?;
-    let user =
-        user.ok_or_else(|| Failure::new("PostgreSQL does not run as root, and there is no user postgres"))?;
+    let user = user.ok_or_else(|| {
+        Failure::new("PostgreSQL does not run as root, and there is no user postgres")
+    })?;
     Ok(Some(Account { user: user.uid.as_raw(), group: user.gid.as_raw() }))
 }

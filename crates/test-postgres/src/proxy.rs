@@ -1,8 +1,9 @@
 //! A bad network: TCP passed on to a server, and injured when told to.
 //!
-//! The injuries are those after which a client cannot know what became of its request. An order holds when its method
-//! returns: what was to be cut has been cut. Bytes are passed as they come; nothing here knows PostgreSQL's protocol,
-//! but for a few bytes that a test wants to be the last to pass.
+//! The injuries are those after which a client cannot know what became of its request. An order
+//! holds when its method returns: what was to be cut has been cut. Bytes are passed as they come;
+//! nothing here knows PostgreSQL's protocol, but for a few bytes that a test wants to be the last
+//! to pass.
 //!
 //! [`network`] is what all connections share, [`link`] is one connection.
 
@@ -42,8 +43,8 @@ impl Proxy {
         self.network.cut(|_| true);
     }
 
-    /// From now on throws away what the server sends, while requests still pass, until [healed](Self::heal). Healing
-    /// cuts the connections that missed something.
+    /// From now on throws away what the server sends, while requests still pass, until
+    /// [healed](Self::heal). Healing cuts the connections that missed something.
     pub fn swallow_replies(&self) {
         self.network.change(Condition::Swallowing);
     }
@@ -54,7 +55,8 @@ impl Proxy {
         self.cut();
     }
 
-    /// Passes nothing in either direction, not even the end of a connection, until [healed](Self::heal).
+    /// Passes nothing in either direction, not even the end of a connection, until
+    /// [healed](Self::heal).
     pub fn stall(&self) {
         self.network.change(Condition::Stalled);
     }
@@ -65,8 +67,8 @@ impl Proxy {
         self.network.cut(|line| line.robbed);
     }
 
-    /// Once, when a client sends a chunk with these bytes in it: passes the chunk on, then cuts the client off before
-    /// anything comes back. The server gets to finish.
+    /// Once, when a client sends a chunk with these bytes in it: passes the chunk on, then cuts the
+    /// client off before anything comes back. The server gets to finish.
     pub fn cut_after_request(&self, pattern: &[u8]) {
         self.network.cut_after_request(pattern);
     }

@@ -1,7 +1,8 @@
 //! A PostgreSQL server of one's own.
 //!
-//! `Server` only gives orders: to [`Postmaster`] for a process, to `psql` for SQL, and to the [`Guardian`] to have it
-//! all end. How a server is made anew or copied from another is in `server/`.
+//! `Server` only gives orders: to [`Postmaster`] for a process, to `psql` for SQL, and to the
+//! [`Guardian`] to have it all end. How a server is made anew or copied from another is in
+//! `server/`.
 
 mod make;
 mod sql;
@@ -20,8 +21,8 @@ use crate::postmaster::{Postmaster, Stop};
 use crate::programs::Programs;
 use crate::shared::SHARED_SETTINGS;
 
-/// A server on a port of its own, stopped at once and removed with its folder when dropped, or when this process ends
-/// in whichever way.
+/// A server on a port of its own, stopped at once and removed with its folder when dropped, or when
+/// this process ends in whichever way.
 #[derive(Debug)]
 pub struct Server {
     // Dropped first: it stops the server, and then there is a postmaster to bury.
@@ -55,10 +56,12 @@ impl Server {
         Ok(server)
     }
 
-    /// A copy of this server that follows it by streaming replication under this `application_name`, and answers reads.
+    /// A copy of this server that follows it by streaming replication under this
+    /// `application_name`, and answers reads.
     ///
-    /// Behaviour: it has the settings of this server, but for `synchronous_standby_names`: promoted, it waits for
-    /// nobody until it is told to. Whether this server waits for the standby is up to this server's settings.
+    /// Behaviour: it has the settings of this server, but for `synchronous_standby_names`:
+    /// promoted, it waits for nobody until it is told to. Whether this server waits for the standby
+    /// is up to this server's settings.
     pub fn standby(&self, name: &str) -> Result<Self, Failure> {
         let standby = Self::stopped(Medium::Disk)?;
         make::copy_of(self, &standby.programs, &standby.folder, name)?;
@@ -91,18 +94,20 @@ impl Server {
         self.folder.data()
     }
 
-    /// Stops the server and waits until it has ended, for a minute or two at most. One that is not running stays so.
+    /// Stops the server and waits until it has ended, for a minute or two at most. One that is not
+    /// running stays so.
     pub fn stop(&self, how: Stop) -> Result<(), Failure> {
         self.end(|postmaster| postmaster.stop(how))
     }
 
-    /// Kills the postmaster and all of its processes, as a power cut would. What the server gave to the kernel stays,
-    /// also where it did not ask for it to be written.
+    /// Kills the postmaster and all of its processes, as a power cut would. What the server gave to
+    /// the kernel stays, also where it did not ask for it to be written.
     pub fn kill(&self) -> Result<(), Failure> {
         self.end(|postmaster| postmaster.kill(self.data_folder()))
     }
 
-    /// Starts a server that was stopped or killed, on the same port, and waits until it takes connections.
+    /// Starts a server that was stopped or killed, on the same port, and waits until it takes
+    /// connections.
     pub fn start_again(&self) -> Result<(), Failure> {
         let mut postmaster = self.postmaster();
         if postmaster.is_some() {
@@ -127,12 +132,19 @@ impl Server {
         })
     }
 
-    /// Not running, with an empty folder; guarded from here on, however the rest of its making goes.
+    /// Not running, with an empty folder; guarded from here on, however the rest of its making
+    /// goes.
     fn stopped(medium: Medium) -> Result<Self, Failure> {
         let programs = Programs::find()?;
         let folder = Folder::create(&programs, medium)?;
         let guardian = Guardian::post(folder.path())?;
-        Ok(Self { _guardian: guardian, postmaster: Mutex::new(None), programs, folder, port: free_port()? })
+        Ok(Self {
+            _guardian: guardian,
+            postmaster: Mutex::new(None),
+            programs,
+            folder,
+            port: free_port()?,
+        })
     }
 
     /// Forgets the postmaster only once it has ended.

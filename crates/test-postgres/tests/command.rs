@@ -1,4 +1,5 @@
-//! The command that runs another beside a server, and the promise that no server outlives its owner.
+//! The command that runs another beside a server, and the promise that no server outlives its
+//! owner.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -15,8 +16,9 @@ const SAY_WHERE_AND_WAIT: &str =
 
 #[test]
 fn the_command_finds_the_server_and_gives_its_own_exit_code() {
-    let output =
-        beside_a_server(r#"psql -XAtc "SELECT 'seen'" "$TIDELOCK_TEST_POSTGRES"; exit 7"#).output().unwrap();
+    let output = beside_a_server(r#"psql -XAtc "SELECT 'seen'" "$TIDELOCK_TEST_POSTGRES"; exit 7"#)
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout), "seen\n");
     assert_eq!(output.status.code(), Some(7));
 }

@@ -1,7 +1,8 @@
 //! Each injury does what it says, no more and no less.
 //!
-//! The test plays both the client and the server, so it knows who has heard what. Whatever waits has a deadline, so
-//! that an injury that hurts too much fails a test instead of stopping the suite.
+//! The test plays both the client and the server, so it knows who has heard what. Whatever waits
+//! has a deadline, so that an injury that hurts too much fails a test instead of stopping the
+//! suite.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -12,7 +13,8 @@ use tidelock_test_postgres::Proxy;
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// For silence, which nothing announces. Too short a time could hide a fault, and could never invent one.
+/// For silence, which nothing announces. Too short a time could hide a fault, and could never
+/// invent one.
 const A_MOMENT: Duration = Duration::from_millis(100);
 
 /// More than all buffers between two sockets hold, so that it is written only if somebody takes it.
@@ -257,7 +259,8 @@ fn assert_reset(end: &mut TcpStream) {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
-/// In good order or not: healed in the moment in which the end came by, a network may still pass it on.
+/// In good order or not: healed in the moment in which the end came by, a network may still pass it
+/// on.
 fn assert_over(end: &mut TcpStream) {
     let read = end.read(&mut [0]).map_err(|error| error.kind());
     assert!(matches!(read, Ok(0) | Err(ErrorKind::ConnectionReset)), "{read:?}");

@@ -18,7 +18,8 @@ fn a_new_server_takes_sql_and_is_where_it_says() {
 #[test]
 fn sql_that_fails_says_why_and_runs_no_further() {
     let server = Server::start().unwrap();
-    let failure = server.run_sql("postgres", "CREATE TABLE a (); SELECT 1/0; CREATE TABLE b ()").unwrap_err();
+    let failure =
+        server.run_sql("postgres", "CREATE TABLE a (); SELECT 1/0; CREATE TABLE b ()").unwrap_err();
     assert!(failure.to_string().contains("division by zero"), "{failure}");
     let tables = "SELECT relname FROM pg_class WHERE relname IN ('a', 'b')";
     assert_eq!(server.run_sql("postgres", tables).unwrap(), "a");
@@ -51,7 +52,8 @@ fn a_kill_spares_no_process() {
 
 #[test]
 fn a_server_is_started_with_settings_and_told_others() {
-    let server = Server::start_with(&[("max_connections", "17"), ("search_path", "it's, a\\b")]).unwrap();
+    let server =
+        Server::start_with(&[("max_connections", "17"), ("search_path", "it's, a\\b")]).unwrap();
     assert_eq!(
         server.run_sql("postgres", "SHOW max_connections; SHOW search_path").unwrap(),
         "17\nit's, a\\b"
@@ -123,7 +125,8 @@ fn processes_of(server: &Server) -> usize {
 
 /// The segment of shared memory that a running server holds, by the number in its own file.
 fn segment_of(server: &Server) -> String {
-    let file = fs::read_to_string(server.data_folder().join("postmaster.pid")).expect("the server runs");
+    let file =
+        fs::read_to_string(server.data_folder().join("postmaster.pid")).expect("the server runs");
     let line = file.lines().nth(6).expect("the seventh line is about shared memory");
     line.split_whitespace().nth(1).expect("a key and a number").to_owned()
 }

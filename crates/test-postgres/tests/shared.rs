@@ -19,6 +19,7 @@ fn a_shared_database_is_on_the_shared_server_and_has_few_tenants() {
     let (server, _) = databases[0].rsplit_once('/').unwrap();
     assert_eq!(server, shared_url().unwrap().rsplit_once('/').unwrap().0);
     assert_ne!(databases[0], shared_url().unwrap());
-    let most = databases.iter().map(|one| databases.iter().filter(|other| one == *other).count()).max();
+    let most =
+        databases.iter().map(|one| databases.iter().filter(|other| one == *other).count()).max();
     assert_eq!(most, Some(32));
 }

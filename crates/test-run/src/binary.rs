@@ -30,14 +30,15 @@ pub(crate) struct Ran {
 impl Binary {
     pub(crate) fn run(&self, filter: &[String]) -> Ran {
         let begun = Instant::now();
-        let ran = self.output(filter).map(|(status, said)| (status.success(), status.to_string(), said));
+        let ran =
+            self.output(filter).map(|(status, said)| (status.success(), status.to_string(), said));
         let (passed, end, said) =
             ran.unwrap_or_else(|e| (false, format!("it does not start: {e}"), String::new()));
         Ran { passed, end, took: begun.elapsed(), said }
     }
 
-    /// Both of its outputs go into one file, so that what it says stays in the order in which it said it. Not into a
-    /// pipe: that ends only with the last process that a test has left behind.
+    /// Both of its outputs go into one file, so that what it says stays in the order in which it
+    /// said it. Not into a pipe: that ends only with the last process that a test has left behind.
     fn output(&self, filter: &[String]) -> io::Result<(ExitStatus, String)> {
         let mut said = tempfile::tempfile()?;
         let status = Command::new(&self.executable)
@@ -68,6 +69,10 @@ impl Ran {
     /// How many tests passed, as the binary itself counts them.
     pub(crate) fn count(&self) -> String {
         let results = self.said.lines().filter_map(|line| line.strip_prefix("test result: ok. "));
-        results.filter_map(|line| line.split(';').next()).next_back().unwrap_or("no count").to_owned()
+        results
+            .filter_map(|line| line.split(';').next())
+            .next_back()
+            .unwrap_or("no count")
+            .to_owned()
     }
 }

@@ -33,7 +33,8 @@ fn next(waiting: &Mutex<VecDeque<Binary>>) -> Option<Binary> {
 }
 
 fn tell(binary: &Binary, ran: &Ran) {
-    let (name, took) = (format!("{} {}", binary.package, binary.selection()), ran.took.as_secs_f64());
+    let (name, took) =
+        (format!("{} {}", binary.package, binary.selection()), ran.took.as_secs_f64());
     if ran.passed {
         println!("{took:>7.1} s  {name}: {}", ran.count());
     } else {

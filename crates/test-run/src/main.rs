@@ -1,10 +1,13 @@
-//! Builds the workspace's tests and runs the binaries side by side: `tidelock-test-run [SELECTION…] [-- FILTER…]`.
+//! Builds the workspace's tests and runs the binaries side by side: `tidelock-test-run [SELECTION…]
+//! [-- FILTER…]`.
 //!
-//! The selection is cargo's (`-p tidelock --test runs`), and what follows `--` is given to every binary.
+//! The selection is cargo's (`-p tidelock --test runs`), and what follows `--` is given to every
+//! binary.
 //!
-//! `cargo test` runs one binary after the other, and most of ours wait more than they work: for a server, for a disk, for
-//! a lease to end. Two at a time, on two cores, take little more than half of the time. What a binary says is kept until
-//! it has ended, and shown where it failed. Examples in the documentation are cargo's own to run, and not run here.
+//! `cargo test` runs one binary after the other, and most of ours wait more than they work: for a
+//! server, for a disk, for a lease to end. Two at a time, on two cores, take little more than half
+//! of the time. What a binary says is kept until it has ended, and shown where it failed. Examples
+//! in the documentation are cargo's own to run, and not run here.
 
 mod binary;
 mod crew;

@@ -37,7 +37,8 @@ struct Profile {
     test: bool,
 }
 
-/// Builds the tests that are selected, or else all of the workspace; what does not compile is said by cargo.
+/// Builds the tests that are selected, or else all of the workspace; what does not compile is said
+/// by cargo.
 pub(crate) fn build(selection: &[String]) -> Result<Vec<Binary>, String> {
     let all = ["--workspace".to_owned()];
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,4 +1,5 @@
-//! `tidelock-test-run`, with a cargo that builds nothing and names scripts as the binaries it built.
+//! `tidelock-test-run`, with a cargo that builds nothing and names scripts as the binaries it
+//! built.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,7 +7,8 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-const PASSES: &str = "echo 'running 3 tests'; echo 'test result: ok. 3 passed; 0 failed; 0 ignored'";
+const PASSES: &str =
+    "echo 'running 3 tests'; echo 'test result: ok. 3 passed; 0 failed; 0 ignored'";
 
 /// A workspace of one package, whose test binaries are scripts.
 struct Workspace {
@@ -16,12 +18,16 @@ struct Workspace {
 
 impl Workspace {
     fn new() -> Self {
-        Self { folder: tempfile::tempdir().expect("a temporary folder"), said_by_cargo: String::new() }
+        Self {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+            said_by_cargo: String::new(),
+        }
     }
 
     /// With a test of this name that does this, and notes that it ran.
     fn test(mut self, name: &str, does: &str) -> Self {
-        let executable = self.script(name, &format!("touch '{}'\n{does}", self.trace(name).display()));
+        let executable =
+            self.script(name, &format!("touch '{}'\n{does}", self.trace(name).display()));
         self.said_by_cargo += &self.artifact(name, Some(&executable));
         self
     }
@@ -42,13 +48,14 @@ impl Workspace {
     fn run(&self, cargo_ends_with: u8) -> Output {
         let words = self.folder.path().join("words");
         fs::write(&words, &self.said_by_cargo).expect("the folder is ours");
-        let cargo = self.script("cargo", &format!("cat '{}'\nexit {cargo_ends_with}", words.display()));
+        let cargo =
+            self.script("cargo", &format!("cat '{}'\nexit {cargo_ends_with}", words.display()));
         let mut command = Command::new(env!("CARGO_BIN_EXE_tidelock-test-run"));
         command.env("CARGO", cargo).output().expect("the binary was built with this test")
     }
 
-    /// Written by another process: a file that we had open for writing, another test's child could have open still, and
-    /// nobody can run it then.
+    /// Written by another process: a file that we had open for writing, another test's child could
+    /// have open still, and nobody can run it then.
     fn script(&self, name: &str, does: &str) -> PathBuf {
         let path = self.folder.path().join(name);
         let text = path.with_extension("text");
@@ -106,12 +113,16 @@ fn one_that_fails_is_shown_and_the_others_still_run() {
 
 #[test]
 fn one_that_is_killed_has_failed_whatever_it_said_before() {
-    let workspace = Workspace::new().test("killed", &format!("{PASSES}; kill -9 $$")).test("one", PASSES);
+    let workspace =
+        Workspace::new().test("killed", &format!("{PASSES}; kill -9 $$")).test("one", PASSES);
     let output = workspace.run(0);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(workspace.ran("one"));
     let said = text(&output.stdout);
-    assert!(said.contains("--test killed: FAILED, signal: 9 (SIGKILL)\nrunning 3 tests\n"), "{said}");
+    assert!(
+        said.contains("--test killed: FAILED, signal: 9 (SIGKILL)\nrunning 3 tests\n"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -122,7 +133,10 @@ fn one_that_does_not_start_has_failed() {
     let output = workspace.run(0);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     assert!(workspace.ran("one"));
-    assert!(text(&output.stdout).contains("--test missing: FAILED, it does not start: "), "{output:?}");
+    assert!(
+        text(&output.stdout).contains("--test missing: FAILED, it does not start: "),
+        "{output:?}"
+    );
 }
 
 /// A process that a test has left behind may hold its output open for ever.
@@ -141,7 +155,10 @@ fn tests_that_do_not_compile_or_are_not_there_are_a_failure() {
     let broken = Workspace::new().test("one", PASSES);
     let output = broken.run(101);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
-    assert!(text(&output.stderr).contains("the tests do not compile") && !broken.ran("one"), "{output:?}");
+    assert!(
+        text(&output.stderr).contains("the tests do not compile") && !broken.ran("one"),
+        "{output:?}"
+    );
 
     let mut empty = Workspace::new();
     empty.said_by_cargo =

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::{
-    Adjusted, Adjustment, Capabilities, CommitOutcome, FeedPage, HeadPage, ItemPage, LeaseToken, Leased,
-    Operation, RecordPage, Renewal, Result, Signal, StreamPage, Timestamp, async_trait,
+    Adjusted, Adjustment, Capabilities, CommitOutcome, FeedPage, HeadPage, ItemPage, LeaseToken,
+    Leased, Operation, RecordPage, Renewal, Result, Signal, StreamPage, Timestamp, async_trait,
 };
 
 /// Sees every call that is made of a store, and decides what becomes of it.

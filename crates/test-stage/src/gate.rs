@@ -30,7 +30,11 @@ impl Gate {
 }
 
 impl Between for Gate {
-    async fn call<T: Send>(&self, _: Operation, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    async fn call<T: Send>(
+        &self,
+        _: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
         let mut open = self.0.subscribe();
         open.wait_for(|open| *open).await.expect("the gate outlives its calls");
         call.await

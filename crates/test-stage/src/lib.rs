@@ -1,9 +1,11 @@
 //! Where the patterns' tests play.
 //!
-//! A case is a function of a [`Stage`] and becomes four tests by [`on_every_store!`]: in memory (where time is simulated, so
-//! that waiting costs nothing), on an SQLite file and on PostgreSQL (each handle with connections of its own, as other
-//! processes have them), and in memory with pages as small as they may be ([`Stingy`]). For what goes wrong there are stores that fail ([`Between`]), callers that are stopped ([`Gate`]) and processes that die ([`Meeting`]).
-//! The documentation is tried as its readers try it ([`Page`], [`Shell`]).
+//! A case is a function of a [`Stage`] and becomes four tests by [`on_every_store!`]: in memory
+//! (where time is simulated, so that waiting costs nothing), on an SQLite file and on PostgreSQL
+//! (each handle with connections of its own, as other processes have them), and in memory with
+//! pages as small as they may be ([`Stingy`]). For what goes wrong there are stores that fail
+//! ([`Between`]), callers that are stopped ([`Gate`]) and processes that die ([`Meeting`]). The
+//! documentation is tried as its readers try it ([`Page`], [`Shell`]).
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -39,7 +41,8 @@ pub use stingy::{Stingy, stingy_seed};
 pub use tally::Tally;
 pub use until::{PATIENCE, until};
 
-/// Makes four tests of each case: in memory, on an SQLite file, on PostgreSQL, and in memory with pages as small as they may be.
+/// Makes four tests of each case: in memory, on an SQLite file, on PostgreSQL, and in memory with
+/// pages as small as they may be.
 #[macro_export]
 macro_rules! on_every_store {
     ($($case:ident),* $(,)?) => {

@@ -1,7 +1,8 @@
 //! Runs a command whose tests have stores with a past: `tidelock-test-past COMMAND ARGS…`.
 //!
-//! The `tidelock` command has to be built; it is looked for beside this program. `tidelock-test-past --leave URL` only
-//! leaves traces in a store: that is how the fixtures were made.
+//! The `tidelock` command has to be built; it is looked for beside this program.
+//! `tidelock-test-past --leave URL` only leaves traces in a store: that is how the fixtures were
+//! made.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,5 @@
-//! More rows than one call of a store looks at, written straight into the store so that they cost little.
+//! More rows than one call of a store looks at, written straight into the store so that they cost
+//! little.
 
 use tidelock::limits;
 use tidelock::prelude::*;
@@ -26,8 +27,9 @@ pub async fn many_records(store: &dyn Store, prefix: &str, value: &Json) {
 /// Records that were there and are not any more: a store looks at them, and shows none.
 pub async fn many_gone(store: &dyn Store, prefix: &str) {
     many_records(store, prefix, &Json::new(&0).unwrap()).await;
-    let delete =
-        |commit: Commit, nth| commit.write(Write::delete(&record(prefix, nth), ExpectedRevision::Any));
+    let delete = |commit: Commit, nth| {
+        commit.write(Write::delete(&record(prefix, nth), ExpectedRevision::Any))
+    };
     commit_many(store, delete).await;
 }
 

@@ -1,4 +1,5 @@
-//! A store whose caller dies: after so many calls nothing that is asked of it happens, or the last thing happens and nobody hears.
+//! A store whose caller dies: after so many calls nothing that is asked of it happens, or the last
+//! thing happens and nobody hears.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -30,7 +31,8 @@ impl Mortal {
 }
 
 impl Between for Mortal {
-    /// Makes the call, unless the caller is dead; tells what came of it, unless the caller dies of it.
+    /// Makes the call, unless the caller is dead; tells what came of it, unless the caller dies of
+    /// it.
     async fn call<T: Send>(
         &self,
         operation: Operation,

@@ -21,7 +21,8 @@ pub async fn append(
     let store = tidelock.store();
     let outcome = store.append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap();
     let version = outcome.committed().unwrap().appends[0].version;
-    let page = store.read_stream(StreamQuery::forward(&stream).from(version).limit(1)).await.unwrap();
+    let page =
+        store.read_stream(StreamQuery::forward(&stream).from(version).limit(1)).await.unwrap();
     page.events.into_iter().next().unwrap()
 }
 

@@ -1,4 +1,5 @@
-//! A page of documentation, as a reader sees it: its blocks of code and of commands, in order, and the answers that it shows.
+//! A page of documentation, as a reader sees it: its blocks of code and of commands, in order, and
+//! the answers that it shows.
 //!
 //! What is on a page is tried as it stands: see [`Shell`](crate::Shell).
 
@@ -68,7 +69,8 @@ impl Block {
     }
 }
 
-/// A text as it is compared with another: without what is different each time, and without spaces at the ends of lines.
+/// A text as it is compared with another: without what is different each time, and without spaces
+/// at the ends of lines.
 pub fn comparable(text: &str) -> String {
     let lines = text.trim().lines().map(|line| without_times(line.trim_end()));
     lines.collect::<Vec<_>>().join("\n")
@@ -84,13 +86,15 @@ fn without_times(line: &str) -> String {
     parts.collect::<Vec<_>>().join("\"")
 }
 
-/// Whether what was seen is what is shown: the same but for times and ids; and where a page shows `"…"`, anything.
+/// Whether what was seen is what is shown: the same but for times and ids; and where a page shows
+/// `"…"`, anything.
 pub fn alike(shown: &Value, seen: &Value) -> bool {
     match (shown, seen) {
         (Value::String(dots), _) if dots == "…" => true,
         (Value::String(one), Value::String(other)) => without_times(one) == without_times(other),
         (Value::Array(ones), Value::Array(others)) => {
-            ones.len() == others.len() && ones.iter().zip(others).all(|(one, other)| alike(one, other))
+            ones.len() == others.len()
+                && ones.iter().zip(others).all(|(one, other)| alike(one, other))
         }
         (Value::Object(ones), Value::Object(others)) => {
             ones.keys().eq(others.keys()) && ones.iter().all(|(key, one)| alike(one, &others[key]))
@@ -139,9 +143,12 @@ mod tests {
         let shown = json!({ "id": "0193f1a0-0000-7000-8000-000000000001", "at": "2026-11-15T17:00:00Z", "n": [1, "…"] });
         let seen = json!({ "id": "0193f1a0-ffff-7000-8000-00000000abcd", "at": "2027-01-01T00:00:00.5Z", "n": [1, {}] });
         assert!(alike(&shown, &seen));
-        for other in
-            [json!({ "at": "now" }), json!({ "n": [2, 2] }), json!({ "n": [1] }), json!({ "more": 1 })]
-        {
+        for other in [
+            json!({ "at": "now" }),
+            json!({ "n": [2, 2] }),
+            json!({ "n": [1] }),
+            json!({ "more": 1 }),
+        ] {
             let mut changed = seen.clone();
             changed.as_object_mut().unwrap().extend(other.as_object().unwrap().clone());
             assert!(!alike(&shown, &changed), "{changed}");

@@ -1,11 +1,13 @@
-//! Stores that have a past: what the tests run on once more, so that no feature is tested on new stores only.
+//! Stores that have a past: what the tests run on once more, so that no feature is tested on new
+//! stores only.
 //!
-//! Such a store was made at schema 1, migrated to the newest, had the export of another imported, and was opened again.
-//! Only traces are left of what it was used for: streams that were closed and trimmed, runs that ended, items that were
-//! done, records that were deleted. Nothing waits, so the doctor finds a healthy store.
+//! Such a store was made at schema 1, migrated to the newest, had the export of another imported,
+//! and was opened again. Only traces are left of what it was used for: streams that were closed and
+//! trimmed, runs that ended, items that were done, records that were deleted. Nothing waits, so the
+//! doctor finds a healthy store.
 //!
-//! The command `tidelock-test-past` makes one of each kind in a folder and names the folder in an environment variable;
-//! every store that a test is given is then a copy.
+//! The command `tidelock-test-past` makes one of each kind in a folder and names the folder in an
+//! environment variable; every store that a test is given is then a copy.
 
 mod leave;
 mod make;
@@ -49,13 +51,17 @@ pub fn lay_file(path: &Path) {
     }
 }
 
-/// Puts a store with a past into this schema of a database, if the tests run on such; otherwise nothing is there.
+/// Puts a store with a past into this schema of a database, if the tests run on such; otherwise
+/// nothing is there.
 ///
-/// The tables are others than those that were copied, so the next handle begins an epoch, as after a restart.
+/// The tables are others than those that were copied, so the next handle begins an epoch, as after
+/// a restart.
 pub fn lay_schema(database: &str, schema: &str) {
     if let Some(folder) = folder() {
-        let dump = fs::read_to_string(folder.join(DUMP)).expect("the command was run beside a server");
-        let dump = dump.replace("\"tidelock\".", "tidelock.").replace("tidelock.", &format!("{schema}."));
+        let dump =
+            fs::read_to_string(folder.join(DUMP)).expect("the command was run beside a server");
+        let dump =
+            dump.replace("\"tidelock\".", "tidelock.").replace("tidelock.", &format!("{schema}."));
         let dump = dump.replace("SCHEMA tidelock;", &format!("SCHEMA {schema};"));
         tidelock_test_postgres::run_script(database, &dump).unwrap();
     }

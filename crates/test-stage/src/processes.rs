@@ -1,7 +1,8 @@
 //! Real processes, to be killed, stopped and continued in the middle of whatever they do.
 //!
-//! A child is the very test binary that starts it, told by its environment what to be: the test that plays the child asks
-//! [`Role::ours`], and does nothing if there is none. It notes what it does in a file, and looks at files to know when to go on.
+//! A child is the very test binary that starts it, told by its environment what to be: the test
+//! that plays the child asks [`Role::ours`], and does nothing if there is none. It notes what it
+//! does in a file, and looks at files to know when to go on.
 
 use std::env;
 use std::fs;
@@ -23,7 +24,8 @@ const URL: &str = "TIDELOCK_TEST_URL";
 const FOLDER: &str = "TIDELOCK_TEST_FOLDER";
 const ROLE: &str = "TIDELOCK_TEST_ROLE";
 
-/// Whoever has not written by then stands behind somebody who is stopped, or is tried once more for nothing.
+/// Whoever has not written by then stands behind somebody who is stopped, or is tried once more for
+/// nothing.
 const MOMENT: Duration = Duration::from_secs(2);
 
 /// Where parent and children meet.
@@ -61,11 +63,13 @@ impl Meeting {
         until(&format!("{beginning} is noted"), noted).await;
     }
 
-    /// Stops a child at a moment when others can write: one that is stopped while it writes to an SQLite file keeps the file locked.
+    /// Stops a child at a moment when others can write: one that is stopped while it writes to an
+    /// SQLite file keeps the file locked.
     pub async fn stop(&self, child: &Process) {
         let store = tidelock::open(&self.url).await.unwrap();
         let key = RecordKey::new("stopped").unwrap();
-        let something = Commit::new().write(Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap()));
+        let something =
+            Commit::new().write(Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap()));
         loop {
             child.signal(Signal::SIGSTOP);
             if let Ok(Ok(_written)) = timeout(MOMENT, store.commit(something.clone())).await {
@@ -100,7 +104,8 @@ impl Process {
     /// Waits until it has ended by itself.
     pub async fn until_ended(&mut self) {
         let child = Mutex::new(&mut self.0);
-        until("the child ended", async || child.lock().unwrap().try_wait().unwrap().is_some()).await;
+        until("the child ended", async || child.lock().unwrap().try_wait().unwrap().is_some())
+            .await;
     }
 }
 
@@ -124,7 +129,8 @@ pub struct Role {
 impl Role {
     /// The role of this process, if it is a child.
     pub fn ours() -> Option<Self> {
-        let (url, folder, name) = (env::var(URL).ok()?, env::var(FOLDER).ok()?, env::var(ROLE).ok()?);
+        let (url, folder, name) =
+            (env::var(URL).ok()?, env::var(FOLDER).ok()?, env::var(ROLE).ok()?);
         Some(Self { name, url, folder: folder.into() })
     }
 
@@ -132,7 +138,8 @@ impl Role {
     pub fn note(&self, line: &str) {
         let path = self.folder.join("notes");
         let mut file = fs::OpenOptions::new().create(true).append(true).open(path).unwrap();
-        // In one write: what other processes note meanwhile goes before it or behind, and never between a line and its end.
+        // In one write: what other processes note meanwhile goes before it or behind, and never
+        // between a line and its end.
         file.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
@@ -154,17 +161,21 @@ mod tests {
     #[test]
     fn lines_that_are_noted_at_once_are_all_whole() {
         let folder = tempfile::tempdir().unwrap();
-        let role = |name: String| Role { name, url: String::new(), folder: folder.path().to_owned() };
+        let role =
+            |name: String| Role { name, url: String::new(), folder: folder.path().to_owned() };
         thread::scope(|scope| {
             for child in 0..4 {
                 let role = role(format!("child {child}"));
-                scope.spawn(move || (0..1_000).for_each(|nth| role.note(&format!("{} {nth}", role.name))));
+                scope.spawn(move || {
+                    (0..1_000).for_each(|nth| role.note(&format!("{} {nth}", role.name)))
+                });
             }
         });
         let notes = fs::read_to_string(folder.path().join("notes")).unwrap();
         let mut noted: Vec<&str> = notes.lines().collect();
-        let mut expected: Vec<String> =
-            (0..4).flat_map(|child| (0..1_000).map(move |nth| format!("child {child} {nth}"))).collect();
+        let mut expected: Vec<String> = (0..4)
+            .flat_map(|child| (0..1_000).map(move |nth| format!("child {child} {nth}")))
+            .collect();
         noted.sort_unstable();
         expected.sort_unstable();
         assert_eq!(noted, expected);

@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::PATIENCE;
 
-/// Quick polls, so that a test on real time does not wait for a lost hint, and a name to be known by.
+/// Quick polls, so that a test on real time does not wait for a lost hint, and a name to be known
+/// by.
 pub fn brisk(name: &str) -> WorkerOptions {
     let pace = Pace { least: Duration::from_millis(50), per_queue: Duration::ZERO };
     let mut options = WorkerOptions::new(WorkerName::new(name).unwrap());
@@ -47,7 +48,8 @@ impl Running {
         tokio::time::timeout(PATIENCE, ended).await.expect("the application ends").unwrap()
     }
 
-    /// Drops it where it is, without waiting for it to end: for one that is cut off from its store, and never would.
+    /// Drops it where it is, without waiting for it to end: for one that is cut off from its store,
+    /// and never would.
     pub fn abandon(mut self) {
         if let Some(ended) = self.ended.take() {
             ended.abort();

@@ -28,6 +28,7 @@ impl Seen {
 
     /// Waits until there are so many.
     pub async fn until(&self, count: usize) {
-        until(&format!("{count} were seen, of {:?}", self.lines()), async || self.count() >= count).await;
+        until(&format!("{count} were seen, of {:?}", self.lines()), async || self.count() >= count)
+            .await;
     }
 }

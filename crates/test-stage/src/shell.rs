@@ -1,7 +1,7 @@
 //! A shell that is given the commands of a page.
 //!
-//! They go to a real one, with a real `curl`, so nothing here knows what a command does. Whoever plays a page says only where its addresses
-//! really are.
+//! They go to a real one, with a real `curl`, so nothing here knows what a command does. Whoever
+//! plays a page says only where its addresses really are.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -24,7 +24,11 @@ impl Shell {
     /// In a folder that is gone with it.
     #[allow(clippy::new_without_default)] // a folder is made
     pub fn new() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), replacements: Vec::new(), variables: Vec::new() }
+        Self {
+            folder: tempfile::tempdir().unwrap(),
+            replacements: Vec::new(),
+            variables: Vec::new(),
+        }
     }
 
     /// Where it is.
@@ -40,7 +44,8 @@ impl Shell {
 
     /// Keeps a variable that a block exports.
     pub fn keep(&mut self, variable: &str, block: &Block) {
-        let value = succeeded(self.command(&format!("{}printf %s \"${variable}\"", block.text), ""), block);
+        let value =
+            succeeded(self.command(&format!("{}printf %s \"${variable}\"", block.text), ""), block);
         self.variables.push((variable.to_owned(), value));
     }
 
@@ -49,9 +54,11 @@ impl Shell {
         succeeded(self.command(&block.text, ""), block)
     }
 
-    /// Has a block done that asks one question with `curl`, and gives the status and the body of the answer.
+    /// Has a block done that asks one question with `curl`, and gives the status and the body of
+    /// the answer.
     pub fn ask(&self, block: &Block) -> (u16, String) {
-        let printed = succeeded(self.command(&block.text, "write-out = \"\\n%{http_code}\"\n"), block);
+        let printed =
+            succeeded(self.command(&block.text, "write-out = \"\\n%{http_code}\"\n"), block);
         let (body, status) = printed.rsplit_once('\n').unwrap();
         (status.parse().unwrap(), body.to_owned())
     }
@@ -68,12 +75,15 @@ impl Shell {
         printed
     }
 
-    /// A script, with these settings for `curl` and none of those that the one who tests has: nobody waits for an answer for ever.
+    /// A script, with these settings for `curl` and none of those that the one who tests has:
+    /// nobody waits for an answer for ever.
     fn command(&self, script: &str, settings: &str) -> Command {
         let settings = format!("max-time = {}\n{settings}", PATIENCE.as_secs());
         fs::write(self.folder.path().join(".curlrc"), settings).unwrap();
-        let replaced =
-            self.replacements.iter().fold(script.to_owned(), |text, (that, by)| text.replace(that, by));
+        let replaced = self
+            .replacements
+            .iter()
+            .fold(script.to_owned(), |text, (that, by)| text.replace(that, by));
         let mut command = Command::new("sh");
         command.args(["-c", &replaced]).current_dir(self.folder.path()).stdin(Stdio::null());
         command.env("CURL_HOME", self.folder.path()).envs(self.variables.iter().cloned());
@@ -83,6 +93,12 @@ impl Shell {
 
 fn succeeded(mut command: Command, block: &Block) -> String {
     let Output { stdout, stderr, .. } = command.output().unwrap();
-    assert!(stderr.is_empty(), "line {}: {}\n{}", block.line, block.text, String::from_utf8_lossy(&stderr));
+    assert!(
+        stderr.is_empty(),
+        "line {}: {}\n{}",
+        block.line,
+        block.text,
+        String::from_utf8_lossy(&stderr)
+    );
     String::from_utf8_lossy(&stdout).into_owned()
 }

@@ -13,7 +13,8 @@ use tokio::time::Instant;
 use crate::past;
 use crate::stingy::{Stingy, stingy_seed};
 
-/// A lease in real time: short enough to wait for its end, and so long that a worker on a busy machine gets round to renewing it.
+/// A lease in real time: short enough to wait for its end, and so long that a worker on a busy
+/// machine gets round to renewing it.
 pub const LEASE: Duration = Duration::from_millis(1_500);
 
 /// Where one case plays.
@@ -77,7 +78,8 @@ impl Stage {
         let url = tidelock_test_postgres::shared_database().unwrap();
         let schema = format!("stage_{}_{nth}", std::process::id());
         past::lay_schema(&url, &schema);
-        // Connections are most of what a case costs there. Two are enough to read with another than before.
+        // Connections are most of what a case costs there. Two are enough to read with another than
+        // before.
         Self::at(Place::Postgres(format!("{url}?readers=2&schema={schema}")))
     }
 
@@ -86,7 +88,8 @@ impl Stage {
         matches!(self.place, Place::Memory(_))
     }
 
-    /// Whether its pages are as small as they may be: then what is read or routed at once is little, too.
+    /// Whether its pages are as small as they may be: then what is read or routed at once is
+    /// little, too.
     pub fn is_stingy(&self) -> bool {
         self.stingy
     }
@@ -100,7 +103,9 @@ impl Stage {
     pub fn url(&self) -> Option<String> {
         match &self.place {
             Place::Memory(_) => None,
-            Place::Sqlite(folder) => Some(format!("sqlite:{}", folder.path().join("store.db").display())),
+            Place::Sqlite(folder) => {
+                Some(format!("sqlite:{}", folder.path().join("store.db").display()))
+            }
             Place::Postgres(url) => Some(url.clone()),
         }
     }
@@ -132,13 +137,17 @@ pub fn in_memory_stingily<F: Future<Output = ()>>(case: impl FnOnce(Stage) -> F)
 }
 
 fn simulated(case: impl AsyncFnOnce()) {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build()
+        .unwrap();
     runtime.block_on(case());
 }
 
 /// Runs a case on this stage, in real time.
 pub fn for_real<F: Future<Output = ()>>(stage: Stage, case: impl FnOnce(Stage) -> F) {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(case(stage));
 }

@@ -1,22 +1,26 @@
 //! A store whose pages are as small as they may be.
 //!
-//! Every read of more than one thing may answer with less than was asked for, and with nothing at all, though more follows: a
-//! store looks at so many rows and no more. That happens after thousands of rows; here it happens at once, and at random.
+//! Every read of more than one thing may answer with less than was asked for, and with nothing at
+//! all, though more follows: a store looks at so many rows and no more. That happens after
+//! thousands of rows; here it happens at once, and at random.
 
 use std::sync::{Arc, Mutex};
 
 use tidelock::prelude::*;
-use tidelock::{FeedPage, HeadPage, ItemPage, RecordPage, Result, StoreLayer, StreamPage, async_trait};
+use tidelock::{
+    FeedPage, HeadPage, ItemPage, RecordPage, Result, StoreLayer, StreamPage, async_trait,
+};
 
 /// The variable that makes every stage stingy, with the seed that it names.
 const SEED: &str = "TIDELOCK_STINGY";
-/// Pages without a row that follow each other, at most: what looks for something must find it some time.
+/// Pages without a row that follow each other, at most: what looks for something must find it some
+/// time.
 const EMPTY: usize = 2;
 
 /// A store that answers each page with 0 to 2 rows, and says where to go on.
 ///
-/// A page of a stream has at least one event if there is any: there is no place between two versions to go on from. So has a
-/// page of the feed, unless it is filtered.
+/// A page of a stream has at least one event if there is any: there is no place between two
+/// versions to go on from. So has a page of the feed, unless it is filtered.
 #[derive(Debug)]
 pub struct Stingy {
     store: Arc<dyn Store>,
@@ -43,7 +47,8 @@ impl Stingy {
         Arc::new(Self { store, dice: Mutex::new(dice) })
     }
 
-    /// The same, from the seed that was said, or from one that nobody knows; a test that fails says which it was.
+    /// The same, from the seed that was said, or from one that nobody knows; a test that fails says
+    /// which it was.
     pub fn at_random(store: Arc<dyn Store>) -> Arc<dyn Store> {
         let seed = stingy_seed().unwrap_or_else(|| fastrand::u64(..1_000_000));
         println!("small pages: {SEED}={seed} plays them again");
@@ -53,7 +58,8 @@ impl Stingy {
     /// How many rows of the next page to show: 0 to 2.
     fn rows(&self) -> usize {
         let mut dice = self.dice.lock().unwrap();
-        let rows = if dice.empty < EMPTY { dice.random.usize(..=2) } else { dice.random.usize(1..=2) };
+        let rows =
+            if dice.empty < EMPTY { dice.random.usize(..=2) } else { dice.random.usize(1..=2) };
         dice.empty = if rows == 0 { dice.empty + 1 } else { 0 };
         rows
     }
@@ -91,7 +97,8 @@ impl StoreLayer for Stingy {
         if query.is_end() {
             return self.store.read_feed(query).await;
         }
-        let looked = self.store.read_feed(FeedQuery::from(query.from).limit(self.rows_or_one() * 2)).await?;
+        let looked =
+            self.store.read_feed(FeedQuery::from(query.from).limit(self.rows_or_one() * 2)).await?;
         let mut page = FeedPage { events: Vec::new(), ..looked.clone() };
         let most = query.limit.min(self.rows_or_one());
         for event in looked.events {
@@ -130,7 +137,8 @@ impl StoreLayer for Stingy {
         let from = query.after.as_ref().map_or("", RecordKey::as_str).max(&query.prefix).to_owned();
         let mut page = self.store.scan(query).await?;
         let first = page.records.first().filter(|_| rows == 0);
-        if let Some(place) = first.and_then(|first| RecordKey::new(between(&from, first.key.as_str())?).ok())
+        if let Some(place) =
+            first.and_then(|first| RecordKey::new(between(&from, first.key.as_str())?).ok())
         {
             return Ok(RecordPage { records: Vec::new(), next: Some(place) });
         }
@@ -153,7 +161,11 @@ impl StoreLayer for Stingy {
         if let Some(place) = page.items.first().filter(|_| rows == 0).and_then(|first| {
             let (queue, key) = (first.item.queue.as_str(), first.item.key.as_str());
             let from = after.filter(|after| after.queue.as_str() == queue);
-            ItemRef::parse(queue, &between(from.as_ref().map_or("", |from| from.key.as_str()), key)?).ok()
+            ItemRef::parse(
+                queue,
+                &between(from.as_ref().map_or("", |from| from.key.as_str()), key)?,
+            )
+            .ok()
         }) {
             return Ok(ItemPage { items: Vec::new(), next: Some(place) });
         }
@@ -177,8 +189,11 @@ mod tests {
         let plain: Arc<dyn Store> = Arc::new(MemoryStore::new());
         for nth in 0..20 {
             let (name, mark) = (format!("{:02}", nth * 7 % 20), Mark::new(1).unwrap());
-            let write =
-                Write::put(&RecordKey::new(&*name).unwrap(), ExpectedRevision::Any, Json::new(&nth).unwrap());
+            let write = Write::put(
+                &RecordKey::new(&*name).unwrap(),
+                ExpectedRevision::Any,
+                Json::new(&nth).unwrap(),
+            );
             let wake = Wake::to_mark(ItemRef::parse("q", &name).unwrap(), mark);
             plain.commit(Commit::new().write(write).wake(wake)).await.unwrap().committed().unwrap();
             many_events(&*plain, &format!("s-{name}"), 3).await;
@@ -187,10 +202,12 @@ mod tests {
             let stingy = Stingy::over(plain.clone(), seed);
             assert_same(&plain, &stingy, RecordQuery::prefix("")).await;
             assert_same(&plain, &stingy, RecordQuery::prefix("1")).await;
-            assert_same(&plain, &stingy, ItemQuery::new(ItemFilter::queue("q").blocked(false))).await;
+            assert_same(&plain, &stingy, ItemQuery::new(ItemFilter::queue("q").blocked(false)))
+                .await;
             assert_same(&plain, &stingy, HeadQuery::prefix("s-")).await;
             assert_same(&plain, &stingy, FeedQuery::after(Position::START)).await;
-            assert_same(&plain, &stingy, FeedQuery::after(Position::START).stream_prefix("s-1")).await;
+            assert_same(&plain, &stingy, FeedQuery::after(Position::START).stream_prefix("s-1"))
+                .await;
             let stream = StreamName::new("s-07").unwrap();
             assert_same(&plain, &stingy, StreamQuery::forward(&stream)).await;
             assert_same(&plain, &stingy, StreamQuery::backward(&stream)).await;
@@ -205,8 +222,11 @@ mod tests {
         assert!(empty > 0, "none of them was empty");
     }
 
-    async fn assert_same<Q: tidelock::Paged>(plain: &Arc<dyn Store>, stingy: &Arc<dyn Store>, query: Q)
-    where
+    async fn assert_same<Q: tidelock::Paged>(
+        plain: &Arc<dyn Store>,
+        stingy: &Arc<dyn Store>,
+        query: Q,
+    ) where
         Q::Row: PartialEq + std::fmt::Debug,
     {
         let all = plain.rows(query.clone()).all().await.unwrap();

@@ -1,7 +1,8 @@
 //! A payment that waits for a person.
 //!
-//! Large payments need somebody's approval, who has two days for it. The answer is a signal: it is kept if it comes before the run asks, it counts
-//! once however often the button is pressed, and a run that has ended says that it is too late.
+//! Large payments need somebody's approval, who has two days for it. The answer is a signal: it is
+//! kept if it comes before the run asks, it counts once however often the button is pressed, and a
+//! run that has ended says that it is too late.
 //!
 //! ```sh
 //! cargo run -p tidelock --example approval                      # in memory
@@ -49,7 +50,10 @@ async fn transfer(payment: &Payment, key: StepKey) -> Result<String, Failure> {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<()> {
-    let url = std::env::args().nth(1).filter(|url| url.contains(':')).unwrap_or_else(|| "memory:".to_owned());
+    let url = std::env::args()
+        .nth(1)
+        .filter(|url| url.contains(':'))
+        .unwrap_or_else(|| "memory:".to_owned());
     let tidelock = Tidelock::open(&url).await?;
     let app = tidelock.app().workflow("pay", pay).build()?;
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();

@@ -1,7 +1,8 @@
-//! A child is awarded points for a prayer: once per request, once a day, never more than a day's points, and nobody else at the same
-//! time. All of that is one commit, and so is the end of it.
+//! A child is awarded points for a prayer: once per request, once a day, never more than a day's
+//! points, and nobody else at the same time. All of that is one commit, and so is the end of it.
 //!
-//! Run it with `cargo run -p tidelock --example award`. Ten clients send one request at once, and two more try what they must not.
+//! Run it with `cargo run -p tidelock --example award`. Ten clients send one request at once, and
+//! two more try what they must not.
 
 use std::error::Error;
 use std::time::Duration;
@@ -40,7 +41,11 @@ async fn award(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Err
     let mut won = match all.claim().await? {
         Compounding::Won(won) => won,
         Compounding::Refused(refusals) => {
-            return match refusals.into_iter().next().map(|refusal| (refusal.to_string(), refusal.why)) {
+            return match refusals
+                .into_iter()
+                .next()
+                .map(|refusal| (refusal.to_string(), refusal.why))
+            {
                 Some((_, Why::Done { result, .. })) => Ok(Answer::Already(result.to()?)),
                 // Whoever has the key sends the same; its result is as good as one's own.
                 Some((_, Why::Held { .. })) => wait(tidelock, award).await,
@@ -52,7 +57,8 @@ async fn award(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Err
     let receipt = format!("{} points for {}", award.points, award.child);
     let stream = StreamName::new(format!("child-{}", award.child))?;
     let event = NewEvent::of("awarded", &json!({ "item": award.item, "points": award.points }))?;
-    won.complete_with(&receipt, Commit::new().append(&stream, ExpectedVersion::Any, [event])).await?;
+    won.complete_with(&receipt, Commit::new().append(&stream, ExpectedVersion::Any, [event]))
+        .await?;
     Ok(Answer::Awarded(receipt))
 }
 

@@ -1,8 +1,9 @@
 //! A basket that two processes fill at once.
 //!
-//! Ten requests of one session put things into its basket, half of them through another handle on the store, as another process would have it. Every one
-//! changes two fields that belong together. One request is sent twice, because its answer got lost. The basket has everything once, its sum is right, and after the log-out
-//! nothing that was still on its way brings it back.
+//! Ten requests of one session put things into its basket, half of them through another handle on
+//! the store, as another process would have it. Every one changes two fields that belong together.
+//! One request is sent twice, because its answer got lost. The basket has everything once, its sum
+//! is right, and after the log-out nothing that was still on its way brings it back.
 //!
 //! ```sh
 //! cargo run -p tidelock --example basket                       # in memory
@@ -36,7 +37,8 @@ async fn add(basket: &Scope<Basket>, number: i64) -> Result<usize> {
 
 /// Fills the basket of a session and closes it. Says what was in it.
 pub(crate) async fn shop(one: &Tidelock, other: &Tidelock, session: &str) -> Result<Basket> {
-    let handles = [one, other].map(|tidelock| tidelock.scope::<Basket>(ScopeKind::SESSION, session));
+    let handles =
+        [one, other].map(|tidelock| tidelock.scope::<Basket>(ScopeKind::SESSION, session));
     let mut requests = tokio::task::JoinSet::new();
     for number in (1..=REQUESTS).chain([REQUESTS]) {
         let basket = handles[usize::from(number % 2 == 0)].clone();
@@ -47,7 +49,11 @@ pub(crate) async fn shop(one: &Tidelock, other: &Tidelock, session: &str) -> Res
     }
     let filled = handles[0].get().await?;
     assert_eq!(filled.items.len() as i64, REQUESTS, "nothing is lost, and nothing is there twice");
-    assert_eq!(filled.cents, (1..=REQUESTS).sum::<i64>() * 100, "and what belongs together is together");
+    assert_eq!(
+        filled.cents,
+        (1..=REQUESTS).sum::<i64>() * 100,
+        "and what belongs together is together"
+    );
 
     handles[0].delete().await?;
     let late = handles[1].push("items", "too late").await;
@@ -57,7 +63,10 @@ pub(crate) async fn shop(one: &Tidelock, other: &Tidelock, session: &str) -> Res
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<()> {
-    let url = std::env::args().nth(1).filter(|url| url.contains(':')).unwrap_or_else(|| "memory:".to_owned());
+    let url = std::env::args()
+        .nth(1)
+        .filter(|url| url.contains(':'))
+        .unwrap_or_else(|| "memory:".to_owned());
     let one = Tidelock::open(&url).await?;
     // A store in memory is one process's own; any other is opened twice, as two processes would.
     let other = if url == "memory:" { one.clone() } else { Tidelock::open(&url).await? };

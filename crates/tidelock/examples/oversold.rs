@@ -1,9 +1,10 @@
 //! An order that cannot be oversold.
 //!
-//! Twenty customers want tickets at once, each from a task of its own, half of them through another handle on the store, as another
-//! process would have it. There are fewer tickets than wishes. Every order and every ticket that it takes land in one
-//! commit; each wish is granted once or refused with the reason, and the number of tickets never goes below zero. Those whose answer got lost
-//! ask again under the same operation, and get the same answer.
+//! Twenty customers want tickets at once, each from a task of its own, half of them through another
+//! handle on the store, as another process would have it. There are fewer tickets than wishes.
+//! Every order and every ticket that it takes land in one commit; each wish is granted once or
+//! refused with the reason, and the number of tickets never goes below zero. Those whose answer got
+//! lost ask again under the same operation, and get the same answer.
 //!
 //! ```sh
 //! cargo run -p tidelock --example oversold                       # in memory
@@ -91,7 +92,8 @@ fn buy(show: &Show, order: &str, tickets: u32) -> Result<(ShowEvent, OrderEvent)
     Ok((ShowEvent::Sold { tickets, order: order.to_owned() }, OrderEvent::Placed { tickets }))
 }
 
-/// Places an order, and asks again as if the answer had been lost. Says how many tickets the customer has.
+/// Places an order, and asks again as if the answer had been lost. Says how many tickets the
+/// customer has.
 async fn place(tidelock: &Tidelock, customer: u32) -> Result<u32> {
     let (id, tickets) = (format!("customer-{customer}"), customer % 3 + 1);
     let (show, order) = (tidelock.aggregate::<Show>("macbeth"), tidelock.aggregate::<Order>(&id));

@@ -1,8 +1,9 @@
 //! A poison event: found, fixed, unblocked.
 //!
-//! Invoices follow orders. One order has an amount that the first version of the code cannot print, so its target is blocked, with
-//! the error on record; every other order goes on. The second version can. Unblocked, the target goes on with the very event that it
-//! stopped at, and no invoice is written twice.
+//! Invoices follow orders. One order has an amount that the first version of the code cannot print,
+//! so its target is blocked, with the error on record; every other order goes on. The second
+//! version can. Unblocked, the target goes on with the very event that it stopped at, and no
+//! invoice is written twice.
 //!
 //! ```sh
 //! cargo run -p tidelock --example poison_event                  # in memory
@@ -39,8 +40,10 @@ pub(crate) async fn play(tidelock: &Tidelock) -> Result<Vec<String>> {
     place(tidelock, "2", 500).await?;
 
     let blocked = ReactionFilter::named("invoice").blocked(true);
-    run_until(tidelock, print_v1, async || Ok(!tidelock.reactions().list(&blocked).await?.is_empty()))
-        .await?;
+    run_until(tidelock, print_v1, async || {
+        Ok(!tidelock.reactions().list(&blocked).await?.is_empty())
+    })
+    .await?;
     for target in tidelock.reactions().list(&blocked).await? {
         let error = target.error.unwrap_or_default();
         told.push(format!(
@@ -83,13 +86,14 @@ async fn run_until(
     print: fn(i64) -> std::result::Result<String, Failure>,
     is_so: impl AsyncFn() -> Result<bool>,
 ) -> Result<()> {
-    let app = tidelock.app().reaction("invoice", on::<Order>(), move |order, ctx: Context| async move {
-        let Order::Placed { cents } = order.event;
-        let invoice = print(cents)?;
-        // Written in the commit of the ack: there once, however often this runs.
-        let key = RecordKey::new(format!("invoice/{}/{}", order.stream, order.version))?;
-        Ok(ctx.put(&key, &invoice)?)
-    });
+    let app =
+        tidelock.app().reaction("invoice", on::<Order>(), move |order, ctx: Context| async move {
+            let Order::Placed { cents } = order.event;
+            let invoice = print(cents)?;
+            // Written in the commit of the ack: there once, however often this runs.
+            let key = RecordKey::new(format!("invoice/{}/{}", order.stream, order.version))?;
+            Ok(ctx.put(&key, &invoice)?)
+        });
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(app.build()?.run_until(async {
         let _ended = stopped.await;
@@ -104,6 +108,7 @@ async fn run_until(
 
 async fn invoices(tidelock: &Tidelock) -> Result<Vec<String>> {
     let records = tidelock.store().rows(RecordQuery::prefix("invoice/")).all().await?;
-    let line = |record: &tidelock::Record| Ok(format!("{}: {}", record.key, record.value.to::<String>()?));
+    let line =
+        |record: &tidelock::Record| Ok(format!("{}: {}", record.key, record.value.to::<String>()?));
     records.iter().map(line).collect()
 }

@@ -1,8 +1,10 @@
-//! A read model: a table of your own that follows the store's feed, and counts every event exactly once.
+//! A read model: a table of your own that follows the store's feed, and counts every event exactly
+//! once.
 //!
-//! The rows of a page, and the cursor that says how far the table has come, land in one transaction. Kill this as often
-//! as you like, between the two or anywhere else: it goes on where the table is. Two of them at once do no harm either,
-//! because the cursor must be as it was read; one of them loses, and its rows are undone.
+//! The rows of a page, and the cursor that says how far the table has come, land in one
+//! transaction. Kill this as often as you like, between the two or anywhere else: it goes on where
+//! the table is. Two of them at once do no harm either, because the cursor must be as it was read;
+//! one of them loses, and its rows are undone.
 //!
 //! ```sh
 //! cargo run -p tidelock --example read_model -- postgres://USER@HOST/DATABASE sell tea 2
@@ -20,7 +22,8 @@ use tidelock::prelude::*;
 
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
-const CREATE: &str = "CREATE TABLE IF NOT EXISTS totals (product text PRIMARY KEY, units bigint NOT NULL)";
+const CREATE: &str =
+    "CREATE TABLE IF NOT EXISTS totals (product text PRIMARY KEY, units bigint NOT NULL)";
 const ADD: &str = "INSERT INTO totals (product, units) VALUES ($1, $2)
                    ON CONFLICT (product) DO UPDATE SET units = totals.units + excluded.units";
 
@@ -80,7 +83,8 @@ async fn begin(store: &PostgresStore) -> Result<()> {
 async fn take_page(store: &PostgresStore) -> Result<bool> {
     let read = store.get_one(&cursor()).await?.into_live().ok_or("the cursor was deleted")?;
     let after: Position = read.value.to()?;
-    let page = store.read_feed(FeedQuery::after(after).stream_prefix("product-").limit(100)).await?;
+    let page =
+        store.read_feed(FeedQuery::after(after).stream_prefix("product-").limit(100)).await?;
     if page.next == after {
         return Ok(false);
     }
@@ -89,7 +93,8 @@ async fn take_page(store: &PostgresStore) -> Result<bool> {
         let sale: Sale = event.payload.to()?;
         own.execute(ADD, &[&sale.product, &sale.units]).await?;
     }
-    let moved = Write::put(&cursor(), ExpectedRevision::Revision(read.revision), Json::new(&page.next)?);
+    let moved =
+        Write::put(&cursor(), ExpectedRevision::Revision(read.revision), Json::new(&page.next)?);
     match own.commit(Commit::new().write(moved)).await {
         // Whether it landed, or another was quicker, or nobody knows: the cursor tells.
         Ok(_) => Ok(true),

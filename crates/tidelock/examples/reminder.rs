@@ -1,7 +1,8 @@
 //! A reminder that sleeps for days, and survives the end of its process.
 //!
-//! The run asks to be woken three days before an appointment, and again an hour before. Nothing is held meanwhile: no thread, no connection, no
-//! timer in memory. The first process ends while it sleeps, days pass (here by moving the store's clock), and another process goes on.
+//! The run asks to be woken three days before an appointment, and again an hour before. Nothing is
+//! held meanwhile: no thread, no connection, no timer in memory. The first process ends while it
+//! sleeps, days pass (here by moving the store's clock), and another process goes on.
 //!
 //! ```sh
 //! cargo run -p tidelock --example reminder
@@ -54,15 +55,20 @@ pub(crate) async fn main() -> Result<()> {
     let run = tidelock.runs().start("remind", "appointment-7", &appointment).version(1).await?;
     let asleep = async || Ok(matches!(run.standing().await?, Standing::Waiting { .. }));
     drive(&tidelock, asleep).await?;
-    let Standing::Waiting { on, .. } = run.standing().await? else { return Err("it sleeps".into()) };
-    assert!(matches!(&on[..], [Awaited::Time { name, .. }] if name.as_str() == "days before"), "{on:?}");
+    let Standing::Waiting { on, .. } = run.standing().await? else {
+        return Err("it sleeps".into());
+    };
+    assert!(
+        matches!(&on[..], [Awaited::Time { name, .. }] if name.as_str() == "days before"),
+        "{on:?}"
+    );
 
     // Four weeks later nothing has happened but time, and there is another process.
     clock.advance(27 * DAY + HOUR);
     let waits_for_the_hour = async || match run.standing().await? {
-        Standing::Waiting { on, .. } => {
-            Ok(on.iter().any(|on| matches!(on, Awaited::Time { name, .. } if name.as_str() == "hour before")))
-        }
+        Standing::Waiting { on, .. } => Ok(on
+            .iter()
+            .any(|on| matches!(on, Awaited::Time { name, .. } if name.as_str() == "hour before"))),
         _ => Ok(false),
     };
     drive(&tidelock, waits_for_the_hour).await?;

@@ -1,7 +1,8 @@
 //! An order as a saga: what was done is undone when the order cannot be completed.
 //!
-//! Stock is reserved in the store itself, exactly once; the card is charged outside, under a key that is the same on every try; the parcel goes
-//! to a carrier who will not take every address. When he says no, the charge is refunded and the stock is released, the latest first, and the run
+//! Stock is reserved in the store itself, exactly once; the card is charged outside, under a key
+//! that is the same on every try; the parcel goes to a carrier who will not take every address.
+//! When he says no, the charge is refunded and the stock is released, the latest first, and the run
 //! ends as failed, with all of that in its history.
 //!
 //! ```sh
@@ -84,10 +85,17 @@ async fn ship(address: &str) -> Result<String, Failure> {
 
 #[tokio::main]
 pub(crate) async fn main() -> Result<()> {
-    let url = std::env::args().nth(1).filter(|url| url.contains(':')).unwrap_or_else(|| "memory:".to_owned());
+    let url = std::env::args()
+        .nth(1)
+        .filter(|url| url.contains(':'))
+        .unwrap_or_else(|| "memory:".to_owned());
     let tidelock = Tidelock::open(&url).await?;
     let stock = RecordKey::new("stock/tea")?;
-    tidelock.store().commit(Commit::new().write(Write::add(&stock, 10, Bounds::NONE))).await?.committed()?;
+    tidelock
+        .store()
+        .commit(Commit::new().write(Write::add(&stock, 10, Bounds::NONE)))
+        .await?
+        .committed()?;
 
     let bank = Bank::default();
     let orders = Workflow::boxed("order", {
@@ -105,10 +113,16 @@ pub(crate) async fn main() -> Result<()> {
 
     let far = Order { units: 3, cents: 900, address: "Far Island".into() };
     let failed = tidelock.runs().start("order", "order-2", &far).await?.result::<String>().await;
-    let Err(RunError::Failed { failure, .. }) = failed else { return Err("it cannot be delivered".into()) };
+    let Err(RunError::Failed { failure, .. }) = failed else {
+        return Err("it cannot be delivered".into());
+    };
     println!("order-2: {}", failure.error);
     assert!(failure.compensated, "what was done was undone");
-    assert_eq!((left(&tidelock, &stock).await?, bank.balance()), (8, 700), "stock and money are back");
+    assert_eq!(
+        (left(&tidelock, &stock).await?, bank.balance()),
+        (8, 700),
+        "stock and money are back"
+    );
 
     let _ended = stop.send(());
     running.await??;

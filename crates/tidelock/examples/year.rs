@@ -1,6 +1,8 @@
-//! A year is closed: nothing more can be booked in it, every booking is in the archive, and the account goes on with its balance.
+//! A year is closed: nothing more can be booked in it, every booking is in the archive, and the
+//! account goes on with its balance.
 //!
-//! Run it with `cargo run -p tidelock --example year`. It closes two accounts: one that goes on, and one that is given up.
+//! Run it with `cargo run -p tidelock --example year`. It closes two accounts: one that goes on,
+//! and one that is given up.
 
 use std::convert::Infallible;
 use std::error::Error;
@@ -29,7 +31,8 @@ impl Aggregate for Account {
         self.balance += amount;
     }
 
-    // An account that goes on without its events goes on from a snapshot, so it says how its state is kept.
+    // An account that goes on without its events goes on from a snapshot, so it says how its state
+    // is kept.
     fn snapshots() -> Snapshots<Self> {
         Snapshots::every(1_000)
     }
@@ -61,9 +64,16 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     println!("{}: {} bookings are in the archive", closed.stream, closed.archived);
 
     let new_year = ada.execute(book(8)).await?;
-    println!("the first booking of the new year has version {}", new_year.version.ok_or("it was appended")?);
+    println!(
+        "the first booking of the new year has version {}",
+        new_year.version.ok_or("it was appended")?
+    );
     let after = ada.load().await?;
-    println!("the balance is {}, of {} booking in the books", after.balance, ada.history().await?.len());
+    println!(
+        "the balance is {}, of {} booking in the books",
+        after.balance,
+        ada.history().await?.len()
+    );
     assert_eq!((after.balance, ada.history().await?.len()), (90, 1));
 
     let bob = tidelock.aggregate::<Account>("bob");

@@ -1,4 +1,5 @@
-//! Bounds that are checked when a call is made, because what they are about is written only when its work is done.
+//! Bounds that are checked when a call is made, because what they are about is written only when
+//! its work is done.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,9 +18,9 @@ pub(crate) fn keeps(what: impl fmt::Display, long: Duration) -> Result<()> {
 /// Refuses an operation's id that tells it from no other.
 pub(crate) fn names(operation: &str) -> Result<()> {
     match operation.is_empty() {
-        true => {
-            Err(StoreError::invalid("the id of the operation is empty; give each operation one of its own"))
-        }
+        true => Err(StoreError::invalid(
+            "the id of the operation is empty; give each operation one of its own",
+        )),
         false => Ok(()),
     }
 }

@@ -1,11 +1,13 @@
 //! Claims: a first-come right to do something once. Claim first, then work; never check, then act.
 //!
-//! A claim is a record that whoever comes first writes, on the condition that nobody has it; its revision is the *fence* of
-//! that claimant. Beside it lies a record that expires: the *lease* of a claim whose work is under way. Both are judged by
-//! the store, inside the commit and on its own clock. So one commit wins a claim and one completes it; a claimant that died is
-//! replaced once its lease has run out, and one that was only slow finds that its fence is no longer the newest.
+//! A claim is a record that whoever comes first writes, on the condition that nobody has it; its
+//! revision is the *fence* of that claimant. Beside it lies a record that expires: the *lease* of a
+//! claim whose work is under way. Both are judged by the store, inside the commit and on its own
+//! clock. So one commit wins a claim and one completes it; a claimant that died is replaced once
+//! its lease has run out, and one that was only slow finds that its fence is no longer the newest.
 //!
-//! The pattern only builds commits and hands them to the store. Every name that it uses there is spelled in `keys.rs`.
+//! The pattern only builds commits and hands them to the store. Every name that it uses there is
+//! spelled in `keys.rs`.
 
 mod claim_key;
 mod error;
@@ -87,9 +89,11 @@ impl Claims {
         Ok(self)
     }
 
-    /// The same, for one thing that is asked for once: whoever asks for it again under this id, having heard no answer, gets what the first one got, and nothing is taken
-    /// a second time. A key or a lock is had under the same fence for as long as its lease lasts; of a quota, the same is granted, also when its period is over; a reservation
-    /// that has come to its end is told as such. It is remembered for seven days. Another request needs another id.
+    /// The same, for one thing that is asked for once: whoever asks for it again under this id,
+    /// having heard no answer, gets what the first one got, and nothing is taken a second time. A
+    /// key or a lock is had under the same fence for as long as its lease lasts; of a quota, the
+    /// same is granted, also when its period is over; a reservation that has come to its end is
+    /// told as such. It is remembered for seven days. Another request needs another id.
     pub fn operation(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(Operation { id: id.into(), remembered: self.remembered });
         self
@@ -104,7 +108,8 @@ impl Claims {
         self
     }
 
-    /// The right to do what a request asks for, once: whoever asks again under the same key gets the first one's result.
+    /// The right to do what a request asks for, once: whoever asks again under the same key gets
+    /// the first one's result.
     pub fn idempotency(&self, key: impl fmt::Display) -> Idempotency {
         Idempotency::new(self.clone(), &key)
     }
@@ -124,8 +129,8 @@ impl Claims {
         Quota::new(self.clone(), &name, limit)
     }
 
-    /// So often in each stretch of this length, which begins when it is first used. Where one stretch ends and the next begins,
-    /// twice as many can come in less than its length.
+    /// So often in each stretch of this length, which begins when it is first used. Where one
+    /// stretch ends and the next begins, twice as many can come in less than its length.
     pub fn rate(&self, name: impl fmt::Display, limit: i64, every: Duration) -> Quota {
         self.quota(name, limit).per(Period::Every(every))
     }
@@ -135,7 +140,8 @@ impl Claims {
         Compound::new(self.clone())
     }
 
-    /// A value that whoever writes last determines: for what does not matter if somebody else's change is lost.
+    /// A value that whoever writes last determines: for what does not matter if somebody else's
+    /// change is lost.
     pub fn last_write_wins(&self, name: impl fmt::Display) -> LastWrite {
         LastWrite::new(self.clone(), &name)
     }

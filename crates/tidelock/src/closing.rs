@@ -1,10 +1,10 @@
-//! Closing the books: a stream that has done its work is shut, archived and cleared away, and goes on from where it stood or
-//! not at all.
+//! Closing the books: a stream that has done its work is shut, archived and cleared away, and goes
+//! on from where it stood or not at all.
 //!
-//! First comes a tombstone, after which nobody appends, reactions included; then reactions have their time to handle what is
-//! there; then the archive gets every event; only then do the events go. Each stage is noted in a record, in the same
-//! commit as what it did, under a lease: whoever calls again after a crash goes on where it stopped, and two callers are never
-//! at the same books.
+//! First comes a tombstone, after which nobody appends, reactions included; then reactions have
+//! their time to handle what is there; then the archive gets every event; only then do the events
+//! go. Each stage is noted in a record, in the same commit as what it did, under a lease: whoever
+//! calls again after a crash goes on where it stopped, and two callers are never at the same books.
 //!
 //! It never runs a handler, and never decides what an archive is.
 
@@ -21,8 +21,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, Conflict, Event as StoredEvent, ExpectedRevision, ExpectedVersion, Result,
-    Store, StoreExt, StreamName, StreamQuery, StreamState, Version,
+    AfterTrim, Append, Commit, Conflict, Event as StoredEvent, ExpectedRevision, ExpectedVersion,
+    Result, Store, StoreExt, StreamName, StreamQuery, StreamState, Version,
 };
 use tokio::time::Instant;
 
@@ -44,22 +44,24 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the books stay with a caller that has died, unless something else is said.
 const LEASE: Duration = Duration::from_secs(15);
 
-/// How often the tombstone is to land on the very events that reactions are known to be done with, before it is put behind
-/// whatever has come meanwhile.
+/// How often the tombstone is to land on the very events that reactions are known to be done with,
+/// before it is put behind whatever has come meanwhile.
 const QUIET_TRIES: usize = 3;
 
 /// How often the last commit is made again whose snapshot was replaced under it.
 const TRIES: usize = 8;
 
-/// How long to wait before the next look at what reactions have left to do; twice as long each time, up to the other.
+/// How long to wait before the next look at what reactions have left to do; twice as long each
+/// time, up to the other.
 const PAUSE: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(500));
 
 impl<A: Aggregate> AggregateRef<A> {
     /// Goes for its books: to close them, or to clear away the oldest pages.
     ///
-    /// The archive gets every event that is to go, in order, page by page, once; a page again only if the process died between
-    /// the archive's answer and the note of it. Personal data is not in the events; [`Tidelock::read`](crate::Tidelock::read)
-    /// joins it. Where nothing is to be kept, say so with [`discard`].
+    /// The archive gets every event that is to go, in order, page by page, once; a page again only
+    /// if the process died between the archive's answer and the note of it. Personal data is not in
+    /// the events; [`Tidelock::read`](crate::Tidelock::read) joins it. Where nothing is to be kept,
+    /// say so with [`discard`].
     pub fn books(&self, archive: impl Archive + 'static) -> Closing<A> {
         Closing {
             target: self.clone(),
@@ -88,55 +90,66 @@ pub struct Closed {
     pub stream: StreamName,
     /// Events up to here are gone from it.
     pub through: Version,
-    /// How many events this call gave to the archive; an earlier one, that did not come to its end, may have given others.
+    /// How many events this call gave to the archive; an earlier one, that did not come to its end,
+    /// may have given others.
     pub archived: u64,
 }
 
 impl<A: Aggregate> Closing<A> {
-    /// The same, waiting this long for reactions to handle what is there, before the stream is shut and again after; with zero, not
-    /// at all. Others who append meanwhile make it no longer. The default is half a minute.
+    /// The same, waiting this long for reactions to handle what is there, before the stream is shut
+    /// and again after; with zero, not at all. Others who append meanwhile make it no longer. The
+    /// default is half a minute.
     pub fn patience(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
 
-    /// The same, with this lease on the books: how long a caller that has died keeps others from them. That of one that lives is
-    /// renewed, so it need not be as long as the work. The default is a quarter of a minute.
+    /// The same, with this lease on the books: how long a caller that has died keeps others from
+    /// them. That of one that lives is renewed, so it need not be as long as the work. The default
+    /// is a quarter of a minute.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// The same, whatever this reaction has left to do: nobody runs it any more. What it has not handled, it never will.
+    /// The same, whatever this reaction has left to do: nobody runs it any more. What it has not
+    /// handled, it never will.
     ///
-    /// A target of it that is being rebuilt, and has still to handle again what goes, is not rebuilt without it: the target is
-    /// blocked with the reason, and asks for a [partial reset](crate::reactions::Reactions::reset_partial).
+    /// A target of it that is being rebuilt, and has still to handle again what goes, is not
+    /// rebuilt without it: the target is blocked with the reason, and asks for a [partial
+    /// reset](crate::reactions::Reactions::reset_partial).
     pub fn ignoring(mut self, reaction: impl Into<String>) -> Self {
         self.ignored.insert(reaction.into());
         self
     }
 
-    /// Closes the stream for good. Called again, after a crash or out of habit, it goes on or finds that all is done.
+    /// Closes the stream for good. Called again, after a crash or out of habit, it goes on or finds
+    /// that all is done.
     ///
-    /// Others who go on appending do not hold it up. First it tries to shut the stream behind events that reactions are done with;
-    /// if others are quicker each time, it shuts the stream behind theirs, and reactions handle those before they go. It
-    /// renews its lease for as long as it works; how long the archive takes is up to the archive.
+    /// Others who go on appending do not hold it up. First it tries to shut the stream behind
+    /// events that reactions are done with; if others are quicker each time, it shuts the stream
+    /// behind theirs, and reactions handle those before they go. It renews its lease for as long as
+    /// it works; how long the archive takes is up to the archive.
     ///
     /// # Errors
-    /// See [`CloseError`]. Once the tombstone is there the stream stays shut, whatever fails after it.
+    /// See [`CloseError`]. Once the tombstone is there the stream stays shut, whatever fails after
+    /// it.
     pub async fn close(self) -> Result<Closed, CloseError> {
         self.work(Plan::StayClosed).await
     }
 
-    /// Closes the stream and opens it again: empty, at the same version and with the same state, which is kept in a snapshot.
+    /// Closes the stream and opens it again: empty, at the same version and with the same state,
+    /// which is kept in a snapshot.
     ///
     /// # Errors
-    /// [`NoSnapshot`](CloseError::NoSnapshot) if the aggregate keeps none; otherwise as for [`close`](Self::close).
+    /// [`NoSnapshot`](CloseError::NoSnapshot) if the aggregate keeps none; otherwise as for
+    /// [`close`](Self::close).
     pub async fn restart(self) -> Result<Closed, CloseError> {
         self.work(Plan::Restart).await
     }
 
-    /// Clears away all but the newest events, behind a snapshot of the state. The stream stays open throughout.
+    /// Clears away all but the newest events, behind a snapshot of the state. The stream stays open
+    /// throughout.
     ///
     /// # Errors
     /// As for [`restart`](Self::restart).
@@ -155,7 +168,12 @@ impl<A: Aggregate> Closing<A> {
         done?
     }
 
-    async fn work_at(&self, desk: &Desk<'_>, stream: &StreamName, plan: Plan) -> Result<Closed, CloseError> {
+    async fn work_at(
+        &self,
+        desk: &Desk<'_>,
+        stream: &StreamName,
+        plan: Plan,
+    ) -> Result<Closed, CloseError> {
         let Some(mut books) = self.open(desk, stream, plan).await? else {
             let through = self.version_of_closed(stream).await?;
             leftovers::forget_cursors(self.store(), stream).await?;
@@ -170,7 +188,8 @@ impl<A: Aggregate> Closing<A> {
         Ok(Closed { stream: stream.clone(), through: books.through, archived })
     }
 
-    /// The books as they were left, or new ones; nothing if the stream was closed for good and all is done.
+    /// The books as they were left, or new ones; nothing if the stream was closed for good and all
+    /// is done.
     async fn open(
         &self,
         desk: &Desk<'_>,
@@ -205,8 +224,8 @@ impl<A: Aggregate> Closing<A> {
         }
     }
 
-    /// Begins new books, with the tombstone in the same commit: behind the events that reactions are done with, if it is to be
-    /// quiet, and otherwise behind all that there are by then.
+    /// Begins new books, with the tombstone in the same commit: behind the events that reactions
+    /// are done with, if it is to be quiet, and otherwise behind all that there are by then.
     async fn begin(
         &self,
         desk: &Desk<'_>,
@@ -230,10 +249,12 @@ impl<A: Aggregate> Closing<A> {
         // Whatever can be refused is refused before anything is shut.
         self.wait_for_reactions(stream, through, deadline).await?;
         let begun_at = Some(desk.since());
-        let mut books = Books { plan, through, archived: None, begun_at, done: false, revision: before };
+        let mut books =
+            Books { plan, through, archived: None, begun_at, done: false, revision: before };
         let mut commit = books.note(desk, stream)?;
         if plan.shuts() && is_open {
-            let expected = if quiet { ExpectedVersion::Exact(version) } else { ExpectedVersion::Exists };
+            let expected =
+                if quiet { ExpectedVersion::Exact(version) } else { ExpectedVersion::Exists };
             commit = commit.with_append(Append::closing(stream, expected));
         }
         let committed = match desk.commit(commit).await?.committed() {
@@ -244,7 +265,8 @@ impl<A: Aggregate> Closing<A> {
         self.as_shut(stream, books).await.map(Ok)
     }
 
-    /// The same books, through to the tombstone if there is one: events may have come between the last look and it.
+    /// The same books, through to the tombstone if there is one: events may have come between the
+    /// last look and it.
     async fn as_shut(&self, stream: &StreamName, mut books: Books) -> Result<Books, CloseError> {
         let page = self.store().read_stream(StreamQuery::backward(stream).limit(1)).await?;
         if let (true, StreamState::Closed(version)) = (books.plan.shuts(), page.state) {
@@ -265,7 +287,9 @@ impl<A: Aggregate> Closing<A> {
         deadline: Instant,
     ) -> Result<(), CloseError> {
         let (mut pause, mut first) = (PAUSE.0, None);
-        while let Some(unfinished) = Unfinished::find(self.store(), stream, through, &self.ignored).await? {
+        while let Some(unfinished) =
+            Unfinished::find(self.store(), stream, through, &self.ignored).await?
+        {
             if unfinished.is_blocked() || Instant::now() + pause > deadline {
                 let unfinished = unfinished.clone().since(first.as_ref().unwrap_or(&unfinished));
                 return Err(CloseError::Unfinished { stream: stream.clone(), unfinished });
@@ -287,7 +311,9 @@ impl<A: Aggregate> Closing<A> {
         let mut count = 0;
         loop {
             let events = self.next_page(stream, books).await?;
-            let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(count) };
+            let (Some(first), Some(last)) = (events.first(), events.last()) else {
+                return Ok(count);
+            };
             let (from, to) = (first.version, last.version);
             count += events.len() as u64;
             self.archive.take(events).await.map_err(|source| {
@@ -304,13 +330,19 @@ impl<A: Aggregate> Closing<A> {
         if from > books.through {
             return Ok(Vec::new());
         }
-        let mut events = self.store().full_page(StreamQuery::forward(stream).from(from)).await?.events;
+        let mut events =
+            self.store().full_page(StreamQuery::forward(stream).from(from)).await?.events;
         events.retain(|event| event.version <= books.through);
         Ok(events)
     }
 
     /// The events go; with them, in one commit, comes what replaces them.
-    async fn finish(&self, desk: &Desk<'_>, stream: &StreamName, books: &Books) -> Result<(), CloseError> {
+    async fn finish(
+        &self,
+        desk: &Desk<'_>,
+        stream: &StreamName,
+        books: &Books,
+    ) -> Result<(), CloseError> {
         let over = Books { done: true, ..books.clone() };
         let mut tries = 0;
         loop {
@@ -352,7 +384,9 @@ impl<A: Aggregate> Closing<A> {
         let kept = A::snapshots().write(self.store(), stream, &folded, through).await?;
         Ok(match kept {
             Some(write) => commit.write(write),
-            None => commit.guard_record(&crate::events::snapshot_key(stream)?, ExpectedRevision::Exists),
+            None => {
+                commit.guard_record(&crate::events::snapshot_key(stream)?, ExpectedRevision::Exists)
+            }
         })
     }
 

@@ -1,8 +1,9 @@
 //! The doctor: why is this not moving?
 //!
-//! It looks at a store and says what is the matter with which thing, since when, and what mends it. Each kind of finding is a file of
-//! its own in `doctor/`. What is looked at is bounded, see [`Bounds`]: work items are paged through up to a limit, and of each kind only
-//! the first findings are kept, with how many more there are. The doctor changes nothing.
+//! It looks at a store and says what is the matter with which thing, since when, and what mends it.
+//! Each kind of finding is a file of its own in `doctor/`. What is looked at is bounded, see
+//! [`Bounds`]: work items are paged through up to a limit, and of each kind only the first findings
+//! are kept, with how many more there are. The doctor changes nothing.
 //!
 //! Findings are data: whoever shows them chooses how. The command `tidelock doctor` prints them.
 
@@ -89,14 +90,16 @@ impl Doctor {
         }
     }
 
-    /// The same, with the store under a name that people know it by, such as its URL without what is secret in it.
+    /// The same, with the store under a name that people know it by, such as its URL without what
+    /// is secret in it.
     #[must_use]
     pub fn called(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
     }
 
-    /// The same, of the store at this URL: it is called so, as far as it may be shown, and the commands of cures name it, so that they can be copied.
+    /// The same, of the store at this URL: it is called so, as far as it may be shown, and the
+    /// commands of cures name it, so that they can be copied.
     #[must_use]
     pub fn at(mut self, url: &str) -> Self {
         self.url = Some(crate::shown_url(url));
@@ -115,8 +118,8 @@ impl Doctor {
         self.bounds
     }
 
-    /// The same, with what only the database itself can tell: which version it is of, and which of its sessions hold up others.
-    /// The store is the one that is looked after, as itself.
+    /// The same, with what only the database itself can tell: which version it is of, and which of
+    /// its sessions hold up others. The store is the one that is looked after, as itself.
     #[cfg(feature = "postgres")]
     #[must_use]
     pub fn with_postgres(mut self, store: PostgresStore) -> Self {

@@ -1,8 +1,9 @@
 //! Events as types of one's own: what they are called in the store, and the way to and from JSON.
 //!
-//! A type that implements [`Event`] knows every stored type that it can be read from. Older shapes are brought up to date
-//! by upcasters while they are read; what is stored never changes. Which stream an event is in, and what is known about
-//! it, is not its own affair: that is [`Recorded`](crate::Recorded).
+//! A type that implements [`Event`] knows every stored type that it can be read from. Older shapes
+//! are brought up to date by upcasters while they are read; what is stored never changes. Which
+//! stream an event is in, and what is known about it, is not its own affair: that is
+//! [`Recorded`](crate::Recorded).
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -13,8 +14,9 @@ use crate::events::personal;
 
 /// A fact, or an enum of facts, that can be stored in a stream.
 ///
-/// Usually derived. Each variant is stored under a type of its own, in snake case, with its fields as the payload. What
-/// serde is told about a field holds; deriving serde's own traits is not needed.
+/// Usually derived. Each variant is stored under a type of its own, in snake case, with its fields
+/// as the payload. What serde is told about a field holds; deriving serde's own traits is not
+/// needed.
 ///
 /// ```
 /// use serde_json::{Value, json};
@@ -43,9 +45,11 @@ use crate::events::personal;
 ///
 /// On a variant, or on a struct that is an event by itself:
 /// - `name = "…"`: the stored type, instead of the variant's name in snake case.
-/// - `version = 2`: the shape has changed. The first version is stored under the plain name, later ones as `name@2`.
-/// - `upcast(one_to_two, …)`: functions from `Value` to `Value`, one for each step up to this version, the oldest first. Without
-///   them only this version is read by this variant; an older one may be a variant of its own.
+/// - `version = 2`: the shape has changed. The first version is stored under the plain name, later
+///   ones as `name@2`.
+/// - `upcast(one_to_two, …)`: functions from `Value` to `Value`, one for each step up to this
+///   version, the oldest first. Without them only this version is read by this variant; an older
+///   one may be a variant of its own.
 /// - `was("…")`: stored types that it had earlier.
 ///
 /// On an enum, or on a struct: `prefix = "stock"` puts `stock.` before the name.
@@ -193,15 +197,19 @@ mod tests {
             (priced, "shop.priced@3", r#"{"cents":5,"currency":"EUR"}"#),
         ] {
             assert_eq!(stored(&event), (event_type, payload.to_owned()));
-            assert_eq!(ShopEvent::decode(event_type, &Json::parse(payload).unwrap()).unwrap(), event);
+            assert_eq!(
+                ShopEvent::decode(event_type, &Json::parse(payload).unwrap()).unwrap(),
+                event
+            );
         }
         assert_eq!(OrderPlaced { order: "7".into() }.event_type(), "order_placed");
     }
 
     #[test]
     fn an_old_version_is_upcast_step_by_step() {
-        let read =
-            |event_type, payload| ShopEvent::decode(event_type, &Json::new(&payload).unwrap()).unwrap();
+        let read = |event_type, payload| {
+            ShopEvent::decode(event_type, &Json::new(&payload).unwrap()).unwrap()
+        };
         let now = ShopEvent::Priced { cents: 500, currency: "EUR".into() };
         assert_eq!(read("shop.priced", json!({ "euros": 5 })), now);
         assert_eq!(read("cost", json!({ "euros": 5 })), now);
@@ -223,6 +231,8 @@ mod tests {
         struct Weighed {
             grams: f64,
         }
-        assert!(Weighed { grams: f64::NAN }.encode().unwrap_err().to_string().contains("not finite"));
+        assert!(
+            Weighed { grams: f64::NAN }.encode().unwrap_err().to_string().contains("not finite")
+        );
     }
 }

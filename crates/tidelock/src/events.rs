@@ -1,11 +1,13 @@
 //! Events: state folded from a stream, and decisions on it.
 //!
-//! An [`Aggregate`] is a state, the events that it is folded from, and how to fold them. A decision looks at the state and
-//! answers with new events, which are appended only if the stream is still where the state was: otherwise the decision is
-//! taken again. In one process, those who decide about one aggregate stand in a line and share commits; across
-//! processes the store's version check does the rest.
+//! An [`Aggregate`] is a state, the events that it is folded from, and how to fold them. A decision
+//! looks at the state and answers with new events, which are appended only if the stream is still
+//! where the state was: otherwise the decision is taken again. In one process, those who decide
+//! about one aggregate stand in a line and share commits; across processes the store's version
+//! check does the rest.
 //!
-//! The pattern only builds commits and hands them to the store. Every name that it uses there is spelled in `keys.rs`.
+//! The pattern only builds commits and hands them to the store. Every name that it uses there is
+//! spelled in `keys.rs`.
 
 mod aggregate;
 mod aggregate_ref;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use tidelock_store::{Event as StoredEvent, Result, Store};
 
 use crate::event::Event;
-use crate::events::{Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, Together, personal};
+use crate::events::{
+    Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, Together, personal,
+};
 use crate::recorded::{ReadError, Recorded};
 use crate::runs::registered::Workflows;
 use crate::runs::{Active, Runs};
@@ -23,7 +25,8 @@ pub struct Tidelock {
     active: Arc<Active>,
 }
 
-/// How many aggregates' states, and as many scopes', are remembered, unless something else is asked for.
+/// How many aggregates' states, and as many scopes', are remembered, unless something else is asked
+/// for.
 const CACHED_STATES: usize = 10_000;
 
 impl Tidelock {
@@ -46,8 +49,8 @@ impl Tidelock {
         self
     }
 
-    /// The same, with the states of so many aggregates, and of so many scopes, remembered, of those used most lately; with 0, of none.
-    /// What was remembered before is not.
+    /// The same, with the states of so many aggregates, and of so many scopes, remembered, of those
+    /// used most lately; with 0, of none. What was remembered before is not.
     #[must_use]
     pub fn with_cache(mut self, aggregates: usize) -> Self {
         self.lines = Lines::new(aggregates);
@@ -114,14 +117,19 @@ impl Tidelock {
     }
 
     /// Stored events as a type of yours, with the personal data that belongs to them.
-    pub async fn read<E: Event>(&self, events: Vec<StoredEvent>) -> Result<Vec<Recorded<E>>, ReadError> {
+    pub async fn read<E: Event>(
+        &self,
+        events: Vec<StoredEvent>,
+    ) -> Result<Vec<Recorded<E>>, ReadError> {
         Recorded::read(&*self.store, events).await
     }
 
-    /// Erases all personal data about a subject, and says in how many events there was any. The events stay, without it.
+    /// Erases all personal data about a subject, and says in how many events there was any. The
+    /// events stay, without it.
     ///
-    /// From the moment that this begins nobody can read or add anything about the subject. If it is cut short, call it again: it
-    /// goes on. An erased subject stays erased; somebody who comes back is a new subject.
+    /// From the moment that this begins nobody can read or add anything about the subject. If it is
+    /// cut short, call it again: it goes on. An erased subject stays erased; somebody who comes
+    /// back is a new subject.
     pub async fn erase_subject(&self, subject: &str) -> Result<usize> {
         personal::erase(&*self.store, subject).await
     }

@@ -1,7 +1,7 @@
 //! Correct concurrency for stateful services, over one store.
 //!
-//! A store keeps a log of events in streams, records under keys and leases on work items, and writes to all of them in
-//! one atomic commit. Open one by URL and everything else is a call on it:
+//! A store keeps a log of events in streams, records under keys and leases on work items, and
+//! writes to all of them in one atomic commit. Open one by URL and everything else is a call on it:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -23,8 +23,8 @@
 //! # }
 //! ```
 //!
-//! A worker leases what is due, works, and settles; between, it waits for a signal, and for no longer than until
-//! something is due by itself:
+//! A worker leases what is due, works, and settles; between, it waits for a signal, and for no
+//! longer than until something is due by itself:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -57,8 +57,8 @@
 //! # }
 //! ```
 //!
-//! After an unknown outcome (the connection died, the caller was cut off), the same commit under its id tells what the
-//! first one did:
+//! After an unknown outcome (the connection died, the caller was cut off), the same commit under
+//! its id tells what the first one did:
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -118,8 +118,8 @@ pub use tidelock_store::*;
 pub use crate::closing::{Archive, CloseError, Closed, Closing, Unread, discard};
 pub use crate::event::{DecodeError, Event, Upcaster};
 pub use crate::events::{
-    Aggregate, AggregateRef, Command, Decided, ExecuteError, Executed, How, LoadError, Loaded, Personal,
-    RetryPolicy, Seats, Snapshots, Streams, Together, VersionConflict,
+    Aggregate, AggregateRef, Command, Decided, ExecuteError, Executed, How, LoadError, Loaded,
+    Personal, RetryPolicy, Seats, Snapshots, Streams, Together, VersionConflict,
 };
 pub use crate::handle::Tidelock;
 pub use crate::metadata::Metadata;
@@ -135,10 +135,12 @@ pub mod __private {
     pub use tidelock_store::{Json, StoreError};
 }
 
-/// The PostgreSQL store itself, for what only it can do: a transaction that holds a commit and SQL of one's own.
+/// The PostgreSQL store itself, for what only it can do: a transaction that holds a commit and SQL
+/// of one's own.
 #[cfg(feature = "postgres")]
 pub use tidelock_store_postgres as postgres;
-/// The SQLite store itself, for what only it can do: statements of one's own in a commit's transaction.
+/// The SQLite store itself, for what only it can do: statements of one's own in a commit's
+/// transaction.
 #[cfg(feature = "sqlite")]
 pub use tidelock_store_sqlite as sqlite;
 
@@ -178,12 +180,14 @@ pub mod prelude {
     pub use crate::reactions::{Backoff, Context, Failure, ReactionFilter, on, on_any};
     pub use crate::runs::{Ambiguous, Ctx, Retry, StepError, StepKey, Tx, Winner, Workflow};
     pub use crate::{
-        Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Scope, ScopeError, ScopeKind, Tidelock,
+        Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Scope, ScopeError, ScopeKind,
+        Tidelock,
     };
     pub use tidelock_store::{
-        Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision,
-        ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest, Mark,
-        NewEvent, Position, QueueName, RecordKey, RecordQuery, Settlement, Slot, Store, StoreExt, StreamName,
-        StreamQuery, Topic, Version, Wake, When, WorkerName, Write,
+        Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome,
+        ExpectedRevision, ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef,
+        Json, LeaseRequest, Mark, NewEvent, Position, QueueName, RecordKey, RecordQuery,
+        Settlement, Slot, Store, StoreExt, StreamName, StreamQuery, Topic, Version, Wake, When,
+        WorkerName, Write,
     };
 }

@@ -1,8 +1,9 @@
 //! What is known about an event, besides the fact itself.
 //!
-//! Four things have a meaning of their own: which conversation the event belongs to (correlation), which event led to it
-//! (causation), which reaction's handler appended it (reaction), and who did it (actor). Anything else is a free field. On disk it is one flat JSON object, which the feed can be
-//! filtered by.
+//! Four things have a meaning of their own: which conversation the event belongs to (correlation),
+//! which event led to it (causation), which reaction's handler appended it (reaction), and who did
+//! it (actor). Anything else is a free field. On disk it is one flat JSON object, which the feed
+//! can be filtered by.
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -34,8 +35,8 @@ impl Metadata {
         Self::default()
     }
 
-    /// What an event that this one led to should say: the same conversation, and this event as its cause. An event without
-    /// a correlation began the conversation, which then has its id.
+    /// What an event that this one led to should say: the same conversation, and this event as its
+    /// cause. An event without a correlation began the conversation, which then has its id.
     pub fn caused_by(id: EventId, metadata: &Self) -> Self {
         let correlation = metadata.correlation.clone().unwrap_or_else(|| id.to_string());
         Self { correlation: Some(correlation), causation: Some(id), ..Self::default() }
@@ -73,7 +74,8 @@ impl Metadata {
         self
     }
 
-    /// The same, with this field. The four that have a meaning of their own can be set like this too.
+    /// The same, with this field. The four that have a meaning of their own can be set like this
+    /// too.
     #[must_use]
     pub fn with(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.set(name.into(), value.into());
@@ -114,8 +116,10 @@ impl Metadata {
 impl Serialize for Metadata {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let typed = self.typed();
-        let set = typed.iter().filter_map(|(name, value)| Some((*name, Value::from(value.clone()?))));
-        let hidden = |name: &str| typed.iter().any(|(typed, value)| *typed == name && value.is_some());
+        let set =
+            typed.iter().filter_map(|(name, value)| Some((*name, Value::from(value.clone()?))));
+        let hidden =
+            |name: &str| typed.iter().any(|(typed, value)| *typed == name && value.is_some());
         let free = self.fields.iter().filter(|(name, _)| !hidden(name));
         to.collect_map(set.chain(free.map(|(name, value)| (name.as_str(), value.clone()))))
     }
@@ -136,7 +140,8 @@ mod tests {
     fn it_is_one_flat_object_and_comes_back() {
         let id = EventId::from_bytes([7; 16]);
         let metadata = Metadata { causation: Some(id), ..Metadata::new() };
-        let metadata = metadata.correlated("request-1").by("ada").with("ip", "::1").with("tries", 2);
+        let metadata =
+            metadata.correlated("request-1").by("ada").with("ip", "::1").with("tries", 2);
         let json = metadata.to_json().unwrap();
         assert_eq!(
             json.to::<Value>().unwrap(),
@@ -150,19 +155,27 @@ mod tests {
     fn what_follows_from_an_event_is_in_its_conversation() {
         let (first, second) = (EventId::from_bytes([1; 16]), EventId::from_bytes([2; 16]));
         let reply = Metadata::caused_by(first, &Metadata::new().by("ada").with("reaction", "mail"));
-        assert_eq!((reply.correlation.clone(), reply.causation), (Some(first.to_string()), Some(first)));
+        assert_eq!(
+            (reply.correlation.clone(), reply.causation),
+            (Some(first.to_string()), Some(first))
+        );
         assert_eq!(
             (&reply.actor, &reply.reaction),
             (&None, &None),
             "who did the first did not do the second"
         );
         let further = Metadata::caused_by(second, &reply);
-        assert_eq!((further.correlation, further.causation), (Some(first.to_string()), Some(second)));
+        assert_eq!(
+            (further.correlation, further.causation),
+            (Some(first.to_string()), Some(second))
+        );
     }
 
     #[test]
     fn what_others_wrote_is_read_without_fuss() {
-        let odd = Metadata::from_json(&Json::new(&json!({ "causation": "the moon", "actor": 7 })).unwrap());
+        let odd = Metadata::from_json(
+            &Json::new(&json!({ "causation": "the moon", "actor": 7 })).unwrap(),
+        );
         assert_eq!((odd.causation, odd.actor.clone()), (None, None));
         assert_eq!(odd.fields["causation"], "the moon");
         let named = odd.by("ada").to_json().unwrap().to::<Value>().unwrap();

@@ -1,7 +1,7 @@
 //! Names that an operator gave and that nothing in the store has.
 //!
-//! Whoever unblocks, resets, defers or prioritises says which items are meant. A pattern that matches nothing means nothing; a name that nothing has is a
-//! mistake, and is told as one.
+//! Whoever unblocks, resets, defers or prioritises says which items are meant. A pattern that
+//! matches nothing means nothing; a name that nothing has is a mistake, and is told as one.
 
 use std::fmt;
 
@@ -72,7 +72,12 @@ impl Missing {
     ) -> Result<Option<Self>> {
         let Some(lane) = &meant.lane else { return Ok(None) };
         for filter in filters {
-            let inside = ItemFilter { lane: Some(lane.clone()), blocked: None, held: None, ..filter.clone() };
+            let inside = ItemFilter {
+                lane: Some(lane.clone()),
+                blocked: None,
+                held: None,
+                ..filter.clone()
+            };
             if is_any(store, &inside).await? {
                 return Ok(None);
             }
@@ -119,7 +124,8 @@ pub(crate) fn near<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Opti
     alike.filter(|(steps, _)| *steps <= most).map(|(_, other)| other.to_owned())
 }
 
-/// How many characters have to be put in, taken out, changed or swapped with the next to make one of the other.
+/// How many characters have to be put in, taken out, changed or swapped with the next to make one
+/// of the other.
 fn steps(one: &str, other: &str) -> usize {
     let (one, other): (Vec<char>, Vec<char>) = (one.chars().collect(), other.chars().collect());
     let mut rows: Vec<Vec<usize>> = vec![(0..=other.len()).collect()];
@@ -145,7 +151,8 @@ mod tests {
     fn a_name_that_is_nearly_right_is_known() {
         let names = ["mail", "tour", "invoices"];
         let near = |name: &str| near(name, names.into_iter());
-        for (wrong, right) in [("mial", "mail"), ("mai", "mail"), ("maill", "mail"), ("invocies", "invoices")]
+        for (wrong, right) in
+            [("mial", "mail"), ("mai", "mail"), ("maill", "mail"), ("invocies", "invoices")]
         {
             assert_eq!(near(wrong).as_deref(), Some(right));
         }

@@ -11,14 +11,16 @@ use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
 ///
 /// - `memory:` is a new store in memory, gone with its last handle.
 /// - `sqlite:shop.db` is that file, created if there is none. Options follow a question mark:
-///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000), `callers_may_write`
-///   (1), `migrate` (1; with 0, a file that is not there or not up to date is refused as it is), `readers` (2), `restored`
-///   (0; with 1, the file is one that was restored from a backup), `sweep_interval_ms` (10000) and `watch_interval_ms` (20).
-/// - `postgres://user@host/database` is that database; its tables are made if there are none. The options, and what can be
-///   said about the connection, are listed in `docs/guides/postgres.md`.
+///   `sqlite:shop.db?busy_timeout_ms=5000&readers=4`. They are `busy_timeout_ms` (10000),
+///   `callers_may_write` (1), `migrate` (1; with 0, a file that is not there or not up to date is
+///   refused as it is), `readers` (2), `restored` (0; with 1, the file is one that was restored
+///   from a backup), `sweep_interval_ms` (10000) and `watch_interval_ms` (20).
+/// - `postgres://user@host/database` is that database; its tables are made if there are none. The
+///   options, and what can be said about the connection, are listed in `docs/guides/postgres.md`.
 ///
 /// # Errors
-/// `Invalid` if the URL is of no known form or has an option that is not known; otherwise as the store has it.
+/// `Invalid` if the URL is of no known form or has an option that is not known; otherwise as the
+/// store has it.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
     open_checked(url).await.map_err(|e| e.during(Operation::Open))
 }
@@ -26,13 +28,15 @@ pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
 async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
     match url.split_once(':') {
         Some(("memory", "")) => Ok(Arc::new(MemoryStore::new())),
-        Some(("memory", rest)) => {
-            Err(StoreError::invalid(format!("memory: takes nothing after the colon, but has {rest:?}")))
-        }
+        Some(("memory", rest)) => Err(StoreError::invalid(format!(
+            "memory: takes nothing after the colon, but has {rest:?}"
+        ))),
         Some(("sqlite", rest)) => open_sqlite(rest).await,
         Some(("postgres" | "postgresql", _)) => open_postgres(url).await,
         // What comes after the colon may hold a password.
-        Some((scheme, _)) => Err(no_store_url(&format!("{:?} is no kind of store", shown_url(scheme)))),
+        Some((scheme, _)) => {
+            Err(no_store_url(&format!("{:?} is no kind of store", shown_url(scheme))))
+        }
         None => Err(no_store_url(&format!("{:?} is no store URL", shown_url(url)))),
     }
 }
@@ -69,14 +73,18 @@ async fn open_sqlite(rest: &str) -> Result<Arc<dyn Store>> {
         let (name, value) = option.split_once('=').unwrap_or((option, ""));
         options.set(name, value)?;
     }
-    // Opening waits for the disk, and for other processes that migrate the same file: not on the caller's thread.
+    // Opening waits for the disk, and for other processes that migrate the same file: not on the
+    // caller's thread.
     let (reply, opened) = tokio::sync::oneshot::channel();
     std::thread::Builder::new()
         .name("tidelock-open".into())
         .spawn(move || reply.send(tidelock_store_sqlite::SqliteStore::open(path, &options)))
-        .map_err(|e| StoreError::invalid("a thread for opening the file cannot be started").caused_by(e))?;
-    let store =
-        opened.await.map_err(|e| StoreError::invalid("opening the file was cut short").caused_by(e))??;
+        .map_err(|e| {
+            StoreError::invalid("a thread for opening the file cannot be started").caused_by(e)
+        })?;
+    let store = opened
+        .await
+        .map_err(|e| StoreError::invalid("opening the file was cut short").caused_by(e))??;
     Ok(Arc::new(store))
 }
 
@@ -100,11 +108,16 @@ mod tests {
         assert!(refusal("shop.db").await.contains("sqlite:shop.db"));
         assert!(refusal("redis://localhost").await.contains("sqlite:PATH"));
         assert!(refusal("memory:x").await.contains("nothing after the colon"));
-        for secret in
-            ["postgress://joe:hush@host/shop", "host=db password=hush", "host=db password=hush:hush"]
-        {
+        for secret in [
+            "postgress://joe:hush@host/shop",
+            "host=db password=hush",
+            "host=db password=hush:hush",
+        ] {
             let refused = refusal(secret).await;
-            assert!(!refused.contains("hush") && refused.contains("postgres://USER@HOST"), "{refused}");
+            assert!(
+                !refused.contains("hush") && refused.contains("postgres://USER@HOST"),
+                "{refused}"
+            );
         }
     }
 

@@ -1,10 +1,13 @@
-//! Queues of one's own: work items that anybody puts in, and that workers of any kind lease, renew and settle.
+//! Queues of one's own: work items that anybody puts in, and that workers of any kind lease, renew
+//! and settle.
 //!
-//! This is for workers that the [`Worker`](crate::worker::Worker) of this crate cannot be, because they are in another language or
-//! keep nothing between two calls: all that they need to know of a lease is its key and its fence. An item is put in under a key;
-//! put in again while it is there, it is the same item. What is to be done can be written beside it, as *data*.
+//! This is for workers that the [`Worker`](crate::worker::Worker) of this crate cannot be, because
+//! they are in another language or keep nothing between two calls: all that they need to know of a
+//! lease is its key and its fence. An item is put in under a key; put in again while it is there,
+//! it is the same item. What is to be done can be written beside it, as *data*.
 //!
-//! What this is not: the queues of reactions and runs. Those have names that begin with `~`, and are refused here.
+//! What this is not: the queues of reactions and runs. Those have names that begin with `~`, and
+//! are refused here.
 
 mod keys;
 mod listing;
@@ -66,7 +69,8 @@ impl Queue {
         Ok(LeaseToken { item: self.item(key)?, fence })
     }
 
-    /// Extends leases by so long from now on; for each, in order, until when it lasts or that it is lost.
+    /// Extends leases by so long from now on; for each, in order, until when it lasts or that it is
+    /// lost.
     ///
     /// # Errors
     /// `Invalid` if a lease is on an item of another queue; otherwise what the store says.
@@ -75,14 +79,17 @@ impl Queue {
         self.tidelock.store().renew(leases, duration).await
     }
 
-    /// Ends leases, each for itself: one that is lost is in nobody's way. For each, in order, what became of it.
+    /// Ends leases, each for itself: one that is lost is in nobody's way. For each, in order, what
+    /// became of it.
     ///
-    /// An ack without a mark finishes the item: its data is deleted in the same commit, and the item is forgotten an hour
-    /// later unless it is put in again. An item that is acknowledged up to a mark is kept, because its mark says what is done;
-    /// [`Settlement::finish`] has it forgotten, too.
+    /// An ack without a mark finishes the item: its data is deleted in the same commit, and the
+    /// item is forgotten an hour later unless it is put in again. An item that is acknowledged up
+    /// to a mark is kept, because its mark says what is done; [`Settlement::finish`] has it
+    /// forgotten, too.
     ///
     /// # Errors
-    /// `Invalid` if a lease is on an item of another queue, or one is settled twice; otherwise what the store says.
+    /// `Invalid` if a lease is on an item of another queue, or one is settled twice; otherwise what
+    /// the store says.
     pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settled>> {
         settlements.iter().try_for_each(|settlement| self.is_ours(&settlement.lease.item))?;
         settle::settle(&self.tidelock, settlements).await

@@ -1,9 +1,9 @@
 //! Reactions: handlers that follow events, once per event and target, in order per target.
 //!
-//! Each event is routed to a *target*: its own stream, or a name computed from it. Each (reaction, target) is a work item with
-//! a cursor of its own, so targets proceed in parallel and one target's events in order. What a handler writes to the store
-//! lands in the same commit as its ack: exactly once. What it does elsewhere is done at least once, under a key that is
-//! always the same.
+//! Each event is routed to a *target*: its own stream, or a name computed from it. Each (reaction,
+//! target) is a work item with a cursor of its own, so targets proceed in parallel and one target's
+//! events in order. What a handler writes to the store lands in the same commit as its ack: exactly
+//! once. What it does elsewhere is done at least once, under a key that is always the same.
 //!
 //! [`App`] registers and runs reactions; [`Reactions`] shows and adjusts them.
 

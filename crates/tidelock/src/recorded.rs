@@ -51,7 +51,8 @@ pub enum ReadError {
 }
 
 impl<E: Event> Recorded<E> {
-    /// From stored events, with the personal data that belongs to them (which is fetched in one go, if there is any).
+    /// From stored events, with the personal data that belongs to them (which is fetched in one go,
+    /// if there is any).
     pub async fn read(
         store: &(impl Store + ?Sized),
         mut events: Vec<StoredEvent>,
@@ -101,11 +102,19 @@ mod tests {
         units: i64,
     }
 
-    async fn stored(event_type: &str, payload: &serde_json::Value) -> (MemoryStore, Vec<StoredEvent>) {
+    async fn stored(
+        event_type: &str,
+        payload: &serde_json::Value,
+    ) -> (MemoryStore, Vec<StoredEvent>) {
         let (store, stream) = (MemoryStore::new(), StreamName::new("order-7").unwrap());
         let metadata = Metadata::new().correlated("request-1").to_json().unwrap();
         let event = NewEvent::of(event_type, payload).unwrap().with_metadata(metadata);
-        store.append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap().committed().unwrap();
+        store
+            .append(&stream, ExpectedVersion::Any, vec![event])
+            .await
+            .unwrap()
+            .committed()
+            .unwrap();
         let events = store.read_whole_stream(&stream).await.unwrap();
         (store, events)
     }

@@ -1,8 +1,9 @@
 //! Runs: durable workflows as plain async functions.
 //!
-//! A run is a history of what happened in it, kept in a stream of its own, and the function that is replayed against it: a step
-//! that is recorded is not done again. Whoever holds the lease of the run's work item drives it; every write carries the
-//! lease's fence and the version of the history that it was decided on, so a worker that lost its lease writes nothing.
+//! A run is a history of what happened in it, kept in a stream of its own, and the function that is
+//! replayed against it: a step that is recorded is not done again. Whoever holds the lease of the
+//! run's work item drives it; every write carries the lease's fence and the version of the history
+//! that it was decided on, so a worker that lost its lease writes nothing.
 //!
 //! Nothing here enters the store's contract: a run is a stream, a few records and a work item.
 
@@ -35,13 +36,15 @@ use crate::worker::Served;
 
 pub(crate) use active::Active;
 pub use client::{
-    Awaited, Begun, Happened, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage, RunResult, Runs,
-    SendSignal, Standing, Start, Timeline,
+    Awaited, Begun, Happened, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage,
+    RunResult, Runs, SendSignal, Standing, Start, Timeline,
 };
 pub use ctx::{Ambiguous, Child, Ctx, Retry, Step, StepKey, Transact, Tx, WaitForSignal, Winner};
 pub use error::StepError;
 pub use history::{Outcome, RunFailure, Verdict};
-pub use names::{InvalidName, RunId, ScheduleName, SignalName, StepName, WorkflowName, WorkflowVersion};
+pub use names::{
+    InvalidName, RunId, ScheduleName, SignalName, StepName, WorkflowName, WorkflowVersion,
+};
 pub use schedules::{CatchUp, Overlap, Schedule, ScheduleError, ScheduleInfo, Schedules};
 pub use summary::{Parent, RunState};
 pub use workflow::{Workflow, WorkflowFn};
@@ -49,7 +52,8 @@ pub use workflow::{Workflow, WorkflowFn};
 /// A run that was parked this often in a row, with no progress between, does not go on by itself.
 pub(crate) const LASTING: u32 = 3;
 
-/// The run that a work item stands for the right to drive; nothing, if it stands for something else.
+/// The run that a work item stands for the right to drive; nothing, if it stands for something
+/// else.
 pub fn run_of(item: &ItemRef) -> Option<RunId> {
     keys::workflow_of(&item.queue)?;
     RunId::new(item.key.as_str()).ok()
@@ -65,10 +69,11 @@ pub fn run_started_by(event: &Event) -> Option<RunId> {
     run_of_stream(&event.stream).filter(|_| event.event_type.as_str() == keys::STARTED)
 }
 
-/// The queues that every process serves which drives runs: schedules, and runs that are kept no longer. That a holder died over
-/// one of their items says nothing about the next.
+/// The queues that every process serves which drives runs: schedules, and runs that are kept no
+/// longer. That a holder died over one of their items says nothing about the next.
 pub(crate) fn housekeeping(tidelock: &Tidelock) -> [Served; 2] {
-    let schedules = Served::new(&keys::schedules(), Arc::new(schedules::Firing::new(tidelock.clone())));
+    let schedules =
+        Served::new(&keys::schedules(), Arc::new(schedules::Firing::new(tidelock.clone())));
     let removals = Served::new(&keys::removals(), Arc::new(retention::Removing));
     [schedules.expiries(u32::MAX), removals.expiries(u32::MAX)]
 }

@@ -1,12 +1,15 @@
 //! Scopes: small state documents that many callers change at once.
 //!
-//! A [`Scope`] is one document: of a request, a session, a user, an organisation, or of a [kind](ScopeKind) of your own. The same calls
-//! change it wherever it lives. In this process's memory, callers stand in a queue and each sees what the one before it left; there is
-//! nothing to conflict with. In the store, callers of one process stand in the same queue and share commits, and the record's revision
-//! guards against everybody else: who comes too late is run again on what is there now, within a budget of time.
+//! A [`Scope`] is one document: of a request, a session, a user, an organisation, or of a
+//! [kind](ScopeKind) of your own. The same calls change it wherever it lives. In this process's
+//! memory, callers stand in a queue and each sees what the one before it left; there is nothing to
+//! conflict with. In the store, callers of one process stand in the same queue and share commits,
+//! and the record's revision guards against everybody else: who comes too late is run again on what
+//! is there now, within a budget of time.
 //!
-//! What this is not: a history (that is what [aggregates](crate::Aggregate) are), a lock, or a quota. The pattern only builds commits and hands
-//! them to the store; every name that it uses there is spelled in `keys.rs`.
+//! What this is not: a history (that is what [aggregates](crate::Aggregate) are), a lock, or a
+//! quota. The pattern only builds commits and hands them to the store; every name that it uses
+//! there is spelled in `keys.rs`.
 
 mod kind;
 mod scope;

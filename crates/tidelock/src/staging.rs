@@ -1,4 +1,5 @@
-//! Parts of a commit that somebody's code wants to land with its own: a handler's with its ack, a step's with its record.
+//! Parts of a commit that somebody's code wants to land with its own: a handler's with its ack, a
+//! step's with its record.
 
 mod decision;
 mod door;

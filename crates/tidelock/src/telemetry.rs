@@ -1,7 +1,8 @@
 //! The names under which Tidelock tells what it does: breadcrumbs, and the metrics that count them.
 //!
-//! A breadcrumb is a `tracing` event on the way of a leased item, always with its queue, key and fence. Metrics go through
-//! the `metrics` facade: without a recorder they cost next to nothing. Neither ever carries a payload.
+//! A breadcrumb is a `tracing` event on the way of a leased item, always with its queue, key and
+//! fence. Metrics go through the `metrics` facade: without a recorder they cost next to nothing.
+//! Neither ever carries a payload.
 
 use std::time::Duration;
 
@@ -14,7 +15,8 @@ use crate::reactions::keys;
 pub const LEASED: &str = "tidelock_leased_total";
 /// Leases that ended, by queue and by `exit`: acked, retried, blocked, deferred, released or lost.
 pub const SETTLED: &str = "tidelock_settled_total";
-/// Leases granted to this process on items whose earlier leases had run out since their last progress, by queue.
+/// Leases granted to this process on items whose earlier leases had run out since their last
+/// progress, by queue.
 pub const EXPIRED: &str = "tidelock_expired_total";
 /// How long the work on an item took, in seconds, by queue.
 pub const WORKED: &str = "tidelock_work_seconds";
@@ -26,7 +28,8 @@ pub const ROUTED: &str = "tidelock_routed_total";
 pub const UNROUTED: &str = "tidelock_unrouted_total";
 /// Events handled, by reaction.
 pub const HANDLED: &str = "tidelock_handled_total";
-/// Decisions that were too late because somebody else had changed a stream or a scope, by who took them: `execute`, `scope`, or a reaction.
+/// Decisions that were too late because somebody else had changed a stream or a scope, by who took
+/// them: `execute`, `scope`, or a reaction.
 pub const CONTENDED: &str = "tidelock_conflicts_total";
 /// Claims asked for, by kind and by `outcome`.
 pub const CLAIMED: &str = "tidelock_claims_total";
@@ -87,13 +90,23 @@ pub(crate) fn claimed(key: &ClaimKey, by: &WorkerName, outcome: &'static str) {
 }
 
 /// Somebody else had a claim when this waiter looked for the so-manieth time.
-pub(crate) fn claim_contended(key: &ClaimKey, waiter: &WorkerName, holder: &WorkerName, attempts: u32) {
+pub(crate) fn claim_contended(
+    key: &ClaimKey,
+    waiter: &WorkerName,
+    holder: &WorkerName,
+    attempts: u32,
+) {
     metrics::counter!(CLAIMS_CONTENDED, "kind" => key.kind()).increment(1);
     tracing::debug!(key = key.as_str(), %waiter, %holder, attempts, "claim contended");
 }
 
 /// Somebody waited for a claim until patience was over.
-pub(crate) fn claim_in_vain(key: &ClaimKey, waiter: &WorkerName, holder: &WorkerName, attempts: u32) {
+pub(crate) fn claim_in_vain(
+    key: &ClaimKey,
+    waiter: &WorkerName,
+    holder: &WorkerName,
+    attempts: u32,
+) {
     metrics::counter!(CLAIMS_CONTENDED, "kind" => key.kind()).increment(1);
     // Nothing is wrong with that: who wants the same thing at once takes turns.
     tracing::info!(key = key.as_str(), %waiter, %holder, attempts, "waited for a claim in vain");

@@ -1,7 +1,7 @@
 //! Given some events, when this is decided, then these events follow: for users' own tests.
 //!
-//! A test goes the way of a real decision, on a store in memory: events are encoded and decoded, the state is folded, what is
-//! decided is committed and read back. No runtime is needed.
+//! A test goes the way of a real decision, on a store in memory: events are encoded and decoded,
+//! the state is folded, what is decided is committed and read back. No runtime is needed.
 //!
 //! ```
 //! # use tidelock::prelude::*;
@@ -47,7 +47,8 @@ use crate::handle::Tidelock;
 /// An aggregate that these events happened to.
 pub fn given<A: Aggregate>(events: impl Decided<A::Event>) -> Given<A> {
     let given = given_nothing();
-    finish(given.aggregate.append(ExpectedVersion::NoStream, events)).expect("what is given can be stored");
+    finish(given.aggregate.append(ExpectedVersion::NoStream, events))
+        .expect("what is given can be stored");
     given
 }
 
@@ -68,7 +69,10 @@ impl<A: Aggregate> Given<A> {
     ///
     /// # Panics
     /// If the events that were given cannot be read back, or what was decided cannot be stored.
-    pub fn when<D: Decided<A::Event>, X>(self, decide: impl FnMut(&A) -> Result<D, X>) -> When<A, X> {
+    pub fn when<D: Decided<A::Event>, X>(
+        self,
+        decide: impl FnMut(&A) -> Result<D, X>,
+    ) -> When<A, X> {
         let before = finish(self.aggregate.history()).expect("what was given can be read").len();
         let refused = match finish(self.aggregate.execute(decide)) {
             Ok(_) => None,
@@ -99,8 +103,13 @@ impl<A: Aggregate, X: Debug> When<A, X> {
     {
         assert!(self.refused.is_none(), "the decision said no: {:?}", self.refused);
         let history = finish(self.aggregate.history()).expect("what was decided can be read");
-        let decided: Vec<A::Event> = history.into_iter().skip(self.before).map(|r| r.event).collect();
-        assert_eq!(decided, expected.into_events(), "left is what was decided, right what was expected");
+        let decided: Vec<A::Event> =
+            history.into_iter().skip(self.before).map(|r| r.event).collect();
+        assert_eq!(
+            decided,
+            expected.into_events(),
+            "left is what was decided, right what was expected"
+        );
         self
     }
 
@@ -173,7 +182,10 @@ mod tests {
 
     #[test]
     fn what_follows_is_compared() {
-        given_nothing::<Door>().when(open).then(DoorEvent::Opened).then_state(|door| assert!(door.is_open));
+        given_nothing::<Door>()
+            .when(open)
+            .then(DoorEvent::Opened)
+            .then_state(|door| assert!(door.is_open));
         given::<Door>([DoorEvent::Opened, DoorEvent::Shut]).when(open).then([DoorEvent::Opened]);
         given::<Door>(DoorEvent::Opened).when(open).then_refused(&"it is open");
     }

@@ -1,11 +1,13 @@
-//! A worker: leases what is due, keeps the leases alive, has the work done, and never leaves it half settled.
+//! A worker: leases what is due, keeps the leases alive, has the work done, and never leaves it
+//! half settled.
 //!
-//! It serves *queues*, each with a [`Work`] that knows what an item means; the worker itself does not. All queues share one
-//! pool of slots, and a queue can have a limit of its own. Items leased together are worked on side by side, and each is
-//! settled by itself: a slow one holds back nobody's ack.
+//! It serves *queues*, each with a [`Work`] that knows what an item means; the worker itself does
+//! not. All queues share one pool of slots, and a queue can have a limit of its own. Items leased
+//! together are worked on side by side, and each is settled by itself: a slow one holds back
+//! nobody's ack.
 //!
-//! It waits for signals, and polls slowly because signals are hints. The more queues it serves, the more slowly it polls
-//! each, so that an idle worker makes a handful of store calls a second.
+//! It waits for signals, and polls slowly because signals are hints. The more queues it serves, the
+//! more slowly it polls each, so that an idle worker makes a handful of store calls a second.
 
 mod heartbeat;
 mod pace;
@@ -47,7 +49,8 @@ pub struct WorkerOptions {
     pub name: WorkerName,
     /// Items worked on at the same time, over all queues.
     pub slots: usize,
-    /// How long handlers may take to end after a shutdown began, before the worker stops waiting for them.
+    /// How long handlers may take to end after a shutdown began, before the worker stops waiting
+    /// for them.
     pub patience: Duration,
     /// How long a handler whose lease is lost has to end by itself before it is dropped.
     pub grace: Duration,
@@ -78,8 +81,9 @@ pub struct Worker {
 /// How a worker ended.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// Handlers that still ran when its patience was over. It has neither released nor acked what they work on: their
-    /// leases run out, unless they still end well before anybody else takes the item.
+    /// Handlers that still ran when its patience was over. It has neither released nor acked what
+    /// they work on: their leases run out, unless they still end well before anybody else takes the
+    /// item.
     pub still_running: usize,
 }
 
@@ -96,14 +100,16 @@ impl Worker {
         self
     }
 
-    /// Serves until `shutdown` is ready; then leases no more, lets what runs come to its end (renewing its leases
-    /// meanwhile) and gives back what was leased and not begun.
+    /// Serves until `shutdown` is ready; then leases no more, lets what runs come to its end
+    /// (renewing its leases meanwhile) and gives back what was leased and not begun.
     ///
-    /// When this future is dropped or aborted, the worker stops where it is: nothing more is leased, renewed or settled, and
-    /// what was being worked on is dropped. Its leases run out, and others go on.
+    /// When this future is dropped or aborted, the worker stops where it is: nothing more is
+    /// leased, renewed or settled, and what was being worked on is dropped. Its leases run out, and
+    /// others go on.
     ///
     /// # Errors
-    /// If a queue's lease is one that no store grants. What a store refuses later is logged and tried again.
+    /// If a queue's lease is one that no store grants. What a store refuses later is logged and
+    /// tried again.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         self.queues.iter().try_for_each(Served::check)?;
         let crew = Arc::new(Crew::new(self.store, &self.options));
@@ -124,7 +130,10 @@ impl Worker {
 
 impl fmt::Debug for Worker {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Worker").field("options", &self.options).field("queues", &self.queues).finish()
+        f.debug_struct("Worker")
+            .field("options", &self.options)
+            .field("queues", &self.queues)
+            .finish()
     }
 }
 
@@ -138,7 +147,8 @@ pub(crate) struct Crew {
     heartbeat: Arc<Heartbeat>,
     /// Told when no more is to be leased.
     stopping: CancellationToken,
-    /// Told when the worker's future is dropped: everything that was spawned for it is dropped, too.
+    /// Told when the worker's future is dropped: everything that was spawned for it is dropped,
+    /// too.
     dropped: CancellationToken,
     servers: TaskTracker,
     tasks: TaskTracker,

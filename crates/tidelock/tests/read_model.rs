@@ -26,8 +26,9 @@ impl Follower {
     /// Its table is in the store's schema, and its sessions have the schema's name.
     fn start(ground: &Ground) -> Self {
         let (url, schema) = (&ground.url, &ground.schema);
-        let options =
-            format!("schema={schema}&application_name={schema}&options=-c%20search_path%3D{schema}");
+        let options = format!(
+            "schema={schema}&application_name={schema}&options=-c%20search_path%3D{schema}"
+        );
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", "a_follower"]).env(URL, format!("{url}?{options}"));
         Self(command.stdout(Stdio::null()).spawn().unwrap())
@@ -61,8 +62,9 @@ async fn sell(store: &impl Store, units: i64) {
 }
 
 async fn until_counted(plain: &Plain, units: i64) {
-    let sql =
-        format!("SELECT coalesce(sum(units) = {units}, false) FROM tidelock.totals WHERE product = 'tea'");
+    let sql = format!(
+        "SELECT coalesce(sum(units) = {units}, false) FROM tidelock.totals WHERE product = 'tea'"
+    );
     plain.until(&format!("{units} are counted"), &sql).await;
 }
 
@@ -78,7 +80,9 @@ async fn a_read_model_killed_between_its_rows_and_its_cursor_counts_every_event_
 
     // It writes its rows, and then waits for the cursor.
     let obstacle = ground.connect().await;
-    obstacle.run("BEGIN; SELECT FROM tidelock.records WHERE key = 'read-model/totals' FOR UPDATE").await;
+    obstacle
+        .run("BEGIN; SELECT FROM tidelock.records WHERE key = 'read-model/totals' FOR UPDATE")
+        .await;
     sell(&store, 3).await;
     plain.until_blocked(1).await;
     follower.kill();

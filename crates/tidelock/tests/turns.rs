@@ -1,7 +1,8 @@
 //! The queue of turns, on every schedule that an explorer comes up with.
 //!
-//! This is the very file that scopes use, on a lock that knows who could go next and chooses. An explorer that finds nothing must first find something: a
-//! queue that loses a turn, and a count that is made without one.
+//! This is the very file that scopes use, on a lock that knows who could go next and chooses. An
+//! explorer that finds nothing must first find something: a queue that loses a turn, and a count
+//! that is made without one.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -100,7 +101,11 @@ fn no_two_have_the_turn_at_once() {
     let take = |turns: &'static Turns<u32>, counter: &AtomicU32| {
         let (turn, before) = block_on(turns.take());
         count(counter);
-        assert_eq!(counter.load(Ordering::SeqCst), before + 1, "what is given is what the one before left");
+        assert_eq!(
+            counter.load(Ordering::SeqCst),
+            before + 1,
+            "what is given is what the one before left"
+        );
         turn.leave(before + 1);
     };
     check_random(move || counted_by_three(take), SCHEDULES);
@@ -165,7 +170,8 @@ fn those_who_stay_have_their_turns_in_the_order_in_which_they_came() {
     check_pct(in_order, SCHEDULES, 3);
 }
 
-/// What the queue is built on: a wait that is over says so once, and a turn that was had at once needs no wait.
+/// What the queue is built on: a wait that is over says so once, and a turn that was had at once
+/// needs no wait.
 #[test]
 fn a_free_turn_is_had_at_once() {
     check_random(

@@ -1,7 +1,8 @@
 //! One request with a key, from its first byte to its answer.
 //!
-//! The body is read first, on the task of the connection: nothing is claimed for a client that never sends all of it. From
-//! the claim on the work is on a task of its own, so that it comes to its end whether or not the client is still there.
+//! The body is read first, on the task of the connection: nothing is claimed for a client that
+//! never sends all of it. From the claim on the work is on a task of its own, so that it comes to
+//! its end whether or not the client is still there.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, resume_unwind};
@@ -119,15 +120,21 @@ async fn claim_or_wait(edge: &Edge, claim: &Idempotency) -> Result<Claim<Recorde
             return Ok(claimed);
         }
         match holder.wait(left).await {
-            // Somebody else may have had the key since, for another request: what is there now is for another look.
+            // Somebody else may have had the key since, for another request: what is there now is
+            // for another look.
             Ok(_) | Err(ClaimError::Free { .. } | ClaimError::StillHeld { .. }) => {}
             Err(error) => return Err(error),
         }
     }
 }
 
-/// Runs the handler under its claim, and settles what comes of it. A handler whose claim is lost is stopped.
-async fn work<S, A, B>(right: Right, mut inner: S, mut request: Request<A>) -> Outcome<Answer<B, S::Error>>
+/// Runs the handler under its claim, and settles what comes of it. A handler whose claim is lost is
+/// stopped.
+async fn work<S, A, B>(
+    right: Right,
+    mut inner: S,
+    mut request: Request<A>,
+) -> Outcome<Answer<B, S::Error>>
 where
     S: Service<Request<A>, Response = Response<B>>,
     B: Body<Data = Bytes>,

@@ -1,8 +1,9 @@
 //! The claim that a handler runs under, for handlers that want to know of it.
 //!
-//! It is among the extensions of a request whose key was won. A handler that leaves it alone has its response kept after it is done;
-//! if its process dies in between, a retry runs it again. One whose effects are in the same store has the response kept
-//! *with* them, in one commit, and is never run again once it had one.
+//! It is among the extensions of a request whose key was won. A handler that leaves it alone has
+//! its response kept after it is done; if its process dies in between, a retry runs it again. One
+//! whose effects are in the same store has the response kept *with* them, in one commit, and is
+//! never run again once it had one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -84,18 +85,21 @@ impl Claimed {
         }
     }
 
-    /// The whole name of the claim: a key for effects in other systems that is the same in every retry.
+    /// The whole name of the claim: a key for effects in other systems that is the same in every
+    /// retry.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What tells the request from every other under this key. The key can be freed by an operator, and come again with another request: what has to be known again
-    /// by both has them both in its name.
+    /// What tells the request from every other under this key. The key can be freed by an operator,
+    /// and come again with another request: what has to be known again by both has them both in its
+    /// name.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Grows with every process that runs the handler for this key: pass it on to whatever should refuse those who come late.
+    /// Grows with every process that runs the handler for this key: pass it on to whatever should
+    /// refuse those who come late.
     pub fn fence(&self) -> Fence {
         self.fence
     }
@@ -105,11 +109,13 @@ impl Claimed {
         self.guard.clone()
     }
 
-    /// Keeps the response in one commit with what it stands for: all of it lands, or none. Return the response then.
+    /// Keeps the response in one commit with what it stands for: all of it lands, or none. Return
+    /// the response then.
     ///
     /// # Errors
     /// - `Claim` with `Lost` if somebody else has the claim: nothing has landed, and nothing must.
-    /// - `Claim` with `Refused` if some part of the commit does not hold; the claim still stands: decide again.
+    /// - `Claim` with `Refused` if some part of the commit does not hold; the claim still stands:
+    ///   decide again.
     /// - `Over` if the handler has returned.
     pub async fn complete_with<B>(
         &self,
@@ -127,8 +133,9 @@ impl Claimed {
         Ok(response)
     }
 
-    /// The part of a commit that keeps the response, for a commit that somebody else makes: a decision's, say, or one with SQL
-    /// of one's own. Make it before the handler returns, and return the response.
+    /// The part of a commit that keeps the response, for a commit that somebody else makes: a
+    /// decision's, say, or one with SQL of one's own. Make it before the handler returns, and
+    /// return the response.
     ///
     /// # Errors
     /// `Over` if the handler has returned; `Claim` if the response cannot be stored.

@@ -57,7 +57,9 @@ impl Edge {
 
     /// The response that everybody gets.
     pub(crate) fn replay<B>(&self, recorded: Recorded) -> Response<ResponseBody<B>> {
-        let Some(response) = recorded.replay() else { return self.refuse(Problem::ResponseNotKept) };
+        let Some(response) = recorded.replay() else {
+            return self.refuse(Problem::ResponseNotKept);
+        };
         telemetry::answered("replayed");
         response.map(ResponseBody::whole)
     }
@@ -68,7 +70,9 @@ fn key(headers: &HeaderMap) -> Result<Option<Key>, Problem> {
     let mut fields = headers.get_all(IDEMPOTENCY_KEY).iter();
     match (fields.next(), fields.next()) {
         (None, _) => Ok(None),
-        (Some(field), None) => Key::parse(field.as_bytes()).map(Some).map_err(Problem::KeyMalformed),
+        (Some(field), None) => {
+            Key::parse(field.as_bytes()).map(Some).map_err(Problem::KeyMalformed)
+        }
         (Some(_), Some(_)) => Err(Problem::KeyMalformed("there is more than one")),
     }
 }

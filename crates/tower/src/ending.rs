@@ -1,7 +1,9 @@
-//! The end of a response that is passed on as it comes: its key is settled before the client sees that end.
+//! The end of a response that is passed on as it comes: its key is settled before the client sees
+//! that end.
 //!
-//! Until then the key is held, and renewed. A stream that comes to its end spends the key; one that breaks off is a failure of the handler.
-//! A client that goes away in the middle had the response as far as it wanted it.
+//! Until then the key is held, and renewed. A stream that comes to its end spends the key; one that
+//! breaks off is a failure of the handler. A client that goes away in the middle had the response
+//! as far as it wanted it.
 
 use std::any::Any;
 use std::fmt;
@@ -39,7 +41,8 @@ impl Ending {
         Self { right: Some((right, status)), settling: None, last: None }
     }
 
-    /// The next piece of this body; the last one, or what comes instead of it, after the key is settled.
+    /// The next piece of this body; the last one, or what comes instead of it, after the key is
+    /// settled.
     pub(crate) fn poll_frame<B>(
         &mut self,
         mut body: Pin<&mut B>,

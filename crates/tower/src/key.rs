@@ -1,8 +1,9 @@
 //! A key, as the header has it.
 //!
-//! The header is a string of RFC 8941: `"8e03978e-40d5-43e8-bc93-6894a57f9324"`, with its quotes. Many clients leave them out, and mean the
-//! same; so both are read, and are one key. What could be read in two ways is refused: a client that means another key than
-//! the one that is read has its request done twice, or not at all.
+//! The header is a string of RFC 8941: `"8e03978e-40d5-43e8-bc93-6894a57f9324"`, with its quotes.
+//! Many clients leave them out, and mean the same; so both are read, and are one key. What could be
+//! read in two ways is refused: a client that means another key than the one that is read has its
+//! request done twice, or not at all.
 
 use crate::limits::KEY_BYTES;
 
@@ -48,7 +49,8 @@ fn quoted_string(quoted: &[u8]) -> Result<String, &'static str> {
     Ok(key)
 }
 
-/// A key without quotes. What would mean something else with them, or in a list of several keys, is not in it.
+/// A key without quotes. What would mean something else with them, or in a list of several keys, is
+/// not in it.
 fn bare_string(bare: &[u8]) -> Result<String, &'static str> {
     let fits = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b',' | b';');
     match bare.iter().all(fits) {
@@ -77,8 +79,19 @@ mod tests {
 
     #[test]
     fn what_can_be_read_in_two_ways_is_refused() {
-        let wrong =
-            ["", "\"\"", "\"", "\"a", "a\"", "a b", "a,b", "a;b", "\"a\";b=1", "\"a\", \"b\"", r#""\a""#];
+        let wrong = [
+            "",
+            "\"\"",
+            "\"",
+            "\"a",
+            "a\"",
+            "a b",
+            "a,b",
+            "a;b",
+            "\"a\";b=1",
+            "\"a\", \"b\"",
+            r#""\a""#,
+        ];
         for field in wrong {
             assert_eq!(key(field), None, "{field}");
         }

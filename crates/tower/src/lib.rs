@@ -1,8 +1,8 @@
 //! The HTTP edge: a tower layer for the `Idempotency-Key` header, over claims of one store.
 //!
-//! A client that hears no answer sends its request again, under the same key. The layer claims the key before the handler
-//! runs, keeps the response, and gives it to whoever asks again; so what a request asks for is done once, across any number of
-//! retries, clients and processes.
+//! A client that hears no answer sends its request again, under the same key. The layer claims the
+//! key before the handler runs, keeps the response, and gives it to whoever asks again; so what a
+//! request asks for is done once, across any number of retries, clients and processes.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")]
@@ -24,8 +24,9 @@
 //! # }
 //! ```
 //!
-//! It works with axum, and with any tower service over the types of `http` whose request body can be made of bytes. Not here:
-//! deduplication by anything but the key. The guide is `docs/guides/http.md`.
+//! It works with axum, and with any tower service over the types of `http` whose request body can
+//! be made of bytes. Not here: deduplication by anything but the key. The guide is
+//! `docs/guides/http.md`.
 
 mod layer;
 mod limits;

@@ -8,7 +8,8 @@ pub(crate) const KEY_BYTES: usize = 255;
 pub(crate) const NAME_BYTES: usize = tidelock::limits::RECORD_KEY_BYTES - 64;
 /// Bytes in the body of a request that has a key.
 pub(crate) const REQUEST_BYTES: usize = 1 << 20;
-/// Bytes in the body of a response that is kept; half of what a record holds, for JSON has to escape some of them.
+/// Bytes in the body of a response that is kept; half of what a record holds, for JSON has to
+/// escape some of them.
 pub(crate) const RESPONSE_BYTES: usize = tidelock::limits::VALUE_BYTES / 2;
 
 /// How long a response is kept.

@@ -14,15 +14,18 @@ use crate::limits;
 
 /// What becomes of a response that cannot be kept: its body is a stream, or it is too large.
 ///
-/// In every case the first client is answered once the handler is done, and the key is not left behind pending.
+/// In every case the first client is answered once the handler is done, and the key is not left
+/// behind pending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Unrecorded {
-    /// The first client gets it. The key remembers that the work was done; whoever asks again is told so, with a 410.
+    /// The first client gets it. The key remembers that the work was done; whoever asks again is
+    /// told so, with a 410.
     #[default]
     PassOnce,
     /// The first client gets it, and the key is free: whoever asks again has the work done again.
     PassAlways,
-    /// Nobody gets it: the first client and whoever asks again get a 500. The work is not done again.
+    /// Nobody gets it: the first client and whoever asks again get a 500. The work is not done
+    /// again.
     Refuse,
 }
 

@@ -7,9 +7,11 @@ use tidelock::claims::Fingerprint;
 /// Of the method, the path with the query, and the body, byte by byte.
 pub(crate) fn of(request: &Parts, body: &Bytes) -> Fingerprint {
     let target = request.uri.path_and_query().map_or("/", |target| target.as_str());
-    let mut text = Vec::with_capacity(request.method.as_str().len() + target.len() + body.len() + 2);
+    let mut text =
+        Vec::with_capacity(request.method.as_str().len() + target.len() + body.len() + 2);
     text.extend_from_slice(request.method.as_str().as_bytes());
-    // Neither a method nor a target has a space in it, so nothing can be moved from one part to the next.
+    // Neither a method nor a target has a space in it, so nothing can be moved from one part to the
+    // next.
     text.push(b' ');
     text.extend_from_slice(target.as_bytes());
     text.push(b' ');
@@ -41,6 +43,10 @@ mod tests {
         ] {
             assert_ne!(first, other);
         }
-        assert_eq!(first, print("POST", "http://shop.example/pay?by=card", "7"), "as proxies write it");
+        assert_eq!(
+            first,
+            print("POST", "http://shop.example/pay?by=card", "7"),
+            "as proxies write it"
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! What a client is told when it gets no response of the handler: problem details, as RFC 9457 has them.
+//! What a client is told when it gets no response of the handler: problem details, as RFC 9457 has
+//! them.
 
 use std::time::Duration;
 
@@ -78,9 +79,10 @@ impl Problem {
 
     fn status(self) -> StatusCode {
         match self {
-            Self::KeyMissing | Self::KeyMalformed(_) | Self::ScopeMissing | Self::BodyUnreadable => {
-                StatusCode::BAD_REQUEST
-            }
+            Self::KeyMissing
+            | Self::KeyMalformed(_)
+            | Self::ScopeMissing
+            | Self::BodyUnreadable => StatusCode::BAD_REQUEST,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::KeyReused => StatusCode::UNPROCESSABLE_ENTITY,
             Self::InProgress => StatusCode::CONFLICT,
@@ -112,10 +114,14 @@ impl Problem {
                 "this operation needs an Idempotency-Key: make a fresh one for each request, and send the same again with each retry"
             }
             Self::KeyMalformed(why) => {
-                return format!("the Idempotency-Key cannot be used: {why}; a UUID in quotes will do");
+                return format!(
+                    "the Idempotency-Key cannot be used: {why}; a UUID in quotes will do"
+                );
             }
             Self::ScopeMissing => "nothing in the request says whose Idempotency-Key it is",
-            Self::BodyUnreadable => "the body of the request could not be read to its end; send it again",
+            Self::BodyUnreadable => {
+                "the body of the request could not be read to its end; send it again"
+            }
             Self::BodyTooLarge => {
                 return format!(
                     "with an Idempotency-Key, the body of a request may have {} bytes at most",
@@ -135,7 +141,9 @@ impl Problem {
                 "the request was carried out, and its response is a stream, or too large to be kept"
             }
             Self::HandlerFailed => "the request could not be carried out to its end",
-            Self::StoreUnavailable => "nothing was done; ask again later, with the same Idempotency-Key",
+            Self::StoreUnavailable => {
+                "nothing was done; ask again later, with the same Idempotency-Key"
+            }
         };
         text.to_owned()
     }
@@ -168,7 +176,8 @@ mod tests {
     #[test]
     fn a_problem_says_what_it_is_where_it_is_explained_and_when_to_come_back() {
         let help = Some("https://shop.example/keys".to_owned());
-        let options = Options { help, retry_after: Duration::from_millis(1500), ..Options::default() };
+        let options =
+            Options { help, retry_after: Duration::from_millis(1500), ..Options::default() };
         let response = Problem::InProgress.response(&options);
         assert_eq!(response.headers()[RETRY_AFTER], "2");
         let details: serde_json::Value = serde_json::from_slice(response.body()).unwrap();
@@ -179,6 +188,9 @@ mod tests {
         );
         let plain = Problem::KeyMissing.response(&Options::default());
         let details: serde_json::Value = serde_json::from_slice(plain.body()).unwrap();
-        assert_eq!((&details["type"], &details["title"]), (&"about:blank".into(), &"Bad Request".into()));
+        assert_eq!(
+            (&details["type"], &details["title"]),
+            (&"about:blank".into(), &"Bad Request".into())
+        );
     }
 }

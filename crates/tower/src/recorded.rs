@@ -1,11 +1,12 @@
 //! A response, as it is kept.
 //!
-//! Headers that are about a connection rather than about the response are not in it; nor are those that a route leaves out.
+//! Headers that are about a connection rather than about the response are not in it; nor are those
+//! that a route leaves out.
 
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, DATE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION, TE,
-    TRAILER, TRANSFER_ENCODING, UPGRADE,
+    CONNECTION, DATE, HeaderMap, HeaderName, HeaderValue, PROXY_AUTHENTICATE, PROXY_AUTHORIZATION,
+    TE, TRAILER, TRANSFER_ENCODING, UPGRADE,
 };
 use http::response::Parts;
 use http::{Response, StatusCode};
@@ -46,7 +47,11 @@ impl Recorded {
     pub(crate) fn new(parts: &Parts, body: Bytes, left_out: &[HeaderName]) -> Self {
         let kept = parts.headers.iter().filter(|(name, _)| is_kept(name, &parts.headers, left_out));
         let written = kept.map(|(name, value)| (name.as_str().to_owned(), written(value)));
-        Self { status: parts.status.as_u16(), headers: written.collect(), body: Some(BytesOrText(body)) }
+        Self {
+            status: parts.status.as_u16(),
+            headers: written.collect(),
+            body: Some(BytesOrText(body)),
+        }
     }
 
     /// That there was a response with this status.
@@ -78,7 +83,9 @@ fn is_kept(name: &HeaderName, headers: &HeaderMap, left_out: &[HeaderName]) -> b
 /// Whether `Connection` names it.
 fn is_of_the_connection(name: &HeaderName, headers: &HeaderMap) -> bool {
     let lists = headers.get_all(CONNECTION).iter().filter_map(|list| list.to_str().ok());
-    lists.flat_map(|list| list.split(',')).any(|named| named.trim().eq_ignore_ascii_case(name.as_str()))
+    lists
+        .flat_map(|list| list.split(','))
+        .any(|named| named.trim().eq_ignore_ascii_case(name.as_str()))
 }
 
 #[cfg(test)]
@@ -95,10 +102,16 @@ mod tests {
     #[test]
     fn a_response_comes_back_as_it_was() {
         let odd = HeaderValue::from_bytes(b"caf\xe9").unwrap();
-        let first =
-            Response::builder().status(201).header("x-many", "1").header("x-many", "2").header("x-odd", odd);
+        let first = Response::builder()
+            .status(201)
+            .header("x-many", "1")
+            .header("x-many", "2")
+            .header("x-odd", odd);
         let again = replayed(first, b"\xff\x00paid");
-        assert_eq!((again.status(), again.body().as_ref()), (StatusCode::CREATED, &b"\xff\x00paid"[..]));
+        assert_eq!(
+            (again.status(), again.body().as_ref()),
+            (StatusCode::CREATED, &b"\xff\x00paid"[..])
+        );
         assert_eq!(again.headers().get_all("x-many").iter().collect::<Vec<_>>(), ["1", "2"]);
         assert_eq!(again.headers()["x-odd"].as_bytes(), b"caf\xe9");
     }

@@ -50,7 +50,10 @@ fn passed<B>(outcome: &'static str, response: Response<B>) -> Response<ResponseB
 }
 
 /// Keeps a response, if it can be.
-async fn keep<B: Body<Data = Bytes>>(right: Arc<Right>, response: Response<B>) -> Response<ResponseBody<B>> {
+async fn keep<B: Body<Data = Bytes>>(
+    right: Arc<Right>,
+    response: Response<B>,
+) -> Response<ResponseBody<B>> {
     let (parts, body) = response.into_parts();
     let limit = right.edge.options.response_bytes as u64;
     // A body that does not say how long it is may never end.
@@ -97,9 +100,13 @@ async fn complete(right: &Right, recorded: &Recorded) -> Kept {
     }
 }
 
-/// What the client gets. If the store failed that is the response all the same: the work is done, and a client that hears of it
-/// does not ask again.
-fn answer<B>(right: &Right, kept: Kept, response: Response<ResponseBody<B>>) -> Response<ResponseBody<B>> {
+/// What the client gets. If the store failed that is the response all the same: the work is done,
+/// and a client that hears of it does not ask again.
+fn answer<B>(
+    right: &Right,
+    kept: Kept,
+    response: Response<ResponseBody<B>>,
+) -> Response<ResponseBody<B>> {
     match kept {
         Kept::Lost => right.edge.refuse(Problem::InProgress),
         Kept::Yes => {
@@ -165,8 +172,8 @@ async fn remember(right: &Right, problem: Problem) {
     complete(right, &Recorded::new(&parts, body, &[])).await;
 }
 
-/// Gives the key back. If that does not get through, or the handler has left something behind that is still keeping a response,
-/// its lease runs out.
+/// Gives the key back. If that does not get through, or the handler has left something behind that
+/// is still keeping a response, its lease runs out.
 async fn release(right: Arc<Right>) {
     let key = right.won.key().clone();
     let Some(right) = Arc::into_inner(right) else { return };

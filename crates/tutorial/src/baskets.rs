@@ -20,7 +20,10 @@ pub fn routes() -> Router<Tidelock> {
     Router::new().route("/baskets/{customer}", get(look).post(add))
 }
 
-async fn look(State(tidelock): State<Tidelock>, Path(customer): Path<String>) -> Answer<Json<Basket>> {
+async fn look(
+    State(tidelock): State<Tidelock>,
+    Path(customer): Path<String>,
+) -> Answer<Json<Basket>> {
     Ok(Json(basket(&tidelock, &customer).get().await?))
 }
 

@@ -39,10 +39,15 @@ async fn hand_over(order: &Placed, packer: &str, label: &str) -> Result<String, 
 }
 
 pub fn routes() -> Router<Tidelock> {
-    Router::new().route("/deliveries/{order}", get(look)).route("/deliveries/{order}/packed", post(packed))
+    Router::new()
+        .route("/deliveries/{order}", get(look))
+        .route("/deliveries/{order}/packed", post(packed))
 }
 
-async fn look(State(tidelock): State<Tidelock>, Path(order): Path<String>) -> Answer<Json<Standing>> {
+async fn look(
+    State(tidelock): State<Tidelock>,
+    Path(order): Path<String>,
+) -> Answer<Json<Standing>> {
     Ok(Json(tidelock.runs().run(&order).standing().await?))
 }
 

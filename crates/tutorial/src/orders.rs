@@ -58,9 +58,11 @@ async fn place(
     Extension(claimed): Extension<Claimed>,
     Json(Wanted { id, placed }): Json<Wanted>,
 ) -> Answer<Response> {
-    let (stock, order) = (tidelock.aggregate::<Stock>(&placed.tea), tidelock.aggregate::<Order>(&id));
+    let (stock, order) =
+        (tidelock.aggregate::<Stock>(&placed.tea), tidelock.aggregate::<Order>(&id));
     let receipt = format!("order-{id}: {} of {}", placed.units, placed.tea);
-    let (kept, receipt) = claimed.completion((StatusCode::CREATED, receipt).into_response()).await?;
+    let (kept, receipt) =
+        claimed.completion((StatusCode::CREATED, receipt).into_response()).await?;
     tidelock
         .together((&stock, &order))
         .also(Commit::new().write(kept))

@@ -12,8 +12,8 @@ use crate::measure::{Lap, Side};
 
 /// A loop over groups.
 pub(crate) trait Bare: Send {
-    /// Does one group after the other, each in one transaction, for as long as there is time for one more; gives the
-    /// number of operations.
+    /// Does one group after the other, each in one transaction, for as long as there is time for
+    /// one more; gives the number of operations.
     fn run(&mut self, time_for_more: &mut dyn FnMut() -> bool) -> Result<u64, Failure>;
 }
 

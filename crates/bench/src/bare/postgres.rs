@@ -1,8 +1,9 @@
-//! The bare limit of PostgreSQL: clients that each have a connection, and send prepared statements that commit by
-//! themselves.
+//! The bare limit of PostgreSQL: clients that each have a connection, and send prepared statements
+//! that commit by themselves.
 //!
-//! They wait for their answers as our callers do, on the same threads. That their driver is no straw man is shown by
-//! PostgreSQL's own `pgbench`, which does the plainest of the workloads beside them.
+//! They wait for their answers as our callers do, on the same threads. That their driver is no
+//! straw man is shown by PostgreSQL's own `pgbench`, which does the plainest of the workloads
+//! beside them.
 
 mod commits;
 mod leases;

@@ -1,4 +1,5 @@
-//! The bare limit of SQLite: prepared statements on the tables of the adapter, in WAL mode with every commit flushed.
+//! The bare limit of SQLite: prepared statements on the tables of the adapter, in WAL mode with
+//! every commit flushed.
 
 mod commits;
 mod leases;
@@ -19,22 +20,28 @@ pub(super) use leases::leases;
 pub(super) use reads::{feed, loads};
 pub(super) use records::{adds, refused_sets, sets};
 
-/// A connection as plain programs have it, durable; checkpoints are left to SQLite, which makes them inside commits.
+/// A connection as plain programs have it, durable; checkpoints are left to SQLite, which makes
+/// them inside commits.
 fn open(path: &Path) -> Result<Connection, Failure> {
     let connection = Connection::open(path)?;
-    connection
-        .execute_batch("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;")?;
+    connection.execute_batch(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA temp_store = MEMORY;",
+    )?;
     Ok(connection)
 }
 
-/// Copies a file with everything that was committed to it. The connection, held meanwhile, has the log moved into the
-/// file and keeps others from doing so while it is read.
+/// Copies a file with everything that was committed to it. The connection, held meanwhile, has the
+/// log moved into the file and keeps others from doing so while it is read.
 pub(super) fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
     let connection = open(from)?;
     connection.busy_timeout(Duration::from_secs(10))?;
-    let left: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+    let left: i64 =
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
     if left != 0 {
-        return Err(Failure::Answer(format!("the store was closed, and {} is still in use", from.display())));
+        return Err(Failure::Answer(format!(
+            "the store was closed, and {} is still in use",
+            from.display()
+        )));
     }
     fs::copy(from, to)?;
     Ok(())
@@ -48,10 +55,14 @@ struct Transactions<'a> {
 
 impl<'a> Transactions<'a> {
     fn on(connection: &'a Connection) -> Result<Self, Failure> {
-        Ok(Self { begin: connection.prepare("BEGIN IMMEDIATE")?, commit: connection.prepare("COMMIT")? })
+        Ok(Self {
+            begin: connection.prepare("BEGIN IMMEDIATE")?,
+            commit: connection.prepare("COMMIT")?,
+        })
     }
 
-    /// One transaction. An error ends the whole run, and the connection takes the transaction with it.
+    /// One transaction. An error ends the whole run, and the connection takes the transaction with
+    /// it.
     fn one(&mut self, write: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         self.begin.execute([])?;
         write()?;

@@ -66,8 +66,10 @@ impl Client {
 
 impl Caller for Client {
     async fn call(&mut self) -> Result<u64, Failure> {
-        let request = Request::post(self.path).header("host", "bench").header("idempotency-key", self.key());
-        let request = request.body(Full::new(Bytes::from_static(ORDER.as_bytes()))).map_err(broken)?;
+        let request =
+            Request::post(self.path).header("host", "bench").header("idempotency-key", self.key());
+        let request =
+            request.body(Full::new(Bytes::from_static(ORDER.as_bytes()))).map_err(broken)?;
         self.sender.ready().await.map_err(broken)?;
         let response = self.sender.send_request(request).await.map_err(broken)?;
         let status = response.status();

@@ -11,7 +11,8 @@ use crate::failure::Failure;
 
 /// Somebody who calls again and again, and waits for each answer.
 pub(crate) trait Caller: Send + 'static {
-    /// Makes the next call; gives the number of operations it was, for workloads where that is not one.
+    /// Makes the next call; gives the number of operations it was, for workloads where that is not
+    /// one.
     fn call(&mut self) -> impl Future<Output = Result<u64, Failure>> + Send;
 }
 
@@ -20,11 +21,13 @@ pub(crate) struct Callers<C>(pub(crate) Vec<C>);
 
 #[async_trait]
 impl<C: Caller> Side for Callers<C> {
-    /// Each makes at least one call. The time is that from the first one's start to the last one's end.
+    /// Each makes at least one call. The time is that from the first one's start to the last one's
+    /// end.
     async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
         let begun = Instant::now();
         let callers = mem::take(&mut self.0).into_iter();
-        let tasks: Vec<_> = callers.map(|caller| tokio::spawn(call_until(caller, begun + slice))).collect();
+        let tasks: Vec<_> =
+            callers.map(|caller| tokio::spawn(call_until(caller, begun + slice))).collect();
         let mut all = Lap::default();
         for task in tasks {
             let (caller, lap) = task.await.map_err(|e| panicked(&e))??;

@@ -37,7 +37,9 @@ impl Route {
     fn source(self) -> Source<StoredEvent> {
         match self {
             Self::Own => on_any(),
-            Self::Computed => on_any().to(|event: &StoredEvent| format!("target-of-{}", event.stream)),
+            Self::Computed => {
+                on_any().to(|event: &StoredEvent| format!("target-of-{}", event.stream))
+            }
         }
     }
 }
@@ -71,10 +73,13 @@ pub(super) async fn measure(
 /// One event a commit, by callers side by side.
 async fn commit_all(store: &Arc<dyn Store>, args: &ReactionsArgs) -> Result<(), Failure> {
     let next = Arc::new(AtomicUsize::new(0));
-    let callers: Vec<_> =
-        (0..CALLERS).map(|_| tokio::spawn(commit_some(store.clone(), next.clone(), args.size))).collect();
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|_| tokio::spawn(commit_some(store.clone(), next.clone(), args.size)))
+        .collect();
     for caller in callers {
-        caller.await.map_err(|e| Failure::Answer(format!("a caller ended before its time: {e}")))??;
+        caller
+            .await
+            .map_err(|e| Failure::Answer(format!("a caller ended before its time: {e}")))??;
     }
     Ok(())
 }
@@ -99,15 +104,21 @@ async fn commit_some(
 }
 
 /// Until the last event is handled, and acked: the application ends when nothing is left to settle.
-async fn drain_all(store: &Arc<dyn Store>, args: &ReactionsArgs, route: Route) -> Result<(), Failure> {
-    let (handled, all, events) = (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()), args.size.events);
+async fn drain_all(
+    store: &Arc<dyn Store>,
+    args: &ReactionsArgs,
+    route: Route,
+) -> Result<(), Failure> {
+    let (handled, all, events) =
+        (Arc::new(AtomicUsize::new(0)), Arc::new(Notify::new()), args.size.events);
     let (counted, told) = (handled.clone(), all.clone());
-    let app: AppBuilder = over(store).app().reaction("drain", route.source(), move |_: StoredEvent, _| {
-        if counted.fetch_add(1, Ordering::Relaxed) + 1 == events {
-            told.notify_one();
-        }
-        async { Ok(()) }
-    });
+    let app: AppBuilder =
+        over(store).app().reaction("drain", route.source(), move |_: StoredEvent, _| {
+            if counted.fetch_add(1, Ordering::Relaxed) + 1 == events {
+                told.notify_one();
+            }
+            async { Ok(()) }
+        });
     let app = app.build().map_err(|e| Failure::Answer(e.to_string()))?;
     app.run_until(async move { all.notified().await }).await?;
     match handled.load(Ordering::Relaxed) {

@@ -72,7 +72,8 @@ pub(super) async fn measure(
         outcome
             .committed()
             .map_err(|conflict| Failure::Answer(format!("a commit was refused: {conflict}")))?;
-        let handled = times.recv().await.ok_or_else(|| Failure::Answer("the reaction ended".to_owned()))?;
+        let handled =
+            times.recv().await.ok_or_else(|| Failure::Answer("the reaction ended".to_owned()))?;
         taken.push(handled.saturating_duration_since(committed));
     }
     stop.cancel();

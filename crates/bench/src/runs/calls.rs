@@ -78,7 +78,10 @@ impl Calls {
 impl fmt::Display for Each {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { commits, leases, reads, other } = self;
-        write!(f, "{commits:.2} commits, {leases:.2} leases, {reads:.2} reads, {other:.2} other calls")
+        write!(
+            f,
+            "{commits:.2} commits, {leases:.2} leases, {reads:.2} reads, {other:.2} other calls"
+        )
     }
 }
 

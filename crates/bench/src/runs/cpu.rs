@@ -1,4 +1,5 @@
-//! The time that this process has had a processor for, as Linux counts it: to the nanosecond, thread by thread.
+//! The time that this process has had a processor for, as Linux counts it: to the nanosecond,
+//! thread by thread.
 
 use std::fs;
 use std::time::Duration;

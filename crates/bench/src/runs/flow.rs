@@ -1,4 +1,5 @@
-//! Runs of five trivial steps, each started and waited for, beside the commits that such a run needs.
+//! Runs of five trivial steps, each started and waited for, beside the commits that such a run
+//! needs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,7 +8,8 @@ use std::time::Duration;
 use tidelock::reactions::Failure as Failed;
 use tidelock::runs::{Ctx, Runs, StepError, Workflow};
 use tidelock::{
-    Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Tidelock, Wake, When, WorkerName,
+    Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Tidelock, Wake, When,
+    WorkerName,
 };
 
 use super::calls::Calls;
@@ -115,7 +117,11 @@ impl Caller for Starter {
     }
 }
 
-async fn bare(store: &Arc<dyn Store>, shape: &Arc<Shape>, callers: usize) -> Result<Rival, Failure> {
+async fn bare(
+    store: &Arc<dyn Store>,
+    shape: &Arc<Shape>,
+    callers: usize,
+) -> Result<Rival, Failure> {
     let mut committers = Vec::new();
     for caller in 0..callers {
         committers.push(Committer::new(store, shape, caller).await?);
@@ -123,8 +129,8 @@ async fn bare(store: &Arc<dyn Store>, shape: &Arc<Shape>, callers: usize) -> Res
     Ok(Rival { name: "commits", side: Box::new(Callers(committers)) })
 }
 
-/// Makes the commits of one run after the other, and nothing else, but for the leases that they are made under: those are taken ten
-/// at a time, in a queue of the caller's own.
+/// Makes the commits of one run after the other, and nothing else, but for the leases that they are
+/// made under: those are taken ten at a time, in a queue of the caller's own.
 struct Committer {
     store: Arc<dyn Store>,
     shape: Arc<Shape>,
@@ -137,8 +143,13 @@ struct Committer {
 
 impl Committer {
     /// Its first items are woken as the start of a run would.
-    async fn new(store: &Arc<dyn Store>, shape: &Arc<Shape>, caller: usize) -> Result<Self, Failure> {
-        let (queue, worker) = (QueueName::new(format!("bare-{caller:03}"))?, WorkerName::new(rows::WORKER)?);
+    async fn new(
+        store: &Arc<dyn Store>,
+        shape: &Arc<Shape>,
+        caller: usize,
+    ) -> Result<Self, Failure> {
+        let (queue, worker) =
+            (QueueName::new(format!("bare-{caller:03}"))?, WorkerName::new(rows::WORKER)?);
         let mut commit = Commit::new();
         for number in 0..ITEMS {
             let item = ItemRef { queue: queue.clone(), key: ItemKey::new(rows::item_key(number))? };
@@ -146,7 +157,14 @@ impl Committer {
         }
         store.commit(commit).await?.committed().map_err(wrong)?;
         let request = LeaseRequest::new(&queue, &worker, DURATION, ITEMS);
-        Ok(Self { store: store.clone(), shape: shape.clone(), caller, next: 0, request, leases: Vec::new() })
+        Ok(Self {
+            store: store.clone(),
+            shape: shape.clone(),
+            caller,
+            next: 0,
+            request,
+            leases: Vec::new(),
+        })
     }
 
     async fn next_lease(&mut self) -> Result<LeaseToken, Failure> {

@@ -1,7 +1,7 @@
 //! What a worker costs that has nothing to do: with no runs, and with many that sleep for a month.
 //!
-//! One run is driven until it sleeps. The others are made in bulk after its image: their records and their items, without their
-//! histories, which nobody reads before they are due.
+//! One run is driven until it sleeps. The others are made in bulk after its image: their records
+//! and their items, without their histories, which nobody reads before they are due.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -91,7 +91,12 @@ async fn sample(store: &Arc<dyn Store>) -> Result<Shape, Failure> {
     Shape::of(RUN, watched.take())
 }
 
-async fn fill(store: &dyn Store, shape: &Shape, runs: usize, progress: &Progress) -> Result<(), Failure> {
+async fn fill(
+    store: &dyn Store,
+    shape: &Shape,
+    runs: usize,
+    progress: &Progress,
+) -> Result<(), Failure> {
     let together = limits::PARTS_PER_COMMIT / shape.parts_at_rest();
     for first in (0..runs).step_by(together) {
         let end = runs.min(first + together);

@@ -1,4 +1,5 @@
-//! From waking a run to its function being back where it was, by how many steps are recorded; beside reading its history.
+//! From waking a run to its function being back where it was, by how many steps are recorded;
+//! beside reading its history.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +35,11 @@ impl Resumed {
     }
 }
 
-pub(super) async fn measure(target: &Target, rounds: usize, steps: usize) -> Result<Resumed, Failure> {
+pub(super) async fn measure(
+    target: &Target,
+    rounds: usize,
+    steps: usize,
+) -> Result<Resumed, Failure> {
     let site = Site::filled(target, async |_| Ok(())).await?;
     let watched = Watched::over(&site.store);
     let tidelock = Tidelock::over(watched.clone());
@@ -53,7 +58,8 @@ pub(super) async fn measure(target: &Target, rounds: usize, steps: usize) -> Res
     Ok(Resumed { steps, time: percentile(&times, 50), reading: percentile(&readings, 50) })
 }
 
-/// So many steps, and then a wait for something that never comes. Every turn tells when it has come so far.
+/// So many steps, and then a wait for something that never comes. Every turn tells when it has come
+/// so far.
 fn long(told: UnboundedSender<Instant>) -> Workflow {
     Workflow::boxed(WORKFLOW, move |ctx, steps: usize| {
         let told = told.clone();

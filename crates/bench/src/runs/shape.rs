@@ -1,10 +1,12 @@
 //! The commits of one run, as the store was asked for them, to be made again under other names.
 //!
-//! So that the bare side commits just what a run does, byte for byte but for names and ids, whatever that is today. No key of a run
-//! is spelled here: wherever the run's id is in a name, another takes its place.
+//! So that the bare side commits just what a run does, byte for byte but for names and ids,
+//! whatever that is today. No key of a run is spelled here: wherever the run's id is in a name,
+//! another takes its place.
 
 use tidelock::{
-    Commit, CommitId, EventId, ItemKey, ItemRef, LeaseToken, QueueName, RecordKey, StreamName, Wake, Write,
+    Commit, CommitId, EventId, ItemKey, ItemRef, LeaseToken, QueueName, RecordKey, StreamName,
+    Wake, Write,
 };
 
 use crate::failure::Failure;
@@ -19,8 +21,9 @@ pub(super) struct Shape {
 impl Shape {
     /// Of this run, out of all that was committed meanwhile.
     pub(super) fn of(run: &str, commits: Vec<Commit>) -> Result<Self, Failure> {
-        let is_of =
-            |commit: &Commit| commit.appends.iter().any(|append| append.stream.as_str().contains(run));
+        let is_of = |commit: &Commit| {
+            commit.appends.iter().any(|append| append.stream.as_str().contains(run))
+        };
         let commits: Vec<_> = commits.into_iter().filter(is_of).collect();
         match commits.is_empty() {
             true => Err(Failure::Answer(format!("nothing was committed for run {run:?}"))),
@@ -73,8 +76,8 @@ impl Shape {
         self.commits[0].writes.len() + 1
     }
 
-    /// The same commit, and what is there of this run while it sleeps, but for its history: its records, and its item with the
-    /// last wake.
+    /// The same commit, and what is there of this run while it sleeps, but for its history: its
+    /// records, and its item with the last wake.
     pub(super) fn at_rest(&self, mut commit: Commit, run: &str) -> Result<Commit, Failure> {
         for write in &self.commits[0].writes {
             commit = commit.write(Write { key: self.record_key(write, run)?, ..write.clone() });

@@ -6,9 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidelock::{
-    Adjusted, Adjustment, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage, HeadQuery,
-    ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, RecordKey, RecordPage, RecordQuery,
-    Renewal, Result, Signal, Slot, Store, StreamPage, StreamQuery, Timestamp, Topic, async_trait,
+    Adjusted, Adjustment, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage,
+    HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, RecordKey,
+    RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StreamPage, StreamQuery,
+    Timestamp, Topic, async_trait,
 };
 
 use super::calls::{Calls, Counters, count};

@@ -1,4 +1,5 @@
-//! The server in a process of its own, so that what it needs of memory can be told from what its clients need.
+//! The server in a process of its own, so that what it needs of memory can be told from what its
+//! clients need.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -21,8 +22,9 @@ impl ServerApart {
         block_in_place(|| {
             let mut child = Child::start(&["server".to_owned()], url)?;
             let address = child.hear()?;
-            let address =
-                address.parse().map_err(|_| Failure::Answer(format!("{address:?} is no address")))?;
+            let address = address
+                .parse()
+                .map_err(|_| Failure::Answer(format!("{address:?} is no address")))?;
             Ok(Self { child, address })
         })
     }

@@ -1,6 +1,8 @@
-//! One that appends to a stream of its own, over a connection that stays open; and those that listen and hear nothing.
+//! One that appends to a stream of its own, over a connection that stays open; and those that
+//! listen and hear nothing.
 //!
-//! The requests are made once and sent as they are, as load generators do it: what is measured is the server.
+//! The requests are made once and sent as they are, as load generators do it: what is measured is
+//! the server.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -40,14 +42,18 @@ impl Client {
 
     /// Whether the whole answer is there.
     fn is_whole(&self) -> Result<bool, Failure> {
-        let Some(end) = self.answer.windows(4).position(|four| four == b"\r\n\r\n") else { return Ok(false) };
+        let Some(end) = self.answer.windows(4).position(|four| four == b"\r\n\r\n") else {
+            return Ok(false);
+        };
         let head = String::from_utf8_lossy(&self.answer[..end]).to_ascii_lowercase();
         if !head.starts_with("http/1.1 201") {
             return Err(Failure::Answer(String::from_utf8_lossy(&self.answer).into_owned()));
         }
+        let length = head
+            .lines()
+            .find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
         let length =
-            head.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse::<usize>().ok());
-        let length = length.ok_or_else(|| Failure::Answer("an answer without a length".to_owned()))?;
+            length.ok_or_else(|| Failure::Answer("an answer without a length".to_owned()))?;
         Ok(self.answer.len() >= end + 4 + length)
     }
 }
@@ -95,7 +101,8 @@ impl Side for Deaf {
         for _ in 0..self.followers {
             followers.push(self.follow().await?);
         }
-        // What fits between the server and a follower is sent first; what is asked is whether one who then takes nothing costs anything.
+        // What fits between the server and a follower is sent first; what is asked is whether one
+        // who then takes nothing costs anything.
         tokio::time::sleep(FILLED).await;
         self.clients.lap(slice).await
     }

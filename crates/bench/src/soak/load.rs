@@ -41,7 +41,11 @@ async fn echo(ctx: &mut Ctx, n: usize) -> Result<usize, StepError> {
 
 impl Load {
     /// An application that drives the runs, and callers for the rest.
-    pub(super) async fn start(tidelock: &Tidelock, count: usize, callers: usize) -> Result<Self, Failure> {
+    pub(super) async fn start(
+        tidelock: &Tidelock,
+        count: usize,
+        callers: usize,
+    ) -> Result<Self, Failure> {
         let workflow = Workflow::new(WORKFLOW, echo).retention(KEPT);
         let app = tidelock.app().register(workflow).build().map_err(wrong)?;
         let stop = CancellationToken::new();
@@ -85,7 +89,9 @@ impl Load {
         let store = place.store();
         while has_runs(&*store).await? {
             if begun.elapsed() > PATIENCE {
-                return Err(Failure::Answer("runs past their retention were not removed".to_owned()));
+                return Err(Failure::Answer(
+                    "runs past their retention were not removed".to_owned(),
+                ));
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
@@ -119,7 +125,12 @@ impl Caller {
     }
 
     async fn run(&self, nth: usize) -> Result<(), Failure> {
-        let run = self.tidelock.runs().start(WORKFLOW, &format!("run-{nth}"), &nth).await.map_err(wrong)?;
+        let run = self
+            .tidelock
+            .runs()
+            .start(WORKFLOW, &format!("run-{nth}"), &nth)
+            .await
+            .map_err(wrong)?;
         let result: usize = run.result().await.map_err(wrong)?;
         if result == nth { Ok(()) } else { Err(wrong(format!("run {nth} came to {result}"))) }
     }

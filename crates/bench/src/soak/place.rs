@@ -105,7 +105,9 @@ impl Place {
         match self {
             Self::Sqlite { clock, .. } => drop(clock.micros.fetch_add(micros, Ordering::SeqCst)),
             Self::Postgres { client, schema, .. } => {
-                client.batch_execute(&format!("UPDATE {schema}.soak SET shift = shift + {micros}")).await?;
+                client
+                    .batch_execute(&format!("UPDATE {schema}.soak SET shift = shift + {micros}"))
+                    .await?;
             }
         }
         Ok(())
@@ -140,7 +142,8 @@ impl Place {
         Ok(rows.unsigned_abs())
     }
 
-    /// Rows, and the bytes that they and their indexes need: without free pages on SQLite, after a vacuum on PostgreSQL.
+    /// Rows, and the bytes that they and their indexes need: without free pages on SQLite, after a
+    /// vacuum on PostgreSQL.
     pub(super) async fn size(&self) -> Result<Size, Failure> {
         Ok(Size { rows: self.rows().await?, bytes: self.bytes().await? })
     }
@@ -157,7 +160,9 @@ impl Place {
             Self::Postgres { client, schema, .. } => {
                 let mut bytes = 0;
                 for table in TABLES {
-                    client.batch_execute(&format!("VACUUM (FULL, ANALYZE) {schema}.{table}")).await?;
+                    client
+                        .batch_execute(&format!("VACUUM (FULL, ANALYZE) {schema}.{table}"))
+                        .await?;
                     let sql = format!("SELECT pg_total_relation_size('{schema}.{table}')");
                     bytes += client.query_one(&sql, &[]).await?.get::<_, i64>(0);
                 }

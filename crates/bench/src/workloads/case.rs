@@ -66,7 +66,8 @@ const EMBEDDED: &[Case] = &[
     case("add-hot", 64, Workload::AddHot),
 ];
 
-/// On PostgreSQL. Beyond 64 bare clients the server only gets slower, so that more callers are held against 32.
+/// On PostgreSQL. Beyond 64 bare clients the server only gets slower, so that more callers are held
+/// against 32.
 const POSTGRES: &[Case] = &[
     case("commit-1", 1, COMMIT_1).asking(0.8),
     case("commit-1", 32, COMMIT_1).asking(1.0),
@@ -75,7 +76,9 @@ const POSTGRES: &[Case] = &[
     case("commit-10", 1, COMMIT_10),
     case("commit-10", 32, COMMIT_10).asking(1.2),
     case("commit-10", 256, COMMIT_10).beside(32),
-    case("processes-4x16", 64, Workload::Processes).compared(Yardstick::OneProcess(1.0)).asking_p99(3.0),
+    case("processes-4x16", 64, Workload::Processes)
+        .compared(Yardstick::OneProcess(1.0))
+        .asking_p99(3.0),
     case("mixed", 32, Workload::Mixed),
     case("mixed", 256, Workload::Mixed),
     case("load-100", 1, Workload::Load).asking(0.7),
@@ -146,10 +149,13 @@ pub(crate) fn chosen_scopes(choices: &[Choice]) -> Result<Vec<&'static Case>, Fa
 }
 
 fn choose(cases: &'static [Case], choices: &[Choice]) -> Result<Vec<&'static Case>, Failure> {
-    if let Some(unknown) = choices.iter().find(|choice| !cases.iter().any(|case| choice.means(case))) {
+    if let Some(unknown) =
+        choices.iter().find(|choice| !cases.iter().any(|case| choice.means(case)))
+    {
         return Err(unknown.refuse(cases));
     }
-    let wanted = |case: &&Case| choices.is_empty() || choices.iter().any(|choice| choice.means(case));
+    let wanted =
+        |case: &&Case| choices.is_empty() || choices.iter().any(|choice| choice.means(case));
     Ok(cases.iter().filter(wanted).collect())
 }
 
@@ -160,7 +166,8 @@ impl Choice {
 
     fn refuse(&self, cases: &[Case]) -> Failure {
         let callers = self.callers.map_or(String::new(), |callers| format!("@{callers}"));
-        let known: Vec<_> = cases.iter().map(|case| format!("{}@{}", case.name, case.callers)).collect();
+        let known: Vec<_> =
+            cases.iter().map(|case| format!("{}@{}", case.name, case.callers)).collect();
         Failure::Usage {
             what: format!("there is no workload {}{callers}", self.workload),
             hint: format!("one of {}", known.join(", ")),

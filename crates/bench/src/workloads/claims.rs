@@ -35,23 +35,27 @@ pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measur
         hot.push(Asker::new(&claims, "hot".to_owned()).await?);
         distinct.push(Asker::new(&claims, format!("own-{caller}")).await?);
     }
-    finish(bench, site, Contest::of(Callers(hot)).against(rival("distinct", Callers(distinct)))).await
+    finish(bench, site, Contest::of(Callers(hot)).against(rival("distinct", Callers(distinct))))
+        .await
 }
 
 /// Each caller takes a lock of its own and gives it back. Beside it, as many callers commit events.
 pub(super) async fn measure_locks(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
     let claims = claims(&site);
-    let lockers = (0..case.callers).map(|caller| Locker { claims: claims.clone(), caller }).collect();
+    let lockers =
+        (0..case.callers).map(|caller| Locker { claims: claims.clone(), caller }).collect();
     let writers = commits::writers(&site.store, 0, case.callers, 1)?;
     finish(bench, site, Contest::of(Callers(lockers)).against(rival("store", writers))).await
 }
 
-/// A hundred callers at once on a quota of 18, again and again. Beside it, on a quota that is enough.
+/// A hundred callers at once on a quota of 18, again and again. Beside it, on a quota that is
+/// enough.
 pub(super) async fn measure_quota(bench: &Bench<'_>) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
     let crowd = |name, limit| Callers(vec![Crowd { claims: claims(&site), name, limit, round: 0 }]);
-    let contest = Contest::of(crowd("scarce", QUOTA)).against(rival("ample", crowd("ample", CROWD as i64)));
+    let contest =
+        Contest::of(crowd("scarce", QUOTA)).against(rival("ample", crowd("ample", CROWD as i64)));
     finish(bench, site, contest).await
 }
 
@@ -90,7 +94,9 @@ impl Caller for Payer {
     async fn call(&mut self) -> Result<u64, Failure> {
         let claim = self.claims.idempotency(format_args!("pay:{}:{}", self.caller, self.next));
         self.next += 1;
-        let Claim::Won(won) = claim.fingerprint(&self.next).claim::<Arc<str>>().await.map_err(answer)? else {
+        let Claim::Won(won) =
+            claim.fingerprint(&self.next).claim::<Arc<str>>().await.map_err(answer)?
+        else {
             return Err(answer("a key of a caller's own was taken"));
         };
         won.complete(&self.receipt).await.map_err(answer)?;

@@ -11,7 +11,11 @@ use crate::measure::{self, Caller, Callers, Contest, Measured};
 use crate::rows;
 use crate::site::Site;
 
-pub(super) async fn measure(bench: &Bench<'_>, case: &Case, events: usize) -> Result<Measured, Failure> {
+pub(super) async fn measure(
+    bench: &Bench<'_>,
+    case: &Case,
+    events: usize,
+) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
     let callers = writers(&site.store, 0, case.callers, events)?;
     let contest = Contest::of(callers).against(bare::commits(&site, case.bare, events).await?);
@@ -67,6 +71,7 @@ impl Caller for Writer {
 /// What the next commit to the same stream expects.
 pub(super) fn after(committed: &Committed) -> Result<ExpectedVersion, Failure> {
     let appended = committed.appends.first();
-    let appended = appended.ok_or_else(|| Failure::Answer("a commit without its append".to_owned()))?;
+    let appended =
+        appended.ok_or_else(|| Failure::Answer("a commit without its append".to_owned()))?;
     Ok(ExpectedVersion::Exact(appended.version))
 }

@@ -1,4 +1,5 @@
-//! Decisions about aggregates, beside what the store does with the same commits; and loads, beside reading the same events.
+//! Decisions about aggregates, beside what the store does with the same commits; and loads, beside
+//! reading the same events.
 
 mod account;
 mod load;
@@ -15,7 +16,8 @@ use account::{Account, pay};
 
 pub(super) use load::measure as measure_load;
 
-/// Each caller decides about an aggregate of its own. Beside it, as many callers commit such events to streams of their own.
+/// Each caller decides about an aggregate of its own. Beside it, as many callers commit such events
+/// to streams of their own.
 pub(super) async fn measure_distinct(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
     let tidelock = Tidelock::over(site.store.clone());
@@ -29,7 +31,8 @@ pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measur
     let site = Site::filled(bench.target, async |_| Ok(())).await?;
     let tidelock = Tidelock::over(site.store.clone());
     let hot = Callers((0..case.callers).map(|_| Decider::new(&tidelock, usize::MAX)).collect());
-    let distinct = Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect::<Vec<_>>());
+    let distinct =
+        Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect::<Vec<_>>());
     finish(bench, site, Contest::of(hot).against(rival("distinct", distinct))).await
 }
 

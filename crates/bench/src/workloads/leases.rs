@@ -1,6 +1,7 @@
 //! Leasing and settling, among many items that are idle.
 //!
-//! The items that have work lie evenly among those that have none, so that no operation gains from neighbours.
+//! The items that have work lie evenly among those that have none, so that no operation gains from
+//! neighbours.
 
 mod churn;
 mod growth;
@@ -9,7 +10,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use indicatif::HumanCount;
-use tidelock::{Commit, ItemKey, ItemRef, Lease, LeaseRequest, Mark, QueueName, Store, Wake, WorkerName};
+use tidelock::{
+    Commit, ItemKey, ItemRef, Lease, LeaseRequest, Mark, QueueName, Store, Wake, WorkerName,
+};
 
 use super::{Bench, committed};
 use crate::bare;
@@ -30,17 +33,23 @@ const FILL_AT_ONCE: usize = 1_000;
 const DURATION: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
+    let site =
+        Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
     measure_at(site, bench).await
 }
 
 pub(super) async fn measure_churned(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
+    let site =
+        Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
     let before = Size::of(&site).await?;
     churn::churn(&*site.store, idle + WORKING, bench.churn, bench.progress).await?;
     let after = Size::of(&site).await?;
     let mut measured = measure_at(site, bench).await?;
-    measured.remarks.push(format!("after {} leases: {}", HumanCount(bench.churn as u64), before.to(&after)));
+    measured.remarks.push(format!(
+        "after {} leases: {}",
+        HumanCount(bench.churn as u64),
+        before.to(&after)
+    ));
     Ok(measured)
 }
 
@@ -70,7 +79,10 @@ impl Caller for Worker {
     async fn call(&mut self) -> Result<u64, Failure> {
         let leases = self.store.lease(self.request.clone()).await?.leases;
         if leases.len() != AT_ONCE {
-            return Err(Failure::Answer(format!("{} of {AT_ONCE} items were leased", leases.len())));
+            return Err(Failure::Answer(format!(
+                "{} of {AT_ONCE} items were leased",
+                leases.len()
+            )));
         }
         let commit = leases.iter().fold(Commit::new(), |commit, lease| {
             acked(commit, lease).wake(Wake::to_mark(lease.item.clone(), lease.mark.plus(1)))
@@ -97,7 +109,11 @@ async fn wake_working(store: &dyn Store, all: usize, mark: Mark) -> Result<(), F
     wake(store, (0..all).step_by(all / WORKING).take(WORKING), mark).await
 }
 
-async fn wake(store: &dyn Store, items: impl Iterator<Item = usize>, mark: Mark) -> Result<(), Failure> {
+async fn wake(
+    store: &dyn Store,
+    items: impl Iterator<Item = usize>,
+    mark: Mark,
+) -> Result<(), Failure> {
     let mut commit = Commit::new();
     for number in items {
         commit = commit.wake(Wake::to_mark(item(number)?, mark));

@@ -1,13 +1,15 @@
-//! Commits that do a bit of everything, as a worker's do: an event, a record, and the lease it worked under.
+//! Commits that do a bit of everything, as a worker's do: an event, a record, and the lease it
+//! worked under.
 //!
-//! Each caller has a stream, a record and a queue of its own. There is no bare limit: no plain statement does this.
+//! Each caller has a stream, a record and a queue of its own. There is no bare limit: no plain
+//! statement does this.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::{
-    Commit, EventType, ExpectedRevision, ExpectedVersion, ItemKey, ItemRef, Json, Lease, LeaseRequest, Mark,
-    NewEvent, QueueName, RecordKey, Store, StreamName, Wake, WorkerName, Write,
+    Commit, EventType, ExpectedRevision, ExpectedVersion, ItemKey, ItemRef, Json, Lease,
+    LeaseRequest, Mark, NewEvent, QueueName, RecordKey, Store, StreamName, Wake, WorkerName, Write,
 };
 
 use super::commits::after;
@@ -24,7 +26,8 @@ const DURATION: Duration = Duration::from_secs(60);
 pub(super) async fn measure(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
     let site = Site::filled(bench.target, async |store| fill(store, callers).await).await?;
     let workers = (0..callers).map(|n| Worker::new(&site.store, n)).collect::<Result<_, _>>()?;
-    let measured = measure::measure(Contest::of(Callers(workers)), bench.time, bench.progress).await?;
+    let measured =
+        measure::measure(Contest::of(Callers(workers)), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
@@ -34,7 +37,8 @@ async fn fill(store: &dyn Store, callers: usize) -> Result<(), Failure> {
     for caller in 0..callers {
         let mut commit = Commit::new();
         for number in 0..ITEMS {
-            let item = ItemRef { queue: queue(caller)?, key: ItemKey::new(rows::item_key(number))? };
+            let item =
+                ItemRef { queue: queue(caller)?, key: ItemKey::new(rows::item_key(number))? };
             commit = commit.wake(Wake::to_mark(item, Mark::new(1)?));
         }
         committed(store.commit(commit).await?)?;
@@ -77,9 +81,9 @@ impl Worker {
         if self.leases.is_empty() {
             self.leases = self.store.lease(self.request.clone()).await?.leases;
         }
-        self.leases
-            .pop()
-            .ok_or_else(|| Failure::Answer("nothing to lease in a queue that is never idle".to_owned()))
+        self.leases.pop().ok_or_else(|| {
+            Failure::Answer("nothing to lease in a queue that is never idle".to_owned())
+        })
     }
 
     fn commit(&self, lease: &Lease) -> Commit {

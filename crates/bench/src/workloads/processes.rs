@@ -1,7 +1,7 @@
 //! Commits from several processes at once, and from as many callers in one.
 //!
-//! Both are processes of their own, and write to the same store in turns, each caller to a stream of its own. The bare
-//! clients are as many as all callers.
+//! Both are processes of their own, and write to the same store in turns, each caller to a stream
+//! of its own. The bare clients are as many as all callers.
 
 mod member;
 mod team;

@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use tidelock::{
-    Commit, EventType, ExpectedVersion, FeedQuery, Json, NewEvent, Position, Store, StreamName, StreamQuery,
+    Commit, EventType, ExpectedVersion, FeedQuery, Json, NewEvent, Position, Store, StreamName,
+    StreamQuery,
 };
 
 use super::{Bench, Case, committed};
@@ -24,7 +25,11 @@ pub(super) async fn measure_load(bench: &Bench<'_>, case: &Case) -> Result<Measu
     let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let streams = streams()?;
     let readers = (0..case.callers)
-        .map(|caller| Loader { store: site.store.clone(), streams: streams.clone(), next: caller * 7 })
+        .map(|caller| Loader {
+            store: site.store.clone(),
+            streams: streams.clone(),
+            next: caller * 7,
+        })
         .collect();
     let bare = bare::loads(&site, case.bare, EVENTS_EACH).await?;
     let contest = Contest::of(Callers(readers)).against(bare);
@@ -51,7 +56,8 @@ async fn fill(store: &dyn Store, progress: &Progress) -> Result<(), Failure> {
     let (event_type, payload) = (EventType::new(rows::EVENT_TYPE)?, Json::parse(rows::payload())?);
     for done in 1..=EVENTS_EACH {
         let event = || NewEvent::new(event_type.clone(), payload.clone());
-        let append = |commit: Commit, stream| commit.append(stream, ExpectedVersion::Any, [event()]);
+        let append =
+            |commit: Commit, stream| commit.append(stream, ExpectedVersion::Any, [event()]);
         committed(store.commit(streams()?.iter().fold(Commit::new(), append)).await?)?;
         progress.filled(done * STREAMS, EVENTS_EACH * STREAMS, "events written");
     }

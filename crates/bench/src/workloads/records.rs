@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use tidelock::{
-    Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Store, StoreExt, Write,
+    Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Store, StoreExt,
+    Write,
 };
 
 use super::{Bench, Case, committed};
@@ -48,7 +49,8 @@ pub(super) async fn measure_add(bench: &Bench<'_>, case: &Case) -> Result<Measur
         Ok(())
     });
     let site = site.await?;
-    let adders = (0..case.callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
+    let adders =
+        (0..case.callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
     let contest = Contest::of(Callers(adders)).against(bare::adds(&site, case.bare).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;

@@ -51,7 +51,8 @@ pub(crate) struct ResetArgs {
     /// Repeat what reactions did outside the store, too
     #[arg(long, conflicts_with = "queue")]
     pub(crate) repeat_effects: bool,
-    /// Handle what is left, also where events are gone because the books of their stream were closed
+    /// Handle what is left, also where events are gone because the books of their stream were
+    /// closed
     #[arg(long, conflicts_with = "queue")]
     pub(crate) partial: bool,
     /// Say what would be reset, and do nothing

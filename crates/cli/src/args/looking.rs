@@ -225,6 +225,12 @@ pub(crate) struct DoctorArgs {
 
 impl DoctorArgs {
     pub(crate) fn bounds(&self) -> Bounds {
-        Bounds { patience: self.patience, hung: self.hung, show: self.show, scan: self.scan, runs: self.runs }
+        Bounds {
+            patience: self.patience,
+            hung: self.hung,
+            show: self.show,
+            scan: self.scan,
+            runs: self.runs,
+        }
     }
 }

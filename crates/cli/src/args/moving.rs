@@ -20,7 +20,8 @@ pub(crate) enum ReactionsThen {
     Continue,
     /// They handle every event again; what they did outside the store is not repeated
     Rebuild,
-    /// They are forgotten: one that is registered begins as if it were new, and repeats what it did outside the store
+    /// They are forgotten: one that is registered begins as if it were new, and repeats what it did
+    /// outside the store
     None,
 }
 
@@ -38,11 +39,12 @@ pub(crate) struct ImportArgs {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct MigrateArgs {
-    /// Say whether the store is up to date, and change nothing: the exit code is 0 if it is, and 1 if not
+    /// Say whether the store is up to date, and change nothing: the exit code is 0 if it is, and 1
+    /// if not
     #[arg(long)]
     pub(crate) check: bool,
-    /// Say that the store was restored from a backup: positions, fences and revisions that were handed out since are not
-    /// handed out again
+    /// Say that the store was restored from a backup: positions, fences and revisions that were
+    /// handed out since are not handed out again
     #[arg(long, conflicts_with = "check")]
     pub(crate) restored: bool,
 }

@@ -13,7 +13,8 @@ pub(crate) struct ServeArgs {
     /// Make the store if there is none, and bring its tables up to date
     #[arg(long)]
     pub(crate) migrate: bool,
-    /// File of tokens, a line for each: ROLE NAME TOKEN, where ROLE is reader, writer or operator [default: the lines in `TIDELOCK_TOKENS`]
+    /// File of tokens, a line for each: ROLE NAME TOKEN, where ROLE is reader, writer or operator
+    /// [default: the lines in `TIDELOCK_TOKENS`]
     #[arg(long, value_name = "FILE")]
     pub(crate) tokens: Option<PathBuf>,
     /// Name under which clients know this server, besides localhost; can be given several times

@@ -38,7 +38,11 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
         "m" | "min" => 60_000,
         "h" => 3_600_000,
         "d" => 86_400_000,
-        _ => return Err("write a number and a unit, for example 500ms, 30s, 5m, 2h or 1d".to_owned()),
+        _ => {
+            return Err(
+                "write a number and a unit, for example 500ms, 30s, 5m, 2h or 1d".to_owned()
+            );
+        }
     };
     let millis = number(count)?.checked_mul(unit).ok_or("that is longer than any time there is")?;
     Ok(Duration::from_millis(millis))

@@ -26,7 +26,11 @@ struct Done<'a> {
 }
 
 /// Says what is meant, and does nothing to it.
-pub(crate) async fn would(verb: &str, selection: &Selection, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn would(
+    verb: &str,
+    selection: &Selection,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let matched = selection.look(SHOWN).await?;
     if matched.count == 0 {
         selection.check_names().await?;
@@ -56,7 +60,8 @@ pub(crate) async fn was(
 }
 
 impl Listed for Row {
-    const HEADINGS: &'static [&'static str] = &["queue or reaction", "key or target", "at", "mark", "error"];
+    const HEADINGS: &'static [&'static str] =
+        &["queue or reaction", "key or target", "at", "mark", "error"];
 
     fn cells(&self) -> Vec<String> {
         let (item, target) = (&self.item, Followed::of(self.item.clone()));

@@ -1,6 +1,7 @@
 //! `tidelock bench` and `tidelock stress`: the programs of their own that do it.
 //!
-//! They measure and injure; they are built apart, so that whoever operates a store does not carry them around.
+//! They measure and injure; they are built apart, so that whoever operates a store does not carry
+//! them around.
 
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;

@@ -1,4 +1,5 @@
-//! `tidelock claims`: who is at what, who was when they died, what was done; or how much of each quota is taken.
+//! `tidelock claims`: who is at what, who was when they died, what was done; or how much of each
+//! quota is taken.
 
 use serde::Serialize;
 use tidelock::claims::{ClaimInfo, ClaimState, Claims, QuotaInfo};
@@ -45,7 +46,12 @@ pub(crate) async fn run(args: ClaimsArgs, place: &Place, out: &mut Output) -> Re
 }
 
 /// Shows claims; says whether there is any.
-async fn list(claims: &Claims, args: &ClaimsArgs, now: Timestamp, out: &mut Output) -> Result<bool, Failure> {
+async fn list(
+    claims: &Claims,
+    args: &ClaimsArgs,
+    now: Timestamp,
+    out: &mut Output,
+) -> Result<bool, Failure> {
     let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
     loop {
         let page = claims.list(&args.prefix, after.take(), left.min(limits::PAGE_SIZE)).await?;
@@ -75,7 +81,8 @@ async fn quotas(
     let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);
     loop {
         let page = claims.quotas(&args.prefix, after.take(), left.min(limits::PAGE_SIZE)).await?;
-        let rows: Vec<QuotaRow> = page.quotas.into_iter().map(|quota| QuotaRow { quota, now }).collect();
+        let rows: Vec<QuotaRow> =
+            page.quotas.into_iter().map(|quota| QuotaRow { quota, now }).collect();
         left -= rows.len().min(left);
         any |= !rows.is_empty();
         out.list(&rows)?;
@@ -104,7 +111,8 @@ impl Row {
 }
 
 impl Listed for Row {
-    const HEADINGS: &'static [&'static str] = &["claim", "state", "by", "since", "until", "fence", "error"];
+    const HEADINGS: &'static [&'static str] =
+        &["claim", "state", "by", "since", "until", "fence", "error"];
 
     fn cells(&self) -> Vec<String> {
         let claim = &self.claim;

@@ -35,7 +35,8 @@ pub(crate) async fn run(args: CloseArgs, place: &Place, out: &mut Output) -> Res
         None => "will be lost".to_owned(),
     };
     let counted = many(events, "event");
-    let what = format!("Stream {:?} takes no more events. {counted} of it {where_to}.", args.stream);
+    let what =
+        format!("Stream {:?} takes no more events. {counted} of it {where_to}.", args.stream);
     if args.dry_run {
         return Ok(out.note(&format!("dry run: {what} Nothing was done."))?);
     }
@@ -55,7 +56,11 @@ async fn events(tidelock: &Tidelock, args: &CloseArgs) -> Result<u64, Failure> {
     Ok(head.count)
 }
 
-fn books(tidelock: &Tidelock, args: &CloseArgs, progress: Progress) -> Result<Closing<Unread>, Failure> {
+fn books(
+    tidelock: &Tidelock,
+    args: &CloseArgs,
+    progress: Progress,
+) -> Result<Closing<Unread>, Failure> {
     let closing = match &args.archive {
         Some(path) => {
             let shelf = Shelf::open(path, &args.stream)

@@ -18,7 +18,10 @@ pub(crate) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
     }
     match ask(what)?.trim().to_lowercase().as_str() {
         "y" | "yes" => Ok(()),
-        _ => Err(Failure::refused("nothing was done", "the same command with --yes, or an answer of yes")),
+        _ => Err(Failure::refused(
+            "nothing was done",
+            "the same command with --yes, or an answer of yes",
+        )),
     }
 }
 

@@ -1,8 +1,9 @@
 //! `tidelock demo`: a short story on a real store, a line per thing that happens.
 //!
-//! Each scene shows one promise under the circumstances that usually break it, and then reads back from the store
-//! that it was kept. Nothing is staged: the races are races, the lease really runs out. When the story is told, the store can be
-//! looked at in the inspector, and a shop goes on in it.
+//! Each scene shows one promise under the circumstances that usually break it, and then reads back
+//! from the store that it was kept. Nothing is staged: the races are races, the lease really runs
+//! out. When the story is told, the store can be looked at in the inspector, and a shop goes on in
+//! it.
 
 mod stage;
 
@@ -25,7 +26,11 @@ use crate::output::Output;
 use stage::Stage;
 
 /// Plays all scenes, and opens the doors unless they are all that is wanted.
-pub(crate) async fn run(args: DemoArgs, store: Option<String>, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: DemoArgs,
+    store: Option<String>,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let mut stage = Stage::set(store, out).await?;
     let mut played = play(&mut stage).await;
     if played.is_ok() && !args.once {

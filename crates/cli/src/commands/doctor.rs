@@ -16,7 +16,11 @@ struct More {
     more: usize,
 }
 
-pub(crate) async fn run(args: DoctorArgs, place: &Place, out: &mut Output) -> Result<Ending, Failure> {
+pub(crate) async fn run(
+    args: DoctorArgs,
+    place: &Place,
+    out: &mut Output,
+) -> Result<Ending, Failure> {
     let opened = place.open().await?;
     let bounds = args.bounds();
     let doctor = Doctor::over(opened.store).at(&place.shown()).within(bounds);

@@ -1,7 +1,7 @@
 //! `tidelock events`: the events of a stream, or of all, and those that come while one looks.
 //!
-//! Following never skips an event: it reads on from where it stopped, and a signal only says that it may be worth to look. A store that
-//! cannot be reached is waited for.
+//! Following never skips an event: it reads on from where it stopped, and a signal only says that
+//! it may be worth to look. A store that cannot be reached is waited for.
 
 mod feed;
 mod patience;

@@ -42,7 +42,8 @@ pub(crate) async fn run(args: ExportArgs, place: &Place, out: &mut Output) -> Re
     ))
 }
 
-/// Refuses what is there already; of what may be written over, all that is no file. A link is not followed: what it leads to was not named.
+/// Refuses what is there already; of what may be written over, all that is no file. A link is not
+/// followed: what it leads to was not named.
 fn check_free(args: &ExportArgs) -> Result<(), Failure> {
     if args.file.as_os_str() == "-" {
         return Ok(());
@@ -56,7 +57,10 @@ fn check_free(args: &ExportArgs) -> Result<(), Failure> {
             "another name",
         )),
         Ok(_) if args.overwrite => Ok(()),
-        Ok(_) => Err(Failure::refused(format!("{path:?} is there already"), "another name, or --overwrite")),
+        Ok(_) => Err(Failure::refused(
+            format!("{path:?} is there already"),
+            "another name, or --overwrite",
+        )),
     }
 }
 
@@ -95,7 +99,11 @@ async fn to_file(
     Ok(filled)
 }
 
-async fn fill(store: &Arc<dyn Store>, file: File, progress: &Progress) -> Result<(Totals, bool), Failure> {
+async fn fill(
+    store: &Arc<dyn Store>,
+    file: File,
+    progress: &Progress,
+) -> Result<(Totals, bool), Failure> {
     let mut exported = export(store, BufWriter::with_capacity(1 << 20, file), progress).await?;
     exported.to.flush()?;
     exported.to.get_ref().sync_all()?;
@@ -104,7 +112,8 @@ async fn fill(store: &Arc<dyn Store>, file: File, progress: &Progress) -> Result
 
 /// A new file in the same folder, which goes away unless it takes the place of the other.
 fn beside(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".");
     let builder = &mut tempfile::Builder::new();

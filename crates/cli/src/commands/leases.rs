@@ -32,17 +32,22 @@ pub(crate) async fn run(args: LeasesArgs, place: &Place, out: &mut Output) -> Re
     loop {
         query.limit = left.min(limits::PAGE_SIZE);
         let page = store.full_page(query.clone()).await?;
-        let rows: Vec<Row> = page.items.into_iter().filter_map(|item| Row::of(item, now, &args)).collect();
+        let rows: Vec<Row> =
+            page.items.into_iter().filter_map(|item| Row::of(item, now, &args)).collect();
         left -= rows.len().min(left);
         any |= !rows.is_empty();
         out.list(&rows)?;
         match page.next {
             Some(next) if left == 0 => {
                 let (queue, key) = (quoted(next.queue.as_str()), quoted(next.key.as_str()));
-                return Ok(out.note(&format!("there may be more: --after {queue} {key}, or --all"))?);
+                return Ok(
+                    out.note(&format!("there may be more: --after {queue} {key}, or --all"))?
+                );
             }
             Some(next) => query = query.after(next),
-            None if !any => return Ok(out.note(&format!("no such work item in {}", place.shown()))?),
+            None if !any => {
+                return Ok(out.note(&format!("no such work item in {}", place.shown()))?);
+            }
             None => return Ok(()),
         }
     }
@@ -75,17 +80,21 @@ impl Row {
     /// The moment that matters in this state.
     fn when(&self) -> Option<Timestamp> {
         match self.state {
-            ItemState::Held | ItemState::Expired => self.item.holder.as_ref().map(|holder| holder.deadline),
+            ItemState::Held | ItemState::Expired => {
+                self.item.holder.as_ref().map(|holder| holder.deadline)
+            }
             ItemState::Waiting => self.item.hold,
-            ItemState::Blocked | ItemState::Due | ItemState::Scheduled | ItemState::Idle => self.item.due,
+            ItemState::Blocked | ItemState::Due | ItemState::Scheduled | ItemState::Idle => {
+                self.item.due
+            }
         }
     }
 }
 
 impl Listed for Row {
     const HEADINGS: &'static [&'static str] = &[
-        "queue", "key", "state", "when", "at", "mark", "failures", "expiries", "priority", "lane", "holder",
-        "error",
+        "queue", "key", "state", "when", "at", "mark", "failures", "expiries", "priority", "lane",
+        "holder", "error",
     ];
 
     fn cells(&self) -> Vec<String> {

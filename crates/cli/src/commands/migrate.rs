@@ -15,7 +15,11 @@ struct Schema {
     up_to_date: bool,
 }
 
-pub(crate) async fn run(args: MigrateArgs, place: &Place, out: &mut Output) -> Result<Ending, Failure> {
+pub(crate) async fn run(
+    args: MigrateArgs,
+    place: &Place,
+    out: &mut Output,
+) -> Result<Ending, Failure> {
     let opened = match (args.check, args.restored) {
         (true, _) => place.open().await,
         (false, true) => place.open_restored().await,
@@ -53,5 +57,8 @@ fn tell(schema: &Schema, out: &mut Output) -> Result<(), Failure> {
         return Ok(out.json(schema)?);
     }
     let is = if schema.up_to_date { "is" } else { "is not" };
-    Ok(out.line(Look::Plain, &format!("{} {is} up to date (schema {})", schema.store, schema.schema))?)
+    Ok(out.line(
+        Look::Plain,
+        &format!("{} {is} up to date (schema {})", schema.store, schema.schema),
+    )?)
 }

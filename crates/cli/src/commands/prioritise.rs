@@ -7,7 +7,11 @@ use crate::output::Output;
 use crate::place::Place;
 use crate::selection::Selection;
 
-pub(crate) async fn run(args: PrioritiseArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: PrioritiseArgs,
+    place: &Place,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let selection = Selection::new(&store, args.which);
     if args.dry_run {

@@ -13,7 +13,11 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::place::Place;
 
-pub(crate) async fn run(args: ReactionsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ReactionsArgs,
+    place: &Place,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let now = store.now().await?;
     match args.routes {
@@ -36,7 +40,8 @@ async fn routes(
     if routes.is_empty() {
         out.note("no such reaction was ever registered with this store")?;
     }
-    let rows: Vec<_> = routes.into_iter().map(|route| route::Row::new(route, end, now, args.full)).collect();
+    let rows: Vec<_> =
+        routes.into_iter().map(|route| route::Row::new(route, end, now, args.full)).collect();
     Ok(out.list(&rows)?)
 }
 
@@ -56,7 +61,9 @@ async fn targets(
         any |= !rows.is_empty();
         out.list(&rows)?;
         match page.next {
-            Some(_) if left == 0 => return Ok(out.note("there may be more: --all, or a narrower pattern")?),
+            Some(_) if left == 0 => {
+                return Ok(out.note("there may be more: --all, or a narrower pattern")?);
+            }
             Some(next) => after = Some(next),
             None if !any => return Ok(out.note("no such target of a reaction in this store")?),
             None => return Ok(()),

@@ -20,7 +20,8 @@ pub(crate) async fn run(args: RerouteArgs, place: &Place, out: &mut Output) -> R
         Origin::Now => (Start::Now, "from now; what was not routed yet never will be"),
     };
     if args.dry_run {
-        let what = format!("events of reaction {:?} are routed {what}; nothing was done", args.reaction);
+        let what =
+            format!("events of reaction {:?} are routed {what}; nothing was done", args.reaction);
         return Ok(out.note(&format!("dry run: {what}"))?);
     }
     confirm(&format!("Events of reaction {:?} are routed {what}.", args.reaction), args.yes)?;

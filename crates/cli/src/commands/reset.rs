@@ -23,9 +23,13 @@ pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Res
         return adjusted::was("reset", &selection, Adjusted::default(), out).await;
     }
     let (noun, effects) = (selection.noun(), effects(args.repeat_effects));
-    let again = if effects == Effects::Repeat { ", and repeats what it did outside the store" } else { "" };
+    let again =
+        if effects == Effects::Repeat { ", and repeats what it did outside the store" } else { "" };
     confirm(
-        &format!("{count} {noun}s of {} begin anew: each does all of its work again{again}.", place.shown()),
+        &format!(
+            "{count} {noun}s of {} begin anew: each does all of its work again{again}.",
+            place.shown()
+        ),
         args.yes,
     )?;
     let adjusted = selection.reset(effects, args.partial).await?;

@@ -16,5 +16,8 @@ pub(crate) async fn run(args: ResolveArgs, place: &Place, out: &mut Output) -> R
     };
     let runs = Tidelock::over(place.open().await?.store).runs();
     runs.run(&args.run).resolve(&args.step, verdict).await?;
-    Ok(out.done("resolved", &format!("run {:?} was told what became of step {:?}", args.run, args.step))?)
+    Ok(out.done(
+        "resolved",
+        &format!("run {:?} was told what became of step {:?}", args.run, args.step),
+    )?)
 }

@@ -42,7 +42,12 @@ pub(crate) async fn run(args: RunsArgs, place: &Place, out: &mut Output) -> Resu
     }
 }
 
-async fn list(runs: &Runs, args: &RunsArgs, now: Timestamp, out: &mut Output) -> Result<(), Failure> {
+async fn list(
+    runs: &Runs,
+    args: &RunsArgs,
+    now: Timestamp,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let (mut filter, mut left, mut any) = (filter(args), args.paging.wanted(), false);
     loop {
         let page = runs.list(&filter.clone().limit(left.min(limits::PAGE_SIZE))).await?;
@@ -50,7 +55,9 @@ async fn list(runs: &Runs, args: &RunsArgs, now: Timestamp, out: &mut Output) ->
         any |= !page.runs.is_empty();
         out.list(&page.runs.into_iter().map(|run| Row { run, now }).collect::<Vec<_>>())?;
         match page.next {
-            Some(_) if left == 0 => return Ok(out.note("there may be more: --all, or a narrower filter")?),
+            Some(_) if left == 0 => {
+                return Ok(out.note("there may be more: --all, or a narrower filter")?);
+            }
             Some(next) => filter = filter.after(next),
             None if !any => return Ok(out.note("no such run in this store")?),
             None => return Ok(()),
@@ -77,14 +84,20 @@ pub(crate) fn tell(
     let (id, workflow, version) = (run.run.as_str(), run.workflow.as_str(), run.version);
     out.line(
         Look::Heading,
-        &format!("run {id:?} of workflow {workflow:?} @{version}, begun {}", ago(run.started_at, now)),
+        &format!(
+            "run {id:?} of workflow {workflow:?} @{version}, begun {}",
+            ago(run.started_at, now)
+        ),
     )?;
-    described(standing, now).iter().try_for_each(|line| out.line(Look::Plain, &format!("  {line}")))?;
+    described(standing, now)
+        .iter()
+        .try_for_each(|line| out.line(Look::Plain, &format!("  {line}")))?;
     Ok(())
 }
 
 impl Listed for Row {
-    const HEADINGS: &'static [&'static str] = &["run", "workflow", "state", "started", "ended", "attributes"];
+    const HEADINGS: &'static [&'static str] =
+        &["run", "workflow", "state", "started", "ended", "attributes"];
 
     fn cells(&self) -> Vec<String> {
         let run = &self.run;

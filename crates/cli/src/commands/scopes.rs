@@ -34,7 +34,9 @@ pub(crate) async fn run(args: ScopesArgs, place: &Place, out: &mut Output) -> Re
         let row = |scope| Row { scope, now, full: args.full };
         out.list(&page.scopes.into_iter().map(row).collect::<Vec<_>>())?;
         match page.next {
-            Some(_) if left == 0 => return Ok(out.note("there may be more: --all, or a longer prefix")?),
+            Some(_) if left == 0 => {
+                return Ok(out.note("there may be more: --all, or a longer prefix")?);
+            }
             Some(next) => after = Some(next),
             None if !any => return Ok(out.note(&format!("no such scope in {}", place.shown()))?),
             None => return Ok(()),

@@ -21,8 +21,9 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     log::begin(args.log);
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;
-    let listener =
-        TcpListener::bind(args.listen).await.map_err(|error| cannot_listen(&args.listen, &error))?;
+    let listener = TcpListener::bind(args.listen)
+        .await
+        .map_err(|error| cannot_listen(&args.listen, &error))?;
     let was_missing = place.is_missing();
     let Opened { store, postgres } = place.serve(args.migrate).await?;
     let (store, commits) = Commits::counted(store);
@@ -34,8 +35,10 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
     out.note(&format!("serving {} at {scheme}://{address}{remarks}", place.shown()))?;
     let doctor = Doctor::over(store.clone()).at(&place.shown());
     let doctor = postgres.into_iter().fold(doctor, Doctor::with_postgres);
-    let mut api =
-        Api::over(&Tidelock::over(store.clone())).hosts(args.host).doctor(doctor).metrics(metrics()?);
+    let mut api = Api::over(&Tidelock::over(store.clone()))
+        .hosts(args.host)
+        .doctor(doctor)
+        .metrics(metrics()?);
     api = api.commits(commits);
     if let Some(tokens) = tokens {
         api = api.tokens(tokens);
@@ -45,15 +48,19 @@ pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Res
 }
 
 fn metrics() -> Result<Metrics, Failure> {
-    Metrics::install()
-        .map_err(|error| Failure::failed(error.to_string(), "the same command again: this is a bug"))
+    Metrics::install().map_err(|error| {
+        Failure::failed(error.to_string(), "the same command again: this is a bug")
+    })
 }
 
 fn tokens(args: &ServeArgs) -> Result<Option<Tokens>, Failure> {
     let (text, place) = match &args.tokens {
         Some(path) => {
             let place = path.display().to_string();
-            (Some(std::fs::read_to_string(path).map_err(|e| Failure::file("read", &place, &e))?), place)
+            (
+                Some(std::fs::read_to_string(path).map_err(|e| Failure::file("read", &place, &e))?),
+                place,
+            )
         }
         None => (std::env::var(VARIABLE).ok().filter(|text| !text.is_empty()), VARIABLE.to_owned()),
     };
@@ -67,11 +74,15 @@ fn tls(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
     let (Some(certificate), Some(key)) = (&args.tls_cert, &args.tls_key) else { return Ok(None) };
     let tls = Tls::read(certificate, key);
     tls.map(Some).map_err(|error| {
-        Failure::usage(error.to_string(), "--tls-cert and --tls-key with PEM files that belong together")
+        Failure::usage(
+            error.to_string(),
+            "--tls-cert and --tls-key with PEM files that belong together",
+        )
     })
 }
 
-/// Before anything is opened, as the address is taken: whoever mistypes it should not have a store made first.
+/// Before anything is opened, as the address is taken: whoever mistypes it should not have a store
+/// made first.
 fn check_is_protected(listen: &SocketAddr, tokens: Option<&Tokens>) -> Result<(), Failure> {
     match tokens.is_none() && !listen.ip().is_loopback() {
         true => Err(not_served(ServeError::Unprotected { address: *listen })),
@@ -81,9 +92,10 @@ fn check_is_protected(listen: &SocketAddr, tokens: Option<&Tokens>) -> Result<()
 
 fn not_served(error: ServeError) -> Failure {
     match error {
-        ServeError::Unprotected { .. } => {
-            Failure::usage(error.to_string(), format!("--tokens FILE, or the same lines in {VARIABLE}"))
-        }
+        ServeError::Unprotected { .. } => Failure::usage(
+            error.to_string(),
+            format!("--tokens FILE, or the same lines in {VARIABLE}"),
+        ),
         error => Failure::failed(error.to_string(), "another --listen address"),
     }
 }

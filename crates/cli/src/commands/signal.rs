@@ -22,7 +22,8 @@ pub(crate) async fn run(args: SignalArgs, place: &Place, out: &mut Output) -> Re
     Ok(())
 }
 
-/// A signal may come before its run, and a name may be mistyped: only the operator knows which it is.
+/// A signal may come before its run, and a name may be mistyped: only the operator knows which it
+/// is.
 fn not_sent(error: RunError) -> Failure {
     match error {
         RunError::NoRun { .. } => {

@@ -63,7 +63,8 @@ impl Row {
 }
 
 impl Listed for Row {
-    const HEADINGS: &'static [&'static str] = &["stream", "state", "version", "events", "last event", "at"];
+    const HEADINGS: &'static [&'static str] =
+        &["stream", "state", "version", "events", "last event", "at"];
 
     fn cells(&self) -> Vec<String> {
         vec![

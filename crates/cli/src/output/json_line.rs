@@ -1,7 +1,8 @@
 //! JSON that is one line and harmless, and still says the same.
 //!
-//! A store keeps JSON as the text that it was given: with line breaks between its parts, perhaps, and with anything but control
-//! characters inside its strings. On one line the breaks become spaces, and what is tricky in a string is escaped.
+//! A store keeps JSON as the text that it was given: with line breaks between its parts, perhaps,
+//! and with anything but control characters inside its strings. On one line the breaks become
+//! spaces, and what is tricky in a string is escaped.
 
 use std::borrow::Cow;
 use std::fmt::Write;
@@ -43,7 +44,8 @@ mod tests {
 
     #[test]
     fn it_stays_one_line_and_says_the_same() {
-        let json = "{\n  \"a\u{202e}\": [1.50,\r\n\t\"\\\"\u{7f}\u{e0041}\\\\\"],\n \"b\": \"\\n\" }";
+        let json =
+            "{\n  \"a\u{202e}\": [1.50,\r\n\t\"\\\"\u{7f}\u{e0041}\\\\\"],\n \"b\": \"\\n\" }";
         let line = json_line(json);
         assert!(!line.chars().any(is_tricky), "{line}");
         let value = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap();

@@ -45,7 +45,8 @@ mod tests {
     #[test]
     fn what_turns_writing_round_is_spelled_out() {
         assert_eq!(plain("user\u{202e}gpj.exe"), "user\\u{202e}gpj.exe");
-        for c in "\u{200e}\u{200f}\u{2066}\u{2069}\u{61c}\u{2028}\u{200b}\u{feff}\u{e0041}".chars() {
+        for c in "\u{200e}\u{200f}\u{2066}\u{2069}\u{61c}\u{2028}\u{200b}\u{feff}\u{e0041}".chars()
+        {
             assert!(is_tricky(c), "{c:?}");
         }
     }

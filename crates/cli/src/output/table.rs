@@ -23,8 +23,10 @@ pub(crate) struct Table {
 
 impl Table {
     pub(crate) fn of<T: Listed>(things: &[T]) -> Self {
-        let headings: Vec<String> = T::HEADINGS.iter().map(|heading| heading.to_uppercase()).collect();
-        let rows: Vec<Vec<String>> = things.iter().map(|thing| made_plain(&thing.cells())).collect();
+        let headings: Vec<String> =
+            T::HEADINGS.iter().map(|heading| heading.to_uppercase()).collect();
+        let rows: Vec<Vec<String>> =
+            things.iter().map(|thing| made_plain(&thing.cells())).collect();
         let widths = (0..headings.len()).map(|column| widest(&headings, &rows, column)).collect();
         Self { headings, rows, widths }
     }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tidelock::reactions::{Effects, ReactionFilter, Reactions};
 use tidelock::{
-    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store, StoreExt,
-    When,
+    Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store,
+    StoreExt, When,
 };
 
 use crate::args::Which;
@@ -75,7 +75,9 @@ impl Selection {
 
     pub(crate) async fn reset(&self, effects: Effects, partial: bool) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
-            Meant::Targets(filter) if partial => self.reactions().reset_partial(filter, effects).await?,
+            Meant::Targets(filter) if partial => {
+                self.reactions().reset_partial(filter, effects).await?
+            }
             Meant::Targets(filter) => self.reactions().reset(filter, effects).await?,
             Meant::Items(filter) => {
                 self.store.adjust(filter.clone(), Adjustment::Reset { to: Mark::ZERO }).await?
@@ -86,7 +88,9 @@ impl Selection {
     pub(crate) async fn defer(&self, until: When) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
             Meant::Targets(filter) => self.reactions().defer(filter, until).await?,
-            Meant::Items(filter) => self.store.adjust(filter.clone(), Adjustment::Defer { until }).await?,
+            Meant::Items(filter) => {
+                self.store.adjust(filter.clone(), Adjustment::Defer { until }).await?
+            }
         })
     }
 
@@ -131,7 +135,12 @@ impl Selection {
 }
 
 impl Matched {
-    async fn look(&mut self, store: &dyn Store, filter: ItemFilter, show: usize) -> Result<(), Failure> {
+    async fn look(
+        &mut self,
+        store: &dyn Store,
+        filter: ItemFilter,
+        show: usize,
+    ) -> Result<(), Failure> {
         let mut items = store.rows(ItemQuery::new(filter));
         while let Some(item) = items.next().await? {
             if self.count >= COUNTED {

@@ -1,13 +1,13 @@
 //! Lines that go into the new store in one commit.
 //!
-//! In a commit each stream has one append, and positions follow the order of the appends. So that events keep the order of the feed, a
-//! batch ends where a stream comes again after another one.
+//! In a commit each stream has one append, and positions follow the order of the appends. So that
+//! events keep the order of the feed, a batch ends where a stream comes again after another one.
 
 use std::collections::HashSet;
 
 use tidelock::{
-    Append, Commit, ExpectedRevision, ExpectedVersion, Item, NewEvent, Record, StoredEvent, StreamName,
-    Version, When, Write,
+    Append, Commit, ExpectedRevision, ExpectedVersion, Item, NewEvent, Record, StoredEvent,
+    StreamName, Version, When, Write,
 };
 
 /// Bytes of JSON in a batch at most; one more event or record still fits into a commit.
@@ -28,7 +28,8 @@ pub(super) struct Batch {
 impl Batch {
     /// Whether this event still fits.
     pub(super) fn takes(&self, event: &StoredEvent) -> bool {
-        let goes_on = self.commit.appends.last().is_some_and(|append| append.stream == event.stream);
+        let goes_on =
+            self.commit.appends.last().is_some_and(|append| append.stream == event.stream);
         self.has_room() && (goes_on || !self.streams.contains(&event.stream))
     }
 

@@ -1,11 +1,11 @@
 //! A stream whose first events were trimmed away: the next one must have the version that it had.
 //!
-//! The store counts versions itself, so the gap is filled and cleared away again. Each step begins with what is there, and so can be
-//! repeated after an interruption.
+//! The store counts versions itself, so the gap is filled and cleared away again. Each step begins
+//! with what is there, and so can be repeated after an interruption.
 
 use tidelock::{
-    AfterTrim, Append, Commit, EventType, ExpectedVersion, Json, NewEvent, Store, StoreExt, StreamName,
-    Version, limits,
+    AfterTrim, Append, Commit, EventType, ExpectedVersion, Json, NewEvent, Store, StoreExt,
+    StreamName, Version, limits,
 };
 
 use super::import::in_the_way;
@@ -15,7 +15,11 @@ use crate::failure::Failure;
 const FILLER: &str = "trimmed";
 
 /// Brings the stream to this version, with nothing in it.
-pub(super) async fn fill(store: &dyn Store, stream: &StreamName, through: Version) -> Result<(), Failure> {
+pub(super) async fn fill(
+    store: &dyn Store,
+    stream: &StreamName,
+    through: Version,
+) -> Result<(), Failure> {
     loop {
         let (version, count) = head(store, stream).await?;
         let missing = through.get().saturating_sub(version.map_or(0, Version::get));

@@ -32,7 +32,8 @@ pub(crate) enum Imported {
 }
 
 impl<'a> Import<'a> {
-    /// Looks at the file, and refuses it before anything is written if it cannot be imported like this.
+    /// Looks at the file, and refuses it before anything is written if it cannot be imported like
+    /// this.
     pub(crate) fn check(source: &'a Source, then: ReactionsThen) -> Result<Self, Failure> {
         let contents = Reader::check(source)?;
         if !contents.end.settled && then != ReactionsThen::None {
@@ -101,7 +102,12 @@ impl Importing<'_> {
         }
     }
 
-    async fn trimmed(&mut self, number: u64, stream: &StreamName, through: Version) -> Result<(), Failure> {
+    async fn trimmed(
+        &mut self,
+        number: u64,
+        stream: &StreamName,
+        through: Version,
+    ) -> Result<(), Failure> {
         if self.is_there(number) || self.leaves_out_stream(stream) {
             return Ok(());
         }
@@ -164,7 +170,8 @@ impl Importing<'_> {
             return Ok(());
         }
         self.flush().await?;
-        if let Some(landmarks) = self.landmarks.take().filter(|_| self.then != ReactionsThen::None) {
+        if let Some(landmarks) = self.landmarks.take().filter(|_| self.then != ReactionsThen::None)
+        {
             self.relocation = landmarks.look_up(&**self.store).await?;
         }
         Ok(())

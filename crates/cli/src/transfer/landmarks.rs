@@ -1,4 +1,5 @@
-//! Where the events lie, in the new store, that something in an export remembers by their positions in the old one.
+//! Where the events lie, in the new store, that something in an export remembers by their positions
+//! in the old one.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -26,9 +27,11 @@ impl Landmarks {
 
     /// An event passes.
     pub(super) fn pass(&mut self, event: &StoredEvent) {
-        while let Some(place) = self.ahead.front().copied().filter(|place| *place < event.position) {
+        while let Some(place) = self.ahead.front().copied().filter(|place| *place < event.position)
+        {
             self.ahead.pop_front();
-            self.found.insert(place, self.last.clone().map(|(stream, version)| (stream, version, false)));
+            self.found
+                .insert(place, self.last.clone().map(|(stream, version)| (stream, version, false)));
         }
         if self.ahead.front() == Some(&event.position) {
             self.ahead.pop_front();
@@ -42,7 +45,8 @@ impl Landmarks {
     /// Looks them up where they are now.
     pub(super) async fn look_up(mut self, store: &dyn Store) -> Result<Relocation, Failure> {
         for place in std::mem::take(&mut self.ahead) {
-            self.found.insert(place, self.last.clone().map(|(stream, version)| (stream, version, false)));
+            self.found
+                .insert(place, self.last.clone().map(|(stream, version)| (stream, version, false)));
         }
         let mut landmarks = BTreeMap::new();
         for (place, found) in self.found {
@@ -58,11 +62,17 @@ impl Landmarks {
     }
 }
 
-async fn position(store: &dyn Store, stream: &StreamName, version: Version) -> Result<Position, Failure> {
+async fn position(
+    store: &dyn Store,
+    stream: &StreamName,
+    version: Version,
+) -> Result<Position, Failure> {
     let event = store.event(stream, version).await?;
     event.map(|event| event.position).ok_or_else(|| {
         Failure::refused(
-            format!("version {version} of stream {stream:?} was imported, and is not there any more"),
+            format!(
+                "version {version} of stream {stream:?} was imported, and is not there any more"
+            ),
             "an import into a store that nobody else changes meanwhile",
         )
     })

@@ -1,4 +1,5 @@
-//! How far an import has come: noted in the same commit as what it did, so that it goes on exactly there.
+//! How far an import has come: noted in the same commit as what it did, so that it goes on exactly
+//! there.
 
 use serde::{Deserialize, Serialize};
 use tidelock::{Committed, ExpectedRevision, Json, RecordKey, Revision, Store, StoreExt, Write};
@@ -27,11 +28,19 @@ pub(super) struct Note {
 
 impl Note {
     /// The note as it is in the store, or a new one.
-    pub(super) async fn find(store: &dyn Store, export: Uuid, then: ReactionsThen) -> Result<Self, Failure> {
+    pub(super) async fn find(
+        store: &dyn Store,
+        export: Uuid,
+        then: ReactionsThen,
+    ) -> Result<Self, Failure> {
         let key = keys::note(export)?;
         let asked = name(then);
         let Some(record) = store.get_one(&key).await?.into_live() else {
-            return Ok(Self { key, revision: None, noted: Noted { line: 0, reactions: asked, done: false } });
+            return Ok(Self {
+                key,
+                revision: None,
+                noted: Noted { line: 0, reactions: asked, done: false },
+            });
         };
         let noted: Noted = record.value.to()?;
         if noted.reactions != asked {

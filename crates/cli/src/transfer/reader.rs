@@ -35,7 +35,8 @@ impl<'a> Reader<'a> {
 
     /// Reads all of it, and refuses a file that is not whole before anything is done with it.
     pub(super) fn check(source: &'a Source) -> Result<Contents, Failure> {
-        let (mut reader, mut sum, mut totals) = (Self::open(source)?, Sha256::new(), Totals::default());
+        let (mut reader, mut sum, mut totals) =
+            (Self::open(source)?, Sha256::new(), Totals::default());
         let header = reader.header(&mut sum)?;
         while let Some(text) = reader.text()? {
             let line = reader.parse(&text)?;
@@ -62,7 +63,11 @@ impl<'a> Reader<'a> {
         match serde_json::from_str(&text) {
             Ok(Line::Export(header)) if header.format <= FORMAT => Ok(header),
             Ok(Line::Export(header)) => Err(Failure::refused(
-                format!("{:?} has format {}; this program knows {FORMAT}", self.source.name(), header.format),
+                format!(
+                    "{:?} has format {}; this program knows {FORMAT}",
+                    self.source.name(),
+                    header.format
+                ),
                 "a newer tidelock",
             )),
             _ => Err(self.damaged("its first line is not that of an export")),
@@ -71,10 +76,14 @@ impl<'a> Reader<'a> {
 
     fn check_end(&mut self, end: &End, totals: Totals, found: &str) -> Result<(), Failure> {
         if end.checksum != found {
-            return Err(self.damaged("its checksum does not fit: it was changed since it was written"));
+            return Err(
+                self.damaged("its checksum does not fit: it was changed since it was written")
+            );
         }
         if end.totals != totals {
-            return Err(self.damaged("it does not have as many events, records and items as it says"));
+            return Err(
+                self.damaged("it does not have as many events, records and items as it says")
+            );
         }
         match self.text()? {
             None => Ok(()),

@@ -1,7 +1,8 @@
 //! Where an export is read from: a file, or standard input.
 //!
-//! All of an export must be there before any of it is written, and it is read twice. So what comes from standard input is kept in a file
-//! meanwhile, of which nobody knows the name: people are told of what came in.
+//! All of an export must be there before any of it is written, and it is read twice. So what comes
+//! from standard input is kept in a file meanwhile, of which nobody knows the name: people are told
+//! of what came in.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -36,7 +37,11 @@ impl Source {
         let mut kept = NamedTempFile::new()?;
         io::copy(&mut io::stdin().lock(), &mut kept)?;
         kept.flush()?;
-        Ok(Self { path: kept.path().to_owned(), name: "standard input".to_owned(), _kept: Some(kept) })
+        Ok(Self {
+            path: kept.path().to_owned(),
+            name: "standard input".to_owned(),
+            _kept: Some(kept),
+        })
     }
 
     pub(super) fn open(&self) -> Result<File, Failure> {

@@ -1,13 +1,15 @@
 //! A walk through everything in a store but its events, and a digest of what was seen.
 //!
-//! An export walks twice: before the events and after them. If both walks saw the same, and as many events as were read, what is in the export was
-//! there at one moment, and all of it: a feed that stands, because somebody's transaction is open, shows less than the streams have.
+//! An export walks twice: before the events and after them. If both walks saw the same, and as many
+//! events as were read, what is in the export was there at one moment, and all of it: a feed that
+//! stands, because somebody's transaction is open, shows less than the streams have.
 
 use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 use tidelock::{
-    Head, HeadQuery, Item, ItemFilter, ItemQuery, RecordQuery, Store, StoreExt, StreamState, Version,
+    Head, HeadQuery, Item, ItemFilter, ItemQuery, RecordQuery, Store, StoreExt, StreamState,
+    Version,
 };
 
 use super::keys;
@@ -71,10 +73,14 @@ async fn heads(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<u64, Failure
 /// What is to be said of a stream beside its events.
 fn of_head(head: &Head) -> Vec<Line> {
     let gone = head.state.version().map_or(0, |version| version.get() - head.count);
-    let trimmed =
-        Version::new(gone).ok().map(|through| Line::Trimmed { stream: head.stream.clone(), through });
+    let trimmed = Version::new(gone)
+        .ok()
+        .map(|through| Line::Trimmed { stream: head.stream.clone(), through });
     let is_closed = matches!(head.state, StreamState::Closed(_));
-    trimmed.into_iter().chain(is_closed.then(|| Line::Closed { stream: head.stream.clone() })).collect()
+    trimmed
+        .into_iter()
+        .chain(is_closed.then(|| Line::Closed { stream: head.stream.clone() }))
+        .collect()
 }
 
 async fn records(store: &Arc<dyn Store>, see: &mut See<'_>) -> Result<(), Failure> {

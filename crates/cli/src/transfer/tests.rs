@@ -22,12 +22,17 @@ async fn essence(store: &Arc<dyn Store>) -> Vec<Value> {
     let exported = export(store, Vec::new(), &Progress::counting("events")).await.unwrap();
     let lines = String::from_utf8(exported.to).unwrap();
     let lines = lines.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
-    lines.filter(|line| line.get("export").is_none() && line.get("end").is_none()).map(moving).collect()
+    lines
+        .filter(|line| line.get("export").is_none() && line.get("end").is_none())
+        .map(moving)
+        .collect()
 }
 
 fn moving(mut line: Value) -> Value {
-    let inside =
-        line.as_object_mut().and_then(|line| line.values_mut().next()).and_then(Value::as_object_mut);
+    let inside = line
+        .as_object_mut()
+        .and_then(|line| line.values_mut().next())
+        .and_then(Value::as_object_mut);
     if let Some(fields) = inside {
         OWN.iter().for_each(|own| drop(fields.remove(*own)));
     }
@@ -46,11 +51,16 @@ async fn filled() -> Arc<dyn Store> {
         .with_append(Append::closing(&a, ExpectedVersion::Exists))
         .trim(&a, Version::FIRST, AfterTrim::Reopen)
         .with_append(Append::closing(&b, ExpectedVersion::Exists))
-        .write(Write::put(&RecordKey::new("r").unwrap(), ExpectedRevision::Any, Json::new(&7).unwrap()));
+        .write(Write::put(
+            &RecordKey::new("r").unwrap(),
+            ExpectedRevision::Any,
+            Json::new(&7).unwrap(),
+        ));
     store.commit(trim).await.unwrap().committed().unwrap();
     for key in ["idle", "blocked", "due"] {
         let wake = Wake::to_mark(ItemRef::parse("mail", key).unwrap(), Mark::new(3).unwrap());
-        let wake = wake.in_lane(LaneName::new(key).unwrap()).with_priority(Priority::new(5).unwrap());
+        let wake =
+            wake.in_lane(LaneName::new(key).unwrap()).with_priority(Priority::new(5).unwrap());
         store.commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
     }
     settle(&*store, "idle", tidelock::Lease::ack).await;
@@ -73,8 +83,11 @@ async fn settle(store: &dyn Store, lane: &str, how: impl Fn(&tidelock::Lease) ->
 async fn an_import_that_dies_at_any_call_goes_on_and_nothing_is_there_twice() {
     let (source, folder) = (filled().await, tempfile::tempdir().unwrap());
     let path = folder.path().join("all.jsonl");
-    std::fs::write(&path, export(&source, Vec::new(), &Progress::counting("events")).await.unwrap().to)
-        .unwrap();
+    std::fs::write(
+        &path,
+        export(&source, Vec::new(), &Progress::counting("events")).await.unwrap().to,
+    )
+    .unwrap();
     let file = Source::file(&path);
     let (expected, mut deaths) = (essence(&source).await, 0);
     for last_words in [false, true] {
@@ -110,7 +123,11 @@ impl Between for Busy {
     ) -> Result<T> {
         if operation == Operation::ReadFeed && !self.written.swap(true, Ordering::SeqCst) {
             let key = RecordKey::new("r").unwrap();
-            self.store.put(&key, ExpectedRevision::Any, Json::new(&8).unwrap()).await?.committed().unwrap();
+            self.store
+                .put(&key, ExpectedRevision::Any, Json::new(&8).unwrap())
+                .await?
+                .committed()
+                .unwrap();
         }
         call.await
     }
@@ -121,7 +138,8 @@ async fn an_export_of_a_store_that_changes_meanwhile_is_not_settled_and_not_cont
     let store = filled().await;
     let quiet = export(&store, Vec::new(), &Progress::counting("events")).await.unwrap();
     assert!(quiet.settled);
-    let busy: Arc<dyn Store> = Wrapped::new(store.clone(), Busy { store, written: AtomicBool::new(false) });
+    let busy: Arc<dyn Store> =
+        Wrapped::new(store.clone(), Busy { store, written: AtomicBool::new(false) });
     let exported = export(&busy, Vec::new(), &Progress::counting("events")).await.unwrap();
     assert!(!exported.settled);
     let folder = tempfile::tempdir().unwrap();

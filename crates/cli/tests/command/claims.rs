@@ -43,12 +43,20 @@ fn claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them(shop: &Sho
     let (told, table, locks) = shop.with(|store| async {
         let claims = Tidelock::over(store).claims().by("bob").unwrap();
         let once = |key: &str| claims.idempotency(key).on_failure(OnFailure::Remember);
-        let Claim::Won(done) = once("done").claim::<Value>().await.unwrap() else { panic!("it is free") };
+        let Claim::Won(done) = once("done").claim::<Value>().await.unwrap() else {
+            panic!("it is free")
+        };
         done.complete(&json!("receipt")).await.unwrap();
-        let Claim::Won(failed) = once("failed").claim::<Value>().await.unwrap() else { panic!("it is free") };
+        let Claim::Won(failed) = once("failed").claim::<Value>().await.unwrap() else {
+            panic!("it is free")
+        };
         failed.fail("no such card").await.unwrap();
         let _held = claims.lock("gate").lease(crate::ground::PATIENCE).acquire().await.unwrap();
-        (shop.json(&["claims"]), shop.ok(&["claims"]), shop.json(&["claims", "lock/", "--state", "pending"]))
+        (
+            shop.json(&["claims"]),
+            shop.ok(&["claims"]),
+            shop.json(&["claims", "lock/", "--state", "pending"]),
+        )
     });
     let rows: Vec<_> = told
         .iter()
@@ -66,7 +74,10 @@ fn claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them(shop: &Sho
     );
     assert_eq!(told[1]["error"], json!("no such card"));
     assert!(told[3]["since"].is_string() && told[3]["until"].is_string(), "{told:?}");
-    assert!(!shop.ok(&["claims", "--json"]).contains("receipt"), "a result is nobody else's business");
+    assert!(
+        !shop.ok(&["claims", "--json"]).contains("receipt"),
+        "a result is nobody else's business"
+    );
     assert!(table.starts_with("CLAIM") && table.contains("it has run out"), "{table}");
     assert_eq!(locks.len(), 1, "{locks:?}");
     assert_eq!(shop.json(&["claims", "--state", "stale", "--state", "failed"]).len(), 3);
@@ -86,10 +97,16 @@ fn quotas_are_shown_with_how_much_is_taken(shop: &Shop) {
     });
     let quotas = shop.json(&["claims", "--quotas"]);
     assert_eq!(quotas.len(), 2, "{quotas:?}");
-    assert_eq!((&quotas[0]["key"], &quotas[0]["used"]), (&json!("quota/mails/joe/per year"), &json!(3)));
+    assert_eq!(
+        (&quotas[0]["key"], &quotas[0]["used"]),
+        (&json!("quota/mails/joe/per year"), &json!(3))
+    );
     assert_eq!((&quotas[1]["used"], &quotas[1]["resets_at"]), (&json!(2), &Value::Null));
     let table = shop.ok(&["claims", "quota/mails", "--quotas"]);
-    assert!(table.starts_with("QUOTA") && table.contains("in ") && !table.contains("seats"), "{table}");
+    assert!(
+        table.starts_with("QUOTA") && table.contains("in ") && !table.contains("seats"),
+        "{table}"
+    );
 }
 
 /// CMD-8.

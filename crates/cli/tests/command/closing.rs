@@ -12,9 +12,9 @@ on_files_and_postgres!(
 );
 
 fn year(shop: &Shop) {
-    shop.with(
-        |store| async move { append(&*store, "year-2025", "sold", &[json!(1), json!(2), json!(3)]).await },
-    );
+    shop.with(|store| async move {
+        append(&*store, "year-2025", "sold", &[json!(1), json!(2), json!(3)]).await
+    });
 }
 
 fn a_closed_stream_is_in_the_archive_and_takes_no_more(shop: &Shop) {
@@ -26,15 +26,24 @@ fn a_closed_stream_is_in_the_archive_and_takes_no_more(shop: &Shop) {
     assert!(dry.err.contains("3 events of it will be in"), "{dry:?}");
     assert_eq!(shop.json(&["streams"])[0]["state"], json!("open"), "nothing was done");
     let told = shop.json(&[&close[..], &["--yes"]].concat());
-    assert_eq!(told, [json!({ "done": "closed", "stream": "year-2025", "through": 3, "archived": 3 })]);
-    let payloads: Vec<_> =
-        lines(&fs::read_to_string(&archive).unwrap()).iter().map(|event| event["payload"].clone()).collect();
+    assert_eq!(
+        told,
+        [json!({ "done": "closed", "stream": "year-2025", "through": 3, "archived": 3 })]
+    );
+    let payloads: Vec<_> = lines(&fs::read_to_string(&archive).unwrap())
+        .iter()
+        .map(|event| event["payload"].clone())
+        .collect();
     assert_eq!(payloads, [1, 2, 3]);
     assert_eq!(
         (&shop.json(&["streams"])[0]["state"], &shop.json(&["streams"])[0]["events"]),
         (&json!("closed"), &json!(0))
     );
-    assert_eq!(shop.json(&[&close[..], &["--yes"]].concat())[0]["archived"], json!(0), "out of habit");
+    assert_eq!(
+        shop.json(&[&close[..], &["--yes"]].concat())[0]["archived"],
+        json!(0),
+        "out of habit"
+    );
     assert_eq!(shop.run(&["close", "year-1999", "--discard", "--yes"]).code, 4);
 }
 
@@ -46,7 +55,10 @@ fn a_stream_that_a_reaction_is_not_done_with_is_not_closed(shop: &Shop) {
     let close = ["close", "order-1", "--discard", "--yes", "--patience", "0s"];
     let refused = shop.run(&close);
     assert_eq!(refused.code, 4, "{refused:?}");
-    assert!(refused.err.contains("reaction \"mail\" is blocked at target \"order-1\""), "{refused:?}");
+    assert!(
+        refused.err.contains("reaction \"mail\" is blocked at target \"order-1\""),
+        "{refused:?}"
+    );
     shop.ok(&[&close[..], &["--ignore", "mail"]].concat());
 }
 
@@ -57,7 +69,8 @@ fn an_archive_goes_on_where_it_was_cut_short_and_nothing_is_in_it_twice() {
     let archive = shop.path("2025.jsonl");
     let events = shop.ok(&["events", "year-2025", "--json"]);
     let cut = events.lines().nth(1).unwrap();
-    fs::write(&archive, format!("{}\n{}", events.lines().next().unwrap(), &cut[..cut.len() / 2])).unwrap();
+    fs::write(&archive, format!("{}\n{}", events.lines().next().unwrap(), &cut[..cut.len() / 2]))
+        .unwrap();
     shop.ok(&["close", "year-2025", "--archive", &archive, "--yes"]);
     assert_eq!(fs::read_to_string(&archive).unwrap(), events);
 }

@@ -1,4 +1,5 @@
-//! Every sickness, made and diagnosed; and a healthy store found healthy. Here, what can be wrong with work items and reactions.
+//! Every sickness, made and diagnosed; and a healthy store found healthy. Here, what can be wrong
+//! with work items and reactions.
 
 mod claims;
 mod closing;
@@ -26,7 +27,8 @@ on_files_and_postgres!(
 /// What the doctor finds when it is not patient, facts aside.
 fn findings(shop: &Shop, more: &[&str]) -> (i32, Vec<Value>) {
     let said = shop.run(&[&["doctor", "--json", "--patience", "0s"], more].concat());
-    let findings = lines(&said.out).into_iter().filter(|finding| finding["severity"] != "fact").collect();
+    let findings =
+        lines(&said.out).into_iter().filter(|finding| finding["severity"] != "fact").collect();
     assert_eq!(said.err, "");
     (said.code, findings)
 }
@@ -42,10 +44,12 @@ fn only(shop: &Shop, kind: &str) -> (String, String) {
     (format!("{}: {}", text("thing"), text("what")), mend(finding))
 }
 
-/// The command that mends it, as somebody pastes it into a shell that knows nothing of the store; with what it is to be filled in with.
+/// The command that mends it, as somebody pastes it into a shell that knows nothing of the store;
+/// with what it is to be filled in with.
 fn paste(shop: &Shop, command: &str, filled: &[(&str, &str)]) -> crate::ground::Said {
-    let command =
-        filled.iter().fold(command.to_owned(), |command, (blank, with)| command.replace(blank, with));
+    let command = filled
+        .iter()
+        .fold(command.to_owned(), |command, (blank, with)| command.replace(blank, with));
     let folder = std::path::Path::new(env!("CARGO_BIN_EXE_tidelock")).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = std::process::Command::new("sh");
@@ -83,7 +87,10 @@ fn a_healthy_store_is_found_healthy(shop: &Shop) {
     let (code, found) = findings(shop, &[]);
     assert_eq!((code, found), (0, Vec::new()));
     let told = shop.ok(&["doctor"]);
-    assert!(told.contains("schema 2, up to date") && told.ends_with("nothing is wrong\n"), "{told}");
+    assert!(
+        told.contains("schema 2, up to date") && told.ends_with("nothing is wrong\n"),
+        "{told}"
+    );
 }
 
 /// A claim that was completed, a quota that was taken from, and a stream that was closed.
@@ -112,7 +119,8 @@ fn what_is_blocked_is_named_with_its_error_and_its_cure(shop: &Shop) {
     assert!(mend.contains("tidelock unblock --reaction mail --target order-1 --store "), "{mend}");
     let (what, mend) = only(shop, "unrouted");
     assert!(
-        what.contains("reaction \"tour\", event at position") && what.contains("there is no such town"),
+        what.contains("reaction \"tour\", event at position")
+            && what.contains("there is no such town"),
         "{what}"
     );
     let printed = shop.run(&["doctor", "--patience", "0s"]).out;
@@ -158,9 +166,16 @@ fn work_that_is_held_for_long_without_progress_is_found(shop: &Shop) {
     assert_eq!((code, found.len()), (1, 1), "{found:?}");
     assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("hung"), &json!("sick")));
     let what = found[0]["what"].as_str().unwrap();
-    assert!(what.starts_with("worker \"worker-7\" holds it and has made no progress for"), "{what}");
+    assert!(
+        what.starts_with("worker \"worker-7\" holds it and has made no progress for"),
+        "{what}"
+    );
     assert!(mend(&found[0]).contains("a shorter timeout"), "{found:?}");
-    assert_eq!(findings(shop, &[]), (0, Vec::new()), "not before twice the time that a handler has");
+    assert_eq!(
+        findings(shop, &[]),
+        (0, Vec::new()),
+        "not before twice the time that a handler has"
+    );
 }
 
 fn queues_that_nobody_serves_are_found(shop: &Shop) {
@@ -170,8 +185,15 @@ fn queues_that_nobody_serves_are_found(shop: &Shop) {
         }
     });
     let (what, _) = only(shop, "unserved");
-    assert!(what.starts_with("queue \"mail\": nobody takes what is due: 3 items, the first for"), "{what}");
-    assert_eq!(shop.run(&["doctor", "--patience", "1h"]).code, 0, "whoever waits longer finds less");
+    assert!(
+        what.starts_with("queue \"mail\": nobody takes what is due: 3 items, the first for"),
+        "{what}"
+    );
+    assert_eq!(
+        shop.run(&["doctor", "--patience", "1h"]).code,
+        0,
+        "whoever waits longer finds less"
+    );
 }
 
 fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
@@ -183,7 +205,10 @@ fn reactions_that_nobody_routes_or_that_stopped_are_found(shop: &Shop) {
     let (code, found) = findings(shop, &[]);
     let routes: Vec<_> = found.iter().filter(|finding| finding["kind"] == "route").collect();
     assert_eq!((code, routes.len()), (1, 2), "{found:?}");
-    assert!(routes[0]["what"].as_str().unwrap().starts_with("nobody routes its events"), "{found:?}");
+    assert!(
+        routes[0]["what"].as_str().unwrap().starts_with("nobody routes its events"),
+        "{found:?}"
+    );
     assert!(mend(routes[0]).contains("registers reaction \"mail\""), "{found:?}");
     shop.with(stop_the_route_of_mail);
     let (_, found) = findings(shop, &[]);
@@ -207,7 +232,12 @@ async fn stop_the_route_of_mail(store: std::sync::Arc<dyn Store>) {
     let record = store.get_one(&key).await.unwrap().into_live().unwrap();
     let mut cursor: Value = record.value.to().unwrap();
     cursor["position"] = json!(i64::MAX);
-    store.put(&key, ExpectedRevision::Any, Json::new(&cursor).unwrap()).await.unwrap().committed().unwrap();
+    store
+        .put(&key, ExpectedRevision::Any, Json::new(&cursor).unwrap())
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
     let tidelock = Tidelock::over(store);
     let running = tidelock_test_stage::Running::start(mailing(&tidelock));
     tidelock_test_stage::until("the route has stopped", async || {
@@ -240,15 +270,19 @@ fn many_findings_are_counted_and_a_few_are_shown(shop: &Shop) {
     assert_eq!((code, found.len()), (1, 3), "{found:?}");
     assert_eq!(found[2], json!({ "kind": "blocked", "more": 5 }));
     let told = shop.run(&["doctor", "--show", "2"]).out;
-    assert!(told.contains("and 5 more like these") && told.ends_with("7 things are wrong\n"), "{told}");
+    assert!(
+        told.contains("and 5 more like these") && told.ends_with("7 things are wrong\n"),
+        "{told}"
+    );
 }
 
 #[test]
 fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
     let shop = Shop::postgres();
     let (server, schema) = shop.url.split_once("?schema=").unwrap();
-    let stay =
-        format!("BEGIN; SELECT {schema}.append_one('order-2', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
+    let stay = format!(
+        "BEGIN; SELECT {schema}.append_one('order-2', -1, gen_random_uuid(), 'placed', '1', '{{}}')"
+    );
     let (url, visitor) = (shop.url.clone(), format!("{server}?application_name=visitor"));
     let (said, session) = shop.with(|store| async move {
         let (client, connection) = tokio_postgres::connect(&visitor, NoTls).await.unwrap();
@@ -261,13 +295,22 @@ fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
         (said, session)
     });
     let found = lines(&said.out);
-    let held =
-        found.iter().find(|finding| finding["kind"] == "held_up").unwrap_or_else(|| panic!("{said:?}"));
+    let held = found
+        .iter()
+        .find(|finding| finding["kind"] == "held_up")
+        .unwrap_or_else(|| panic!("{said:?}"));
     assert!(held["what"].as_str().unwrap().contains("\"visitor\""), "{held}");
     assert!(mend(held).contains(&format!("pg_terminate_backend({session})")), "{held}");
     assert_eq!(said.code, 1);
 }
 
 fn shop_said(url: &str) -> crate::ground::Said {
-    crate::ground::said(crate::ground::bare(&["doctor", "--json", "--patience", "0s", "--store", url]))
+    crate::ground::said(crate::ground::bare(&[
+        "doctor",
+        "--json",
+        "--patience",
+        "0s",
+        "--store",
+        url,
+    ]))
 }

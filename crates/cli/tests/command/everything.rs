@@ -63,10 +63,15 @@ pub(crate) async fn fill(store: &dyn Store) {
         .unwrap()
         .committed()
         .unwrap();
-    let (trimmed, event) = (StreamName::new("trimmed").unwrap(), NewEvent::of("noted", &9).unwrap());
+    let (trimmed, event) =
+        (StreamName::new("trimmed").unwrap(), NewEvent::of("noted", &9).unwrap());
     append(store, "trimmed", "noted", &[json!(1), json!(2), json!(3)]).await;
     let close = Append::closing(&trimmed, ExpectedVersion::Exists);
-    let trim = Commit::new().with_append(close).trim(&trimmed, Version::new(2).unwrap(), AfterTrim::Reopen);
+    let trim = Commit::new().with_append(close).trim(
+        &trimmed,
+        Version::new(2).unwrap(),
+        AfterTrim::Reopen,
+    );
     store.commit(trim).await.unwrap().committed().unwrap();
     let gone = StreamName::new("gone").unwrap();
     let commit = Commit::new().append(&gone, ExpectedVersion::Any, [event]);
@@ -87,11 +92,9 @@ async fn records(store: &dyn Store) {
         .committed()
         .unwrap();
     let expiring = Write::put(&key("expiring"), ExpectedRevision::Any, Json::new("soon").unwrap());
-    let commit = Commit::new().write(expiring.expiring(When::In(PATIENCE * 1000))).write(Write::put(
-        &key("gone"),
-        ExpectedRevision::Any,
-        Json::new(&1).unwrap(),
-    ));
+    let commit = Commit::new()
+        .write(expiring.expiring(When::In(PATIENCE * 1000)))
+        .write(Write::put(&key("gone"), ExpectedRevision::Any, Json::new(&1).unwrap()));
     store.commit(commit).await.unwrap().committed().unwrap();
     let delete = Commit::new().write(Write::delete(&key("gone"), ExpectedRevision::Exists));
     store.commit(delete).await.unwrap().committed().unwrap();
@@ -101,8 +104,8 @@ async fn items(store: &dyn Store) {
     block(store, "mail", "blocked", "no address").await;
     wake(store, "mail", "retried", 4).await;
     let retried = lease(store, "mail", PATIENCE).await;
-    let retry =
-        Settlement::retry(retried.token(), PATIENCE * 1000, "later").having_done(Mark::new(2).unwrap());
+    let retry = Settlement::retry(retried.token(), PATIENCE * 1000, "later")
+        .having_done(Mark::new(2).unwrap());
     store.commit(Commit::new().settle(retry)).await.unwrap().committed().unwrap();
     wake(store, "mail", "done", 4).await;
     let done = lease(store, "mail", PATIENCE).await;

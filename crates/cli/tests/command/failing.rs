@@ -22,7 +22,10 @@ fn looking_at_a_file_that_is_not_there_makes_none_and_says_how_to() {
             missing.err.contains("there is no store at") && missing.err.contains("shop.db"),
             "{missing:?}"
         );
-        assert!(missing.err.contains("try: ") && missing.err.contains("tidelock migrate"), "{missing:?}");
+        assert!(
+            missing.err.contains("try: ") && missing.err.contains("tidelock migrate"),
+            "{missing:?}"
+        );
         assert!(!Path::new(&shop.path("shop.db")).exists());
     }
 }
@@ -56,9 +59,13 @@ fn a_database_of_somebody_else_is_left_as_it_is() {
 
 #[test]
 fn a_url_that_means_no_store_is_a_mistake_and_its_password_stays_secret() {
-    for url in
-        ["mongodb:shop", "postgress://joe:hush@host/shop", "memory:", "shop.db", "host=db password=hush"]
-    {
+    for url in [
+        "mongodb:shop",
+        "postgress://joe:hush@host/shop",
+        "memory:",
+        "shop.db",
+        "host=db password=hush",
+    ] {
         let refused = said(bare(&["streams", "--store", url]));
         assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{refused:?}");
         assert!(refused.err.contains("  try: ") && !refused.err.contains("hush"), "{refused:?}");
@@ -87,14 +94,24 @@ fn a_value_that_no_store_takes_is_a_mistake_of_its_own() {
 fn an_export_that_finds_no_room_names_the_file_and_leaves_none() {
     let shop = Shop::sqlite();
     shop.with(|store| async move {
-        let payloads: Vec<_> = (0..900).map(|nth| json!(format!("{nth}{}", "x".repeat(2_000)))).collect();
+        let payloads: Vec<_> =
+            (0..900).map(|nth| json!(format!("{nth}{}", "x".repeat(2_000)))).collect();
         append(&*store, "order-1", "placed", &payloads).await;
     });
     let file = shop.path("shop.jsonl");
-    // In blocks of a kibibyte or a half: less than what is exported, and more than what SQLite writes to look at the store.
+    // In blocks of a kibibyte or a half: less than what is exported, and more than what SQLite
+    // writes to look at the store.
     let little_room = "trap '' XFSZ; ulimit -f 512; exec \"$0\" \"$@\"";
     let mut command = std::process::Command::new("bash");
-    command.args(["-c", little_room, env!("CARGO_BIN_EXE_tidelock"), "export", &file, "--store", &shop.url]);
+    command.args([
+        "-c",
+        little_room,
+        env!("CARGO_BIN_EXE_tidelock"),
+        "export",
+        &file,
+        "--store",
+        &shop.url,
+    ]);
     let refused = said(command);
     assert_eq!(refused.code, 1, "{refused:?}");
     assert!(refused.err.contains("cannot write") && refused.err.contains(&file), "{refused:?}");
@@ -121,14 +138,19 @@ fn a_server_that_cannot_be_reached_is_named_without_its_password() {
 fn a_reader_that_has_seen_enough_ends_a_listing_quietly() {
     let shop = Shop::sqlite();
     shop.with(|store| async move {
-        let payloads: Vec<_> = (0..900).map(|nth| json!(format!("{nth}{}", "x".repeat(200)))).collect();
+        let payloads: Vec<_> =
+            (0..900).map(|nth| json!(format!("{nth}{}", "x".repeat(200)))).collect();
         append(&*store, "order-1", "placed", &payloads).await;
     });
     let export = ["export", "-"];
-    for args in
-        [&["events", "--all"][..], &["events", "--all", "--json"], &export, &["events", "-f", "--after", "0"]]
-    {
-        let mut child = shop.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    for args in [
+        &["events", "--all"][..],
+        &["events", "--all", "--json"],
+        &export,
+        &["events", "-f", "--after", "0"],
+    ] {
+        let mut child =
+            shop.command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         drop(child.stdout.take());
         let ended = crate::ground::told(&child.wait_with_output().unwrap());
         assert_eq!((ended.code, ended.err.as_str()), (0, ""), "{args:?}");
@@ -187,6 +209,7 @@ fn programs_of_their_own_are_run_or_said_to_be_missing() {
     command.env("PATH", folder.path());
     let ran = said(command);
     // Beside the tested binary there may be one, from a build of the whole workspace.
-    let is_there = Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("tidelock-stress").exists();
+    let is_there =
+        Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("tidelock-stress").exists();
     assert!(is_there || ran.err.contains("cargo build --release -p tidelock-stress"), "{ran:?}");
 }

@@ -32,7 +32,8 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-/// Makes three tests of each case: on a file, on PostgreSQL, and on a file with pages as small as they may be.
+/// Makes three tests of each case: on a file, on PostgreSQL, and on a file with pages as small as
+/// they may be.
 macro_rules! on_files_and_postgres {
     ($($case:ident),* $(,)?) => {
         mod sqlite {
@@ -76,8 +77,11 @@ impl Shop {
     }
 
     fn at(folder: TempDir, url: String) -> Self {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .unwrap();
         Self { folder, url, stingy: stingy_seed(), runtime }
     }
 
@@ -97,7 +101,10 @@ impl Shop {
     }
 
     /// Does something with the store, as another program would.
-    pub(crate) fn with<T, F: Future<Output = T>>(&self, work: impl FnOnce(Arc<dyn Store>) -> F) -> T {
+    pub(crate) fn with<T, F: Future<Output = T>>(
+        &self,
+        work: impl FnOnce(Arc<dyn Store>) -> F,
+    ) -> T {
         self.runtime.block_on(async {
             let store = tidelock::open(&self.url).await.unwrap();
             let done = tokio::time::timeout(PATIENCE, work(store.clone())).await.expect("it ends");
@@ -130,7 +137,9 @@ impl Shop {
     pub(crate) fn json(&self, args: &[&str]) -> Vec<Value> {
         let mut rows = lines(&self.ok(&[args, &["--json"]].concat()));
         rows.retain(|row| {
-            !["stream", "queue", "run"].iter().any(|name| row[name].as_str().is_some_and(past::left))
+            !["stream", "queue", "run"]
+                .iter()
+                .any(|name| row[name].as_str().is_some_and(past::left))
         });
         rows
     }
@@ -164,7 +173,8 @@ pub(crate) fn bare(args: &[&str]) -> Command {
 
 /// The same, on stores whose pages are as small as they may be.
 fn stingy(args: &[&str], seed: u64) -> Command {
-    let program = Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("examples").join("stingy_command");
+    let program =
+        Path::new(env!("CARGO_BIN_EXE_tidelock")).with_file_name("examples").join("stingy_command");
     assert!(program.exists(), "cargo build -p tidelock-cli --examples makes {program:?}");
     let mut command = alone(&program, args);
     command.env("TIDELOCK_STINGY", seed.to_string());
@@ -188,16 +198,23 @@ pub(crate) fn said(mut command: Command) -> Said {
 
 pub(crate) fn told(output: &Output) -> Said {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    Said { code: output.status.code().unwrap_or(-1), out: text(&output.stdout), err: text(&output.stderr) }
+    Said {
+        code: output.status.code().unwrap_or(-1),
+        out: text(&output.stdout),
+        err: text(&output.stderr),
+    }
 }
 
 pub(crate) fn lines(text: &str) -> Vec<Value> {
-    text.lines().map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line:?}: {e}"))).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line:?}: {e}")))
+        .collect()
 }
 
 /// Appends so many events of this type.
 pub(crate) async fn append(store: &dyn Store, stream: &str, event_type: &str, payloads: &[Value]) {
-    let events = payloads.iter().map(|payload| NewEvent::of(event_type, payload).unwrap()).collect();
+    let events =
+        payloads.iter().map(|payload| NewEvent::of(event_type, payload).unwrap()).collect();
     let stream = StreamName::new(stream).unwrap();
     store.append(&stream, ExpectedVersion::Any, events).await.unwrap().committed().unwrap();
 }
@@ -219,8 +236,8 @@ pub(crate) async fn lease(store: &dyn Store, queue: &str, duration: Duration) ->
 pub(crate) async fn block(store: &dyn Store, queue: &str, key: &str, error: &str) {
     wake(store, queue, key, 3).await;
     let lease = lease(store, queue, PATIENCE).await;
-    let settled =
-        Commit::new().settle(Settlement::block(lease.token(), error).having_done(Mark::new(1).unwrap()));
+    let settled = Commit::new()
+        .settle(Settlement::block(lease.token(), error).having_done(Mark::new(1).unwrap()));
     store.commit(settled).await.unwrap().committed().unwrap();
 }
 
@@ -239,11 +256,12 @@ pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
             Ok(())
         },
     );
-    let by_town =
-        on_any().in_streams("order-").to(|order: &tidelock::StoredEvent| match order.payload.as_str() {
+    let by_town = on_any().in_streams("order-").to(|order: &tidelock::StoredEvent| {
+        match order.payload.as_str() {
             text if text.contains("nowhere") => Err(Failure::fatal("there is no such town")),
             text => Ok(if text.contains("north") { "north" } else { "south" }.to_owned()),
-        });
+        }
+    });
     app.reaction("tour", by_town, |_: tidelock::StoredEvent, ctx: Context| async move {
         let key = RecordKey::new(format!("tour/{}", ctx.target()))?;
         ctx.write(Write::add(&key, 1, Bounds::NONE));
@@ -261,7 +279,8 @@ pub(crate) async fn mail(store: &Arc<dyn Store>, events: u64) {
             targets.into_iter().partition(|target| target.reaction == "mail");
         let reached = |target: &tidelock::reactions::Followed| target.blocked || target.lag() == 0;
         let mailed: u64 = mail.iter().map(|target| target.mark.get()).sum();
-        let toured: u64 = tour.iter().map(|target| if target.unrouted { 1 } else { target.mark.get() }).sum();
+        let toured: u64 =
+            tour.iter().map(|target| if target.unrouted { 1 } else { target.mark.get() }).sum();
         mailed >= events && toured >= events && mail.iter().chain(&tour).all(reached)
     })
     .await;

@@ -16,7 +16,9 @@ fn guide() -> String {
 fn commands() -> Vec<String> {
     let help = said(bare(&["--help"])).out;
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
-    let listed = listed.take_while(|line| !line.is_empty()).filter_map(|line| line.split_whitespace().next());
+    let listed = listed
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next());
     listed.filter(|command| *command != "help").map(str::to_owned).collect()
 }
 
@@ -34,10 +36,9 @@ fn it_tells_of_every_command() {
     let (guide, commands) = (guide(), commands());
     assert!(commands.len() > 20, "{commands:?}");
     let named = |command: &String| {
-        ["`", "`tidelock "]
-            .iter()
-            .any(|before| [" ", "`"].iter().any(|after| guide.contains(&format!("{before}{command}{after}"))))
-            || guide.contains(&format!("\ntidelock {command} "))
+        ["`", "`tidelock "].iter().any(|before| {
+            [" ", "`"].iter().any(|after| guide.contains(&format!("{before}{command}{after}")))
+        }) || guide.contains(&format!("\ntidelock {command} "))
     };
     let untold: Vec<_> = commands.iter().filter(|command| !named(command)).collect();
     assert_eq!(untold, Vec::<&String>::new());

@@ -30,7 +30,10 @@ fn hostile_shop(shop: &Shop) {
             .committed()
             .unwrap();
         block(&*store, NAME, NAME, TEXT).await;
-        let claim = Tidelock::over(store.clone()).claims().idempotency(NAME).on_failure(OnFailure::Remember);
+        let claim = Tidelock::over(store.clone())
+            .claims()
+            .idempotency(NAME)
+            .on_failure(OnFailure::Remember);
         let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else { panic!("it is free") };
         won.fail(TEXT).await.unwrap();
         wake(&*store, "looped", NAME, 1).await;
@@ -42,8 +45,7 @@ fn hostile_shop(shop: &Shop) {
 
 /// Whether a terminal, or an eye, would be deceived.
 fn deceives(c: char) -> bool {
-    let turns =
-        matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
+    let turns = matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}');
     turns || (c.is_control() && c != '\n')
 }
 
@@ -79,13 +81,17 @@ fn nothing_hostile_reaches_the_terminal(shop: &Shop) {
 fn machines_get_it_whole(shop: &Shop) {
     hostile_shop(shop);
     let events = shop.json(&["events"]);
-    assert_eq!((&events[0]["stream"], &events[0]["payload"]), (&json!(NAME), &json!({ TEXT: TEXT })));
+    assert_eq!(
+        (&events[0]["stream"], &events[0]["payload"]),
+        (&json!(NAME), &json!({ TEXT: TEXT }))
+    );
     assert_eq!(events[1]["payload"], json!({ "a": 1.5, "b": [] }));
     assert!(shop.ok(&["events", "--json"]).contains("1.50"), "numbers stay as they were written");
     let blocked = shop.json(&["leases", "--state", "blocked"]);
     assert_eq!((&blocked[0]["key"], &blocked[0]["error"]), (&json!(NAME), &json!(TEXT)));
     let findings = lines(&shop.run(&["doctor", "--json"]).out);
-    let blocked: Vec<&Value> = findings.iter().filter(|finding| finding["kind"] == "blocked").collect();
+    let blocked: Vec<&Value> =
+        findings.iter().filter(|finding| finding["kind"] == "blocked").collect();
     assert!(
         blocked[0]["cure"]["actions"][0]["command"]
             .as_str()

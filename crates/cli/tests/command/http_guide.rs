@@ -1,4 +1,5 @@
-//! The guide to the HTTP API, tried as it stands: its commands go to a shell, and to a server like the one that it starts.
+//! The guide to the HTTP API, tried as it stands: its commands go to a shell, and to a server like
+//! the one that it starts.
 
 use serde_json::Value;
 use tidelock_test_stage::{Block, Page, Shell, alike, comparable};
@@ -48,7 +49,8 @@ fn see(shell: &Shell, block: &Block, answer: Option<&Block>) {
             let (status, body) = shell.ask(block);
             assert_eq!(status.to_string(), shown.about, "{}{body}", place());
             let parsed = |text: &str| {
-                serde_json::from_str::<Value>(text).unwrap_or_else(|e| panic!("{}{text}: {e}", place()))
+                serde_json::from_str::<Value>(text)
+                    .unwrap_or_else(|e| panic!("{}{text}: {e}", place()))
             };
             assert!(
                 alike(&parsed(&shown.text), &parsed(&body)),
@@ -61,7 +63,9 @@ fn see(shell: &Shell, block: &Block, answer: Option<&Block>) {
             let seen = shell.follow(block, shown.text.lines().count());
             assert_eq!(comparable(&seen.join("\n")), comparable(&shown.text), "{}", place());
         }
-        Some(shown) => assert_eq!(comparable(&shell.run(block)), comparable(&shown.text), "{}", place()),
+        Some(shown) => {
+            assert_eq!(comparable(&shell.run(block)), comparable(&shown.text), "{}", place())
+        }
     }
 }
 

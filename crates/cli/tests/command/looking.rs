@@ -39,7 +39,8 @@ fn streams_are_listed_by_prefix_and_page(shop: &Shop) {
     assert!(table.starts_with("STREAM "), "{table}");
     assert_eq!(table.lines().filter(|line| !past::left(line)).count(), 5, "{table}");
     let some = shop.run(&["streams", "order-", "--limit", "2", "--json"]);
-    let names: Vec<_> = crate::ground::lines(&some.out).iter().map(|row| row["stream"].clone()).collect();
+    let names: Vec<_> =
+        crate::ground::lines(&some.out).iter().map(|row| row["stream"].clone()).collect();
     assert_eq!(names, ["order-1", "order-2"]);
     assert!(some.err.contains("--after order-2"), "{some:?}");
     let rest = shop.json(&["streams", "order-", "--after", "order-2"]);
@@ -89,8 +90,8 @@ fn the_feed_is_filtered_and_paged(shop: &Shop) {
 /// Who append at once, and how often each does.
 const APPENDING: (usize, usize) = (6, 120);
 
-/// CMD-4. Several append at once, through handles of their own; on PostgreSQL, somebody took a place in the log before them all and
-/// commits after them all.
+/// CMD-4. Several append at once, through handles of their own; on PostgreSQL, somebody took a
+/// place in the log before them all and commits after them all.
 fn following_skips_nothing_while_many_append(shop: &Shop) {
     shop.ok(&["migrate"]);
     let mut follow = shop.spawn(&["events", "--follow", "--after", "0", "--json"]);
@@ -104,7 +105,8 @@ fn following_skips_nothing_while_many_append(shop: &Shop) {
                     let store = tidelock::open(&url).await.unwrap();
                     for n in 0..APPENDING.1 {
                         let stream = format!("order-{}", (nth + n) % 4);
-                        append(&*store, &stream, "placed", &[json!([nth, n]), json!("again")]).await;
+                        append(&*store, &stream, "placed", &[json!([nth, n]), json!("again")])
+                            .await;
                     }
                     store.close().await.unwrap();
                 })
@@ -120,9 +122,11 @@ fn following_skips_nothing_while_many_append(shop: &Shop) {
     let is_late = usize::from(!shop.url.starts_with("sqlite:"));
     let new = all.iter().filter(|fact| !past::left(fact[1].as_str().unwrap())).count();
     assert_eq!(new, 2 * APPENDING.0 * APPENDING.1 + 2 + is_late);
-    let (out, (line, lines)) = (BufReader::new(follow.stdout.take().unwrap()), std::sync::mpsc::channel());
-    let reading =
-        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|text| line.send(text)));
+    let (out, (line, lines)) =
+        (BufReader::new(follow.stdout.take().unwrap()), std::sync::mpsc::channel());
+    let reading = std::thread::spawn(move || {
+        out.lines().map_while(Result::ok).try_for_each(|text| line.send(text))
+    });
     let shown: Vec<Value> = (0..all.len())
         .map_while(|_| lines.recv_timeout(PATIENCE).ok())
         .map(|text| serde_json::from_str(&text).unwrap())
@@ -132,14 +136,16 @@ fn following_skips_nothing_while_many_append(shop: &Shop) {
     drop(lines);
     // What it still had to say is of interest to nobody.
     let _unsaid = reading.join().unwrap();
-    let ids = |events: &[Value], id: &dyn Fn(&Value) -> Value| events.iter().map(id).collect::<Vec<_>>();
+    let ids =
+        |events: &[Value], id: &dyn Fn(&Value) -> Value| events.iter().map(id).collect::<Vec<_>>();
     assert!(
         ids(&shown, &|row| row["id"].clone()) == ids(&all, &|fact| fact[0].clone()),
         "each once, in the order of the feed"
     );
 }
 
-/// Somebody whose transaction on PostgreSQL is open while others commit; on a file there is no such thing.
+/// Somebody whose transaction on PostgreSQL is open while others commit; on a file there is no such
+/// thing.
 struct Late(Option<tokio_postgres::Client>);
 
 impl Late {
@@ -147,7 +153,8 @@ impl Late {
         let Some((server, schema)) = url.split_once("?schema=") else { return Self(None) };
         let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
         tokio::spawn(connection);
-        let append = format!("{schema}.append_one('late', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
+        let append =
+            format!("{schema}.append_one('late', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
         client.batch_execute(&format!("BEGIN; SELECT {append}")).await.unwrap();
         Self(Some(client))
     }
@@ -191,7 +198,9 @@ fn work_items_are_shown_with_their_state(shop: &Shop) {
         items
             .iter()
             .filter(|item| !past::left_item(item))
-            .map(|item| format!("{}:{}", item["key"].as_str().unwrap(), item["state"].as_str().unwrap()))
+            .map(|item| {
+                format!("{}:{}", item["key"].as_str().unwrap(), item["state"].as_str().unwrap())
+            })
             .collect()
     };
     assert_eq!(states(&[]), ["a:blocked", "b:held", "c:due", "d:expired"]);
@@ -205,7 +214,9 @@ fn work_items_are_shown_with_their_state(shop: &Shop) {
 fn scopes_are_shown_by_kind_and_id(shop: &Shop) {
     shop.with(|store| async move {
         let tidelock = Tidelock::over(store);
-        for (kind, id) in [(ScopeKind::USER, "joe"), (ScopeKind::USER, "ann"), (ScopeKind::SESSION, "7/8")] {
+        for (kind, id) in
+            [(ScopeKind::USER, "joe"), (ScopeKind::USER, "ann"), (ScopeKind::SESSION, "7/8")]
+        {
             tidelock.scope::<Value>(kind, id).set(&json!({ "seen": id })).await.unwrap();
         }
     });

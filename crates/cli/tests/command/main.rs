@@ -1,4 +1,5 @@
-//! The `tidelock` command, run as people and scripts run it: on files and on PostgreSQL, by its output and exit code.
+//! The `tidelock` command, run as people and scripts run it: on files and on PostgreSQL, by its
+//! output and exit code.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]

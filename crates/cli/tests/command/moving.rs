@@ -33,15 +33,18 @@ fn a_store_arrives_whole(shop: &Shop) {
     let (events, (_, records, items)) =
         shop.with(|store| async move { (facts(&*store).await, rest(&*store).await) });
     let all = events.len();
-    let whole = format!("exported {all} events, {} records and {} work items", records.len(), items.len());
+    let whole =
+        format!("exported {all} events, {} records and {} work items", records.len(), items.len());
     assert_eq!(events.iter().filter(|event| !is_past(event)).count(), 83);
     assert_eq!(records.keys().filter(|key| !key.starts_with('~') && !past::left(key)).count(), 2);
     assert!(exported.err.contains(&whole), "{exported:?}");
     let dry = other.run(&["import", &file, "--reactions", "continue", "--dry-run"]);
     assert!(dry.code == 0 && dry.err.contains(&format!("{all} events")), "{dry:?}");
     other.ok(&["import", &file, "--reactions", "continue"]);
-    let (before, rest_before) = shop.with(|store| async move { (facts(&*store).await, rest(&*store).await) });
-    let (after, rest_after) = other.with(|store| async move { (facts(&*store).await, rest(&*store).await) });
+    let (before, rest_before) =
+        shop.with(|store| async move { (facts(&*store).await, rest(&*store).await) });
+    let (after, rest_after) =
+        other.with(|store| async move { (facts(&*store).await, rest(&*store).await) });
     assert_eq!(after, before);
     assert_eq!(rest_after.0, rest_before.0);
     assert_eq!(rest_after.1, rest_before.1);
@@ -69,8 +72,9 @@ fn an_import_that_was_killed_goes_on(shop: &Shop) {
         for nth in 0..MANY / 100 {
             let commit = (0..10).fold(Commit::new(), |commit, part| {
                 let stream = StreamName::new(format!("order-{}", (nth * 3 + part) % 50)).unwrap();
-                let events = (0..10)
-                    .map(|n| NewEvent::of("placed", &json!({ "n": n, "text": "x".repeat(50) })).unwrap());
+                let events = (0..10).map(|n| {
+                    NewEvent::of("placed", &json!({ "n": n, "text": "x".repeat(50) })).unwrap()
+                });
                 commit.append(&stream, ExpectedVersion::Any, events)
             });
             store.commit(commit).await.unwrap().committed().unwrap();
@@ -84,8 +88,10 @@ fn an_import_that_was_killed_goes_on(shop: &Shop) {
     for least in [1, 2_000] {
         let mut import = other.spawn(&["import", &file, "--reactions", "continue"]);
         other.with(|store| async move {
-            tidelock_test_stage::until("some of it is there", async || some_are_there(&*store, least).await)
-                .await;
+            tidelock_test_stage::until("some of it is there", async || {
+                some_are_there(&*store, least).await
+            })
+            .await;
         });
         kills += i32::from(import.try_wait().unwrap().is_none());
         import.kill().unwrap();
@@ -111,7 +117,8 @@ async fn some_are_there(store: &dyn Store, least: usize) -> bool {
 /// How many overdue items move, and in how many commits they became so.
 const BACKLOG: (usize, usize) = (5_000, 50);
 
-/// CMD-6. Schedule 117. The keys are in the order opposite to that in which they became due, and some were tried before.
+/// CMD-6. Schedule 117. The keys are in the order opposite to that in which they became due, and
+/// some were tried before.
 fn overdue_items_keep_their_order_and_their_times(shop: &Shop) {
     shop.with(|store| async move {
         for commit in 0..BACKLOG.1 {
@@ -129,8 +136,9 @@ fn overdue_items_keep_their_order_and_their_times(shop: &Shop) {
     let (other, file) = (shop.another(), shop.path("all.jsonl"));
     shop.ok(&["export", &file]);
     other.ok(&["import", &file, "--reactions", "continue"]);
-    let backlog =
-        |shop: &Shop| shop.with(|store| async move { (waiting(&*store).await, taken(&*store).await) });
+    let backlog = |shop: &Shop| {
+        shop.with(|store| async move { (waiting(&*store).await, taken(&*store).await) })
+    };
     let ((before, first), (after, then)) = (backlog(shop), backlog(&other));
     assert_eq!((before.len(), first.len()), (BACKLOG.0, BACKLOG.0));
     assert!(first.windows(2).any(|pair| pair[0] > pair[1]), "the order is not that of the keys");
@@ -158,7 +166,8 @@ async fn taken(store: &dyn Store) -> Vec<String> {
     let (queue, worker) = (QueueName::new("mail").unwrap(), WorkerName::new("w").unwrap());
     let mut taken = Vec::new();
     loop {
-        let leases = store.lease(LeaseRequest::new(&queue, &worker, PATIENCE, 1_000)).await.unwrap().leases;
+        let leases =
+            store.lease(LeaseRequest::new(&queue, &worker, PATIENCE, 1_000)).await.unwrap().leases;
         if leases.is_empty() {
             return taken;
         }
@@ -226,7 +235,11 @@ fn reactions_go_on_where_they_were(shop: &Shop) {
 /// CMD-6. Schedule 97.
 fn reactions_rebuild(shop: &Shop) {
     let other = moved(shop, "rebuild");
-    assert_eq!(after_one_more(&other, 5), [5, 4, 3, 4], "each order is handled again, and the new one once");
+    assert_eq!(
+        after_one_more(&other, 5),
+        [5, 4, 3, 4],
+        "each order is handled again, and the new one once"
+    );
 }
 
 /// CMD-6. Schedule 97.
@@ -254,7 +267,10 @@ fn a_pipe_moves_a_store_too() {
     assert!(export.wait().unwrap().success());
     assert_eq!(other.json(&["events", "--all"]).len(), 83);
     let nothing = other.run(&["import", "-", "--reactions", "none"]);
-    assert!(nothing.err.contains("\"standard input\" cannot be imported: it is empty"), "{nothing:?}");
+    assert!(
+        nothing.err.contains("\"standard input\" cannot be imported: it is empty"),
+        "{nothing:?}"
+    );
 }
 
 /// A feed that stands shows less than there is.
@@ -263,8 +279,9 @@ fn an_export_says_when_a_transaction_keeps_events_from_it() {
     let shop = Shop::postgres();
     let (url, file) = (shop.url.clone(), shop.path("all.jsonl"));
     let (server, schema) = shop.url.split_once("?schema=").unwrap();
-    let stay =
-        format!("BEGIN; SELECT {schema}.append_one('slow', -1, gen_random_uuid(), 'placed', '1', '{{}}')");
+    let stay = format!(
+        "BEGIN; SELECT {schema}.append_one('slow', -1, gen_random_uuid(), 'placed', '1', '{{}}')"
+    );
     let exported = shop.with(|store| async move {
         let (client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
         tokio::spawn(connection);
@@ -283,7 +300,9 @@ fn an_export_says_when_a_transaction_keeps_events_from_it() {
 #[test]
 fn a_file_that_is_not_whole_is_refused_before_anything_is_written() {
     let (shop, other) = (Shop::sqlite(), Shop::sqlite());
-    shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await });
+    shop.with(
+        |store| async move { append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await },
+    );
     let file = shop.path("all.jsonl");
     shop.ok(&["export", &file]);
     let whole = fs::read_to_string(&file).unwrap();
@@ -314,13 +333,17 @@ fn an_import_does_not_write_over_what_is_there() {
     shop.ok(&["export", &file]);
     let refused = other.run(&["import", &file, "--reactions", "continue"]);
     assert_eq!(refused.code, 4, "{refused:?}");
-    assert!(refused.err.contains("stream \"order-1\": expected no stream, found version 1"), "{refused:?}");
+    assert!(
+        refused.err.contains("stream \"order-1\": expected no stream, found version 1"),
+        "{refused:?}"
+    );
     assert_eq!(shop.run(&["export", &file]).code, 4, "nor does an export");
     shop.ok(&["export", &file, "--overwrite"]);
     other.another().ok(&["import", &file, "--reactions", "none", "--dry-run"]);
 }
 
-/// CMD-9. A link is not followed and not replaced, nor is anything else that is no file; a file is replaced whole.
+/// CMD-9. A link is not followed and not replaced, nor is anything else that is no file; a file is
+/// replaced whole.
 #[test]
 fn an_export_replaces_nothing_but_a_file() {
     let shop = Shop::sqlite();
@@ -339,7 +362,10 @@ fn an_export_replaces_nothing_but_a_file() {
         for args in [&["export", path][..], &["export", path, "--overwrite"]] {
             let refused = shop.run(args);
             assert_eq!(refused.code, 4, "{args:?}: {refused:?}");
-            assert!(refused.err.contains(path.as_str()) && refused.err.contains("try: "), "{refused:?}");
+            assert!(
+                refused.err.contains(path.as_str()) && refused.err.contains("try: "),
+                "{refused:?}"
+            );
         }
         assert_eq!(kind(path), before, "{path}");
     }

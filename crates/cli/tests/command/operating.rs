@@ -31,7 +31,11 @@ fn unblocked_items_go_on_where_they_stopped(shop: &Shop) {
     assert_eq!(all, [json!({ "done": "unblocked", "matched": 1, "changed": 1 })]);
     let none = shop.run(&["unblock", "--queue", "mail"]);
     assert_eq!((none.code, none.out.as_str()), (0, "unblocked: 0 of 0 items\n"), "{none:?}");
-    assert_eq!(shop.run(&["unblock"]).code, 2, "nothing named is nothing meant, and not everything");
+    assert_eq!(
+        shop.run(&["unblock"]).code,
+        2,
+        "nothing named is nothing meant, and not everything"
+    );
 }
 
 /// CMD-1.
@@ -41,7 +45,10 @@ fn a_reset_asks_first_and_begins_anew(shop: &Shop) {
     assert_eq!(asked.code, 2, "{asked:?}");
     assert!(asked.err.contains("2 items") && asked.err.contains("--yes"), "{asked:?}");
     assert_eq!(item(shop, "a")["at"], json!(1), "nothing was done");
-    assert_eq!(shop.ok(&["reset", "--queue", "mail", "--key", "a", "--yes"]), "reset: 1 of 1 items\n");
+    assert_eq!(
+        shop.ok(&["reset", "--queue", "mail", "--key", "a", "--yes"]),
+        "reset: 1 of 1 items\n"
+    );
     assert_eq!((&item(shop, "a")["state"], &item(shop, "a")["at"]), (&json!("due"), &json!(0)));
 }
 

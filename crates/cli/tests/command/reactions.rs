@@ -23,14 +23,23 @@ fn three_orders(shop: &Shop) {
 fn targets_are_shown_with_their_lag_and_error(shop: &Shop) {
     three_orders(shop);
     let rows = shop.json(&["reactions", "mail"]);
-    let told: Vec<_> =
-        rows.iter().map(|row| (row["target"].as_str().unwrap(), row["lag"].as_u64().unwrap())).collect();
+    let told: Vec<_> = rows
+        .iter()
+        .map(|row| (row["target"].as_str().unwrap(), row["lag"].as_u64().unwrap()))
+        .collect();
     assert_eq!(told, [("order-1", 0), ("order-2", 2), ("order-3", 0)]);
     assert_eq!(rows[1]["error"], json!("an order without an address"));
-    assert_eq!(shop.json(&["reactions", "--blocked"]).len(), 2, "a target, and an event without a route");
+    assert_eq!(
+        shop.json(&["reactions", "--blocked"]).len(),
+        2,
+        "a target, and an event without a route"
+    );
     assert_eq!(shop.json(&["reactions", "--lagging", "--target", "order-*"]).len(), 1);
     let table = shop.ok(&["reactions"]);
-    assert!(table.contains("blocked, unrouted") && table.contains("there is no such town"), "{table}");
+    assert!(
+        table.contains("blocked, unrouted") && table.contains("there is no such town"),
+        "{table}"
+    );
     let routes = shop.json(&["reactions", "--routes"]);
     assert_eq!(routes.iter().map(|route| &route["reaction"]).collect::<Vec<_>>(), ["mail", "tour"]);
     assert!(routes[0]["position"].as_u64().unwrap() > 0);
@@ -47,7 +56,8 @@ fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
         "reset: 1 of 1 targets\n"
     );
     shop.ok(&["prioritise", "7", "--source", "order-2"]);
-    let told: Vec<_> = shop.json(&["reactions", "mail"]).iter().map(|row| row["priority"].clone()).collect();
+    let told: Vec<_> =
+        shop.json(&["reactions", "mail"]).iter().map(|row| row["priority"].clone()).collect();
     assert_eq!(told, [0, 7, 0]);
     let mailed = shop.with(|store| async move {
         mail(&store, 4).await;
@@ -57,8 +67,15 @@ fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
     assert_eq!(shop.run(&["reroute", "nobody", "--from", "now", "-y"]).code, 4);
     assert_eq!(shop.run(&["reroute", "mail", "--from", "beginning"]).code, 2, "it asks first");
     let dry = shop.run(&["reroute", "mail", "--from", "beginning", "--dry-run"]);
-    assert!(dry.code == 0 && dry.err.starts_with("dry run: events of reaction \"mail\""), "{dry:?}");
-    assert_ne!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0), "nothing was done");
+    assert!(
+        dry.code == 0 && dry.err.starts_with("dry run: events of reaction \"mail\""),
+        "{dry:?}"
+    );
+    assert_ne!(
+        shop.json(&["reactions", "mail", "--routes"])[0]["position"],
+        json!(0),
+        "nothing was done"
+    );
     shop.ok(&["reroute", "mail", "--from", "beginning", "-y"]);
     assert_eq!(shop.json(&["reactions", "mail", "--routes"])[0]["position"], json!(0));
 }
@@ -89,7 +106,10 @@ fn a_reset_that_would_leave_out_events_is_refused(shop: &Shop) {
     let reset = ["reset", "--reaction", "mail", "--target", "order-1", "-y"];
     let refused = shop.run(&reset);
     assert_eq!(refused.code, 4, "{refused:?}");
-    assert!(refused.err.contains("cleared away") && refused.err.contains("--partial"), "{refused:?}");
+    assert!(
+        refused.err.contains("cleared away") && refused.err.contains("--partial"),
+        "{refused:?}"
+    );
     let partial: Vec<&str> = reset.into_iter().chain(["--partial"]).collect();
     assert_eq!(shop.ok(&partial), "reset: 1 of 1 targets\n");
 }

@@ -37,7 +37,8 @@ fn follows_from_here_on(shop: &Shop) {
     let (tell, told_first) = mpsc::channel();
     let reader = thread::spawn(move || tell.send(lines.next().transpose()));
     let begun = Instant::now();
-    // What is appended before it has found the end is not shown, so it is given something until it has.
+    // What is appended before it has found the end is not shown, so it is given something until it
+    // has.
     let first = loop {
         shop.with(|store| async move { append(&*store, "other", "placed", &[json!("new")]).await });
         match told_first.recv_timeout(Duration::from_millis(20)) {
@@ -54,7 +55,8 @@ fn follows_from_here_on(shop: &Shop) {
     assert!(first.is_some_and(|line| line.contains("\"new\"")));
 }
 
-/// CMD-4. Following waits for a server that is away, and goes on where it was: each event once, in order.
+/// CMD-4. Following waits for a server that is away, and goes on where it was: each event once, in
+/// order.
 #[test]
 fn following_goes_on_after_a_restart_of_the_server() {
     let server = Server::start().unwrap();
@@ -62,7 +64,8 @@ fn following_goes_on_after_a_restart_of_the_server() {
     shop.ok(&["migrate"]);
     for from in [&["--after=0"][..], &["a", "--from=1"]] {
         let mut follower = shop.spawn(&[&["events", "--follow", "--json"], from].concat());
-        let (out, err) = (listen(follower.stdout.take().unwrap()), listen(follower.stderr.take().unwrap()));
+        let (out, err) =
+            (listen(follower.stdout.take().unwrap()), listen(follower.stderr.take().unwrap()));
         let before = shop.json(&["events", "--all"]).len();
         let mut seen = next(&out, before);
         for how in [Stop::Fast, Stop::Immediate] {

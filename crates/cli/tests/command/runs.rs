@@ -55,19 +55,29 @@ fn runs_are_listed_shown_signalled_and_ended(shop: &Shop) {
     }
     assert_eq!(shop.run(&["signal", "checkout-1", "approve", "{not json"]).code, 2);
     let early = shop.run(&["signal", "checkout-9", "approve", "--early"]);
-    assert_eq!((early.code, early.err.contains("there is no such run yet")), (0, true), "{early:?}");
+    assert_eq!(
+        (early.code, early.err.contains("there is no such run yet")),
+        (0, true),
+        "{early:?}"
+    );
 }
 
-/// A program that reserves, which must not be done again, and charges, which fails until somebody has mended it.
+/// A program that reserves, which must not be done again, and charges, which fails until somebody
+/// has mended it.
 fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, mended: bool) -> AppBuilder {
     let reserved = reserved.clone();
     let workflow = Workflow::boxed("order", move |ctx, _: Value| {
         let reserved = reserved.clone();
         Box::pin(async move {
-            let reserve = |_| std::future::ready(Ok::<_, Failure>(reserved.fetch_add(1, Ordering::SeqCst)));
+            let reserve =
+                |_| std::future::ready(Ok::<_, Failure>(reserved.fetch_add(1, Ordering::SeqCst)));
             ctx.step("reserve", reserve).await?;
             let charge = |_| async move {
-                if mended { Ok("charged".to_owned()) } else { Err(Failure::fatal("the card is blocked")) }
+                if mended {
+                    Ok("charged".to_owned())
+                } else {
+                    Err(Failure::fatal("the card is blocked"))
+                }
             };
             ctx.step("charge", charge).await
         })
@@ -90,7 +100,12 @@ fn ends(shop: &Shop, reserved: &Arc<AtomicUsize>, mended: bool) {
 fn a_failed_run_goes_on_from_the_step_that_failed(shop: &Shop) {
     let reserved = Arc::new(AtomicUsize::new(0));
     shop.with(|store| async move {
-        Tidelock::over(store).runs().start("order", "order-1", &json!(null)).version(1).await.unwrap();
+        Tidelock::over(store)
+            .runs()
+            .start("order", "order-1", &json!(null))
+            .version(1)
+            .await
+            .unwrap();
     });
     assert_eq!(shop.run(&["retry", "order-1"]).code, 4, "it has not failed");
     ends(shop, &reserved, false);

@@ -50,7 +50,8 @@ impl Serving {
     fn ask(&self, method: &str, path: &str, token: Option<&str>, body: &str) -> (u16, Value) {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
-        let token = token.map_or_else(String::new, |token| format!("authorization: Bearer {token}\r\n"));
+        let token =
+            token.map_or_else(String::new, |token| format!("authorization: Bearer {token}\r\n"));
         let (host, length) = (self.address, body.len());
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: {host}\r\n{token}content-type: application/json\r\nconnection: close\r\ncontent-length: {length}\r\n\r\n"
@@ -118,7 +119,10 @@ fn a_store_is_made_only_if_that_is_asked_for_and_none_for_an_address_that_is_tak
     let is_there = || std::path::Path::new(&shop.path("shop.db")).exists();
     let unasked = Serving::refused(&shop, &[]);
     assert_eq!((unasked.code, is_there()), (3, false), "{unasked:?}");
-    assert!(unasked.err.contains("there is no store at") && unasked.err.contains("--migrate"), "{unasked:?}");
+    assert!(
+        unasked.err.contains("there is no store at") && unasked.err.contains("--migrate"),
+        "{unasked:?}"
+    );
     let others = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = others.local_addr().unwrap().to_string();
     let refused = shop.run(&["serve", "--migrate", "--listen", &taken]);
@@ -155,7 +159,8 @@ fn a_store_in_memory_is_served_as_it_is() {
     assert_eq!(Serving::start(&shop, &[]).end(Signal::SIGINT), 0);
 }
 
-/// Somebody who does not send what was announced is waited for, a while; who asks a second time does not wait for anybody.
+/// Somebody who does not send what was announced is waited for, a while; who asks a second time
+/// does not wait for anybody.
 #[test]
 fn a_second_interrupt_ends_it_at_once() {
     let shop = Shop::sqlite();
@@ -174,7 +179,8 @@ fn a_second_interrupt_ends_it_at_once() {
     assert_eq!(&go_on, b"HTTP/1.1 100", "it waits for the body");
 
     serving.signal(Signal::SIGINT);
-    // From when nobody else is let in, it only waits; if not for long, then it has ended, and nobody is let in either.
+    // From when nobody else is let in, it only waits; if not for long, then it has ended, and
+    // nobody is let in either.
     while TcpStream::connect(serving.address).is_ok() {}
     assert_eq!(serving.end(Signal::SIGINT), 130);
 }
@@ -187,7 +193,8 @@ fn what_happens_while_it_serves_is_logged(shop: &Shop) {
     stream.write_all(b"this is not HTTP\r\n\r\n").unwrap();
     stream.read_to_end(&mut Vec::new()).unwrap();
     // Other things may be said before it: a store that has other work at this level says so, too.
-    let mut lines = BufReader::new(serving.process.stderr.as_mut().unwrap()).lines().map_while(Result::ok);
+    let mut lines =
+        BufReader::new(serving.process.stderr.as_mut().unwrap()).lines().map_while(Result::ok);
     let broke_off = " DEBUG tidelock_http::serve: a connection broke off error=";
     assert!(lines.any(|line| line.contains(broke_off)), "it is not said before the server ends");
     assert_eq!(serving.end(Signal::SIGTERM), 0);

@@ -79,16 +79,23 @@ const NAMELESS: &[&str] = &[
 fn a_name_that_nothing_has_is_an_error(shop: &Shop) {
     stock(shop);
     let all = |shop: &Shop| -> Vec<String> {
-        [&["leases"][..], &["reactions"], &["runs"], &["events", "--all"]].map(|args| shop.ok(args)).to_vec()
+        [&["leases"][..], &["reactions"], &["runs"], &["events", "--all"]]
+            .map(|args| shop.ok(args))
+            .to_vec()
     };
     let before = all(shop);
     for (args, says) in NAMES {
         let refused = shop.run(args);
         assert_eq!((refused.code, refused.out.as_str()), (4, ""), "{args:?}: {refused:?}");
-        assert!(refused.err.contains(says) && refused.err.contains("  try: "), "{args:?}: {refused:?}");
+        assert!(
+            refused.err.contains(says) && refused.err.contains("  try: "),
+            "{args:?}: {refused:?}"
+        );
     }
     // Ages of what is shown are told in seconds, so the lines are compared without them.
-    let names = |shown: &[String]| -> Vec<usize> { shown.iter().map(|text| text.lines().count()).collect() };
+    let names = |shown: &[String]| -> Vec<usize> {
+        shown.iter().map(|text| text.lines().count()).collect()
+    };
     assert_eq!(names(&all(shop)), names(&before), "nothing was done");
 }
 
@@ -109,12 +116,16 @@ fn a_pattern_that_nothing_matches_is_none(shop: &Shop) {
 #[test]
 fn every_command_is_tried_with_a_name_that_nothing_has() {
     let help = said(crate::ground::bare(&["--help"])).out;
-    let listed =
-        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let listed = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty());
     let mut commands: Vec<_> = listed.filter_map(|line| line.split_whitespace().next()).collect();
     commands.retain(|command| *command != "help");
     commands.sort_unstable();
-    let mut tried: Vec<_> = NAMES.iter().map(|(args, _)| args[0]).chain(NAMELESS.iter().copied()).collect();
+    let mut tried: Vec<_> =
+        NAMES.iter().map(|(args, _)| args[0]).chain(NAMELESS.iter().copied()).collect();
     tried.sort_unstable();
     tried.dedup();
     assert_eq!(tried, commands);

@@ -46,16 +46,19 @@ impl Gate {
         let token = bearer(headers)?.ok_or_else(|| {
             unauthorised("this needs a token: send it in the header Authorization: Bearer TOKEN")
         })?;
-        tokens
-            .caller(token)
-            .cloned()
-            .ok_or_else(|| unauthorised("the token is not known here: ask whoever runs this server for one"))
+        tokens.caller(token).cloned().ok_or_else(|| {
+            unauthorised("the token is not known here: ask whoever runs this server for one")
+        })
     }
 
     fn too_low(&self, caller: &Caller, needed: Role) -> Problem {
         let detail = match self.served.setup.tokens {
             Some(_) => {
-                format!("{:?} has the role {}, and this needs the role {needed}", caller.shown(), caller.role)
+                format!(
+                    "{:?} has the role {}, and this needs the role {needed}",
+                    caller.shown(),
+                    caller.role
+                )
             }
             None => format!(
                 "without tokens this server is read-only, and this needs the role {needed}: give it tokens (tidelock serve --tokens FILE, with a line like: {needed} NAME TOKEN)"
@@ -76,5 +79,6 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
 
 fn unauthorised(detail: &str) -> Problem {
     let challenge = HeaderValue::from_static("Bearer realm=\"tidelock\"");
-    Problem::new(StatusCode::UNAUTHORIZED, "token-needed", detail).header(WWW_AUTHENTICATE, challenge)
+    Problem::new(StatusCode::UNAUTHORIZED, "token-needed", detail)
+        .header(WWW_AUTHENTICATE, challenge)
 }

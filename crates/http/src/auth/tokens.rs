@@ -1,7 +1,8 @@
 //! The tokens that a server knows, read from a text of lines: a role, a name, and the token.
 //!
-//! Only digests are kept. What a request brings is digested too, and compared with every one of them in the same time, whether it is found or
-//! not; so how long an answer takes tells nothing about a token. No error ever repeats one.
+//! Only digests are kept. What a request brings is digested too, and compared with every one of
+//! them in the same time, whether it is found or not; so how long an answer takes tells nothing
+//! about a token. No error ever repeats one.
 
 use std::fmt;
 use std::sync::Arc;
@@ -105,7 +106,8 @@ struct Known {
 }
 
 impl Tokens {
-    /// Tokens, one a line: `operator alice 3f9c…`. Empty lines, and lines that begin with `#`, mean nothing.
+    /// Tokens, one a line: `operator alice 3f9c…`. Empty lines, and lines that begin with `#`, mean
+    /// nothing.
     ///
     /// # Errors
     /// If a line cannot be used. The error names the line, and never the token.
@@ -196,9 +198,10 @@ mod tests {
 
     #[test]
     fn a_token_is_known_by_whom_it_is_and_what_it_may_do() {
-        let tokens =
-            Tokens::read(&format!("# who\n\noperator alice {SECRET}\n reader  grafana 9b1e5f20c7a84d36\r\n"))
-                .unwrap();
+        let tokens = Tokens::read(&format!(
+            "# who\n\noperator alice {SECRET}\n reader  grafana 9b1e5f20c7a84d36\r\n"
+        ))
+        .unwrap();
         let caller = tokens.caller(SECRET).unwrap();
         assert_eq!((caller.shown(), caller.role), ("alice", Role::Operator));
         assert_eq!(tokens.caller("9b1e5f20c7a84d36").unwrap().role, Role::Reader);

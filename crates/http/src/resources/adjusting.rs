@@ -39,7 +39,9 @@ impl From<Adjusted> for AdjustedShown {
 impl From<Missing> for Problem {
     fn from(missing: Missing) -> Self {
         let (code, list) = match missing {
-            Missing::Reaction { .. } => ("no-reaction", "GET /v1/reactions lists those that were registered"),
+            Missing::Reaction { .. } => {
+                ("no-reaction", "GET /v1/reactions lists those that were registered")
+            }
             Missing::Target { .. } => {
                 ("no-target", "GET /v1/reactions/{reaction}/targets lists those that there are")
             }

@@ -44,7 +44,8 @@ pub(crate) struct Listed {
     /// Where to go on: `next` of the page before.
     #[param(value_type = Option<u64>, minimum = 1)]
     after: Option<Version>,
-    /// How many events of the audit to look at, at most: there are two for each thing that was done.
+    /// How many events of the audit to look at, at most: there are two for each thing that was
+    /// done.
     #[param(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
 }
@@ -64,7 +65,10 @@ pub(crate) async fn list(
 }
 
 /// An answer may be on the page before that of its question, or a little further on.
-async fn statuses_after(served: &Served, events: &[StoredEvent]) -> Result<HashMap<EventId, u16>, Problem> {
+async fn statuses_after(
+    served: &Served,
+    events: &[StoredEvent],
+) -> Result<HashMap<EventId, u16>, Problem> {
     let mut statuses = HashMap::new();
     if let Some(newest) = events.first() {
         let later = StreamQuery::forward(&keys::stream()).from(newest.version.plus(1)).limit(LATER);
@@ -89,5 +93,12 @@ fn shown(event: &StoredEvent, statuses: &mut HashMap<EventId, u16>) -> Option<Ac
         return None;
     }
     let Asked { who, what, on, parameters } = event.payload.to().ok()?;
-    Some(Action { at: event.recorded_at, who, what, on, parameters, status: statuses.remove(&event.id) })
+    Some(Action {
+        at: event.recorded_at,
+        who,
+        what,
+        on,
+        parameters,
+        status: statuses.remove(&event.id),
+    })
 }

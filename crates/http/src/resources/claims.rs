@@ -1,4 +1,5 @@
-//! Claims: the right to do what a request asks for, once. Won here, gone on with by key and fence, by whoever has them.
+//! Claims: the right to do what a request asks for, once. Won here, gone on with by key and fence,
+//! by whoever has them.
 
 mod abandoned;
 mod held;
@@ -33,7 +34,11 @@ pub(crate) use looking::*;
 pub(super) use refused::refused;
 
 /// The same claims, under the name that was given, or that of whoever asks.
-pub(super) fn asked_by(claims: Claims, caller: &Caller, by: Option<&str>) -> Result<Claims, Problem> {
+pub(super) fn asked_by(
+    claims: Claims,
+    caller: &Caller,
+    by: Option<&str>,
+) -> Result<Claims, Problem> {
     let by = named::who(by.unwrap_or(caller.shown()))?;
     Ok(claims.by(by.as_str())?)
 }
@@ -46,7 +51,8 @@ fn key_of(claims: &Claims, key: &str) -> Idempotency {
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Claiming {
-    /// What tells this request from others: under one key, only the same is the same. Only a digest of it is kept.
+    /// What tells this request from others: under one key, only the same is the same. Only a digest
+    /// of it is kept.
     #[schema(value_type = Option<Value>)]
     fingerprint: Option<Json>,
     /// How long others are kept out if nobody renews it.
@@ -63,7 +69,8 @@ pub(crate) struct Claiming {
 /// What came of claiming a key.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Claimed {
-    /// `won`: do it, then complete it. `done`: it was done, and this came of it. `failed`: it was done, and failed.
+    /// `won`: do it, then complete it. `done`: it was done, and this came of it. `failed`: it was
+    /// done, and failed.
     outcome: Came,
     /// What the work is to be completed with; only if it was won.
     #[schema(value_type = Option<u64>, minimum = 1)]
@@ -99,7 +106,8 @@ impl Claimed {
 
     fn won(passed: &Passed) -> Response {
         let (fence, until) = (Some(passed.fence), Some(passed.until));
-        (StatusCode::CREATED, Answer(Self { fence, until, ..Self::came(Came::Won) })).into_response()
+        (StatusCode::CREATED, Answer(Self { fence, until, ..Self::came(Came::Won) }))
+            .into_response()
     }
 
     fn done(result: Json) -> Response {
@@ -113,8 +121,8 @@ impl Claimed {
 
 /// Claim a key: whoever is first does the work, everybody else gets its result.
 ///
-/// Nothing is renewed by the server: renew it while you work, and complete it with the fence. If you are gone before you are answered, the key is given
-/// back.
+/// Nothing is renewed by the server: renew it while you work, and complete it with the fence. If
+/// you are gone before you are answered, the key is given back.
 #[utoipa::path(post, path = "/v1/claims/{key}", tag = "claims",
     params(
         ("key" = String, Path, description = "The key", min_length = 1),
@@ -143,7 +151,8 @@ pub(crate) async fn claim(
         claim = claim.ttl(span::some(ttl, "ttl_ms")?);
     }
     let claimed = match once.is_keyed() {
-        // It comes to its end whether the client stays or not, and somebody who asks again may have it already.
+        // It comes to its end whether the client stays or not, and somebody who asks again may have
+        // it already.
         true => claim.claim::<Json>().await,
         false => unless_gone(async move { claim.claim::<Json>().await }, give_back).await?,
     };

@@ -1,8 +1,11 @@
-//! A conversation: everything that one request led to, with what led to what, to be drawn as a waterfall.
+//! A conversation: everything that one request led to, with what led to what, to be drawn as a
+//! waterfall.
 //!
-//! Events are found by reading the feed around a position, so far and no further; the answer says which part was looked at, and where to go
-//! on. Beside them are the reactions that handled one of them, have yet to, or cannot; and the runs that were started in it, from their beginning
-//! to their end. For those only what names one of the events is looked up, and only so much of it: nothing idle is scanned.
+//! Events are found by reading the feed around a position, so far and no further; the answer says
+//! which part was looked at, and where to go on. Beside them are the reactions that handled one of
+//! them, have yet to, or cannot; and the runs that were started in it, from their beginning to
+//! their end. For those only what names one of the events is looked up, and only so much of it:
+//! nothing idle is scanned.
 
 mod part;
 mod reacting;
@@ -12,7 +15,8 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    EventId, FeedQuery, FeedStart, Metadata, Position, Result as StoreResult, StoreExt, StoredEvent, limits,
+    EventId, FeedQuery, FeedStart, Metadata, Position, Result as StoreResult, StoreExt,
+    StoredEvent, limits,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -78,7 +82,11 @@ pub(crate) async fn show(
     let Found { events, to, at_end } = look(&served, &id, start).await?;
     let mut items = running::parts(&served, &events).await?;
     items.extend(reacting::parts(&served, &events).await?);
-    Ok(Json(Conversation { items, looked: Looked { from, to }, next: (!at_end).then(|| to.to_string()) }))
+    Ok(Json(Conversation {
+        items,
+        looked: Looked { from, to },
+        next: (!at_end).then(|| to.to_string()),
+    }))
 }
 
 impl Where {
@@ -122,7 +130,8 @@ async fn look(served: &Served, id: &str, mut start: FeedStart) -> StoreResult<Fo
     Ok(found)
 }
 
-/// The event that began a conversation need not say that it belongs to it: where there can be one, everything is looked at here.
+/// The event that began a conversation need not say that it belongs to it: where there can be one,
+/// everything is looked at here.
 fn query(id: &str, from: FeedStart) -> FeedQuery {
     match id.parse::<EventId>() {
         Ok(_) => FeedQuery::from(from),

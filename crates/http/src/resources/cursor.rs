@@ -1,4 +1,5 @@
-//! Where to go on in a list whose places are no plain names: text that clients hand back as they were given it.
+//! Where to go on in a list whose places are no plain names: text that clients hand back as they
+//! were given it.
 
 use std::fmt;
 

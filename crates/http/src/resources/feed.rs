@@ -37,7 +37,8 @@ pub(crate) struct Asked {
 /// A page of the feed.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct FeedShown {
-    /// The events. There may be none though more follow, when none of those looked at was asked for.
+    /// The events. There may be none though more follow, when none of those looked at was asked
+    /// for.
     items: Vec<EventShown>,
     /// Ask again with `after` set to this to read on; nothing if the feed ended here.
     next: Option<String>,
@@ -68,9 +69,10 @@ pub(crate) async fn page(
 
 fn start(asked: &Asked) -> Result<FeedStart, Problem> {
     match (asked.after, asked.last) {
-        (Some(_), Some(_)) => {
-            Err(Problem::bad_request("query-invalid", "either `after` or `last` can be given, and not both"))
-        }
+        (Some(_), Some(_)) => Err(Problem::bad_request(
+            "query-invalid",
+            "either `after` or `last` can be given, and not both",
+        )),
         (_, Some(events)) if events > PAGE => {
             let detail = format!("the last {events} events were asked for; the limit is {PAGE}");
             Err(Problem::bad_request("limit-invalid", detail))

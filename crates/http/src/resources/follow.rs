@@ -1,7 +1,7 @@
 //! Following the feed: events as they come, from a position on, none lost and none twice.
 //!
-//! It reads on from where it stopped; a signal only says that it may be worth to look. What is read in one go is sent in one go, and the next is read when
-//! the reader has taken it.
+//! It reads on from where it stopped; a signal only says that it may be worth to look. What is read
+//! in one go is sent in one go, and the next is read when the reader has taken it.
 
 use axum::extract::State;
 use axum::response::Response;
@@ -42,8 +42,10 @@ pub(crate) struct Asked {
 
 /// Follow the feed by server-sent events.
 ///
-/// Each is called `event`, has the position as its `id`, and an event as its data. `Last-Event-ID` counts before `after`. When nothing happens for a while
-/// a comment is sent. If the store fails, an event `problem` says so and the stream ends; go on after the last position that you have seen.
+/// Each is called `event`, has the position as its `id`, and an event as its data. `Last-Event-ID`
+/// counts before `after`. When nothing happens for a while a comment is sent. If the store fails,
+/// an event `problem` says so and the stream ends; go on after the last position that you have
+/// seen.
 #[utoipa::path(get, path = "/v1/events/follow", tag = "streams",
     params(Asked, ("Last-Event-ID" = Option<String>, Header, description = "The last position that was seen")),
     responses(
@@ -56,7 +58,8 @@ pub(crate) async fn follow(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let follower = Follower::new(&served, asked, &headers)?;
-    // What can be refused is refused before the stream begins: afterwards there is no status to say it by.
+    // What can be refused is refused before the stream begins: afterwards there is no status to say
+    // it by.
     served.store().read_feed(follower.query.clone().limit(1)).await?;
     sse::answer(&served, follower)
 }
@@ -77,7 +80,8 @@ impl Follower {
             Some(id) => position(id)?,
             None => asked.after.unwrap_or(Position::START),
         };
-        // What a stream's name begins with is looked up by an index; the rest of the name is compared here.
+        // What a stream's name begins with is looked up by an index; the rest of the name is
+        // compared here.
         let prefix = asked.stream.clone().unwrap_or(asked.prefix);
         let query = FeedQuery::after(after)
             .limit(FOLLOW_PAGE)
@@ -152,7 +156,13 @@ mod tests {
         let served = Served::new(Setup::over(Tidelock::open("memory:").await.unwrap()));
         let events = (0..=FOLLOW_PAGE).map(|n| NewEvent::of("noted", &n).unwrap()).collect();
         let stream = StreamName::new("a").unwrap();
-        served.store().append(&stream, ExpectedVersion::Any, events).await.unwrap().committed().unwrap();
+        served
+            .store()
+            .append(&stream, ExpectedVersion::Any, events)
+            .await
+            .unwrap()
+            .committed()
+            .unwrap();
         let asked = Asked { after: None, types: None, prefix: String::new(), stream: None };
         let mut follower = Follower::new(&served, asked, &HeaderMap::new()).unwrap();
         assert_eq!(follower.next().await.unwrap().count(), FOLLOW_PAGE);

@@ -1,4 +1,5 @@
-//! Whether the process lives, and whether its store answers. For everybody: neither says anything about what is in the store.
+//! Whether the process lives, and whether its store answers. For everybody: neither says anything
+//! about what is in the store.
 
 use std::time::Duration;
 

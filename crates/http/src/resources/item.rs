@@ -5,8 +5,8 @@ use tidelock::queues::ItemState;
 use tidelock::reactions::reaction_of;
 use tidelock::runs::run_of;
 use tidelock::{
-    Fence, Holder, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, Mark, NamePattern, Priority,
-    QueueName, StoreExt, Timestamp, When, WorkerName, limits,
+    Fence, Holder, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, Mark, NamePattern,
+    Priority, QueueName, StoreExt, Timestamp, When, WorkerName, limits,
 };
 use utoipa::ToSchema;
 
@@ -16,7 +16,8 @@ use crate::paging::Page;
 use crate::problem::Problem;
 use crate::served::Served;
 
-/// How many pages of items are looked at to find those in a state, before the client is told to read on.
+/// How many pages of items are looked at to find those in a state, before the client is told to
+/// read on.
 const PAGES: usize = 10;
 
 /// A work item.
@@ -167,11 +168,13 @@ pub(super) struct Listing {
 }
 
 impl Listing {
-    /// A page of them. What the store cannot tell apart is looked through here, a few pages at a time.
+    /// A page of them. What the store cannot tell apart is looked through here, a few pages at a
+    /// time.
     pub(super) async fn page(self, served: &Served) -> Result<Page<ItemShown>, Problem> {
         let now = served.store().now().await?;
-        let filter =
-            self.state.map_or(self.filter.clone(), |state| state.meant().narrow(self.filter.clone()));
+        let filter = self
+            .state
+            .map_or(self.filter.clone(), |state| state.meant().narrow(self.filter.clone()));
         let mut query = ItemQuery::new(filter).limit(self.limit);
         query.after = self.after.as_ref().map(|Cursor(place)| place.clone());
         let (mut items, mut looked) = (Vec::new(), 0);
@@ -204,7 +207,8 @@ pub(super) fn pattern(
     let longest = limits::ITEM_KEY_BYTES;
     match (name, like) {
         (Some(long), _) | (_, Some(long)) if long.chars().count() > longest => {
-            let detail = format!("{what} or pattern is longer than {longest} characters: no name is");
+            let detail =
+                format!("{what} or pattern is longer than {longest} characters: no name is");
             Err(Problem::bad_request("name-too-long", detail))
         }
         (Some(_), Some(_)) => {

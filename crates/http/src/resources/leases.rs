@@ -4,7 +4,8 @@ use axum::Json as Answer;
 use axum::extract::State;
 use serde::Deserialize;
 use tidelock::{
-    Adjustment, ItemFilter, ItemRef, LaneName, Mark, Missing, NamePattern, Priority, QueueName, Timestamp,
+    Adjustment, ItemFilter, ItemRef, LaneName, Mark, Missing, NamePattern, Priority, QueueName,
+    Timestamp,
 };
 use utoipa::{IntoParams, ToSchema};
 
@@ -49,13 +50,16 @@ pub(crate) async fn list(
 ) -> Result<Answer<Page<ItemShown>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let like = |like: Option<String>| like.map_or(NamePattern::Any, NamePattern::like);
-    let filter = ItemFilter { queue: like(asked.queue), key: like(asked.key), ..ItemFilter::default() };
+    let filter =
+        ItemFilter { queue: like(asked.queue), key: like(asked.key), ..ItemFilter::default() };
     let filter = if asked.holder.is_some() { filter.held(true) } else { filter };
-    let listing = Listing { filter, state: asked.state, holder: asked.holder, after: asked.after, limit };
+    let listing =
+        Listing { filter, state: asked.state, holder: asked.holder, after: asked.after, limit };
     Ok(Answer(listing.page(&served).await?))
 }
 
-/// What an operator asks for is which items are meant, and what is done to them; both stand side by side in the body.
+/// What an operator asks for is which items are meant, and what is done to them; both stand side by
+/// side in the body.
 macro_rules! of_items {
     ($(#[$doc:meta])* $name:ident { $($(#[$about:meta])* $field:ident: $of:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -68,7 +72,8 @@ macro_rules! of_items {
             /// With this key.
             #[schema(max_length = 256)]
             key: Option<String>,
-            /// With keys like this, where `*` stands for any characters and `?` for one; all of them, if neither is said.
+            /// With keys like this, where `*` stands for any characters and `?` for one; all of
+            /// them, if neither is said.
             #[schema(max_length = 256)]
             pattern: Option<String>,
             /// In this lane.
@@ -104,7 +109,11 @@ struct Meant {
 }
 
 impl Meant {
-    async fn adjust(self, served: &Served, how: Adjustment) -> Result<Answer<AdjustedShown>, Problem> {
+    async fn adjust(
+        self,
+        served: &Served,
+        how: Adjustment,
+    ) -> Result<Answer<AdjustedShown>, Problem> {
         self.filter.check()?;
         how.check()?;
         let shown = match self.dry_run {
@@ -188,7 +197,10 @@ pub(crate) async fn defer(
 }
 
 pub(super) fn no_time() -> Problem {
-    Problem::bad_request("time-missing", "say until when, with until (a moment) or in_ms (so long from now)")
+    Problem::bad_request(
+        "time-missing",
+        "say until when, with until (a moment) or in_ms (so long from now)",
+    )
 }
 
 of_items! {

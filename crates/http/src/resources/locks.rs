@@ -1,4 +1,5 @@
-//! Locks: the right to be the only one at something, for a while. Taken here, renewed and given back by name and fence.
+//! Locks: the right to be the only one at something, for a while. Taken here, renewed and given
+//! back by name and fence.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -60,7 +61,8 @@ pub(crate) struct Acquiring {
     /// How long others are kept out if nobody renews it.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
-    /// Stand in line for so long while somebody has it; not at all, if this is left out, and no longer than the server lets anybody wait.
+    /// Stand in line for so long while somebody has it; not at all, if this is left out, and no
+    /// longer than the server lets anybody wait.
     #[schema(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
     /// Who asks, for those who come too late; the name of the token, if this is left out.
@@ -74,7 +76,8 @@ pub(crate) struct Acquired {
     /// Its whole name.
     #[schema(example = "lock/door/7")]
     key: String,
-    /// Grows with every holder: renew it and give it back with this, and pass it on to whatever should refuse those who come late.
+    /// Grows with every holder: renew it and give it back with this, and pass it on to whatever
+    /// should refuse those who come late.
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
     /// Until when others are kept out.
@@ -84,7 +87,8 @@ pub(crate) struct Acquired {
 
 /// Take a lock, or stand in line for it.
 ///
-/// Nothing is renewed by the server: renew it while you work. If you are gone before you are answered, the lock is given back.
+/// Nothing is renewed by the server: renew it while you work. If you are gone before you are
+/// answered, the lock is given back.
 #[utoipa::path(post, path = "/v1/locks/{key}", tag = "locks",
     params(
         ("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1),
@@ -137,7 +141,8 @@ pub(crate) async fn renew(
     Body(asked): Body<Renewing>,
 ) -> Result<Answer<Renewed>, Problem> {
     let lock = lock(&served.tidelock().claims(), &name)?;
-    let until = lock.resume(asked.fence).renew(span::lease(asked.lease_ms)?).await.map_err(refused)?;
+    let until =
+        lock.resume(asked.fence).renew(span::lease(asked.lease_ms)?).await.map_err(refused)?;
     Ok(Answer(Renewed { fence: asked.fence, until }))
 }
 
@@ -163,7 +168,11 @@ pub(crate) async fn release(
     InPath(name): InPath<String>,
     InQuery(asked): InQuery<Releasing>,
 ) -> Result<StatusCode, Problem> {
-    lock(&served.tidelock().claims(), &name)?.resume(asked.fence).release().await.map_err(refused)?;
+    lock(&served.tidelock().claims(), &name)?
+        .resume(asked.fence)
+        .release()
+        .await
+        .map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -204,8 +213,9 @@ pub(crate) async fn show(
 ) -> Result<Answer<HolderShown>, Problem> {
     match lock(&served.tidelock().claims(), &name)?.holder().await.map_err(refused)? {
         Some(holder) => Ok(Answer(holder.into())),
-        None => {
-            Err(Problem::not_found("lock-free", format!("nobody has the lock {name:?}: take it with POST")))
-        }
+        None => Err(Problem::not_found(
+            "lock-free",
+            format!("nobody has the lock {name:?}: take it with POST"),
+        )),
     }
 }

@@ -10,13 +10,15 @@ use crate::limits::Limits;
 use crate::samples;
 use crate::served::Served;
 
-/// What is counted, in the text format of Prometheus. What has to be asked of the store is as old as the newest sample, ten seconds at most.
+/// What is counted, in the text format of Prometheus. What has to be asked of the store is as old
+/// as the newest sample, ten seconds at most.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
     (status = 200, description = "Metrics", body = String, content_type = "text/plain"),
 ))]
 pub(crate) async fn metrics(State(served): State<Served>) -> impl IntoResponse {
     samples::keep(&served);
-    let mut text = served.setup.metrics.as_ref().map_or_else(String::new, crate::metrics::Metrics::render);
+    let mut text =
+        served.setup.metrics.as_ref().map_or_else(String::new, crate::metrics::Metrics::render);
     for Figure { name, kind, help, value } in figures(&served) {
         let _written = write!(text, "# HELP {name} {help}\n# TYPE {name} {kind}\n{name} {value}\n");
     }
@@ -41,11 +43,19 @@ impl Figure {
 fn figures(served: &Served) -> Vec<Figure> {
     let Limits { streams, .. } = *served.limits();
     let open = streams - served.streams.available_permits();
-    let mut figures =
-        vec![Figure::gauge("tidelock_http_event_streams", "Event streams that are open.", open as u64)];
+    let mut figures = vec![Figure::gauge(
+        "tidelock_http_event_streams",
+        "Event streams that are open.",
+        open as u64,
+    )];
     if let Some(commits) = &served.setup.commits {
         let help = "Commits that this process made.";
-        figures.push(Figure { name: "tidelock_commits_total", kind: "counter", help, value: commits.get() });
+        figures.push(Figure {
+            name: "tidelock_commits_total",
+            kind: "counter",
+            help,
+            value: commits.get(),
+        });
     }
     if let Some(sample) = served.samples.last() {
         let (end, unserved) = (sample.head_position.get(), sample.unserved_reactions as u64);

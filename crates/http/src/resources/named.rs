@@ -1,7 +1,8 @@
-//! The names of locks, singletons and quotas in a path: parts with slashes in between, as they are shown in lists.
+//! The names of locks, singletons and quotas in a path: parts with slashes in between, as they are
+//! shown in lists.
 //!
-//! `door/7` is the lock `door` of `7`, however it was taken. A slash that is part of a name is written `%2F` once more, as lists show it; so what a list
-//! shows can be asked for.
+//! `door/7` is the lock `door` of `7`, however it was taken. A slash that is part of a name is
+//! written `%2F` once more, as lists show it; so what a list shows can be asked for.
 
 use tidelock::WorkerName;
 

@@ -11,6 +11,7 @@ use crate::served::Served;
     (status = 200, description = "The OpenAPI document", body = serde_json::Value, content_type = "application/json"),
 ))]
 pub(crate) async fn document(State(served): State<Served>) -> impl IntoResponse {
-    let document = served.document.get().cloned().expect("a router has its document before it is served");
+    let document =
+        served.document.get().cloned().expect("a router has its document before it is served");
     ([(CONTENT_TYPE, "application/json")], document)
 }

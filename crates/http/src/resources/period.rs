@@ -38,7 +38,11 @@ pub(super) fn period(per: Option<Per>, every_ms: Option<Millis>) -> Result<Perio
         (None, Some(every)) if every.span() >= LEAST => Ok(Period::Every(every.span())),
         (None, Some(every)) => Err(Problem::bad_request(
             "period-invalid",
-            format!("every_ms {} is too short: say {} or more", every.span().as_millis(), LEAST.as_millis()),
+            format!(
+                "every_ms {} is too short: say {} or more",
+                every.span().as_millis(),
+                LEAST.as_millis()
+            ),
         )),
         (Some(_), Some(_)) => Err(Problem::bad_request(
             "period-invalid",

@@ -1,4 +1,5 @@
-//! Queues: work items that anybody puts in, and that workers in any language lease, renew and settle.
+//! Queues: work items that anybody puts in, and that workers in any language lease, renew and
+//! settle.
 
 mod renewing;
 mod settling;
@@ -9,7 +10,9 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::queues::{Queue, Taken};
-use tidelock::{Fence, ItemFilter, ItemKey, ItemRef, Json, LaneName, Mark, Priority, QueueName, Timestamp};
+use tidelock::{
+    Fence, ItemFilter, ItemKey, ItemRef, Json, LaneName, Mark, Priority, QueueName, Timestamp,
+};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
@@ -31,7 +34,9 @@ pub(crate) use settling::*;
 fn queue(served: &Served, name: &str) -> Result<Queue, Problem> {
     let queue = served.tidelock().queue(name);
     match queue.name() {
-        Err(error) if name.starts_with('~') => Err(Problem::forbidden("name-reserved", error.context())),
+        Err(error) if name.starts_with('~') => {
+            Err(Problem::forbidden("name-reserved", error.context()))
+        }
         Err(error) => Err(error.into()),
         Ok(_) => Ok(queue),
     }
@@ -76,7 +81,8 @@ pub(crate) struct PutShown {
     put_at: Timestamp,
 }
 
-/// Put an item in. One that is there is woken; one that somebody is at is due again once they are done.
+/// Put an item in. One that is there is woken; one that somebody is at is due again once they are
+/// done.
 #[utoipa::path(post, path = "/v1/queues/{queue}/items", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
@@ -125,7 +131,8 @@ pub(crate) struct Leasing {
     /// How many at most; one, if this is left out.
     #[schema(minimum = 1, maximum = 1000)]
     limit: Option<usize>,
-    /// Wait so long for something to be due; not at all, if this is left out, and no longer than the server lets anybody wait.
+    /// Wait so long for something to be due; not at all, if this is left out, and no longer than
+    /// the server lets anybody wait.
     #[schema(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
     /// From this lane only.
@@ -194,7 +201,8 @@ impl From<Taken> for LeaseShown {
     }
 }
 
-/// Lease what is due, or wait for it. If you are gone before you are answered, nothing stays leased.
+/// Lease what is due, or wait for it. If you are gone before you are answered, nothing stays
+/// leased.
 #[utoipa::path(post, path = "/v1/queues/{queue}/lease", tag = "queues",
     params(
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),

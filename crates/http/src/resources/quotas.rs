@@ -1,4 +1,5 @@
-//! Quotas: so much in a period and no more. Taken at once, or reserved and confirmed later by whoever has the voucher.
+//! Quotas: so much in a period and no more. Taken at once, or reserved and confirmed later by
+//! whoever has the voucher.
 
 mod reserving;
 
@@ -81,7 +82,8 @@ impl From<QuotaInfo> for QuotaShown {
     }
 }
 
-/// List quotas that somebody has taken from in the period that is open, by name. How much there is of them, only those who take know.
+/// List quotas that somebody has taken from in the period that is open, by name. How much there is
+/// of them, only those who take know.
 #[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(Listed), responses((status = 200, body = Page<QuotaShown>)))]
 pub(crate) async fn list(
     State(served): State<Served>,
@@ -188,25 +190,32 @@ pub(crate) async fn take(
     Body(asked): Body<TakeAsked>,
 ) -> Result<Response, Problem> {
     let TakeAsked { limit, units, per, every_ms, zone } = asked;
-    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
+    let quota =
+        Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.take(some(units)?).await.map_err(refused)? {
-        Taking::Granted(grant) => Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response()),
+        Taking::Granted(grant) => {
+            Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response())
+        }
         Taking::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
     }
 }
 
 fn some(units: u32) -> Result<u32, Problem> {
     match units {
-        0 => Err(Problem::bad_request("units-invalid", "units 0: nothing was asked for; say 1 or more")),
+        0 => Err(Problem::bad_request(
+            "units-invalid",
+            "units 0: nothing was asked for; say 1 or more",
+        )),
         units => Ok(units),
     }
 }
 
 async fn too_much(served: &Served, exceeded: &Exceeded) -> Result<Problem, Problem> {
-    let problem = Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota-exceeded", exceeded.to_string())
-        .with("used", exceeded.used)
-        .with("limit", exceeded.limit)
-        .with("requested", exceeded.requested)
-        .with("resets_at", exceeded.resets_at);
+    let problem =
+        Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota-exceeded", exceeded.to_string())
+            .with("used", exceeded.used)
+            .with("limit", exceeded.limit)
+            .with("requested", exceeded.requested)
+            .with("resets_at", exceeded.resets_at);
     until(served, problem, exceeded.resets_at).await
 }

@@ -69,7 +69,9 @@ impl ReactionShown {
 
 /// All reactions that were ever registered, and how far each is.
 #[utoipa::path(get, path = "/v1/reactions", tag = "reactions", responses((status = 200, body = Page<ReactionShown>)))]
-pub(crate) async fn list(State(served): State<Served>) -> Result<Answer<Page<ReactionShown>>, Problem> {
+pub(crate) async fn list(
+    State(served): State<Served>,
+) -> Result<Answer<Page<ReactionShown>>, Problem> {
     let reactions = reactions(&served);
     let (now, end) = (served.store().now().await?, served.store().feed_end().await?);
     let mut shown = Vec::new();

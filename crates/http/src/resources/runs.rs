@@ -1,4 +1,5 @@
-//! Runs: start, signal, ask, wait; and what operators do to them. Nothing here drives a run: a worker with its workflow does.
+//! Runs: start, signal, ask, wait; and what operators do to them. Nothing here drives a run: a
+//! worker with its workflow does.
 
 mod ending;
 mod history;
@@ -116,7 +117,8 @@ pub(crate) struct RunShown {
     attributes: BTreeMap<String, String>,
     /// How often it has begun: 1, and one more each time that it continued as new.
     generation: u32,
-    /// Where it stands: who drives it, what it waits for, why it is parked, how it ended. Not in listings.
+    /// Where it stands: who drives it, what it waits for, why it is parked, how it ended. Not in
+    /// listings.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<Standing>,
@@ -200,7 +202,10 @@ pub(crate) async fn list(
     let limit = served.limits().page(asked.limit)?;
     let filter = asked.filter(limit)?;
     let page = served.tidelock().runs().list(&filter).await.map_err(refused)?;
-    Ok(Answer(Page::new(page.runs.into_iter().map(RunShown::from).collect(), page.next.map(Cursor))))
+    Ok(Answer(Page::new(
+        page.runs.into_iter().map(RunShown::from).collect(),
+        page.next.map(Cursor),
+    )))
 }
 
 /// What a run is, and where it stands.
@@ -212,7 +217,8 @@ pub(crate) async fn list(
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunShown>, Problem> {
-    let (info, standing) = (run.get().await.map_err(refused)?, run.standing().await.map_err(refused)?);
+    let (info, standing) =
+        (run.get().await.map_err(refused)?, run.standing().await.map_err(refused)?);
     Ok(Answer(RunShown { standing: Some(standing), ..info.into() }))
 }
 

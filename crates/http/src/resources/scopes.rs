@@ -51,7 +51,11 @@ pub(crate) struct Which {
     id: String,
 }
 
-fn scope(served: &Served, which: &Which, lives_ms: Option<Millis>) -> Result<Scope<Value>, Problem> {
+fn scope(
+    served: &Served,
+    which: &Which,
+    lives_ms: Option<Millis>,
+) -> Result<Scope<Value>, Problem> {
     Ok(served.tidelock().scope(kind(&which.kind, lives_ms)?, &which.id))
 }
 
@@ -120,7 +124,8 @@ pub(crate) async fn list(
         let detail = "a prefix is looked for among the ids of one kind: say which, with kind";
         return Err(Problem::bad_request("kind-missing", detail));
     }
-    let page = served.tidelock().scopes(asked.kind.as_deref(), &asked.prefix, asked.after, limit).await?;
+    let page =
+        served.tidelock().scopes(asked.kind.as_deref(), &asked.prefix, asked.after, limit).await?;
     Ok(Answer(Page::new(page.scopes.into_iter().map(ScopeShown::from).collect(), page.next)))
 }
 

@@ -1,4 +1,5 @@
-//! Singletons: one of a kind for a name, and for a period; whoever comes too late learns who was first.
+//! Singletons: one of a kind for a name, and for a period; whoever comes too late learns who was
+//! first.
 
 use axum::Json as Answer;
 use axum::response::{IntoResponse, Response};
@@ -76,7 +77,9 @@ pub(crate) async fn take(
         singleton = singleton.ttl(span::some(ttl, "ttl_ms")?);
     }
     match singleton.take(&asked.details, Commit::new()).await.map_err(refused)? {
-        Single::Won(()) => Ok((StatusCode::CREATED, Answer(Taken { outcome: "won" })).into_response()),
+        Single::Won(()) => {
+            Ok((StatusCode::CREATED, Answer(Taken { outcome: "won" })).into_response())
+        }
         Single::Taken(winner) => Err(taken(&winner)),
     }
 }

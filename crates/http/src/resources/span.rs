@@ -37,7 +37,8 @@ impl TryFrom<u64> for Millis {
     fn try_from(millis: u64) -> Result<Self, String> {
         match millis {
             0..=Self::MOST => Ok(Self(millis)),
-            // Worded like what serde says of other values, so that the client is told the bound and not the value.
+            // Worded like what serde says of other values, so that the client is told the bound and
+            // not the value.
             _ => Err(format!("invalid value, expected at most {} milliseconds", Self::MOST)),
         }
     }
@@ -58,9 +59,10 @@ pub(super) fn lease(millis: u64) -> Result<Duration, Problem> {
 /// How long something lasts: not for no time at all.
 pub(super) fn some(millis: Millis, what: &str) -> Result<Duration, Problem> {
     match millis {
-        Millis(0) => {
-            Err(Problem::bad_request("time-invalid", format!("{what} is 0: say 1 or more, or leave it out")))
-        }
+        Millis(0) => Err(Problem::bad_request(
+            "time-invalid",
+            format!("{what} is 0: say 1 or more, or leave it out"),
+        )),
         millis => Ok(millis.span()),
     }
 }
@@ -76,9 +78,15 @@ mod tests {
 
     #[test]
     fn what_no_language_counts_to_is_refused_with_the_bound() {
-        assert_eq!(serde_json::from_str::<Millis>("9223372036854775807").unwrap(), Millis(Millis::MOST));
+        assert_eq!(
+            serde_json::from_str::<Millis>("9223372036854775807").unwrap(),
+            Millis(Millis::MOST)
+        );
         let refused = serde_json::from_str::<Millis>("9223372036854775808").unwrap_err();
-        assert!(tidelock::unfit(&refused).starts_with("expected at most 9223372036854775807"), "{refused}");
+        assert!(
+            tidelock::unfit(&refused).starts_with("expected at most 9223372036854775807"),
+            "{refused}"
+        );
         assert_eq!(Millis::at_most(u128::MAX), Millis(Millis::MOST));
     }
 

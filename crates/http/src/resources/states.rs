@@ -1,4 +1,5 @@
-//! The state of an aggregate, as it is or as it was: of kinds that the program which serves this has registered.
+//! The state of an aggregate, as it is or as it was: of kinds that the program which serves this
+//! has registered.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -58,7 +59,8 @@ pub(crate) async fn show(
 ) -> Result<Answer<StateShown>, Problem> {
     let read = served.setup.kinds.get(&kind).ok_or_else(|| unknown(&served, &kind))?;
     let read = read(served.tidelock(), &id, at.version).await.map_err(not_loaded)?;
-    let none = || Problem::not_found("no-aggregate", format!("there is no {kind} with the id {id:?}"));
+    let none =
+        || Problem::not_found("no-aggregate", format!("there is no {kind} with the id {id:?}"));
     let version = read.version.ok_or_else(none)?;
     Ok(Answer(StateShown { version, state: read.state, kind, id }))
 }

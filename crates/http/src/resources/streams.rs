@@ -45,7 +45,8 @@ pub(crate) struct StreamShown {
 
 impl From<Head> for StreamShown {
     fn from(head: Head) -> Self {
-        let (last_type, last_at) = head.last.map(|event| (event.event_type, event.recorded_at)).unzip();
+        let (last_type, last_at) =
+            head.last.map(|event| (event.event_type, event.recorded_at)).unzip();
         let closed = matches!(head.state, StreamState::Closed(_));
         Self {
             name: head.stream,
@@ -138,8 +139,8 @@ pub(crate) async fn events(
         true => StreamQuery::backward(&stream),
         false => StreamQuery::forward(&stream),
     };
-    let query =
-        StreamQuery { from: asked.after.or(asked.from), ..query }.limit(served.limits().page(asked.limit)?);
+    let query = StreamQuery { from: asked.after.or(asked.from), ..query }
+        .limit(served.limits().page(asked.limit)?);
     let page = served.store().full_page(query).await?;
     let tag = etag(page.state).ok_or_else(|| no_stream(&stream))?;
     let events = page.events.into_iter().map(EventShown::from).collect();

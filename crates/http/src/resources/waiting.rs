@@ -1,4 +1,5 @@
-//! Requests that wait for something, or win something: what becomes of it when the server is to end, or the client has gone.
+//! Requests that wait for something, or win something: what becomes of it when the server is to
+//! end, or the client has gone.
 
 use std::future::Future;
 
@@ -11,7 +12,10 @@ use crate::problem::Problem;
 use crate::served::Served;
 
 /// Waits for this, but no longer than until the server is to end.
-pub(super) async fn unless_closing<T>(served: &Served, work: impl Future<Output = T>) -> Result<T, Problem> {
+pub(super) async fn unless_closing<T>(
+    served: &Served,
+    work: impl Future<Output = T>,
+) -> Result<T, Problem> {
     tokio::select! {
         biased;
         done = work => Ok(done),
@@ -22,7 +26,8 @@ pub(super) async fn unless_closing<T>(served: &Served, work: impl Future<Output 
     }
 }
 
-/// Has this done to its end, whether the client stays or not. What comes of it and is not taken by the client is taken back.
+/// Has this done to its end, whether the client stays or not. What comes of it and is not taken by
+/// the client is taken back.
 pub(super) async fn unless_gone<T, F>(
     work: impl Future<Output = T> + Send + 'static,
     take_back: impl FnOnce(T) -> F + Send + 'static,
@@ -83,7 +88,8 @@ mod tests {
         let (go, back) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
         let (going, returned) = (go.clone(), back.clone());
         let work = async move { going.acquire().await.unwrap().forget() };
-        let asking = tokio::spawn(unless_gone(work, move |()| async move { returned.add_permits(1) }));
+        let asking =
+            tokio::spawn(unless_gone(work, move |()| async move { returned.add_permits(1) }));
         tokio::task::yield_now().await;
         asking.abort();
         assert!(asking.await.unwrap_err().is_cancelled());

@@ -29,7 +29,8 @@ async fn written(served: &Served) -> Vec<StoredEvent> {
 
 async fn served() -> (Served, Router) {
     let mut setup = Setup::over(Tidelock::open("memory:").await.unwrap());
-    setup.tokens = Some(Tokens::read(&format!("operator olga {OLGA}\nwriter walt {WALT}")).unwrap());
+    setup.tokens =
+        Some(Tokens::read(&format!("operator olga {OLGA}\nwriter walt {WALT}")).unwrap());
     let served = Served::new(setup);
     let table = Table::new(&served).operator(routes!(mend)).reader(routes!(audited::list));
     let router = Router::from(table.router).with_state(served.clone());
@@ -37,15 +38,20 @@ async fn served() -> (Served, Router) {
 }
 
 fn request(token: &str, body: &str) -> Request<Body> {
+    let request = Request::post("/v1/mend/boat-3")
+        .header(HOST, "localhost")
+        .header(CONTENT_TYPE, "application/json");
     let request =
-        Request::post("/v1/mend/boat-3").header(HOST, "localhost").header(CONTENT_TYPE, "application/json");
-    let request = request.header(AUTHORIZATION, format!("Bearer {token}")).header("idempotency-key", "k");
+        request.header(AUTHORIZATION, format!("Bearer {token}")).header("idempotency-key", "k");
     request.body(Body::from(body.to_owned())).unwrap()
 }
 
 async fn read(response: Response<Body>) -> (u16, Value) {
     let status = response.status().as_u16();
-    (status, serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap())
+    (
+        status,
+        serde_json::from_slice(&response.into_body().collect().await.unwrap().to_bytes()).unwrap(),
+    )
 }
 
 /// HTTP-22. Before it is done; and sent again under its key, it is one action.
@@ -58,13 +64,18 @@ async fn what_an_operator_does_is_written_down_before_it_is_done() {
     for _ in 0..2 {
         assert_eq!(read(router.call(request(OLGA, body)).await.unwrap()).await, (200, json!(1)));
     }
-    let types: Vec<_> = written(&served).await.iter().map(|event| event.event_type.to_string()).collect();
+    let types: Vec<_> =
+        written(&served).await.iter().map(|event| event.event_type.to_string()).collect();
     assert_eq!(types, ["asked", "answered"]);
-    let list =
-        Request::get("/v1/audit").header(HOST, "localhost").header(AUTHORIZATION, format!("Bearer {WALT}"));
+    let list = Request::get("/v1/audit")
+        .header(HOST, "localhost")
+        .header(AUTHORIZATION, format!("Bearer {WALT}"));
     let (_, page) = read(router.call(list.body(Body::empty()).unwrap()).await.unwrap()).await;
     let action = &page["items"][0];
-    assert_eq!((&action["who"], &action["what"]), (&json!("olga"), &json!("POST /v1/mend/{thing}")));
+    assert_eq!(
+        (&action["who"], &action["what"]),
+        (&json!("olga"), &json!("POST /v1/mend/{thing}"))
+    );
     assert_eq!(
         (&action["on"], &action["parameters"]),
         (&json!("/v1/mend/boat-3"), &json!({ "why": "it leaks" }))
@@ -84,7 +95,13 @@ async fn what_cannot_be_written_down_is_not_done() {
         [tidelock::NewEvent::of("noted", &1).unwrap()],
     ));
     served.store().commit(first).await.unwrap().committed().unwrap();
-    served.store().commit(tidelock::Commit::new().with_append(closing)).await.unwrap().committed().unwrap();
+    served
+        .store()
+        .commit(tidelock::Commit::new().with_append(closing))
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
     let (status, problem) = read(router.call(request(OLGA, "{}")).await.unwrap()).await;
     assert_eq!((status, &problem["code"]), (500, &json!("audit-refused")));
 }

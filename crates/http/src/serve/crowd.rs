@@ -1,7 +1,9 @@
 //! Who is connected, and whom the server waits for.
 //!
-//! A connection waits for its client while the client has a head or a body of a request to send, and while it has nothing to ask. If there is no room for another
-//! connection, the one that has waited longest is let go: whoever asks for something is never turned away by those who ask for nothing.
+//! A connection waits for its client while the client has a head or a body of a request to send,
+//! and while it has nothing to ask. If there is no room for another connection, the one that has
+//! waited longest is let go: whoever asks for something is never turned away by those who ask for
+//! nothing.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,19 +38,25 @@ pub(super) struct Seat {
 impl Crowd {
     /// A place for a connection that was just opened.
     pub(super) fn seat(self: &Arc<Self>) -> Seat {
-        let place =
-            Arc::new(Place { waiting: Mutex::new(Some(Instant::now())), let_go: CancellationToken::new() });
+        let place = Arc::new(Place {
+            waiting: Mutex::new(Some(Instant::now())),
+            let_go: CancellationToken::new(),
+        });
         let nth = self.next.fetch_add(1, Ordering::Relaxed);
         lock(&self.places).insert(nth, place.clone());
         Seat { crowd: self.clone(), nth, place }
     }
 
-    /// Lets go of the connection that has waited for its client longest; says whether there was one.
+    /// Lets go of the connection that has waited for its client longest; says whether there was
+    /// one.
     pub(super) fn let_one_go(&self) -> bool {
         let mut places = lock(&self.places);
-        let waiting =
-            places.iter().filter_map(|(nth, place)| Some((lock(&place.waiting).as_ref().copied()?, *nth)));
-        let Some(place) = waiting.min().and_then(|(_, nth)| places.remove(&nth)) else { return false };
+        let waiting = places
+            .iter()
+            .filter_map(|(nth, place)| Some((lock(&place.waiting).as_ref().copied()?, *nth)));
+        let Some(place) = waiting.min().and_then(|(_, nth)| places.remove(&nth)) else {
+            return false;
+        };
         place.let_go.cancel();
         true
     }

@@ -32,7 +32,8 @@ fn an_operator_unblocks_by_clicking_and_the_target_goes_on() {
             page.click("//dialog//button[.='Unblock']").await;
             page.sees("dialog .done", "1 target changed").await;
             page.click("//dialog//button[.='Close']").await;
-            until("it was tried again, and is blocked again", async || fence().await > before).await;
+            until("it was tried again, and is blocked again", async || fence().await > before)
+                .await;
             page.go("#/audit").await;
             page.sees("td", "alice").await;
             page.sees("td", "/v1/reactions/unblock").await;
@@ -128,8 +129,12 @@ fn a_claim_that_was_left_is_released_by_clicking() {
     for_real(async {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         let claims = tidelock.claims().by("till-1").unwrap();
-        let claim =
-            claims.idempotency("pay:42").lease(Duration::from_millis(1)).claim::<Value>().await.unwrap();
+        let claim = claims
+            .idempotency("pay:42")
+            .lease(Duration::from_millis(1))
+            .claim::<Value>()
+            .await
+            .unwrap();
         let Claim::Won(won) = claim else { panic!("it is free") };
         // Whoever has it dies: nobody gives it back.
         let _held = won.pass_on();

@@ -1,4 +1,5 @@
-//! The doctor's buttons that change nothing: one copies what has to be done elsewhere, one looks further.
+//! The doctor's buttons that change nothing: one copies what has to be done elsewhere, one looks
+//! further.
 
 use std::time::Duration;
 
@@ -28,8 +29,11 @@ fn what_cannot_be_done_from_a_server_is_copied_as_a_command() {
             page.permit("clipboard-read", true).await;
             page.click("//article[contains(., 'order-1')]//button[.='Copy the command']").await;
             page.sees(".toast", "The command is copied").await;
-            page.run("navigator.clipboard.readText().then((text) => { window.copied = text; })", vec![])
-                .await;
+            page.run(
+                "navigator.clipboard.readText().then((text) => { window.copied = text; })",
+                vec![],
+            )
+            .await;
             let copied = "return window.copied === arguments[0]";
             page.until("the command is in the clipboard", copied, vec![json!(COMMAND)]).await;
         })
@@ -66,7 +70,10 @@ fn whoever_looks_further_is_shown_what_was_beyond_the_bounds_and_stays_there() {
 }
 
 fn letter(nth: usize) -> Wake {
-    Wake::to_mark(ItemRef::parse("post", &format!("letter-{nth:04}")).unwrap(), Mark::new(1).unwrap())
+    Wake::to_mark(
+        ItemRef::parse("post", &format!("letter-{nth:04}")).unwrap(),
+        Mark::new(1).unwrap(),
+    )
 }
 
 /// A doctor for whom nothing waits too short to count.

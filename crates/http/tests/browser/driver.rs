@@ -27,7 +27,8 @@ const FLAGS: [&str; 10] = [
     "--window-size=1280,900",
 ];
 
-/// The driver, and where the browser keeps what it remembers. Whoever drops it has ended the browser's session before.
+/// The driver, and where the browser keeps what it remembers. Whoever drops it has ended the
+/// browser's session before.
 #[derive(Debug)]
 pub(crate) struct Driver {
     process: Child,
@@ -58,7 +59,8 @@ impl Driver {
         let mut builder = ClientBuilder::new(HttpConnector::new());
         let Value::Object(wanted) = self.wanted() else { unreachable!("it is an object") };
         let address = format!("http://127.0.0.1:{}", self.port);
-        let connected = tokio::time::timeout(PATIENCE, builder.capabilities(wanted).connect(&address)).await;
+        let connected =
+            tokio::time::timeout(PATIENCE, builder.capabilities(wanted).connect(&address)).await;
         connected
             .unwrap_or_else(|_| {
                 panic!("no browser within {PATIENCE:?}: does `chromium --headless=new --no-sandbox` start?")
@@ -81,11 +83,13 @@ impl Drop for Driver {
     }
 }
 
-/// Waits for the line that names the port, and has the rest read so that the driver never waits for a reader.
+/// Waits for the line that names the port, and has the rest read so that the driver never waits for
+/// a reader.
 fn port_of(output: ChildStdout) -> u16 {
     let (tell, told) = mpsc::channel();
     std::thread::spawn(move || read(output, &tell));
-    told.recv_timeout(PATIENCE).unwrap_or_else(|e| panic!("chromedriver does not say where it listens: {e}"))
+    told.recv_timeout(PATIENCE)
+        .unwrap_or_else(|e| panic!("chromedriver does not say where it listens: {e}"))
 }
 
 fn read(output: ChildStdout, tell: &Sender<u16>) {

@@ -40,9 +40,16 @@ fn hostile_names_payloads_and_errors_are_shown_as_text_and_never_run() {
 async fn nothing_ran(page: &Page) {
     assert_eq!(page.run("return window.hacked === undefined", vec![]).await, json!(true));
     assert_eq!(
-        page.run("return document.querySelectorAll('main img, main script, dialog img').length", vec![])
-            .await,
+        page.run(
+            "return document.querySelectorAll('main img, main script, dialog img').length",
+            vec![]
+        )
+        .await,
         json!(0)
     );
-    assert_eq!(page.console().await, Vec::<String>::new(), "not even the policy had to refuse anything");
+    assert_eq!(
+        page.console().await,
+        Vec::<String>::new(),
+        "not even the policy had to refuse anything"
+    );
 }

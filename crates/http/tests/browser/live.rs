@@ -25,7 +25,11 @@ fn events_states_and_lists_change_on_the_page_when_they_change_in_the_store() {
 
             page.go("#/scopes/session/s-4711").await;
             page.sees(".json-line", "cents: 450").await;
-            shop.tidelock.scope::<Value>(ScopeKind::SESSION, "s-4711").increment("cents", 50).await.unwrap();
+            shop.tidelock
+                .scope::<Value>(ScopeKind::SESSION, "s-4711")
+                .increment("cents", 50)
+                .await
+                .unwrap();
             page.sees(".json-line.changed", "cents: 500").await;
 
             page.go("#/runs").await;
@@ -47,8 +51,15 @@ fn what_somebody_has_opened_stays_open_when_it_changes() {
             page.go("#/leases?queue=post").await;
             page.click("//tr[contains(., 'parcel-1')]//summary[.='More']").await;
             page.sees("button", "Defer").await;
-            let more = Wake::to_mark(ItemRef::parse("post", "parcel-1").unwrap(), Mark::new(8).unwrap());
-            shop.tidelock.store().commit(Commit::new().wake(more)).await.unwrap().committed().unwrap();
+            let more =
+                Wake::to_mark(ItemRef::parse("post", "parcel-1").unwrap(), Mark::new(8).unwrap());
+            shop.tidelock
+                .store()
+                .commit(Commit::new().wake(more))
+                .await
+                .unwrap()
+                .committed()
+                .unwrap();
             page.sees("td", "0 / 8").await;
             let is_open = "return document.querySelector('details.more').open";
             assert_eq!(page.run(is_open, vec![]).await, json!(true));
@@ -56,7 +67,11 @@ fn what_somebody_has_opened_stays_open_when_it_changes() {
             page.go("#/scopes/session/s-4711").await;
             page.click("//summary[contains(., 'items')]").await;
             page.sees(".json-line", "0: \"tea\"").await;
-            shop.tidelock.scope::<Value>(ScopeKind::SESSION, "s-4711").increment("cents", 7).await.unwrap();
+            shop.tidelock
+                .scope::<Value>(ScopeKind::SESSION, "s-4711")
+                .increment("cents", 7)
+                .await
+                .unwrap();
             page.sees(".json-line.changed", "cents: 457").await;
             page.sees(".json-line", "0: \"tea\"").await;
         })

@@ -73,7 +73,8 @@ const LISTS: &[(&str, &str, usize, &str)] = &[
     ("#/streams/long", ".event", EVENTS, "Further"),
 ];
 
-/// UI-6. Every list there is, walked to its end: what each request asks for and brings, and what the page keeps.
+/// UI-6. Every list there is, walked to its end: what each request asks for and brings, and what
+/// the page keeps.
 #[test]
 fn of_every_list_a_page_is_asked_for_and_kept_at_a_time() {
     for_real(async {
@@ -117,8 +118,7 @@ fn of_every_list_a_page_is_asked_for_and_kept_at_a_time() {
 }
 
 /// How many pages of lists were read.
-const READ: &str =
-    "return performance.getEntriesByType('resource').filter((it) => it.name.includes('limit=')).length";
+const READ: &str = "return performance.getEntriesByType('resource').filter((it) => it.name.includes('limit=')).length";
 
 /// What was asked for of anything that is a list, and how much came.
 const ASKED: &str = "return performance.getEntriesByType('resource').filter((it) => /\\/v1\\/(streams|leases|reactions\\/|runs|scopes|claims|quotas|audit|events)/.test(it.name) && !/follow|live/.test(it.name) && !/streams\\/[^/?]+$/.test(it.name)).map((it) => [it.name, it.decodedBodySize])";
@@ -129,16 +129,21 @@ async fn crowd(tidelock: &Tidelock) {
     for first in (0..OF_EACH).step_by(AT_ONCE) {
         let commit = (first..OF_EACH.min(first + AT_ONCE)).fold(Commit::new(), |commit, nth| {
             let stream = StreamName::new(format!("parcel-{nth:06}")).unwrap();
-            let wake =
-                |queue: &str| Wake::at(ItemRef::parse(queue, &format!("item-{nth:06}")).unwrap(), When::NOW);
+            let wake = |queue: &str| {
+                Wake::at(ItemRef::parse(queue, &format!("item-{nth:06}")).unwrap(), When::NOW)
+            };
             commit
-                .append(&stream, ExpectedVersion::NoStream, [NewEvent::of("sent", &json!(nth)).unwrap()])
+                .append(
+                    &stream,
+                    ExpectedVersion::NoStream,
+                    [NewEvent::of("sent", &json!(nth)).unwrap()],
+                )
                 .wake(wake("post"))
                 .wake(wake("~reaction/mail"))
         });
         store.commit(commit).await.unwrap().committed().unwrap();
-        let events =
-            (first..OF_EACH.min(first + AT_ONCE)).map(|nth| NewEvent::of("noted", &json!(nth)).unwrap());
+        let events = (first..OF_EACH.min(first + AT_ONCE))
+            .map(|nth| NewEvent::of("noted", &json!(nth)).unwrap());
         let (long, audit) = (StreamName::new("long").unwrap(), StreamName::new("~audit").unwrap());
         let asked = (0..AT_ONCE).map(|nth| {
             let said = json!({ "who": "ada", "what": "POST /v1/leases/unblock", "on": format!("/v1/{nth}"), "parameters": null });

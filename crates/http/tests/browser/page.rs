@@ -1,4 +1,5 @@
-//! The page as a person has it: they look, click and type, and look again until it shows what it should.
+//! The page as a person has it: they look, click and type, and look again until it shows what it
+//! should.
 
 use std::future::Future;
 use std::time::Duration;
@@ -52,7 +53,8 @@ impl Page {
     /// Waits until nothing that this selector finds has this text.
     pub(crate) async fn sees_no(&self, css: &str, text: &str) {
         let shows = "return ![...document.querySelectorAll(arguments[0])].some((it) => it.textContent.includes(arguments[1]))";
-        self.until(&format!("{css:?} shows no {text:?}"), shows, vec![json!(css), json!(text)]).await;
+        self.until(&format!("{css:?} shows no {text:?}"), shows, vec![json!(css), json!(text)])
+            .await;
     }
 
     /// Waits until a script says that it is so.
@@ -70,7 +72,8 @@ impl Page {
         }
     }
 
-    /// Clicks on what this path through the elements finds, once it is there. A list that is read anew may take it away in between.
+    /// Clicks on what this path through the elements finds, once it is there. A list that is read
+    /// anew may take it away in between.
     pub(crate) async fn click(&self, xpath: &str) {
         let begun = Instant::now();
         loop {
@@ -112,10 +115,15 @@ impl Page {
 
     /// All that can be read.
     pub(crate) async fn text(&self) -> String {
-        self.run("return document.body.innerText", vec![]).await.as_str().unwrap_or_default().to_owned()
+        self.run("return document.body.innerText", vec![])
+            .await
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
     }
 
-    /// What the browser complained about since it was asked last. That a token was asked for is no complaint.
+    /// What the browser complained about since it was asked last. That a token was asked for is no
+    /// complaint.
     pub(crate) async fn console(&self) -> Vec<String> {
         let log = self.own("se/log", json!({ "type": "browser" })).await;
         let lines = log.as_array().cloned().unwrap_or_default();
@@ -133,8 +141,7 @@ impl Page {
 
     /// As wide as this from now on.
     pub(crate) async fn wide(&self, width: u32, height: u32) {
-        let metrics =
-            json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
+        let metrics = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 600 });
         self.own(
             "goog/cdp/execute",
             json!({ "cmd": "Emulation.setDeviceMetricsOverride", "params": metrics }),
@@ -146,7 +153,8 @@ impl Page {
     pub(crate) async fn paint(&self, name: &str) {
         if let Some(folder) = std::env::var_os("TIDELOCK_PICTURES") {
             let picture = self.bounded("painting", self.client.screenshot()).await;
-            std::fs::write(std::path::Path::new(&folder).join(format!("{name}.png")), picture).unwrap();
+            std::fs::write(std::path::Path::new(&folder).join(format!("{name}.png")), picture)
+                .unwrap();
         }
     }
 
@@ -170,7 +178,11 @@ impl Page {
 }
 
 impl WebDriverCompatibleCommand for Own {
-    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
+    fn endpoint(
+        &self,
+        base: &url::Url,
+        session: Option<&str>,
+    ) -> Result<url::Url, url::ParseError> {
         base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
     }
 

@@ -15,8 +15,14 @@ fn no_screen_is_wider_than_a_phone() {
         let shop = Shop::open("memory:").await;
         visit(&shop.tidelock, async |page| {
             page.open_as(OPERATOR).await;
-            for (theme, width, height) in [("light", 1280, 800), ("dark", 1280, 800), ("light", 390, 844)] {
-                page.run("document.documentElement.dataset.theme = arguments[0]", vec![json!(theme)]).await;
+            for (theme, width, height) in
+                [("light", 1280, 800), ("dark", 1280, 800), ("light", 390, 844)]
+            {
+                page.run(
+                    "document.documentElement.dataset.theme = arguments[0]",
+                    vec![json!(theme)],
+                )
+                .await;
                 page.wide(width, height).await;
                 for (hash, facts) in SCREENS {
                     page.go(hash).await;
@@ -80,8 +86,10 @@ impl Long {
     async fn into(tidelock: &Tidelock) -> Self {
         let word = "Wachstumsbeschleunigungsgesetz".repeat(7)[..190].to_owned();
         let (stream, run) = (format!("order-{word}"), word.clone());
-        let deep = (0..20).fold(json!(word), |inner, level| json!({ format!("level {level}"): inner }));
-        let data = json!({ "address": null, "text": word.repeat(20), &*word: [1, 2, 3], "deep": deep });
+        let deep =
+            (0..20).fold(json!(word), |inner, level| json!({ format!("level {level}"): inner }));
+        let data =
+            json!({ "address": null, "text": word.repeat(20), &*word: [1, 2, 3], "deep": deep });
         place(tidelock, &stream, &data).await;
         tidelock.scope::<Value>(ScopeKind::SESSION, &word).patch(&data).await.unwrap();
         let start = tidelock.runs().start("checkout", &run, &word).version(1);
@@ -121,15 +129,20 @@ impl Long {
     }
 }
 
-/// Nothing makes the page wider than the screen, nor is anything cut off at its edge; but what can be moved sideways, as JSON can.
+/// Nothing makes the page wider than the screen, nor is anything cut off at its edge; but what can
+/// be moved sideways, as JSON can.
 async fn fits(page: &Page, hash: &str, width: u32) {
     let reach = page.run("return document.documentElement.scrollWidth", vec![]).await;
-    assert!(reach.as_u64() <= Some(u64::from(width)), "{hash} is {reach} wide on a screen of {width}");
+    assert!(
+        reach.as_u64() <= Some(u64::from(width)),
+        "{hash} is {reach} wide on a screen of {width}"
+    );
     let beyond = page.run(BEYOND_THE_EDGE, vec![]).await;
     assert_eq!(beyond, json!([]), "{hash} on a screen of {width}");
 }
 
-/// What hangs over the right edge and can neither be moved into view nor says by dots that it goes on.
+/// What hangs over the right edge and can neither be moved into view nor says by dots that it goes
+/// on.
 const BEYOND_THE_EDGE: &str = "
     const shows = (it) => it.checkVisibility() && !it.closest('.json, .tabs, thead, .event-gist, .clip, svg *');
     const holds = (it) => it.clientWidth === 0 || it.matches('input, select, textarea, svg') || it.scrollWidth <= it.clientWidth + 1;

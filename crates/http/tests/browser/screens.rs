@@ -46,9 +46,15 @@ async fn look_around(url: &str) {
 
 /// What is to be seen where.
 pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
-    ("#/", &[("h1", "Overview"), (".stat", "Position"), (".chart-card", "Events"), (".pulse", "live")]),
+    (
+        "#/",
+        &[("h1", "Overview"), (".stat", "Position"), (".chart-card", "Events"), (".pulse", "live")],
+    ),
     ("#/streams", &[("td", "stock-sku-7"), ("td", "order-1"), ("td", "mail-order-1")]),
-    ("#/streams/stock-sku-7", &[("h1", "stock-sku-7"), (".event", "reserved"), (".event", "order-3")]),
+    (
+        "#/streams/stock-sku-7",
+        &[("h1", "stock-sku-7"), (".event", "reserved"), (".event", "order-3")],
+    ),
     ("#/feed", &[(".event", "placed"), (".event", "mailed")]),
     (
         "#/correlations/request-1",
@@ -70,7 +76,12 @@ pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
     ("#/runs", &[("td", "checkout-1"), ("td", "checkout@1")]),
     (
         "#/runs/checkout-1",
-        &[(".fall-row", "charge"), (".fall-row", "approval"), (".standing", "approved"), ("dd", "ada")],
+        &[
+            (".fall-row", "charge"),
+            (".fall-row", "approval"),
+            (".standing", "approved"),
+            ("dd", "ada"),
+        ],
     ),
     (
         "#/leases?queue=post",

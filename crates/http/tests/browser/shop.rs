@@ -1,4 +1,5 @@
-//! A shop that the tests look at: something of every pattern, made through the library as programs make it.
+//! A shop that the tests look at: something of every pattern, made through the library as programs
+//! make it.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use tidelock::runs::Standing;
 use tidelock_test_stage::{Running, brisk, until};
 
 /// What would run if it were anything but text.
-pub(crate) const HOSTILE: &str = "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>";
+pub(crate) const HOSTILE: &str =
+    "<img src=x onerror=\"window.hacked=1\"><script>window.hacked=1</script>";
 
 /// How much of something there is.
 #[derive(Debug, Default, Clone, PartialEq, Serialize, Deserialize)]
@@ -56,9 +58,11 @@ impl Shop {
         let stock = tidelock.aggregate::<Stock>("sku-7");
         stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 9 })).await.unwrap();
         for order in ["order-1", "order-2", "order-3"] {
-            let (metadata, order) = (Metadata::new().correlated("request-1").by("ada"), order.to_owned());
-            let reserve =
-                |_: &Stock| Ok::<_, String>(StockEvent::Reserved { units: 2, order: order.clone() });
+            let (metadata, order) =
+                (Metadata::new().correlated("request-1").by("ada"), order.to_owned());
+            let reserve = |_: &Stock| {
+                Ok::<_, String>(StockEvent::Reserved { units: 2, order: order.clone() })
+            };
             stock.command().metadata(metadata).execute(reserve).await.unwrap();
         }
         for (order, address) in
@@ -93,7 +97,8 @@ impl Shop {
     }
 }
 
-/// Mails each order, and gives up on one without an address; and a checkout that waits to be approved.
+/// Mails each order, and gives up on one without an address; and a checkout that waits to be
+/// approved.
 fn program(tidelock: &Tidelock) -> AppBuilder {
     let mail = |order: tidelock::StoredEvent, ctx: Context| async move {
         let placed: Value = order.payload.to()?;
@@ -131,9 +136,13 @@ async fn settled(tidelock: &Tidelock) {
         .unwrap();
     until("the orders are mailed or given up, and the checkout waits", async || {
         let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
-        let waits =
-            matches!(tidelock.runs().run("checkout-1").standing().await.unwrap(), Standing::Waiting { .. });
-        waits && targets.len() == 3 && targets.iter().all(|target| target.blocked || target.lag() == 0)
+        let waits = matches!(
+            tidelock.runs().run("checkout-1").standing().await.unwrap(),
+            Standing::Waiting { .. }
+        );
+        waits
+            && targets.len() == 3
+            && targets.iter().all(|target| target.blocked || target.lag() == 0)
     })
     .await;
 }
@@ -143,7 +152,13 @@ pub(crate) async fn place(tidelock: &Tidelock, order: &str, placed: &Value) {
     let metadata = Metadata::new().correlated("request-1").by("ada").to_json().unwrap();
     let event = NewEvent::of("placed", placed).unwrap().with_metadata(metadata);
     let stream = StreamName::new(order).unwrap();
-    tidelock.store().append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap().committed().unwrap();
+    tidelock
+        .store()
+        .append(&stream, ExpectedVersion::Any, vec![event])
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
 }
 
 async fn wake(tidelock: &Tidelock, queue: &str, key: &str) {

@@ -32,19 +32,25 @@ pub(crate) async fn visit(tidelock: &Tidelock, case: impl AsyncFnOnce(&Page)) {
 /// The same, with a doctor who looks as far as the case wants.
 pub(crate) async fn visit_with(tidelock: &Tidelock, doctor: Doctor, case: impl AsyncFnOnce(&Page)) {
     let tokens = format!("operator alice {OPERATOR}\nreader grafana {READER}");
-    let api = Api::over(tidelock).tokens(Tokens::read(&tokens).unwrap()).aggregate::<Stock>().doctor(doctor);
+    let api = Api::over(tidelock)
+        .tokens(Tokens::read(&tokens).unwrap())
+        .aggregate::<Stock>()
+        .doctor(doctor);
     let (listener, address) = listener().await;
     let stop = CancellationToken::new();
-    let served = tokio::spawn(tidelock_http::serve(listener, api, None, stop.clone().cancelled_owned()));
+    let served =
+        tokio::spawn(tidelock_http::serve(listener, api, None, stop.clone().cancelled_owned()));
     let looked = look(format!("http://{address}/"), case).await;
     stop.cancel();
     served.await.unwrap().unwrap();
     told(looked);
 }
 
-/// The same in an application that has mounted it somewhere, without tokens: everybody may look, nobody may change anything.
+/// The same in an application that has mounted it somewhere, without tokens: everybody may look,
+/// nobody may change anything.
 pub(crate) async fn visit_mounted(tidelock: &Tidelock, case: impl AsyncFnOnce(&Page)) {
-    let app = Router::new().nest("/ops/tidelock", Api::over(tidelock).aggregate::<Stock>().router());
+    let app =
+        Router::new().nest("/ops/tidelock", Api::over(tidelock).aggregate::<Stock>().router());
     let (listener, address) = listener().await;
     let served = tokio::spawn(async move { axum::serve(listener, app).await });
     let looked = look(format!("http://{address}/ops/tidelock"), case).await;
@@ -74,7 +80,12 @@ fn told(looked: Looked) {
 
 /// Runs a case in real time.
 pub(crate) fn for_real<T>(case: impl Future<Output = T>) -> T {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap().block_on(case)
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .unwrap()
+        .block_on(case)
 }
 
 impl Page {

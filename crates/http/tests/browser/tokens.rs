@@ -17,7 +17,8 @@ fn a_token_is_asked_for_once_and_a_low_role_is_told_why() {
             page.click("//dialog//button[.='Sign in']").await;
             page.sees(".bar", "grafana · reader").await;
             page.go("#/reactions/mail").await;
-            page.click("//tr[contains(., 'order-2')]//button[.='Unblock' and @aria-disabled]").await;
+            page.click("//tr[contains(., 'order-2')]//button[.='Unblock' and @aria-disabled]")
+                .await;
             page.sees(".toast", "needs the role operator; grafana is reader").await;
             page.click("//button[contains(., 'grafana')]").await;
             page.write("dialog input[name=token]", OPERATOR).await;
@@ -31,7 +32,8 @@ fn a_token_is_asked_for_once_and_a_low_role_is_told_why() {
     });
 }
 
-/// UI-1 and UI-5: it works under any prefix; a read-only server hides nothing, and says why a button is off.
+/// UI-1 and UI-5: it works under any prefix; a read-only server hides nothing, and says why a
+/// button is off.
 #[test]
 fn a_page_that_is_mounted_somewhere_without_tokens_says_why_its_buttons_are_off() {
     for_real(async {

@@ -56,7 +56,8 @@ const PAYLOAD: &str = "canary-payload";
 #[test]
 fn neither_a_token_nor_a_payload_is_ever_logged_or_told() {
     let log = Log::default();
-    // While there is one listener only, what other tests come by first counts as of no interest to anybody.
+    // While there is one listener only, what other tests come by first counts as of no interest to
+    // anybody.
     let _another = tracing::Dispatch::new(Log::default());
     let _guard = tracing::subscriber::set_default(log.clone());
     // One thread, so that everything is logged here.
@@ -76,15 +77,16 @@ async fn play() {
     .await;
     let client = server.client(TOKEN);
     let good = json!({ "events": [{ "type": "noted", "data": PAYLOAD, "metadata": { "note": PAYLOAD } }] });
-    let bad =
-        json!({ "events": [{ "type": "noted", "data": PAYLOAD, "extra": PAYLOAD }], "expected": PAYLOAD });
+    let bad = json!({ "events": [{ "type": "noted", "data": PAYLOAD, "extra": PAYLOAD }], "expected": PAYLOAD });
     client
         .send_with(Method::POST, "/v1/streams/a/events", &[("idempotency-key", "k")], Some(&good))
         .await
         .ok(201);
     let mut told = Vec::new();
     told.push(
-        client.send_with(Method::POST, "/v1/streams/a/events", &[("if-match", "\"7\"")], Some(&good)).await,
+        client
+            .send_with(Method::POST, "/v1/streams/a/events", &[("if-match", "\"7\"")], Some(&good))
+            .await,
     );
     told.push(client.post("/v1/streams/a/events", &bad).await);
     told.push(client.post("/v1/streams", &bad).await);

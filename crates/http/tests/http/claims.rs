@@ -31,13 +31,21 @@ async fn a_key_is_claimed_once_and_everybody_gets_its_result(stage: Stage) {
     let other = json!({ "lease_ms": 1000, "fingerprint": { "amount": 8 } });
     assert_eq!(second.post(KEY, &other).await.problem(), (422, "key-reused".into()));
     let fence = &won["fence"];
-    let renewed = go_on(&second, "renew", json!({ "fence": fence, "lease_ms": 90_000 })).await.ok(200);
+    let renewed =
+        go_on(&second, "renew", json!({ "fence": fence, "lease_ms": 90_000 })).await.ok(200);
     assert!(renewed["until"].as_str() > won["until"].as_str());
     let seen = second.get(KEY).await.ok(200);
-    assert_eq!((&seen["state"], &seen["fence"], &seen["by"]), (&json!("pending"), fence, &json!("till-1")));
+    assert_eq!(
+        (&seen["state"], &seen["fence"], &seen["by"]),
+        (&json!("pending"), fence, &json!("till-1"))
+    );
     let done = json!({ "fence": fence, "result": { "receipt": 1, "exact": 0.1 } });
     assert_eq!(go_on(&second, "complete", done.clone()).await.status, 204);
-    assert_eq!(go_on(&first, "complete", done.clone()).await.status, 204, "its first reply was lost");
+    assert_eq!(
+        go_on(&first, "complete", done.clone()).await.status,
+        204,
+        "its first reply was lost"
+    );
     let again = first.post(KEY, &for_long()).await.ok(200);
     assert_eq!((&again["outcome"], &again["result"]), (&json!("done"), &done["result"]));
     assert_eq!(second.get(KEY).await.ok(200)["result"], done["result"]);
@@ -71,7 +79,11 @@ async fn a_fence_that_is_not_the_newest_is_refused(stage: Stage) {
         ("release", json!({ "fence": late["fence"] })),
         ("renew", json!({ "fence": late["fence"], "lease_ms": 1000 })),
     ] {
-        assert_eq!(go_on(&client, verb, body).await.problem(), (409, "fence-lost".into()), "{verb}");
+        assert_eq!(
+            go_on(&client, verb, body).await.problem(),
+            (409, "fence-lost".into()),
+            "{verb}"
+        );
     }
     assert_eq!(go_on(&client, "release", json!({ "fence": won["fence"] })).await.status, 204);
     assert_eq!(go_on(&client, "release", json!({ "fence": won["fence"] })).await.status, 204);

@@ -12,7 +12,8 @@ use tokio::net::TcpStream;
 
 use crate::ground::{READER, Server, WRITER, tokens};
 
-/// So many connections at once, unless the machine allows for fewer: each has two ends in this process.
+/// So many connections at once, unless the machine allows for fewer: each has two ends in this
+/// process.
 const MANY: usize = 4096;
 /// A limit that comes soon.
 const SOON: Duration = Duration::from_millis(300);
@@ -48,14 +49,16 @@ fn bodiless(server: &Server, bytes: usize) -> String {
 /// All that still comes over a connection until the server lets go of it.
 async fn rest(mut stream: TcpStream) -> String {
     let mut rest = Vec::new();
-    let ended =
-        tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("the server lets go");
+    let ended = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest))
+        .await
+        .expect("the server lets go");
     // What it never read of a request is answered with a reset.
     assert!(ended.is_ok() || ended.is_err_and(|error| error.kind() == ErrorKind::ConnectionReset));
     String::from_utf8(rest).unwrap()
 }
 
-/// HTTP-38. Schedule 118. As many as the server takes, none of which asks for anything: whoever does is answered.
+/// HTTP-38. Schedule 118. As many as the server takes, none of which asks for anything: whoever
+/// does is answered.
 async fn health_checks_are_answered_however_many_connections_wait(stage: Stage) {
     let many = many();
     let server = start(&stage, |limits| limits.connections = many).await;
@@ -73,7 +76,8 @@ async fn health_checks_are_answered_however_many_connections_wait(stage: Stage) 
     server.stop().await;
 }
 
-/// HTTP-38. Whoever has asked is not cut off for the sake of somebody who has not; and if there is nothing but such, it is said that there is no room.
+/// HTTP-38. Whoever has asked is not cut off for the sake of somebody who has not; and if there is
+/// nothing but such, it is said that there is no room.
 async fn whoever_is_worked_for_keeps_the_connection(stage: Stage) {
     let server = start(&stage, |limits| limits.connections = 2).await;
     let client = server.client(WRITER);
@@ -105,7 +109,8 @@ async fn whoever_is_worked_for_keeps_the_connection(stage: Stage) {
     server.stop().await;
 }
 
-/// HTTP-38. Schedule 118. Each within its own limit, and a body that does not come is answered before.
+/// HTTP-38. Schedule 118. Each within its own limit, and a body that does not come is answered
+/// before.
 async fn every_connection_that_waits_is_let_go_within_its_limit(stage: Stage) {
     let server = start(&stage, |limits| (limits.head, limits.body) = (SOON, SOON)).await;
     assert_eq!(rest(half(&server, "").await).await, "", "it never said anything");
@@ -116,9 +121,14 @@ async fn every_connection_that_waits_is_let_go_within_its_limit(stage: Stage) {
     assert!(half_sent.starts_with("HTTP/1.1 408 "), "{half_sent}");
     let keyed = bodiless(&server, 9).replace("content-type", "idempotency-key: k\r\ncontent-type");
     assert!(rest(half(&server, &keyed).await).await.starts_with("HTTP/1.1 4"), "under a key too");
-    let idle =
-        rest(half(&server, &format!("GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", server.address)).await).await;
-    assert!(idle.starts_with("HTTP/1.1 200 "), "it had its answer, and asked for nothing more: {idle}");
+    let idle = rest(
+        half(&server, &format!("GET /health HTTP/1.1\r\nhost: {}\r\n\r\n", server.address)).await,
+    )
+    .await;
+    assert!(
+        idle.starts_with("HTTP/1.1 200 "),
+        "it had its answer, and asked for nothing more: {idle}"
+    );
     server.stop().await;
 }
 
@@ -139,8 +149,9 @@ async fn an_answer_that_is_not_taken_is_let_go(stage: Stage) {
     takes_nothing.read_exact(&mut begun).await.unwrap();
     assert_eq!(&begun, b"HTTP/1.1 200");
     let reader = server.client(READER);
-    let open =
-        async || reader.open(reader.request(Method::GET, "/v1/events/follow?after=0", None)).await.status();
+    let open = async || {
+        reader.open(reader.request(Method::GET, "/v1/events/follow?after=0", None)).await.status()
+    };
     until("the stream is taken", async || open().await == 503).await;
     until("there is room again", async || open().await == 200).await;
     server.stop().await;
@@ -155,5 +166,8 @@ over_sockets!(
 /// Sockets by the thousand are the same for every store.
 #[test]
 fn health_checks_are_answered_however_many_connections_wait_there() {
-    tidelock_test_stage::for_real(Stage::memory(), health_checks_are_answered_however_many_connections_wait);
+    tidelock_test_stage::for_real(
+        Stage::memory(),
+        health_checks_are_answered_however_many_connections_wait,
+    );
 }

@@ -15,8 +15,10 @@ async fn a_conversation_has_all_that_belongs_to_it(stage: Stage) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let first = "0198c5a0-0000-7000-8000-000000000011";
-    let (by_id, named) =
-        (json!({ "correlation": first, "causation": first }), json!({ "correlation": "checkout-1" }));
+    let (by_id, named) = (
+        json!({ "correlation": first, "causation": first }),
+        json!({ "correlation": "checkout-1" }),
+    );
     let events = json!({ "events": [
         { "type": "placed", "data": 1, "id": first },
         { "type": "other", "data": 1 },
@@ -25,12 +27,19 @@ async fn a_conversation_has_all_that_belongs_to_it(stage: Stage) {
     ]});
     let position = writer.post("/v1/streams/a/events", &events).await.ok(201)["position"].clone();
     let found = reader.get(&format!("/v1/correlations/{first}?around={position}")).await.ok(200);
-    let told: Vec<_> =
-        found["items"].as_array().unwrap().iter().map(|part| (&part["name"], &part["causation"])).collect();
+    let told: Vec<_> = found["items"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|part| (&part["name"], &part["causation"]))
+        .collect();
     assert_eq!(told, [(&json!("placed"), &json!(null)), (&json!("reserved"), &json!(first))]);
     assert_eq!((&found["next"], &found["looked"]["to"]), (&json!(null), &position));
     let found = reader.get("/v1/correlations/checkout-1").await.ok(200);
-    assert_eq!((found["items"].as_array().unwrap().len(), &found["items"][0]["where"]), (1, &json!("a")));
+    assert_eq!(
+        (found["items"].as_array().unwrap().len(), &found["items"][0]["where"]),
+        (1, &json!("a"))
+    );
     assert_eq!(reader.get("/v1/correlations/nobody").await.ok(200)["items"], json!([]));
 }
 
@@ -57,8 +66,8 @@ async fn a_long_conversation_is_read_part_by_part(stage: Stage) {
     assert_ne!(after, "0", "it took more than one answer");
 }
 
-/// HTTP-20. Across streams, reactions and runs: an order is mailed by one reaction, counted by another, which appends nothing, and checked out by a run that a third one
-/// starts.
+/// HTTP-20. Across streams, reactions and runs: an order is mailed by one reaction, counted by
+/// another, which appends nothing, and checked out by a run that a third one starts.
 async fn a_conversation_goes_on_across_reactions_and_runs(stage: Stage) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
@@ -66,7 +75,8 @@ async fn a_conversation_goes_on_across_reactions_and_runs(stage: Stage) {
     let placed = "0198c5a0-0000-7000-8000-000000000021";
     let body = json!({ "events": [{ "type": "placed", "data": 1, "id": placed }] });
     writer.post("/v1/streams/order-1/events", &body).await.ok(201);
-    let look = async || reader.get(&format!("/v1/correlations/{placed}")).await.ok(200)["items"].clone();
+    let look =
+        async || reader.get(&format!("/v1/correlations/{placed}")).await.ok(200)["items"].clone();
     until("all is done", async || {
         let (items, handled) =
             (look().await, |part: &Value| part["kind"] == "reaction" && part["state"] == "done");
@@ -77,11 +87,15 @@ async fn a_conversation_goes_on_across_reactions_and_runs(stage: Stage) {
     running.stop().await;
     let items = look().await;
     let find = |kind: &str, name: &str| {
-        let found =
-            items.as_array().unwrap().iter().find(|part| part["kind"] == kind && part["name"] == name);
+        let found = items
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|part| part["kind"] == kind && part["name"] == name);
         found.unwrap_or_else(|| panic!("no {kind} {name} in {items}"))
     };
-    let led_to = |kind: &str, name: &str| find(kind, name)["causation"].as_str().unwrap().to_owned();
+    let led_to =
+        |kind: &str, name: &str| find(kind, name)["causation"].as_str().unwrap().to_owned();
     assert_eq!(find("event", "placed")["causation"], Value::Null);
     for reaction in ["mail", "count", "checkout"] {
         assert_eq!(led_to("reaction", reaction), placed);
@@ -89,7 +103,10 @@ async fn a_conversation_goes_on_across_reactions_and_runs(stage: Stage) {
     assert_eq!(led_to("event", "mailed"), format!("mail:{placed}"));
     assert!(find("reaction", "mail")["until"].is_string(), "it is known when it appended");
     let run = find("run", "checkout@1");
-    assert_eq!((&run["causation"], &run["run"]), (&json!(format!("checkout:{placed}")), &json!("run-1")));
+    assert_eq!(
+        (&run["causation"], &run["run"]),
+        (&json!(format!("checkout:{placed}")), &json!("run-1"))
+    );
     assert!(run["until"].is_string(), "{run}");
     assert_eq!(find("event", "shipped")["causation"], run["id"]);
 }
@@ -115,8 +132,11 @@ fn shop(tidelock: &Tidelock) -> AppBuilder {
         })
     });
     let app = tidelock.app().worker(brisk("w")).reaction("mail", orders(), mail).register(workflow);
-    app.reaction("checkout", orders(), checkout)
-        .reaction("count", orders(), |_: StoredEvent, _| async { Ok(()) })
+    app.reaction("checkout", orders(), checkout).reaction(
+        "count",
+        orders(),
+        |_: StoredEvent, _| async { Ok(()) },
+    )
 }
 
 over_sockets!(

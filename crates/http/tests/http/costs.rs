@@ -8,9 +8,9 @@ use http::Request;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tidelock::{
-    Commit, ExpectedVersion, FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery, ItemRef, Mark,
-    NewEvent, RecordKey, RecordPage, RecordQuery, Result, Slot, Store, StoreExt, StoreLayer, StreamName,
-    StreamPage, StreamQuery, Tidelock, Timestamp, Wake, async_trait,
+    Commit, ExpectedVersion, FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery,
+    ItemRef, Mark, NewEvent, RecordKey, RecordPage, RecordQuery, Result, Slot, Store, StoreExt,
+    StoreLayer, StreamName, StreamPage, StreamQuery, Tidelock, Timestamp, Wake, async_trait,
 };
 use tidelock_http::Api;
 use tidelock_test_stage::{Stage, append, until};
@@ -25,7 +25,8 @@ struct Counted {
     store: Arc<dyn Store>,
     /// The rows of each read.
     reads: Mutex<Vec<usize>>,
-    /// Pages that followers began to read, who are known by the size of the page that they ask for; and the events in them.
+    /// Pages that followers began to read, who are known by the size of the page that they ask for;
+    /// and the events in them.
     followed: (AtomicUsize, AtomicUsize),
 }
 
@@ -93,7 +94,8 @@ impl StoreLayer for Counted {
     }
 }
 
-/// So many reads at most, and so many rows over all of them: of held and of blocked items a thousand each are counted.
+/// So many reads at most, and so many rows over all of them: of held and of blocked items a
+/// thousand each are counted.
 const READS: usize = 100;
 const ROWS: usize = 3_000;
 
@@ -127,18 +129,27 @@ async fn the_overview_costs_a_bounded_number_of_small_reads(stage: Stage) {
         let overview = server.client(READER).get("/v1/overview").await.ok(200);
         server.stop().await;
         let reads = counted.take();
-        assert!(overview["now"]["leased"].is_u64() && overview["now"]["blocked"].is_u64(), "{overview}");
-        assert!(!reads.is_empty() && reads.len() <= READS, "{} reads with {many} of everything", reads.len());
+        assert!(
+            overview["now"]["leased"].is_u64() && overview["now"]["blocked"].is_u64(),
+            "{overview}"
+        );
+        assert!(
+            !reads.is_empty() && reads.len() <= READS,
+            "{} reads with {many} of everything",
+            reads.len()
+        );
         let rows: usize = reads.iter().sum();
         assert!(rows <= ROWS, "{rows} rows with {many} of everything: {reads:?}");
     }
 }
 
-/// HTTP-13. More than the sockets between them take, so that what a slow reader does not take stays with the server. Where
-/// pages are small the sockets take several of them, and still less than a whole page.
+/// HTTP-13. More than the sockets between them take, so that what a slow reader does not take stays
+/// with the server. Where pages are small the sockets take several of them, and still less than a
+/// whole page.
 async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: Stage) {
     let counted = Counted::over(stage.store().await);
-    let server = Server::start_over(Tidelock::over(counted.clone()), |api| api.tokens(tokens())).await;
+    let server =
+        Server::start_over(Tidelock::over(counted.clone()), |api| api.tokens(tokens())).await;
     let note = async |count: usize| {
         let large = json!({ "events": [{ "type": "noted", "data": "x".repeat(200_000) }] });
         for _ in 0..count {
@@ -153,12 +164,17 @@ async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: Stage) {
     let (pages, events) = counted.followed();
     assert!(events <= FOLLOW_PAGE, "{events} events were read, and none was taken");
     assert!(pages == 1 || stage.is_stingy(), "one page, and no more before it is taken");
-    assert_eq!(slow.data(FOLLOW_PAGE + 40).await.len(), FOLLOW_PAGE + 40, "and all of it when it is");
+    assert_eq!(
+        slow.data(FOLLOW_PAGE + 40).await.len(),
+        FOLLOW_PAGE + 40,
+        "and all of it when it is"
+    );
     drop(slow);
     server.stop().await;
 }
 
-/// HTTP-13. Without sockets, which take more than one page where pages are small: exactly one is read for each that is taken.
+/// HTTP-13. Without sockets, which take more than one page where pages are small: exactly one is
+/// read for each that is taken.
 async fn a_page_is_read_when_the_one_before_it_was_taken(stage: Stage) {
     let counted = Counted::over(stage.store().await);
     let tidelock = Tidelock::over(counted.clone());

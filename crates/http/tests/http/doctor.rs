@@ -27,8 +27,10 @@ async fn findings(client: &Client, kind: &str) -> Vec<Value> {
 async fn send(client: &Client, kind: &str, action: &str) -> Reply {
     let found = findings(client, kind).await;
     let offered = found[0]["cure"]["actions"].as_array().unwrap();
-    let cure =
-        offered.iter().find(|offered| offered["action"] == action).unwrap_or_else(|| panic!("{found:?}"));
+    let cure = offered
+        .iter()
+        .find(|offered| offered["action"] == action)
+        .unwrap_or_else(|| panic!("{found:?}"));
     let (request, add) = (&cure["request"], &cure["request"]["add"]);
     assert_eq!((&request["method"], add), (&json!("POST"), &Value::Null), "{cure}");
     client.post(request["path"].as_str().unwrap(), &request["body"]).await
@@ -47,7 +49,8 @@ async fn what_is_blocked_and_what_has_stopped_goes_on(stage: Stage) {
 
     let tidelock = stage.tidelock().await;
     note(&tidelock, "order-1", "x").await;
-    let mailing = || tidelock.app().worker(brisk("w")).reaction("mail", on_any(), |_, _| async { Ok(()) });
+    let mailing =
+        || tidelock.app().worker(brisk("w")).reaction("mail", on_any(), |_, _| async { Ok(()) });
     let running = Running::start(mailing());
     until("it is routed", async || !tidelock.reactions().routes().await.unwrap().is_empty()).await;
     running.stop().await;
@@ -80,15 +83,17 @@ async fn rewind(tidelock: &Tidelock) {
 async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: Stage) {
     let server = hasty(&stage).await;
     let (operator, writer) = (server.client(OPERATOR), server.client(WRITER));
-    let free =
-        async |claim: &str| operator.post("/v1/abandoned-claims/release", &json!({ "claim": claim })).await;
+    let free = async |claim: &str| {
+        operator.post("/v1/abandoned-claims/release", &json!({ "claim": claim })).await
+    };
     assert_eq!(free("idempotency/pay").await.problem(), (404, "no-claim".into()));
     writer.post("/v1/claims/pay", &json!({ "lease_ms": 5, "by": "alice" })).await.ok(201);
     until("it is left", async || findings(&operator, "abandoned").await.len() == 1).await;
     let freed = send(&operator, "abandoned", "release").await.ok(200);
     assert_eq!(freed, json!({ "claim": "idempotency/pay", "by": "alice" }));
     assert_eq!(findings(&operator, "abandoned").await, Vec::<Value>::new());
-    let held = writer.post("/v1/claims/pay", &json!({ "lease_ms": 60_000, "by": "bob" })).await.ok(201);
+    let held =
+        writer.post("/v1/claims/pay", &json!({ "lease_ms": 60_000, "by": "bob" })).await.ok(201);
     let refused = free("idempotency/pay").await;
     assert_eq!(refused.problem(), (409, "claim-held".into()));
     assert_eq!(refused.json()["by"], "bob");
@@ -111,7 +116,8 @@ async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: Stage) {
 async fn what_is_held_for_long_without_progress_is_found(stage: Stage) {
     let bounds = Bounds { hung: Duration::ZERO, ..Bounds::default() };
     let doctor = Doctor::over(stage.store().await).within(bounds);
-    let server = Server::start_with(&stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await;
+    let server =
+        Server::start_with(&stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await;
     let queue = server.tidelock.queue("post");
     queue.put("a").await.unwrap();
     queue.take("w").lease(Duration::from_secs(3_600)).await.unwrap();

@@ -1,4 +1,5 @@
-//! The OpenAPI document and the routes are one list, and whatever any test is answered is in the document.
+//! The OpenAPI document and the routes are one list, and whatever any test is answered is in the
+//! document.
 
 use std::collections::BTreeSet;
 
@@ -19,9 +20,11 @@ pub(crate) async fn check(method: &Method, path: &str, status: StatusCode) {
     static DOCUMENT: OnceCell<Value> = OnceCell::const_new();
     let document = DOCUMENT.get_or_init(document).await;
     let paths = document["paths"].as_object().unwrap().iter();
-    // A name in braces fits everything: a route that spells more of the path out is the one that was meant.
-    let meant =
-        paths.filter(|(route, _)| fits(route, path)).min_by_key(|(route, _)| route.matches('{').count());
+    // A name in braces fits everything: a route that spells more of the path out is the one that
+    // was meant.
+    let meant = paths
+        .filter(|(route, _)| fits(route, path))
+        .min_by_key(|(route, _)| route.matches('{').count());
     if let Some((route, methods)) = meant
         && let Some(operation) = methods.get(method.as_str().to_lowercase())
     {
@@ -32,12 +35,14 @@ pub(crate) async fn check(method: &Method, path: &str, status: StatusCode) {
 
 fn fits(route: &str, path: &str) -> bool {
     let (route, path): (Vec<_>, Vec<_>) = (route.split('/').collect(), path.split('/').collect());
-    route.len() == path.len() && route.iter().zip(&path).all(|(of, is)| of.starts_with('{') || of == is)
+    route.len() == path.len()
+        && route.iter().zip(&path).all(|(of, is)| of.starts_with('{') || of == is)
 }
 
 async fn document() -> Value {
     let tidelock = Tidelock::open("memory:").await.unwrap();
-    let asked = Request::get("/v1/openapi.json").header(HOST, "localhost").body(axum::body::Body::empty());
+    let asked =
+        Request::get("/v1/openapi.json").header(HOST, "localhost").body(axum::body::Body::empty());
     let answer = Api::over(&tidelock).router().call(asked.unwrap()).await.unwrap();
     serde_json::from_slice(&answer.into_body().collect().await.unwrap().to_bytes()).unwrap()
 }
@@ -51,7 +56,11 @@ async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {
         .unwrap()
         .iter()
         .flat_map(|(path, methods)| {
-            methods.as_object().unwrap().keys().map(move |method| (method.to_uppercase(), path.clone()))
+            methods
+                .as_object()
+                .unwrap()
+                .keys()
+                .map(move |method| (method.to_uppercase(), path.clone()))
         })
         .collect();
     let routes = Api::over(&server.tidelock).routes();
@@ -60,7 +69,10 @@ async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {
     assert_eq!(documented, served);
     for route in routes {
         let operation = &document["paths"][&route.path][route.method.as_str().to_lowercase()];
-        assert!(operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()), "{route:?}");
+        assert!(
+            operation["summary"].as_str().is_some_and(|summary| !summary.is_empty()),
+            "{route:?}"
+        );
         assert_eq!(operation["security"].is_array(), route.needs != Needs::Nothing, "{route:?}");
         for (status, answer) in operation["responses"].as_object().unwrap() {
             assert!(answer["description"].is_string(), "{route:?} {status}");
@@ -69,7 +81,8 @@ async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {
     server.stop().await;
 }
 
-/// HTTP-11. What the document says of every number: how large it can be, and no larger than what every language can count to.
+/// HTTP-11. What the document says of every number: how large it can be, and no larger than what
+/// every language can count to.
 async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: Stage) {
     let server = Server::start(&stage).await;
     let (reader, operator) = (server.client(READER), server.client(OPERATOR));
@@ -115,7 +128,9 @@ async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: Stage)
 /// Integers without a maximum, or with one that is beyond what their format can hold.
 fn look_for_unbounded(within: &Value, place: &str, found: &mut Vec<String>) {
     match within {
-        Value::Array(several) => several.iter().for_each(|one| look_for_unbounded(one, place, found)),
+        Value::Array(several) => {
+            several.iter().for_each(|one| look_for_unbounded(one, place, found))
+        }
         Value::Object(fields) => {
             let is_integer = fields.get("type").is_some_and(|said| {
                 said == "integer"

@@ -36,8 +36,9 @@ impl Listener {
     /// The next event; nothing once the stream has ended.
     async fn next(&mut self) -> Option<(Option<u64>, String, Value)> {
         while self.events.is_empty() {
-            let frame =
-                tokio::time::timeout(PATIENCE, self.response.frame()).await.expect("something comes")?;
+            let frame = tokio::time::timeout(PATIENCE, self.response.frame())
+                .await
+                .expect("something comes")?;
             self.text.push_str(std::str::from_utf8(frame.ok()?.data_ref()?).unwrap());
             while let Some((event, rest)) = self.text.split_once("\n\n") {
                 let (event, rest) = (event.to_owned(), rest.to_owned());
@@ -61,7 +62,9 @@ impl Listener {
 /// The event in these lines; nothing, if they are a comment.
 fn parsed(lines: &str) -> Option<(Option<u64>, String, Value)> {
     let field = |name: &str| {
-        lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
+        lines
+            .lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(": ").map(str::to_owned))
     };
     let data = serde_json::from_str(&field("data")?).unwrap();
     Some((field("id").map(|id| id.parse().unwrap()), field("event").unwrap(), data))
@@ -83,7 +86,8 @@ async fn a_follower_sees_every_event_once_and_in_order(stage: Stage) {
     let server = Server::start(&stage).await;
     let start = server.tidelock.store().feed_end().await.unwrap();
     note(&server, "a", 0..250).await;
-    let mut listener = Listener::open(&server, &format!("/v1/events/follow?after={start}"), None).await;
+    let mut listener =
+        Listener::open(&server, &format!("/v1/events/follow?after={start}"), None).await;
     let (appended, seen) = tokio::join!(note(&server, "a", 250..700), listener.data(700));
     let () = appended;
     assert_eq!(seen, (0..700).map(Value::from).collect::<Vec<_>>());
@@ -97,7 +101,10 @@ async fn a_follower_goes_on_where_it_was(stage: Stage) {
     note(&server, "b", 5..7).await;
     let mut first = Listener::open(&server, "/v1/events/follow?types=noted", None).await;
     let (id, name, event) = first.next().await.unwrap();
-    assert_eq!((name.as_str(), &event["data"], &event["position"]), ("event", &json!(0), &json!(id)));
+    assert_eq!(
+        (name.as_str(), &event["data"], &event["position"]),
+        ("event", &json!(0), &json!(id))
+    );
     drop(first);
     let last = id.unwrap().to_string();
     let mut second = Listener::open(&server, "/v1/events/follow?after=0", Some(&last)).await;
@@ -110,7 +117,10 @@ async fn a_follower_goes_on_where_it_was(stage: Stage) {
         (410, "position-unknown".into())
     );
     assert_eq!(
-        client.send_with(Method::GET, "/v1/events/follow", &[("last-event-id", "x")], None).await.problem(),
+        client
+            .send_with(Method::GET, "/v1/events/follow", &[("last-event-id", "x")], None)
+            .await
+            .problem(),
         (400, "position-invalid".into())
     );
 }
@@ -158,7 +168,8 @@ async fn streams_end_with_the_server(stage: Stage) {
     let server = Server::start(&stage).await;
     let start = server.tidelock.store().feed_end().await.unwrap();
     append(&server.tidelock, "a", "noted", &json!(1)).await;
-    let mut listener = Listener::open(&server, &format!("/v1/events/follow?after={start}"), None).await;
+    let mut listener =
+        Listener::open(&server, &format!("/v1/events/follow?after={start}"), None).await;
     listener.data(1).await;
     let mut live = Listener::open(&server, "/v1/overview/live", None).await;
     assert_eq!(live.next().await.unwrap().1, "sample");

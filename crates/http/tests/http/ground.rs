@@ -22,7 +22,8 @@ pub(crate) const READER: &str = "reader-token-0123456789";
 pub(crate) const WRITER: &str = "writer-token-0123456789";
 pub(crate) const OPERATOR: &str = "operator-token-0123456789";
 
-/// Makes four tests of each case, one of them with pages as small as they may be (schedule 103). Sockets are real, so time is too, on every store.
+/// Makes four tests of each case, one of them with pages as small as they may be (schedule 103).
+/// Sockets are real, so time is too, on every store.
 macro_rules! over_sockets {
     ($($case:ident),* $(,)?) => {
         mod memory {
@@ -107,12 +108,16 @@ impl Server {
     /// Has it end, and waits for that.
     pub(crate) async fn stop(mut self) {
         self.tell();
-        tokio::time::timeout(PATIENCE, self.ended.take().unwrap()).await.expect("the server ends").unwrap();
+        tokio::time::timeout(PATIENCE, self.ended.take().unwrap())
+            .await
+            .expect("the server ends")
+            .unwrap();
     }
 }
 
 pub(crate) fn tokens() -> Tokens {
-    Tokens::read(&format!("reader rita {READER}\nwriter walt {WRITER}\noperator olga {OPERATOR}")).unwrap()
+    Tokens::read(&format!("reader rita {READER}\nwriter walt {WRITER}\noperator olga {OPERATOR}"))
+        .unwrap()
 }
 
 /// Somebody who sends requests, each over a connection of its own.
@@ -159,9 +164,15 @@ impl Client {
     }
 
     /// A request, ready to be changed and sent.
-    pub(crate) fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Request<Full<Bytes>> {
+    pub(crate) fn request(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<&Value>,
+    ) -> Request<Full<Bytes>> {
         let body = body.map_or_else(Bytes::new, |body| body.to_string().into());
-        let mut request = Request::builder().method(method).uri(path).header(HOST, self.address.to_string());
+        let mut request =
+            Request::builder().method(method).uri(path).header(HOST, self.address.to_string());
         if let Some(token) = &self.token {
             request = request.header(AUTHORIZATION, format!("Bearer {token}"));
         }
@@ -182,8 +193,9 @@ impl Client {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
         tokio::spawn(connection);
-        let answer =
-            tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("there is an end");
+        let answer = tokio::time::timeout(PATIENCE, sender.send_request(request))
+            .await
+            .expect("there is an end");
         let (parts, body) = answer.ok()?.into_parts();
         let body = body.collect().await.ok()?.to_bytes();
         document::check(&method, &path, parts.status).await;
@@ -197,8 +209,9 @@ impl Client {
         let (mut sender, connection) =
             hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
         tokio::spawn(connection);
-        let answer =
-            tokio::time::timeout(PATIENCE, sender.send_request(request)).await.expect("there is an answer");
+        let answer = tokio::time::timeout(PATIENCE, sender.send_request(request))
+            .await
+            .expect("there is an answer");
         let answer = answer.unwrap();
         document::check(&method, &path, answer.status()).await;
         answer
@@ -206,7 +219,8 @@ impl Client {
 
     pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Reply {
         let (parts, body) = self.open(request).await.into_parts();
-        let body = tokio::time::timeout(PATIENCE, body.collect()).await.expect("the answer ends").unwrap();
+        let body =
+            tokio::time::timeout(PATIENCE, body.collect()).await.expect("the answer ends").unwrap();
         Reply { status: parts.status.as_u16(), headers: parts.headers, body: body.to_bytes() }
     }
 
@@ -228,7 +242,9 @@ impl Client {
     ) -> Reply {
         let mut request = self.request(method, path, body);
         for (name, value) in headers {
-            request.headers_mut().insert(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
+            request
+                .headers_mut()
+                .insert(http::HeaderName::try_from(*name).unwrap(), value.parse().unwrap());
         }
         self.send(request).await
     }

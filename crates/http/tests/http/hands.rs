@@ -104,7 +104,8 @@ async fn what_a_server_did_before_it_was_killed_is_done_once(stage: Stage) {
     let (path, body) = ("/v1/queues/mail/items", json!({ "key": "a" }));
     done_by_the_dead(&stage, path, &body).await;
     let lease = async || {
-        let leased = here.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
+        let leased =
+            here.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
         leased["items"].as_array().unwrap().clone()
     };
     let ack = json!({ "key": "a", "fence": lease().await[0]["fence"], "outcome": "ack" });
@@ -127,9 +128,15 @@ async fn what_a_server_gave_out_outlives_it(stage: Stage) {
     let reserved = there.post("/v1/quotas/seats/reserve", &reserving).await.ok(201);
     there.post("/v1/queues/mail/items", &json!({ "key": "a", "data": 7 })).await.ok(201);
     let item =
-        there.post("/v1/queues/mail/lease", &json!({ "lease_ms": 60_000 })).await.ok(200)["items"][0].clone();
+        there.post("/v1/queues/mail/lease", &json!({ "lease_ms": 60_000 })).await.ok(200)["items"]
+            [0]
+        .clone();
     child.kill().await;
-    assert_eq!(here.get("/v1/locks/door").await.ok(200)["fence"], lock["fence"], "nothing was given back");
+    assert_eq!(
+        here.get("/v1/locks/door").await.ok(200)["fence"],
+        lock["fence"],
+        "nothing was given back"
+    );
     let renewing = json!({ "fence": lock["fence"], "lease_ms": 60_000 });
     here.send_with(Method::PUT, "/v1/locks/door", &[], Some(&renewing)).await.ok(200);
     let completing = json!({ "fence": claim["fence"], "result": "paid" });

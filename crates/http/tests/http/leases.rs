@@ -11,7 +11,8 @@ async fn blocked(server: &Server, keys: &[&str]) {
         queue.put(key).await.unwrap();
     }
     let taken = queue.take("w").limit(keys.len()).await.unwrap();
-    let blocks = taken.iter().map(|taken| tidelock::Settlement::block(taken.lease.token(), "no stamps"));
+    let blocks =
+        taken.iter().map(|taken| tidelock::Settlement::block(taken.lease.token(), "no stamps"));
     queue.settle(blocks.collect()).await.unwrap();
 }
 

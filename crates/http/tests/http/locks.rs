@@ -40,7 +40,9 @@ async fn a_lock_goes_from_server_to_server_by_its_fence(stage: Stage) {
     // As a program in Rust has it.
     let own = there.tidelock.claims().lock("door").of(7).holder().await.unwrap().unwrap();
     assert_eq!(json!(own.fence), taken["fence"]);
-    assert!(renew(&second, &taken["fence"]).await.ok(200)["until"].as_str() > taken["until"].as_str());
+    assert!(
+        renew(&second, &taken["fence"]).await.ok(200)["until"].as_str() > taken["until"].as_str()
+    );
     assert_eq!(renew(&second, &json!(99)).await.problem(), (409, "fence-lost".into()));
     assert_eq!(release(&second, &json!(99)).await.problem(), (409, "fence-lost".into()));
     assert_eq!(release(&second, &taken["fence"]).await.status, 204);
@@ -91,13 +93,22 @@ async fn a_lock_that_makes_no_sense_is_refused(stage: Stage) {
     ] {
         assert_eq!(client.post(LOCK, &body).await.problem().0, 400, "{body}");
     }
-    for path in ["/v1/locks/a%2F", "/v1/locks/%2Fa", "/v1/locks/a%2F%2Fb", "/v1/locks/a%0Ab", "/v1/locks/%FF"]
-    {
+    for path in [
+        "/v1/locks/a%2F",
+        "/v1/locks/%2Fa",
+        "/v1/locks/a%2F%2Fb",
+        "/v1/locks/a%0Ab",
+        "/v1/locks/%FF",
+    ] {
         assert_eq!(client.post(path, &for_long()).await.problem().0, 400, "{path}");
     }
     for fence in ["", "?fence=", "?fence=0", "?fence=x", "?fence=1&more=2"] {
         let path = format!("{LOCK}{fence}");
-        assert_eq!(client.send_with(Method::DELETE, &path, &[], None).await.problem().0, 400, "{path}");
+        assert_eq!(
+            client.send_with(Method::DELETE, &path, &[], None).await.problem().0,
+            400,
+            "{path}"
+        );
     }
     let long = format!("/v1/locks/{}", "x".repeat(600));
     assert_eq!(client.post(&long, &for_long()).await.problem().0, 400);

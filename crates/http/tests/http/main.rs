@@ -1,4 +1,5 @@
-//! What the HTTP API promises, over real sockets and on every store: the numbers are those of `docs/guarantees.md`.
+//! What the HTTP API promises, over real sockets and on every store: the numbers are those of
+//! `docs/guarantees.md`.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,5 @@
-//! Names with anything in them: they come back as they were, or are refused; nothing is mistaken for something else.
+//! Names with anything in them: they come back as they were, or are refused; nothing is mistaken
+//! for something else.
 
 use http::Method;
 use serde_json::json;
@@ -40,19 +41,26 @@ async fn odd_names_come_back_as_they_were(stage: Stage) {
     let client = server.client(WRITER);
     for name in ODD {
         let path = encoded(name);
-        let put =
-            client.send_with(Method::PUT, &format!("/v1/scopes/odd/{path}"), &[], Some(&json!(name))).await;
+        let put = client
+            .send_with(Method::PUT, &format!("/v1/scopes/odd/{path}"), &[], Some(&json!(name)))
+            .await;
         assert_eq!(put.status, 200, "{name}: {put:?}");
         let shown = client.get(&format!("/v1/scopes/odd/{path}")).await.ok(200);
         assert_eq!((&shown["id"], &shown["state"]), (&json!(name), &json!(name)));
-        let claimed = client.post(&format!("/v1/claims/{path}"), &json!({ "lease_ms": 60_000 })).await;
+        let claimed =
+            client.post(&format!("/v1/claims/{path}"), &json!({ "lease_ms": 60_000 })).await;
         assert_eq!(claimed.status, 201, "{name}: {claimed:?}");
         client.post(&format!("/v1/queues/{path}/items"), &json!({ "key": name })).await.ok(201);
-        let leased =
-            client.post(&format!("/v1/queues/{path}/lease"), &json!({ "lease_ms": 60_000 })).await.ok(200);
+        let leased = client
+            .post(&format!("/v1/queues/{path}/lease"), &json!({ "lease_ms": 60_000 }))
+            .await
+            .ok(200);
         assert_eq!(leased["items"][0]["key"], json!(name));
         let started = json!({ "workflow": "w", "version": 1, "input": null });
-        assert_eq!(client.post(&format!("/v1/runs/{path}"), &started).await.ok(201)["id"], json!(name));
+        assert_eq!(
+            client.post(&format!("/v1/runs/{path}"), &started).await.ok(201)["id"],
+            json!(name)
+        );
         assert_eq!(client.get(&format!("/v1/runs/{path}")).await.ok(200)["id"], json!(name));
     }
     let listed = client.get("/v1/claims?prefix=idempotency/").await.ok(200);
@@ -70,7 +78,9 @@ async fn locks_are_asked_for_as_they_are_listed(stage: Stage) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let claims = server.tidelock.claims();
-    for lock in [claims.lock("a/b").of("100%"), claims.lock("a").of("b").of("c"), claims.lock("%2F")] {
+    for lock in
+        [claims.lock("a/b").of("100%"), claims.lock("a").of("b").of("c"), claims.lock("%2F")]
+    {
         let _held = lock
             .lease(std::time::Duration::from_secs(60))
             .acquire()
@@ -85,8 +95,9 @@ async fn locks_are_asked_for_as_they_are_listed(stage: Stage) {
     for lock in listed.as_array().unwrap() {
         let path = format!("/v1/locks/{}", encoded(lock["name"].as_str().unwrap()));
         assert_eq!(client.get(&path).await.ok(200)["fence"], lock["fence"], "{lock}");
-        let gone =
-            client.send_with(Method::DELETE, &format!("{path}?fence={}", lock["fence"]), &[], None).await;
+        let gone = client
+            .send_with(Method::DELETE, &format!("{path}?fence={}", lock["fence"]), &[], None)
+            .await;
         assert_eq!(gone.status, 204);
     }
     assert_eq!(client.get("/v1/locks").await.ok(200)["items"], json!([]));
@@ -105,7 +116,11 @@ async fn names_that_cannot_be_are_refused(stage: Stage) {
             (Method::POST, format!("/v1/singletons/{name}"), json!({})),
             (Method::POST, format!("/v1/quotas/{name}/take"), json!({ "limit": 1, "units": 1 })),
             (Method::POST, format!("/v1/queues/{name}/items"), json!({ "key": "a" })),
-            (Method::POST, format!("/v1/runs/{name}"), json!({ "workflow": "w", "version": 1, "input": 1 })),
+            (
+                Method::POST,
+                format!("/v1/runs/{name}"),
+                json!({ "workflow": "w", "version": 1, "input": 1 }),
+            ),
             (Method::POST, format!("/v1/runs/{name}/signals"), json!({ "name": "s" })),
         ] {
             let refused = client.send_with(method, &path, &[], Some(&body)).await;

@@ -1,4 +1,5 @@
-//! Requests whose answers were lost with their server, sent again under the same key: what they ask for is done once, and said again.
+//! Requests whose answers were lost with their server, sent again under the same key: what they ask
+//! for is done once, and said again.
 //!
 //! Appends and changes of scopes are with their kind.
 
@@ -25,8 +26,11 @@ async fn twice(server: &Server, client: &Client, path: &str, body: &Value) -> Re
 async fn a_quota_is_charged_once(stage: Stage) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
-    let used = async || server.client(READER).get("/v1/quotas/seats?limit=9").await.ok(200)["used"].clone();
-    let taken = twice(&server, &writer, "/v1/quotas/seats/take", &json!({ "limit": 9, "units": 2 })).await;
+    let used = async || {
+        server.client(READER).get("/v1/quotas/seats?limit=9").await.ok(200)["used"].clone()
+    };
+    let taken =
+        twice(&server, &writer, "/v1/quotas/seats/take", &json!({ "limit": 9, "units": 2 })).await;
     assert_eq!(used().await, 2);
     let reserving = json!({ "limit": 9, "units": 3, "life_ms": 600_000 });
     let reserved = twice(&server, &writer, "/v1/quotas/seats/reserve", &reserving).await;
@@ -34,7 +38,8 @@ async fn a_quota_is_charged_once(stage: Stage) {
     let confirming = json!({ "voucher": reserved.json()["voucher"] });
     let confirmed = twice(&server, &writer, "/v1/quotas/seats/confirm", &confirming).await;
     server.forget_answers().await;
-    let over = keyed(&writer, "/v1/quotas/seats/reserve", "/v1/quotas/seats/reserve", &reserving).await;
+    let over =
+        keyed(&writer, "/v1/quotas/seats/reserve", "/v1/quotas/seats/reserve", &reserving).await;
     assert_eq!(over.problem(), (409, "reservation-over".into()), "it has come to its end");
     assert_eq!(used().await, 5);
     for (left, granted) in [(3, taken), (0, confirmed)] {
@@ -83,21 +88,25 @@ async fn an_item_is_put_in_once(stage: Stage) {
     let writer = server.client(WRITER);
     let (putting, path) = (json!({ "key": "a", "data": 7, "in_ms": 0 }), "/v1/queues/mail/items");
     let first = keyed(&writer, "put", path, &putting).await.ok(201);
-    let leased = writer.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
+    let leased =
+        writer.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
     let ack = json!({ "key": "a", "fence": leased["items"][0]["fence"], "outcome": "ack" });
     twice(&server, &writer, "/v1/queues/mail/settle", &json!({ "items": [ack] })).await;
     assert_eq!(keyed(&writer, "put", path, &putting).await.ok(201), first);
-    let leased = writer.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
+    let leased =
+        writer.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
     assert_eq!(leased["items"], json!([]));
     keyed(&writer, "another", path, &putting).await.ok(201);
-    let leased = writer.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
+    let leased =
+        writer.post("/v1/queues/mail/lease", &json!({ "lease_ms": 600_000 })).await.ok(200);
     assert_eq!(leased["items"][0]["key"], "a");
 }
 
 /// HTTP-9. HTTP-22. And the operator's part is written down once.
 async fn what_is_asked_of_a_run_is_asked_once(stage: Stage) {
     let server = Server::start(&stage).await;
-    let (writer, operator, reader) = (server.client(WRITER), server.client(OPERATOR), server.client(READER));
+    let (writer, operator, reader) =
+        (server.client(WRITER), server.client(OPERATOR), server.client(READER));
     // Nobody drives it, so what it is sent stays where it is.
     server.tidelock.runs().start("idle", "r", &()).version(1).await.unwrap();
     twice(&server, &writer, "/v1/runs/r/signals", &json!({ "name": "go", "payload": 7 })).await;
@@ -107,7 +116,8 @@ async fn what_is_asked_of_a_run_is_asked_once(stage: Stage) {
     assert_eq!(history["items"].as_array().unwrap().len(), 4, "{history}");
     let audited = reader.get("/v1/audit").await.ok(200);
     assert_eq!(audited["items"].as_array().unwrap().len(), 2, "{audited}");
-    let refused = keyed(&operator, "another", "/v1/runs/r/terminate", &json!({ "reason": "at once" })).await;
+    let refused =
+        keyed(&operator, "another", "/v1/runs/r/terminate", &json!({ "reason": "at once" })).await;
     assert_eq!(refused.problem(), (409, "run-ended".into()));
 }
 
@@ -116,24 +126,38 @@ async fn an_abandoned_claim_is_freed_once(stage: Stage) {
     let server = Server::start(&stage).await;
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
     let (path, body) = ("/v1/abandoned-claims/release", json!({ "claim": "idempotency/pay" }));
-    assert_eq!(keyed(&operator, path, path, &body).await.status, 404, "what was refused is judged again");
+    assert_eq!(
+        keyed(&operator, path, path, &body).await.status,
+        404,
+        "what was refused is judged again"
+    );
     writer.post("/v1/claims/pay", &json!({ "lease_ms": 1, "by": "ada" })).await.ok(201);
-    until("its lease has run out", async || server.client(READER).get("/v1/claims/pay").await.status == 404)
-        .await;
+    until("its lease has run out", async || {
+        server.client(READER).get("/v1/claims/pay").await.status == 404
+    })
+    .await;
     let freed = twice(&server, &operator, path, &body).await.ok(200);
     assert_eq!(freed["by"], "ada");
     writer.post("/v1/claims/pay", &json!({ "lease_ms": 1, "by": "eve" })).await.ok(201);
-    until("it has run out again", async || server.client(READER).get("/v1/claims/pay").await.status == 404)
-        .await;
+    until("it has run out again", async || {
+        server.client(READER).get("/v1/claims/pay").await.status == 404
+    })
+    .await;
     server.forget_answers().await;
     assert_eq!(keyed(&operator, path, path, &body).await.ok(200)["by"], "ada");
-    assert_eq!(keyed(&operator, "another", path, &body).await.ok(200)["by"], "eve", "it was still there");
+    assert_eq!(
+        keyed(&operator, "another", path, &body).await.ok(200)["by"],
+        "eve",
+        "it was still there"
+    );
     let audited = server.client(READER).get("/v1/audit").await.ok(200);
-    let statuses: Vec<_> = audited["items"].as_array().unwrap().iter().map(|item| &item["status"]).collect();
+    let statuses: Vec<_> =
+        audited["items"].as_array().unwrap().iter().map(|item| &item["status"]).collect();
     assert_eq!(statuses, [200, 200, 404], "each that was judged for itself, once: {audited}");
 }
 
-/// HTTP-9. An operator has freed the key, or its answer is no longer kept: what comes under it then is judged by itself.
+/// HTTP-9. An operator has freed the key, or its answer is no longer kept: what comes under it then
+/// is judged by itself.
 async fn another_request_under_a_freed_key_is_another(stage: Stage) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);

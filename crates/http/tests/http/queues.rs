@@ -1,4 +1,5 @@
-//! Workers in any language: they put, lease, renew and settle over HTTP, and know nothing but keys and fences.
+//! Workers in any language: they put, lease, renew and settle over HTTP, and know nothing but keys
+//! and fences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -27,7 +28,8 @@ async fn lease(client: &Client, body: Value) -> Vec<Value> {
 }
 
 async fn settle(client: &Client, items: Value) -> Value {
-    client.post(&format!("{QUEUE}/settle"), &json!({ "items": items })).await.ok(200)["items"].clone()
+    client.post(&format!("{QUEUE}/settle"), &json!({ "items": items })).await.ok(200)["items"]
+        .clone()
 }
 
 async fn states(client: &Client, state: &str) -> Vec<Value> {
@@ -39,7 +41,8 @@ fn ack(item: &Value) -> Value {
     json!({ "key": item["key"], "fence": item["fence"], "outcome": "ack" })
 }
 
-/// HTTP-31. One worker dies in the middle of it: what it held is done by the other, and what it says later changes nothing.
+/// HTTP-31. One worker dies in the middle of it: what it held is done by the other, and what it
+/// says later changes nothing.
 async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: Stage) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (one, other) = (here.client(WRITER), there.client(WRITER));
@@ -50,12 +53,18 @@ async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: Stage) {
     assert_eq!((dying.len(), &dying[0]["attempts"]), (3, &json!(1)));
     let (mut done, mut fences) = (BTreeSet::new(), BTreeMap::new());
     while done.len() < 12 {
-        let leased =
-            lease(&other, json!({ "worker": "w", "lease_ms": 60_000, "limit": 5, "wait_ms": 60_000 })).await;
+        let leased = lease(
+            &other,
+            json!({ "worker": "w", "lease_ms": 60_000, "limit": 5, "wait_ms": 60_000 }),
+        )
+        .await;
         let acks: Vec<Value> = leased.iter().map(ack).collect();
         for item in &leased {
             fences.insert(item["key"].to_string(), item["fence"].as_u64().unwrap());
-            assert!(done.insert(item["data"]["nth"].as_u64().unwrap()), "nothing is done twice: {item}");
+            assert!(
+                done.insert(item["data"]["nth"].as_u64().unwrap()),
+                "nothing is done twice: {item}"
+            );
         }
         for settled in settle(&other, json!(acks)).await.as_array().unwrap() {
             assert_eq!(settled["outcome"], "settled");
@@ -63,9 +72,14 @@ async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: Stage) {
     }
     for item in &dying {
         let before = item["fence"].as_u64().unwrap();
-        assert!(fences[&item["key"].to_string()] > before, "what had been the other's has a higher fence");
+        assert!(
+            fences[&item["key"].to_string()] > before,
+            "what had been the other's has a higher fence"
+        );
     }
-    for settled in settle(&one, json!(dying.iter().map(ack).collect::<Vec<_>>())).await.as_array().unwrap() {
+    for settled in
+        settle(&one, json!(dying.iter().map(ack).collect::<Vec<_>>())).await.as_array().unwrap()
+    {
         assert_eq!(settled["outcome"], "lost");
     }
     assert_eq!(states(&one, "idle").await.len(), 12);
@@ -93,7 +107,10 @@ async fn work_ends_in_every_way_there_is(stage: Stage) {
         { "key": "ack", "fence": of("ack")["fence"] }, { "key": "ack", "fence": 99 },
     ]});
     let renewed = client.post(&format!("{QUEUE}/renew"), &renewing).await.ok(200)["items"].clone();
-    assert_eq!((&renewed[0]["outcome"], &renewed[1]["outcome"]), (&json!("renewed"), &json!("lost")));
+    assert_eq!(
+        (&renewed[0]["outcome"], &renewed[1]["outcome"]),
+        (&json!("renewed"), &json!("lost"))
+    );
     assert!(renewed[0]["until"].as_str() > of("ack")["until"].as_str());
     let settled = settle(&client, json!([
         ack(of("ack")),
@@ -107,7 +124,10 @@ async fn work_ends_in_every_way_there_is(stage: Stage) {
     .await;
     let outcomes: Vec<_> =
         settled.as_array().unwrap().iter().map(|item| item["outcome"].as_str().unwrap()).collect();
-    assert_eq!(outcomes, ["settled", "settled", "settled", "settled", "settled", "settled", "lost"]);
+    assert_eq!(
+        outcomes,
+        ["settled", "settled", "settled", "settled", "settled", "settled", "lost"]
+    );
     let reader = server.client(READER);
     let waiting = states(&reader, "waiting").await;
     assert_eq!(
@@ -178,7 +198,8 @@ async fn watched(tidelock: &Tidelock, left: &Seen) -> SocketAddr {
     address
 }
 
-/// HTTP-32: neither while it waits, nor when it goes after something was granted and before it is answered.
+/// HTTP-32: neither while it waits, nor when it goes after something was granted and before it is
+/// answered.
 async fn a_long_poll_whose_client_goes_away_leaves_no_lease(stage: Stage) {
     let own = Server::start(&stage).await;
     let client = own.client(WRITER);

@@ -19,7 +19,8 @@ async fn used(client: &Client) -> Value {
 async fn no_more_is_taken_than_there_is(stage: Stage) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
-    let some = |units: u32| json!({ "limit": 5, "units": units, "per": "day", "zone": "Europe/Berlin" });
+    let some =
+        |units: u32| json!({ "limit": 5, "units": units, "per": "day", "zone": "Europe/Berlin" });
     let granted = ask(&first, "take", some(2)).await.ok(201);
     let mut reserving = some(3);
     reserving["life_ms"] = json!(60_000);
@@ -27,10 +28,17 @@ async fn no_more_is_taken_than_there_is(stage: Stage) {
     let exceeded = ask(&first, "take", some(1)).await;
     assert_eq!(exceeded.problem(), (429, "quota-exceeded".into()));
     let told = exceeded.json();
-    assert_eq!((&told["used"], &told["limit"], &told["requested"]), (&json!(5), &json!(5), &json!(1)));
+    assert_eq!(
+        (&told["used"], &told["limit"], &told["requested"]),
+        (&json!(5), &json!(5), &json!(1))
+    );
     assert!(told["resets_at"].is_string() && exceeded.headers.contains_key("retry-after"));
     assert_eq!(ask(&second, "reserve", reserving.clone()).await.status, 429);
-    let usage = here.client(READER).get(&format!("{QUOTA}?limit=5&per=day&zone=Europe/Berlin")).await.ok(200);
+    let usage = here
+        .client(READER)
+        .get(&format!("{QUOTA}?limit=5&per=day&zone=Europe/Berlin"))
+        .await
+        .ok(200);
     assert_eq!((&usage["left"], &usage["used"]), (&json!(0), &json!(5)));
     let back = json!({ "voucher": reserved["voucher"], "per": "day", "zone": "Europe/Berlin" });
     assert_eq!(ask(&first, "refund", back.clone()).await.ok(200)["outcome"], "refunded");
@@ -54,7 +62,8 @@ async fn no_more_is_taken_than_there_is(stage: Stage) {
         (400, "invalid".into()),
         "UTC is another zone"
     );
-    let unconfirmed = json!({ "grant": reserved["voucher"]["grant"], "per": "day", "zone": "Europe/Berlin" });
+    let unconfirmed =
+        json!({ "grant": reserved["voucher"]["grant"], "per": "day", "zone": "Europe/Berlin" });
     assert_eq!(
         ask(&first, "refund", unconfirmed).await.problem(),
         (400, "invalid".into()),
@@ -79,7 +88,9 @@ async fn a_quota_that_makes_no_sense_is_refused(stage: Stage) {
     ] {
         assert_eq!(ask(&client, "take", body.clone()).await.problem().0, 400, "{body}");
     }
-    for body in [json!({}), json!({ "voucher": {}, "grant": {} }), json!({ "grant": { "units": 1 } })] {
+    for body in
+        [json!({}), json!({ "voucher": {}, "grant": {} }), json!({ "grant": { "units": 1 } })]
+    {
         assert_eq!(ask(&client, "refund", body.clone()).await.problem().0, 400, "{body}");
     }
     let forever = json!({ "limit": 5, "units": 1, "life_ms": 0 });
@@ -97,18 +108,25 @@ async fn a_singleton_is_taken_once(stage: Stage) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     let path = "/v1/singletons/prayer%2Fchild-7";
-    let taken = first.post(path, &json!({ "details": { "text": "amen" }, "per": "day", "by": "ada" })).await;
+    let taken = first
+        .post(path, &json!({ "details": { "text": "amen" }, "per": "day", "by": "ada" }))
+        .await;
     assert_eq!(taken.ok(201)["outcome"], "won");
     let late = second.post(path, &json!({ "per": "day" })).await;
     assert_eq!(late.problem(), (409, "taken".into()));
-    assert_eq!((&late.json()["by"], &late.json()["details"]), (&json!("ada"), &json!({ "text": "amen" })));
+    assert_eq!(
+        (&late.json()["by"], &late.json()["details"]),
+        (&json!("ada"), &json!({ "text": "amen" }))
+    );
     assert!(late.json()["at"].is_string());
     assert_eq!(
         second.post(path, &json!({ "per": "year", "ttl_ms": 60_000 })).await.status,
         201,
         "that is another one"
     );
-    for body in [json!({ "per": "never" }), json!({ "zone": "x", "per": "day" }), json!({ "by": "" })] {
+    for body in
+        [json!({ "per": "never" }), json!({ "zone": "x", "per": "day" }), json!({ "by": "" })]
+    {
         assert_eq!(first.post(path, &body).await.problem().0, 400, "{body}");
     }
     let listed = first.get("/v1/claims?prefix=singleton/").await.ok(200);

@@ -26,34 +26,47 @@ async fn operators_do_to_targets_what_they_say(stage: Stage) {
         note(&tidelock, stream, "x").await;
     }
     let saw = seen.clone();
-    let app = tidelock.app().worker(brisk("w")).reaction("mail", on_any(), move |event: StoredEvent, _| {
-        let seen = saw.clone();
-        async move {
-            seen.note(event.stream.as_str());
-            let failures = seen.lines().iter().filter(|line| line.starts_with("bad")).count();
-            if event.stream.as_str().starts_with("bad") && failures <= 2 {
-                Err(Failure::fatal("no ink"))
-            } else {
-                Ok(())
+    let app = tidelock.app().worker(brisk("w")).reaction(
+        "mail",
+        on_any(),
+        move |event: StoredEvent, _| {
+            let seen = saw.clone();
+            async move {
+                seen.note(event.stream.as_str());
+                let failures = seen.lines().iter().filter(|line| line.starts_with("bad")).count();
+                if event.stream.as_str().starts_with("bad") && failures <= 2 {
+                    Err(Failure::fatal("no ink"))
+                } else {
+                    Ok(())
+                }
             }
-        }
-    });
+        },
+    );
     let running = Running::start(app);
     until("both are blocked", async || targets(&reader, "blocked=true").await.len() == 2).await;
     let listed = reader.get("/v1/reactions").await.ok(200)["items"].clone();
-    assert_eq!((&listed[0]["reaction"], &listed[0]["blocked_targets"]), (&json!("mail"), &json!(2)));
+    assert_eq!(
+        (&listed[0]["reaction"], &listed[0]["blocked_targets"]),
+        (&json!("mail"), &json!(2))
+    );
     let bad = targets(&reader, "target=bad*").await;
     assert_eq!(
         (&bad[0]["target"], &bad[0]["error"], &bad[0]["lag"]),
         (&json!("bad-1"), &json!("no ink"), &json!(1))
     );
-    let family = |dry_run: bool| json!({ "reaction": "mail", "pattern": "bad-*", "dry_run": dry_run });
+    let family =
+        |dry_run: bool| json!({ "reaction": "mail", "pattern": "bad-*", "dry_run": dry_run });
     assert_eq!(adjust(&operator, "unblock", family(true)).await, (json!(2), json!(0)));
     assert_eq!(targets(&reader, "blocked=true").await.len(), 2);
     assert_eq!(adjust(&operator, "unblock", family(false)).await, (json!(2), json!(2)));
-    until("all is handled", async || targets(&reader, "").await.iter().all(|target| target["lag"] == 0))
-        .await;
-    assert!(reader.get("/v1/reactions").await.ok(200)["items"][0]["lag"].is_u64(), "somebody routes");
+    until("all is handled", async || {
+        targets(&reader, "").await.iter().all(|target| target["lag"] == 0)
+    })
+    .await;
+    assert!(
+        reader.get("/v1/reactions").await.ok(200)["items"][0]["lag"].is_u64(),
+        "somebody routes"
+    );
     running.stop().await;
     note(&tidelock, "good-2", "x").await;
     let listed = reader.get("/v1/reactions").await.ok(200)["items"][0].clone();
@@ -77,8 +90,9 @@ async fn operators_do_to_targets_what_they_say(stage: Stage) {
     let reroute = json!({ "reaction": "mail", "from": "now" });
     for _ in 0..2 {
         let key = [("idempotency-key", "reroute")];
-        let rerouted =
-            operator.send_with(http::Method::POST, "/v1/reactions/reroute", &key, Some(&reroute)).await;
+        let rerouted = operator
+            .send_with(http::Method::POST, "/v1/reactions/reroute", &key, Some(&reroute))
+            .await;
         assert_eq!(rerouted.status, 204);
         server.forget_answers().await;
     }
@@ -94,9 +108,12 @@ async fn a_reset_that_would_leave_out_events_is_refused(stage: Stage) {
     let (operator, tidelock) = (server.client(OPERATOR), stage.tidelock().await);
     note(&tidelock, "good", "x").await;
     let app = tidelock.app().worker(brisk("w"));
-    let running = Running::start(app.reaction("mail", on_any(), |_: StoredEvent, _| async { Ok(()) }));
-    until("it is handled", async || targets(&operator, "").await.iter().any(|target| target["lag"] == 0))
-        .await;
+    let running =
+        Running::start(app.reaction("mail", on_any(), |_: StoredEvent, _| async { Ok(()) }));
+    until("it is handled", async || {
+        targets(&operator, "").await.iter().any(|target| target["lag"] == 0)
+    })
+    .await;
     tidelock.books(&StreamName::new("good").unwrap(), tidelock::discard).close().await.unwrap();
     running.stop().await;
     let mut body = json!({ "reaction": "mail" });

@@ -13,7 +13,8 @@ async fn every_look_at_the_end_of_the_feed_works_after_a_restart_of_the_server()
     let postgres = Postgres::start().unwrap();
     let tidelock = Tidelock::open(&postgres.url()).await.unwrap();
     note(&tidelock, "order-1", "x").await;
-    let mailing = tidelock.app().worker(brisk("w")).reaction("mail", on_any(), |_, _| async { Ok(()) });
+    let mailing =
+        tidelock.app().worker(brisk("w")).reaction("mail", on_any(), |_, _| async { Ok(()) });
     let running = Running::start(mailing);
     until("it is routed", async || !tidelock.reactions().routes().await.unwrap().is_empty()).await;
     running.stop().await;

@@ -20,10 +20,17 @@ async fn approval(ctx: &mut Ctx, amount: u64) -> Result<u64, StepError> {
 /// HTTP-33.
 async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
-    let app = stage.tidelock().await.app().worker(brisk("w")).register(Workflow::new("approval", approval));
+    let app = stage
+        .tidelock()
+        .await
+        .app()
+        .worker(brisk("w"))
+        .register(Workflow::new("approval", approval));
     let running = Running::start(app);
-    let (writer, reader, operator) = (here.client(WRITER), there.client(READER), there.client(OPERATOR));
-    let start = json!({ "workflow": "approval", "version": 1, "input": 21, "attributes": { "shop": "7" } });
+    let (writer, reader, operator) =
+        (here.client(WRITER), there.client(READER), there.client(OPERATOR));
+    let start =
+        json!({ "workflow": "approval", "version": 1, "input": 21, "attributes": { "shop": "7" } });
     let started = writer.post("/v1/runs/a%2F1", &start).await.ok(201);
     assert_eq!((&started["id"], &started["state"]), (&json!("a/1"), &json!("open")));
     assert_eq!(writer.post("/v1/runs/a%2F1", &start).await.ok(200)["id"], "a/1");
@@ -34,7 +41,10 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
         shown["standing"]["waiting"]["on"][0]["signal"]["signal"] == "approve"
     })
     .await;
-    assert_eq!(reader.get("/v1/runs/a%2F1/published").await.ok(200)["published"], json!(["asked for", 21]));
+    assert_eq!(
+        reader.get("/v1/runs/a%2F1/published").await.ok(200)["published"],
+        json!(["asked for", 21])
+    );
     assert_eq!(reader.get("/v1/runs/a%2F1/result").await.ok(202)["state"], "open");
     assert_eq!(reader.get("/v1/runs/a%2F1/result?wait_ms=5").await.ok(202)["state"], "open");
     let waiting = {
@@ -43,13 +53,21 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
     };
     let signal = json!({ "name": "approve", "payload": true, "id": "s-1" });
     assert_eq!(writer.post("/v1/runs/a%2F1/signals", &signal).await.status, 204);
-    assert_eq!(writer.post("/v1/runs/a%2F1/signals", &signal).await.status, 204, "it is the same signal");
+    assert_eq!(
+        writer.post("/v1/runs/a%2F1/signals", &signal).await.status,
+        204,
+        "it is the same signal"
+    );
     let ended = waiting.await.unwrap().ok(200);
     assert_eq!((&ended["state"], &ended["result"]), (&json!("completed"), &json!(42)));
     let late = json!({ "name": "approve", "payload": true });
-    assert_eq!(writer.post("/v1/runs/a%2F1/signals", &late).await.problem(), (409, "run-ended".into()));
+    assert_eq!(
+        writer.post("/v1/runs/a%2F1/signals", &late).await.problem(),
+        (409, "run-ended".into())
+    );
     for verb in ["cancel", "terminate"] {
-        let refused = operator.post(&format!("/v1/runs/a%2F1/{verb}"), &json!({ "reason": "enough" })).await;
+        let refused =
+            operator.post(&format!("/v1/runs/a%2F1/{verb}"), &json!({ "reason": "enough" })).await;
         assert_eq!(refused.problem(), (409, "run-ended".into()), "{verb}");
     }
     assert_eq!(
@@ -60,18 +78,26 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
     loop {
         let page = reader.get(&format!("/v1/runs/a%2F1/history?limit=2{after}")).await.ok(200);
         kinds.extend(
-            page["items"].as_array().unwrap().iter().map(|entry| entry["kind"].as_str().unwrap().to_owned()),
+            page["items"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|entry| entry["kind"].as_str().unwrap().to_owned()),
         );
         match page["next"].as_str() {
             Some(next) => after = format!("&after={next}"),
             None => break,
         }
     }
-    assert!(kinds.starts_with(&["started".to_owned()]) && kinds.contains(&"step".to_owned()), "{kinds:?}");
+    assert!(
+        kinds.starts_with(&["started".to_owned()]) && kinds.contains(&"step".to_owned()),
+        "{kinds:?}"
+    );
     assert_eq!(kinds.last().unwrap(), "completed");
     let beyond = reader.get(&format!("/v1/runs/a%2F1/history?after={}", i64::MAX)).await.ok(200);
     assert_eq!(beyond["items"], json!([]));
-    let listed = reader.get("/v1/runs?workflow=approval&state=completed&attribute=shop%3D7").await.ok(200);
+    let listed =
+        reader.get("/v1/runs?workflow=approval&state=completed&attribute=shop%3D7").await.ok(200);
     assert_eq!(listed["items"].as_array().unwrap().len(), 1);
     running.stop().await;
 }
@@ -80,11 +106,17 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
 async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: Stage) {
     let server = Server::start(&stage).await;
     let running = Running::start(
-        stage.tidelock().await.app().worker(brisk("w")).register(Workflow::new("approval", approval)),
+        stage
+            .tidelock()
+            .await
+            .app()
+            .worker(brisk("w"))
+            .register(Workflow::new("approval", approval)),
     );
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
     for run in ["refused", "cancelled", "terminated"] {
-        let start = json!({ "workflow": "approval", "version": 1, "input": 1, "deadline_ms": 600_000 });
+        let start =
+            json!({ "workflow": "approval", "version": 1, "input": 1, "deadline_ms": 600_000 });
         writer.post(&format!("/v1/runs/{run}"), &start).await.ok(201);
     }
     writer.post("/v1/runs/refused/signals", &json!({ "name": "approve", "payload": false })).await;
@@ -93,17 +125,28 @@ async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: Stage) {
         (told["state"].as_str().unwrap().to_owned(), told["error"].as_str().unwrap().to_owned())
     };
     assert_eq!(result("refused").await.0, "failed");
-    assert_eq!(operator.post("/v1/runs/refused/retry", &json!({ "reason": "look again" })).await.status, 204);
+    assert_eq!(
+        operator.post("/v1/runs/refused/retry", &json!({ "reason": "look again" })).await.status,
+        204
+    );
     assert_eq!(result("refused").await.0, "failed", "it is still not approved");
-    assert_eq!(operator.post("/v1/runs/cancelled/cancel", &json!({ "reason": "enough" })).await.status, 202);
+    assert_eq!(
+        operator.post("/v1/runs/cancelled/cancel", &json!({ "reason": "enough" })).await.status,
+        202
+    );
     assert_eq!(result("cancelled").await, ("cancelled".to_owned(), "enough".to_owned()));
     assert_eq!(
-        operator.post("/v1/runs/terminated/terminate", &json!({ "reason": "at once" })).await.status,
+        operator
+            .post("/v1/runs/terminated/terminate", &json!({ "reason": "at once" }))
+            .await
+            .status,
         204
     );
     assert_eq!(result("terminated").await, ("terminated".to_owned(), "at once".to_owned()));
-    let stands =
-        operator.send_with(http::Method::POST, "/v1/runs/terminated/resume", &[], None).await.ok(200);
+    let stands = operator
+        .send_with(http::Method::POST, "/v1/runs/terminated/resume", &[], None)
+        .await
+        .ok(200);
     assert_eq!(stands["standing"]["ended"]["terminated"], "at once");
     let verdict = json!({ "step": "decide", "verdict": "rerun" });
     assert_eq!(operator.post("/v1/runs/refused/resolve", &verdict).await.problem().0, 409);
@@ -116,8 +159,7 @@ async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: Stage) {
 async fn what_cannot_be_asked_of_a_run_is_refused(stage: Stage) {
     let server = Server::start(&stage).await;
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
-    let start =
-        |workflow: &str, version: Value| json!({ "workflow": workflow, "input": 1, "version": version });
+    let start = |workflow: &str, version: Value| json!({ "workflow": workflow, "input": 1, "version": version });
     let unknown = writer.post("/v1/runs/r", &start("nobody-knows", json!(null))).await;
     assert_eq!(unknown.problem(), (409, "workflow-unknown".into()));
     for (path, body) in [
@@ -149,10 +191,13 @@ async fn what_cannot_be_asked_of_a_run_is_refused(stage: Stage) {
     ] {
         assert_eq!(operator.post("/v1/runs/r/resolve", &body).await.problem().0, 400, "{body}");
     }
-    let resolved =
-        operator.post("/v1/runs/r/resolve", &json!({ "step": "s", "verdict": "done", "result": 1 })).await;
+    let resolved = operator
+        .post("/v1/runs/r/resolve", &json!({ "step": "s", "verdict": "done", "result": 1 }))
+        .await;
     assert_eq!(resolved.problem(), (404, "no-run".into()));
-    for query in ["state=asleep", "attribute=shop", "since=today", "after=x", "workflow=a/b", "limit=1001"] {
+    for query in
+        ["state=asleep", "attribute=shop", "since=today", "after=x", "workflow=a/b", "limit=1001"]
+    {
         assert_eq!(writer.get(&format!("/v1/runs?{query}")).await.problem().0, 400, "{query}");
     }
 }

@@ -44,21 +44,32 @@ async fn a_document_is_created_changed_and_read(stage: Stage) {
     );
     let shown = reader.get(SCOPE).await;
     assert_eq!(shown.headers["etag"], tag(first, 0));
-    assert_eq!((&shown.json()["id"], &shown.json()["state"]), (&json!("ada/7"), &json!({ "items": [] })));
-    let pushed = ask(&writer, "push", json!({ "at": "items", "value": { "sku": 7 } })).await.ok(200);
+    assert_eq!(
+        (&shown.json()["id"], &shown.json()["state"]),
+        (&json!("ada/7"), &json!({ "items": [] }))
+    );
+    let pushed =
+        ask(&writer, "push", json!({ "at": "items", "value": { "sku": 7 } })).await.ok(200);
     assert_eq!(
         (&pushed["value"], &pushed["revision"], &pushed["outcome"]),
         (&json!(1), &json!(first + 1), &json!("applied"))
     );
-    assert_eq!(ask(&writer, "increment", json!({ "at": "/count/all", "by": 3 })).await.ok(200)["value"], 3);
+    assert_eq!(
+        ask(&writer, "increment", json!({ "at": "/count/all", "by": 3 })).await.ok(200)["value"],
+        3
+    );
     ask(&writer, "entries", json!({ "at": "prices", "key": "a/b", "value": 1.5 })).await.ok(200);
     let merge = ("content-type", "application/merge-patch+json");
     let seen = tag(first, 3);
-    let patched = patch(&writer, &[merge, ("if-match", &seen)], &json!({ "items": null, "note": "x" })).await;
+    let patched =
+        patch(&writer, &[merge, ("if-match", &seen)], &json!({ "items": null, "note": "x" })).await;
     assert_eq!(revision(&patched.ok(200)), first + 4);
     let moved = patch(&writer, &[merge, ("if-match", &seen)], &json!({ "note": "y" })).await;
     assert_eq!(moved.problem(), (412, "revision-conflict".into()));
-    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(first + 3), &json!(first + 4)));
+    assert_eq!(
+        (&moved.json()["expected"], &moved.json()["found"]),
+        (&json!(first + 3), &json!(first + 4))
+    );
     let entry = format!("{SCOPE}/entries?at=prices&key=a%2Fb");
     assert_eq!(writer.send_with(Method::DELETE, &entry, &[], None).await.ok(200)["value"], true);
     assert_eq!(writer.send_with(Method::DELETE, &entry, &[], None).await.ok(200)["value"], false);
@@ -66,12 +77,19 @@ async fn a_document_is_created_changed_and_read(stage: Stage) {
     assert_eq!(state, json!({ "count": { "all": 3 }, "note": "x", "prices": {} }));
     assert_eq!(put(&writer, &[("if-match", "*")], &state).await.ok(200)["outcome"], "unchanged");
     let listed = reader.get("/v1/scopes?kind=cart&prefix=ada").await.ok(200);
-    assert_eq!((listed["items"].as_array().unwrap().len(), &listed["items"][0]["id"]), (1, &json!("ada/7")));
-    let delete =
-        async |headers: &[(&str, &str)]| writer.send_with(Method::DELETE, SCOPE, headers, None).await;
+    assert_eq!(
+        (listed["items"].as_array().unwrap().len(), &listed["items"][0]["id"]),
+        (1, &json!("ada/7"))
+    );
+    let delete = async |headers: &[(&str, &str)]| {
+        writer.send_with(Method::DELETE, SCOPE, headers, None).await
+    };
     let moved = delete(&[("if-match", &tag(first, 4))]).await;
     assert_eq!(moved.problem(), (412, "revision-conflict".into()));
-    assert_eq!((&moved.json()["expected"], &moved.json()["found"]), (&json!(first + 4), &json!(first + 5)));
+    assert_eq!(
+        (&moved.json()["expected"], &moved.json()["found"]),
+        (&json!(first + 4), &json!(first + 5))
+    );
     assert_eq!(delete(&[("if-none-match", "*")]).await.problem().0, 400);
     assert_eq!(revision(&reader.get(SCOPE).await.ok(200)), first + 5, "it is still there");
     assert_eq!(delete(&[("if-match", &tag(first, 5))]).await.ok(200)["outcome"], "applied");
@@ -79,13 +97,19 @@ async fn a_document_is_created_changed_and_read(stage: Stage) {
     for expected in ["*", &tag(first, 5), &tag(first, 6)] {
         assert_eq!(delete(&[("if-match", expected)]).await.problem(), (410, "scope-gone".into()));
     }
-    let never = writer.send_with(Method::DELETE, "/v1/scopes/cart/bob", &[("if-match", "*")], None).await;
+    let never =
+        writer.send_with(Method::DELETE, "/v1/scopes/cart/bob", &[("if-match", "*")], None).await;
     assert_eq!(never.problem(), (404, "no-scope".into()));
     assert_eq!(reader.get(SCOPE).await.problem(), (410, "scope-gone".into()));
-    for gone in
-        [put(&writer, &[], &json!(1)).await, ask(&writer, "increment", json!({ "at": "n", "by": 1 })).await]
-    {
-        assert_eq!(gone.problem(), (410, "scope-gone".into()), "nothing brings it back by accident");
+    for gone in [
+        put(&writer, &[], &json!(1)).await,
+        ask(&writer, "increment", json!({ "at": "n", "by": 1 })).await,
+    ] {
+        assert_eq!(
+            gone.problem(),
+            (410, "scope-gone".into()),
+            "nothing brings it back by accident"
+        );
     }
     assert_eq!(put(&writer, &[("if-none-match", "*")], &json!({})).await.status, 201);
 }
@@ -95,7 +119,9 @@ async fn what_is_counted_at_once_is_all_counted(stage: Stage) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let counting = (0..20).map(|nth| {
         let client = if nth % 2 == 0 { here.client(WRITER) } else { there.client(WRITER) };
-        tokio::spawn(async move { ask(&client, "increment", json!({ "at": "n", "by": 1 })).await.ok(200) })
+        tokio::spawn(async move {
+            ask(&client, "increment", json!({ "at": "n", "by": 1 })).await.ok(200)
+        })
     });
     for counted in counting.collect::<Vec<_>>() {
         counted.await.unwrap();
@@ -126,7 +152,10 @@ async fn a_change_that_makes_no_sense_is_refused(stage: Stage) {
         assert_eq!(put(&writer, &[("if-match", tag)], &json!(1)).await.problem().0, 400, "{tag}");
     }
     assert_eq!(patch(&writer, &[("if-none-match", "*")], &json!({})).await.problem().0, 400);
-    assert_eq!(patch(&writer, &[("content-type", "text/plain")], &json!({})).await.problem().0, 415);
+    assert_eq!(
+        patch(&writer, &[("content-type", "text/plain")], &json!({})).await.problem().0,
+        415
+    );
     let deep = (0..100).fold(json!(1), |inner, _| json!([inner]));
     assert_eq!(put(&writer, &[], &deep).await.problem().0, 400);
     for path in ["/v1/scopes/~x/a", "/v1/scopes/a%2Fb/c", "/v1/scopes/a/%0A", "/v1/scopes/%20/"] {
@@ -144,15 +173,22 @@ async fn whoever_watches_sees_the_newest_state(stage: Stage) {
     let path = "/v1/scopes/session/s-1";
     let mut stream =
         reader.open(reader.request(Method::GET, &format!("{path}/watch"), None)).await.into_body();
-    let first =
-        revision(&writer.send_with(Method::PUT, path, &[], Some(&json!({ "step": 1 }))).await.ok(200));
+    let first = revision(
+        &writer.send_with(Method::PUT, path, &[], Some(&json!({ "step": 1 }))).await.ok(200),
+    );
     let deleted = format!("id: {}\nevent: scope", first + 1);
-    assert!(reader.get(path).await.ok(200)["expires_at"].is_string(), "a session has a life of its own");
+    assert!(
+        reader.get(path).await.ok(200)["expires_at"].is_string(),
+        "a session has a life of its own"
+    );
     writer.send_with(Method::DELETE, path, &[], None).await.ok(200);
     let (mut text, mut gone) = (String::new(), false);
     while !gone {
-        let frame =
-            tokio::time::timeout(PATIENCE, stream.frame()).await.expect("it is told").unwrap().unwrap();
+        let frame = tokio::time::timeout(PATIENCE, stream.frame())
+            .await
+            .expect("it is told")
+            .unwrap()
+            .unwrap();
         text.push_str(&String::from_utf8_lossy(frame.data_ref().unwrap()));
         gone = text.contains(&deleted) && text.ends_with("\n\n");
     }
@@ -175,7 +211,8 @@ async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Stag
     let mut answers = Vec::new();
     for _ in 0..2 {
         for (verb, body, condition) in &changes {
-            let (path, headers) = (format!("{SCOPE}/{verb}"), [("idempotency-key", *verb), *condition]);
+            let (path, headers) =
+                (format!("{SCOPE}/{verb}"), [("idempotency-key", *verb), *condition]);
             answers.push(writer.send_with(Method::POST, &path, &headers, Some(body)).await.ok(200));
         }
         server.forget_answers().await;
@@ -186,7 +223,9 @@ async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Stag
 }
 
 /// HTTP-9. What was taken away once is not taken away again when somebody has made it anew.
-async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted_once(stage: Stage) {
+async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted_once(
+    stage: Stage,
+) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let create = async || {
@@ -195,7 +234,10 @@ async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted
             .ok(201)
     };
     let delete = async || {
-        writer.send_with(Method::DELETE, SCOPE, &[("idempotency-key", "delete")], None).await.ok(200)
+        writer
+            .send_with(Method::DELETE, SCOPE, &[("idempotency-key", "delete")], None)
+            .await
+            .ok(200)
     };
     let created = create().await;
     server.forget_answers().await;

@@ -42,7 +42,8 @@ async fn the_overview_says_how_it_is_and_was(stage: Stage) {
     let (store, commits) = Commits::counted(stage.store().await);
     let tidelock = tidelock::Tidelock::over(store);
     let server = Server::start_over(tidelock, |api| api.tokens(tokens()).commits(commits)).await;
-    let body = json!({ "events": [{ "type": "noted", "data": 1 }, { "type": "noted", "data": 2 }] });
+    let body =
+        json!({ "events": [{ "type": "noted", "data": 1 }, { "type": "noted", "data": 2 }] });
     let appended = server.client(WRITER).post("/v1/streams/a/events", &body).await.ok(201);
     let reader = server.client(READER);
     // A sample that was taken a moment before the append is as good as one that is taken now.
@@ -78,11 +79,12 @@ async fn the_overview_says_how_it_is_and_was(stage: Stage) {
     assert_eq!((&exam["healthy"], &exam["findings"][0]["kind"]), (&json!(true), &json!("store")));
 }
 
-/// HTTP-18. Everything answered by a router that an application has mounted under a prefix of its own.
+/// HTTP-18. Everything answered by a router that an application has mounted under a prefix of its
+/// own.
 async fn the_router_can_be_mounted_anywhere(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let app =
-        axum::Router::new().nest("/tidelock", Api::over(&tidelock).tokens(crate::ground::tokens()).router());
+    let app = axum::Router::new()
+        .nest("/tidelock", Api::over(&tidelock).tokens(crate::ground::tokens()).router());
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let serving = tokio::spawn(async move { axum::serve(listener, app).await });
@@ -117,7 +119,9 @@ async fn a_server_that_ends_answers_whoever_has_asked(stage: Stage) {
         .map(|_| {
             let (client, body) = (client.clone(), body.clone());
             tokio::spawn(async move {
-                client.try_send(client.request(Method::POST, "/v1/streams/a/events", Some(&body))).await
+                client
+                    .try_send(client.request(Method::POST, "/v1/streams/a/events", Some(&body)))
+                    .await
             })
         })
         .collect();
@@ -139,7 +143,8 @@ async fn a_server_that_ends_answers_whoever_has_asked(stage: Stage) {
     assert!(stored.len() >= answered, "{} stored, {answered} acknowledged", stored.len());
 }
 
-/// HTTP-15. Even one who waits for something is told so before the server is gone; here everything of the server's goes with it.
+/// HTTP-15. Even one who waits for something is told so before the server is gone; here everything
+/// of the server's goes with it.
 async fn a_server_is_not_gone_before_whoever_waits_has_an_answer(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

@@ -35,10 +35,16 @@ async fn a_state_is_shown_as_it_is_and_as_it_was(stage: Stage) {
     }
     let reader = server.client(READER);
     let now = reader.get("/v1/states/stock/sku-7").await.ok(200);
-    assert_eq!(now, json!({ "kind": "stock", "id": "sku-7", "version": 2, "state": { "left": 5 } }));
+    assert_eq!(
+        now,
+        json!({ "kind": "stock", "id": "sku-7", "version": 2, "state": { "left": 5 } })
+    );
     let then = reader.get("/v1/states/stock/sku-7?version=1").await.ok(200);
     assert_eq!((&then["version"], &then["state"]), (&json!(1), &json!({ "left": 2 })));
-    assert_eq!(reader.get("/v1/states/stock/sku-7?version=3").await.problem(), (404, "not-reached".into()));
+    assert_eq!(
+        reader.get("/v1/states/stock/sku-7?version=3").await.problem(),
+        (404, "not-reached".into())
+    );
     assert_eq!(reader.get("/v1/states/stock/sku-8").await.problem(), (404, "no-aggregate".into()));
     let unknown = reader.get("/v1/states/order/7").await;
     assert_eq!(

@@ -46,7 +46,10 @@ async fn what_is_appended_is_read_back(stage: Stage) {
     );
     assert_eq!(page["items"][1]["position"], appended["position"]);
     let listed = reader.get("/v1/streams?prefix=order-").await.ok(200);
-    assert_eq!((&listed["items"][0]["name"], &listed["items"][0]["version"]), (&json!("order-7"), &json!(2)));
+    assert_eq!(
+        (&listed["items"][0]["name"], &listed["items"][0]["version"]),
+        (&json!("order-7"), &json!(2))
+    );
     assert_eq!(reader.get("/v1/streams/order-7").await.ok(200)["last_type"], "paid");
     assert_eq!(reader.get("/v1/streams/order-8").await.problem(), (404, "no-stream".into()));
     assert_eq!(reader.get("/v1/streams/order-8/events").await.problem(), (404, "no-stream".into()));
@@ -61,20 +64,32 @@ async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: Stage) 
     assert_eq!(refused.problem(), (412, "version-conflict".into()));
     append_if(&writer, ("if-match", "\"1\""), &placed(2)).await.ok(201);
     let refused = append_if(&writer, ("if-match", "\"1\""), &placed(2)).await;
-    assert_eq!((refused.problem(), &refused.json()["found"]), ((412, "version-conflict".into()), &json!(2)));
+    assert_eq!(
+        (refused.problem(), &refused.json()["found"]),
+        ((412, "version-conflict".into()), &json!(2))
+    );
     let in_body = |expected: Value| {
         let mut body = placed(3);
         body["expected"] = expected;
         body
     };
-    for (expected, status) in
-        [(json!("any"), 201), (json!("none"), 409), (json!("exists"), 201), (json!(2), 409), (json!(4), 201)]
-    {
-        assert_eq!(writer.post(EVENTS, &in_body(expected.clone())).await.status, status, "{expected}");
+    for (expected, status) in [
+        (json!("any"), 201),
+        (json!("none"), 409),
+        (json!("exists"), 201),
+        (json!(2), 409),
+        (json!(4), 201),
+    ] {
+        assert_eq!(
+            writer.post(EVENTS, &in_body(expected.clone())).await.status,
+            status,
+            "{expected}"
+        );
     }
     let nowhere = "/v1/streams/order-8/events";
     assert_eq!(writer.post(nowhere, &in_body(json!("exists"))).await.status, 409);
-    let exists = writer.send_with(Method::POST, nowhere, &[("if-match", "*")], Some(&placed(1))).await;
+    let exists =
+        writer.send_with(Method::POST, nowhere, &[("if-match", "*")], Some(&placed(1))).await;
     assert_eq!(exists.problem(), (412, "version-conflict".into()));
     assert_eq!(
         append_if(&writer, ("if-match", "\"5\""), &in_body(json!(4))).await.problem(),
@@ -127,7 +142,8 @@ async fn an_append_that_is_sent_twice_is_done_once(stage: Stage) {
     append_if(&server.client(OPERATOR), ("idempotency-key", "k-1"), &placed(2)).await.ok(201);
 }
 
-/// HTTP-9. A server died when it had appended, and had not kept its answer: of the key nothing is known any more.
+/// HTTP-9. A server died when it had appended, and had not kept its answer: of the key nothing is
+/// known any more.
 async fn an_append_whose_answer_was_lost_with_its_server_is_done_once(stage: Stage) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
@@ -168,7 +184,8 @@ async fn long_lists_are_read_page_by_page(stage: Stage) {
         seen.retain(|item| !item.as_str().is_some_and(past::left));
         assert_eq!(seen, expected, "{path}");
     }
-    let newest = reader.get("/v1/streams/a%2Fb%20%C3%A9/events?backward=true&limit=1").await.ok(200);
+    let newest =
+        reader.get("/v1/streams/a%2Fb%20%C3%A9/events?backward=true&limit=1").await.ok(200);
     assert_eq!(newest["items"][0]["data"], 5);
     for limit in ["0", "1001", "-1", "x"] {
         assert_eq!(reader.get(&format!("/v1/events?limit={limit}")).await.status, 400, "{limit}");
@@ -233,7 +250,10 @@ async fn what_makes_no_sense_is_refused(stage: Stage) {
     let method = writer.post("/v1/streams", &placed(1)).await;
     assert_eq!(method.problem(), (405, "method-not-allowed".into()));
     assert_eq!(method.headers["allow"], "GET,HEAD");
-    assert_eq!(writer.get("/v1/events?after=999999").await.problem(), (410, "position-unknown".into()));
+    assert_eq!(
+        writer.get("/v1/events?after=999999").await.problem(),
+        (410, "position-unknown".into())
+    );
     let streams = server.client(READER).get("/v1/streams").await.ok(200)["items"].clone();
     let names = streams.as_array().unwrap().iter().map(|stream| stream["name"].as_str().unwrap());
     assert_eq!(names.filter(|name| !past::left(name)).collect::<Vec<_>>(), [""; 0]);

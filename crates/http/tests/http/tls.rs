@@ -26,23 +26,32 @@ async fn requests_are_answered_over_tls_and_not_without(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let serving =
-        tokio::spawn(tidelock_http::serve(listener, Api::over(&tidelock), Some(tls), std::future::pending()));
+    let serving = tokio::spawn(tidelock_http::serve(
+        listener,
+        Api::over(&tidelock),
+        Some(tls),
+        std::future::pending(),
+    ));
 
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from(made.cert.der().to_vec())).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let config = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap();
     let config = config.with_root_certificates(roots).with_no_client_auth();
     let stream = TcpStream::connect(address).await.unwrap();
     let stream = TlsConnector::from(Arc::new(config))
         .connect(ServerName::try_from("localhost").unwrap(), stream)
         .await
         .unwrap();
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
     tokio::spawn(connection);
-    let request =
-        http::Request::get("/health").header("host", "localhost").body(Empty::<Bytes>::new()).unwrap();
+    let request = http::Request::get("/health")
+        .header("host", "localhost")
+        .body(Empty::<Bytes>::new())
+        .unwrap();
     let response = sender.send_request(request).await.unwrap();
     assert_eq!(response.status(), 200);
     assert_eq!(response.into_body().collect().await.unwrap().to_bytes(), r#"{"status":"ok"}"#);

@@ -23,7 +23,8 @@ fn body(route: &Route) -> Option<serde_json::Value> {
     (route.method != Method::GET).then(|| json!({}))
 }
 
-/// HTTP-2. HTTP-3. Without a token, with a wrong one, and with one of each role: streaming routes too.
+/// HTTP-2. HTTP-3. Without a token, with a wrong one, and with one of each role: streaming routes
+/// too.
 async fn no_route_lets_anybody_in_who_may_not(stage: Stage) {
     let server = Server::start(&stage).await;
     for route in Api::over(&server.tidelock).routes() {
@@ -31,7 +32,8 @@ async fn no_route_lets_anybody_in_who_may_not(stage: Stage) {
         let ask = async |token: Option<&str>| {
             let client = token.map_or_else(|| server.stranger(), |token| server.client(token));
             // Only the head: an event stream has no end.
-            let response = client.open(client.request(route.method.clone(), &path, body.as_ref())).await;
+            let response =
+                client.open(client.request(route.method.clone(), &path, body.as_ref())).await;
             (response.status().as_u16(), response.headers().clone())
         };
         let Needs::Role(needed) = route.needs else {
@@ -46,7 +48,9 @@ async fn no_route_lets_anybody_in_who_may_not(stage: Stage) {
                 "{route:?} {wrong:?}"
             );
         }
-        for (role, token) in [(Role::Reader, READER), (Role::Writer, WRITER), (Role::Operator, OPERATOR)] {
+        for (role, token) in
+            [(Role::Reader, READER), (Role::Writer, WRITER), (Role::Operator, OPERATOR)]
+        {
             let (status, _) = ask(Some(token)).await;
             assert_ne!(status, 401, "{route:?} {role}");
             assert_eq!(status == 403, role < needed, "{route:?} {role}: {status}");
@@ -56,8 +60,10 @@ async fn no_route_lets_anybody_in_who_may_not(stage: Stage) {
 
 /// HTTP-5. By a foreign name, from a foreign page: before anything else is looked at.
 async fn no_route_answers_to_a_foreign_name_or_page(stage: Stage) {
-    let server =
-        Server::start_with(&stage, |api| api.tokens(crate::ground::tokens()).hosts(["shop.example"])).await;
+    let server = Server::start_with(&stage, |api| {
+        api.tokens(crate::ground::tokens()).hosts(["shop.example"])
+    })
+    .await;
     let own = server.address.to_string();
     for route in Api::over(&server.tidelock).routes() {
         let (path, body) = (path(&route), body(&route));
@@ -79,7 +85,8 @@ async fn no_route_answers_to_a_foreign_name_or_page(stage: Stage) {
         ] {
             assert_eq!(ask(host, None).await, 403, "{route:?} {host}");
         }
-        for origin in ["http://evil.example", "null", "http://127.0.0.1:1", "file://", "http://shop.example"]
+        for origin in
+            ["http://evil.example", "null", "http://127.0.0.1:1", "file://", "http://shop.example"]
         {
             assert_eq!(ask(&own, Some(origin)).await, 403, "{route:?} {origin}");
         }
@@ -99,8 +106,9 @@ async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage:
     let server = Server::start_with(&stage, |api| api).await;
     for route in Api::over(&server.tidelock).routes() {
         let client = server.stranger();
-        let response =
-            client.open(client.request(route.method.clone(), &path(&route), body(&route).as_ref())).await;
+        let response = client
+            .open(client.request(route.method.clone(), &path(&route), body(&route).as_ref()))
+            .await;
         let may = !matches!(route.needs, Needs::Role(Role::Writer | Role::Operator));
         assert_eq!(response.status().as_u16() != 403, may, "{route:?}");
         assert_ne!(response.status().as_u16(), 401, "{route:?}");
@@ -113,11 +121,14 @@ async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage:
 async fn whatever_an_operator_changes_is_written_down(stage: Stage) {
     let server = Server::start(&stage).await;
     let (mut expected, mut by_writers) = (Vec::new(), 0);
-    for route in Api::over(&server.tidelock).routes().into_iter().filter(|route| route.method != Method::GET)
+    for route in
+        Api::over(&server.tidelock).routes().into_iter().filter(|route| route.method != Method::GET)
     {
         for token in [WRITER, OPERATOR] {
             let client = server.client(token);
-            client.open(client.request(route.method.clone(), &path(&route), body(&route).as_ref())).await;
+            client
+                .open(client.request(route.method.clone(), &path(&route), body(&route).as_ref()))
+                .await;
         }
         by_writers += usize::from(route.needs == Needs::Role(Role::Writer));
         expected.push(format!("olga {} {}", route.method, route.path));
@@ -133,7 +144,8 @@ async fn whatever_an_operator_changes_is_written_down(stage: Stage) {
     server.stop().await;
 }
 
-/// HTTP-22. What an operator decides is written down with it; what is only data has its place elsewhere.
+/// HTTP-22. What an operator decides is written down with it; what is only data has its place
+/// elsewhere.
 async fn a_signal_of_an_operators_is_written_down_with_what_it_says(stage: Stage) {
     let server = Server::start(&stage).await;
     server.tidelock.runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
@@ -142,15 +154,24 @@ async fn a_signal_of_an_operators_is_written_down_with_what_it_says(stage: Stage
         json!({ "events": [{ "type": "noted", "data": "personal" }] }),
     );
     for token in [WRITER, OPERATOR] {
-        assert_eq!(server.client(token).post("/v1/runs/checkout-1/signals", &signal).await.status, 204);
+        assert_eq!(
+            server.client(token).post("/v1/runs/checkout-1/signals", &signal).await.status,
+            204
+        );
         server.client(token).post("/v1/streams/a/events", &event).await.ok(201);
     }
     let page = server.client(READER).get("/v1/audit").await.ok(200);
     let items = page["items"].as_array().unwrap();
     assert_eq!(items.len(), 2, "{page}");
-    assert_eq!((&items[1]["what"], &items[1]["parameters"]), (&json!("POST /v1/runs/{id}/signals"), &signal));
+    assert_eq!(
+        (&items[1]["what"], &items[1]["parameters"]),
+        (&json!("POST /v1/runs/{id}/signals"), &signal)
+    );
     assert_eq!((&items[1]["who"], &items[1]["status"]), (&json!("olga"), &json!(204)));
-    assert_eq!((&items[0]["on"], &items[0]["parameters"]), (&json!("/v1/streams/a/events"), &json!(null)));
+    assert_eq!(
+        (&items[0]["on"], &items[0]["parameters"]),
+        (&json!("/v1/streams/a/events"), &json!(null))
+    );
     server.stop().await;
 }
 

@@ -1,4 +1,5 @@
-//! What is refused, and that the refusal names what is wrong: limits with the field that passed them, and names that nothing has.
+//! What is refused, and that the refusal names what is wrong: limits with the field that passed
+//! them, and names that nothing has.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -12,7 +13,8 @@ fn deep(levels: usize) -> String {
     format!("{}\"canary\"{}", "[".repeat(levels), "]".repeat(levels))
 }
 
-/// Every place of the API that takes JSON of the client's own: the request, with a gap for the JSON, and the field that it is in.
+/// Every place of the API that takes JSON of the client's own: the request, with a gap for the
+/// JSON, and the field that it is in.
 const PLACES: &[(&str, &str, &str, &str)] = &[
     (
         "POST",
@@ -41,7 +43,8 @@ const PLACES: &[(&str, &str, &str, &str)] = &[
 
 async fn send(server: &Server, method: &str, path: &str, body: &str) -> (u16, Value) {
     let client = server.client(OPERATOR);
-    let mut request = client.request(Method::from_bytes(method.as_bytes()).unwrap(), path, Some(&json!({})));
+    let mut request =
+        client.request(Method::from_bytes(method.as_bytes()).unwrap(), path, Some(&json!({})));
     *request.body_mut() = body.to_owned().into();
     let reply = client.send(request).await;
     assert!(!String::from_utf8_lossy(&reply.body).contains("canary"), "{reply:?}");
@@ -53,7 +56,8 @@ async fn json_that_is_too_deep_is_refused_by_name_and_limit(stage: Stage) {
     let server = Server::start(&stage).await;
     for (method, path, body, field) in PLACES {
         for levels in [65, 130, 10_000] {
-            let (status, problem) = send(&server, method, path, &body.replace("JSON", &deep(levels))).await;
+            let (status, problem) =
+                send(&server, method, path, &body.replace("JSON", &deep(levels))).await;
             let detail = problem["detail"].as_str().unwrap();
             assert_eq!(status, 400, "{method} {path} at {levels}: {problem}");
             assert!(
@@ -69,11 +73,15 @@ async fn json_that_is_too_deep_is_refused_by_name_and_limit(stage: Stage) {
 /// HTTP-11.
 async fn what_is_too_large_is_refused_by_name_and_limit(stage: Stage) {
     let server = Server::start(&stage).await;
-    let large = json!({ "events": [{ "type": "t", "data": "canary".repeat(200_000) }] }).to_string();
+    let large =
+        json!({ "events": [{ "type": "t", "data": "canary".repeat(200_000) }] }).to_string();
     let (status, problem) = send(&server, "POST", "/v1/streams/a/events", &large).await;
     let detail = problem["detail"].as_str().unwrap();
     assert_eq!((status, &problem["limit"]), (413, &json!(1 << 20)), "{problem}");
-    assert!(detail.contains(&large.len().to_string()) && detail.contains("1048576 bytes"), "{detail}");
+    assert!(
+        detail.contains(&large.len().to_string()) && detail.contains("1048576 bytes"),
+        "{detail}"
+    );
     let long = "canary".repeat(100);
     for (path, body, says) in [
         (
@@ -92,7 +100,11 @@ async fn what_is_too_large_is_refused_by_name_and_limit(stage: Stage) {
             json!({ "key": "a", "lane": long }),
             "field lane has 600 bytes; the limit is 64",
         ),
-        ("/v1/leases/unblock", json!({ "queue": long }), "field queue has 600 bytes; the limit is 128"),
+        (
+            "/v1/leases/unblock",
+            json!({ "queue": long }),
+            "field queue has 600 bytes; the limit is 128",
+        ),
     ] {
         let (status, problem) = send(&server, "POST", path, &body.to_string()).await;
         assert_eq!(status, 400, "{path}: {problem}");
@@ -124,8 +136,18 @@ async fn a_name_that_nothing_has_is_a_404(stage: Stage) {
     let operator = server.client(OPERATOR);
     for (path, body, code, says) in [
         ("/v1/leases/unblock", json!({ "queue": "pst" }), "no-queue", "queue \"pst\""),
-        ("/v1/leases/unblock", json!({ "queue": "pst", "pattern": "*" }), "no-queue", "queue \"pst\""),
-        ("/v1/leases/unblock", json!({ "queue": "pst", "dry_run": true }), "no-queue", "queue \"pst\""),
+        (
+            "/v1/leases/unblock",
+            json!({ "queue": "pst", "pattern": "*" }),
+            "no-queue",
+            "queue \"pst\"",
+        ),
+        (
+            "/v1/leases/unblock",
+            json!({ "queue": "pst", "dry_run": true }),
+            "no-queue",
+            "queue \"pst\"",
+        ),
         (
             "/v1/leases/reset",
             json!({ "queue": "post", "key": "b" }),
@@ -138,9 +160,24 @@ async fn a_name_that_nothing_has_is_a_404(stage: Stage) {
             "no-lane",
             "lane \"slow\"",
         ),
-        ("/v1/leases/prioritise", json!({ "queue": "pst", "priority": 5 }), "no-queue", "queue \"pst\""),
-        ("/v1/reactions/unblock", json!({ "reaction": "mial" }), "no-reaction", "reaction \"mial\""),
-        ("/v1/reactions/unblock", json!({ "target": "order-9" }), "no-target", "target \"order-9\""),
+        (
+            "/v1/leases/prioritise",
+            json!({ "queue": "pst", "priority": 5 }),
+            "no-queue",
+            "queue \"pst\"",
+        ),
+        (
+            "/v1/reactions/unblock",
+            json!({ "reaction": "mial" }),
+            "no-reaction",
+            "reaction \"mial\"",
+        ),
+        (
+            "/v1/reactions/unblock",
+            json!({ "target": "order-9" }),
+            "no-target",
+            "target \"order-9\"",
+        ),
         (
             "/v1/reactions/unblock",
             json!({ "reaction": "mial", "dry_run": true }),
@@ -171,18 +208,35 @@ async fn a_name_that_nothing_has_is_a_404(stage: Stage) {
         ("/v1/runs/nope/terminate", json!({}), "no-run", "run \"nope\""),
         ("/v1/runs/nope/retry", json!({}), "no-run", "run \"nope\""),
         ("/v1/runs/nope/resume", json!({}), "no-run", "run \"nope\""),
-        ("/v1/runs/nope/resolve", json!({ "step": "pay", "verdict": "rerun" }), "no-run", "run \"nope\""),
-        ("/v1/abandoned-claims/release", json!({ "claim": "lock/nope" }), "no-claim", "\"lock/nope\""),
+        (
+            "/v1/runs/nope/resolve",
+            json!({ "step": "pay", "verdict": "rerun" }),
+            "no-run",
+            "run \"nope\"",
+        ),
+        (
+            "/v1/abandoned-claims/release",
+            json!({ "claim": "lock/nope" }),
+            "no-claim",
+            "\"lock/nope\"",
+        ),
     ] {
         let refused = operator.post(path, &body).await;
         assert_eq!(refused.problem(), (404, code.into()), "{path} {body}: {refused:?}");
-        assert!(refused.json()["detail"].as_str().unwrap().contains(says), "{path} {body}: {refused:?}");
+        assert!(
+            refused.json()["detail"].as_str().unwrap().contains(says),
+            "{path} {body}: {refused:?}"
+        );
     }
     for (path, body) in [
         ("/v1/reactions/unblock", json!({ "pattern": "order-*" })),
         ("/v1/leases/unblock", json!({ "queue": "post", "pattern": "zz*" })),
     ] {
-        assert_eq!(operator.post(path, &body).await.ok(200)["matched"], 0, "a pattern may mean none");
+        assert_eq!(
+            operator.post(path, &body).await.ok(200)["matched"],
+            0,
+            "a pattern may mean none"
+        );
     }
     let early = json!({ "name": "approved", "early": true });
     assert_eq!(server.client(WRITER).post("/v1/runs/nope/signals", &early).await.status, 204);

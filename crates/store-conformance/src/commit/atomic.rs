@@ -1,7 +1,8 @@
-//! All parts of a commit or none: each kind of part that fails, with each kind that would have held.
+//! All parts of a commit or none: each kind of part that fails, with each kind that would have
+//! held.
 //!
-//! A [`Scene`] knows for every kind of part one that holds and one that does not. A case pairs them, and then
-//! commits the good ones alone to show that they were indeed good.
+//! A [`Scene`] knows for every kind of part one that holds and one that does not. A case pairs
+//! them, and then commits the good ones alone to show that they were indeed good.
 
 use tidelock_store::{
     AfterTrim, Append, Clash, Commit, Conflict, ExitKind, ExpectedRevision, ExpectedVersion, Item,
@@ -11,8 +12,8 @@ use tidelock_store::{
 use crate::case::{World, cases};
 use crate::items::{idle, item_now};
 use crate::sample::{
-    LEASE, clash, commit, event, events, everything, exact, item, key, lease_one, mark, refused_whole,
-    revision, stream, value, version, wake,
+    LEASE, clash, commit, event, events, everything, exact, item, key, lease_one, mark,
+    refused_whole, revision, stream, value, version, wake,
 };
 
 cases! { "commit::atomic":
@@ -83,8 +84,8 @@ impl Kind {
     }
 }
 
-/// Two open streams and a closed one at version 1, two records at revision 1, a lease that stands and one that was
-/// lost.
+/// Two open streams and a closed one at version 1, two records at revision 1, a lease that stands
+/// and one that was lost.
 struct Scene {
     held: LeaseToken,
     lost: LeaseToken,
@@ -99,11 +100,14 @@ impl Scene {
             let put = Write::put(&key(name), ExpectedRevision::Absent, value(1));
             commit(
                 store,
-                Commit::new().append(&stream(name), ExpectedVersion::NoStream, events(1)).write(put),
+                Commit::new()
+                    .append(&stream(name), ExpectedVersion::NoStream, events(1))
+                    .write(put),
             )
             .await;
         }
-        let closed = Append::new(&stream("closed"), ExpectedVersion::NoStream, events(1)).and_close();
+        let closed =
+            Append::new(&stream("closed"), ExpectedVersion::NoStream, events(1)).and_close();
         commit(store, Commit::new().with_append(closed)).await;
         wake(store, "taken", 1).await;
         let lost = lease_one(store, "anna").await.token();
@@ -152,16 +156,19 @@ impl Scene {
         let (stream, found) = (stream("bad"), StreamState::Open(version(1)));
         match kind {
             Kind::Append => Reason::Stream { stream, expected: exact(9), found },
-            Kind::StreamGuard => Reason::Stream { stream, expected: ExpectedVersion::NoStream, found },
+            Kind::StreamGuard => {
+                Reason::Stream { stream, expected: ExpectedVersion::NoStream, found }
+            }
             Kind::Trim => Reason::Untrimmable { stream, through: version(1), found },
             Kind::Write | Kind::RecordGuard => Reason::Record {
                 key: key("bad"),
                 expected: ExpectedRevision::Absent,
                 found: store.get_one(&key("bad")).await.unwrap(),
             },
-            Kind::Settlement | Kind::Fence => {
-                Reason::LeaseLost { lease: self.lost.clone(), found: Some(Box::new(self.taken.clone())) }
-            }
+            Kind::Settlement | Kind::Fence => Reason::LeaseLost {
+                lease: self.lost.clone(),
+                found: Some(Box::new(self.taken.clone())),
+            },
             Kind::Restore => Reason::Item { found: Box::new(self.taken.clone()) },
             Kind::Wake => unreachable!("a wake never fails"),
         }
@@ -172,19 +179,28 @@ impl Scene {
     }
 }
 
-/// Commits a part that fails with each kind that holds, before it and after it, and with all of them.
+/// Commits a part that fails with each kind that holds, before it and after it, and with all of
+/// them.
 async fn takes_all_with_it(world: &World, failing: Kind) {
     let (scene, store) = (Scene::make(world).await, &*world.store);
     let reason = scene.reason(store, failing).await;
     for present in Kind::ALL {
         let good_first = scene.bad(scene.good(Commit::new(), present), failing);
         let expected = clash(failing.last_of(&good_first), reason.clone());
-        assert_eq!(refused_whole(store, good_first).await, expected, "{failing:?} after {present:?}");
+        assert_eq!(
+            refused_whole(store, good_first).await,
+            expected,
+            "{failing:?} after {present:?}"
+        );
 
         let bad_first = scene.bad(Commit::new(), failing);
         let expected = clash(failing.last_of(&bad_first), reason.clone());
         let bad_first = scene.good(bad_first, present);
-        assert_eq!(refused_whole(store, bad_first).await, expected, "{failing:?} before {present:?}");
+        assert_eq!(
+            refused_whole(store, bad_first).await,
+            expected,
+            "{failing:?} before {present:?}"
+        );
     }
     let all = scene.bad(scene.all_good(Commit::new()), failing);
     let expected = clash(failing.last_of(&all), reason);
@@ -253,11 +269,14 @@ async fn every_part_that_fails_is_named_in_the_order_of_the_fields(world: World)
     let mut all_bad = Commit::new();
     for kind in Kind::CAN_FAIL {
         all_bad = scene.bad(all_bad, kind);
-        clashes.push(Clash { part: kind.last_of(&all_bad), reason: scene.reason(store, kind).await });
+        clashes
+            .push(Clash { part: kind.last_of(&all_bad), reason: scene.reason(store, kind).await });
     }
-    let backwards = [Kind::Restore, Kind::Trim, Kind::Fence, Kind::Settlement, Kind::Write, Kind::Append];
+    let backwards =
+        [Kind::Restore, Kind::Trim, Kind::Fence, Kind::Settlement, Kind::Write, Kind::Append];
     let guards = [Kind::StreamGuard, Kind::RecordGuard];
-    let backwards = backwards.into_iter().chain(guards).fold(Commit::new(), |c, kind| scene.bad(c, kind));
+    let backwards =
+        backwards.into_iter().chain(guards).fold(Commit::new(), |c, kind| scene.bad(c, kind));
 
     for commit in [all_bad, backwards] {
         assert_eq!(refused_whole(store, commit).await, Conflict { clashes: clashes.clone() });
@@ -269,7 +288,8 @@ async fn only_the_parts_that_fail_are_named(world: World) {
     let put = |name: &str| Write::put(&key(name), ExpectedRevision::Absent, value(1));
     commit(store, Commit::new().write(put("b")).write(put("d"))).await;
 
-    let some_taken = ["a", "b", "c", "d"].into_iter().fold(Commit::new(), |c, name| c.write(put(name)));
+    let some_taken =
+        ["a", "b", "c", "d"].into_iter().fold(Commit::new(), |c, name| c.write(put(name)));
     let conflict = refused_whole(store, some_taken).await;
     let parts: Vec<_> = conflict.clashes.iter().map(|clash| clash.part).collect();
     assert_eq!(parts, [Part::Write(1), Part::Write(3)]);

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Bounds, ClashKind, Commit, CommitOutcome, Committed, ExitKind, ExpectedRevision,
-    ExpectedVersion, Part, Reason, Settlement, Slot, Store, StoreExt, StreamState, Wake, When, Write,
+    AfterTrim, Append, Bounds, ClashKind, Commit, CommitOutcome, Committed, ExitKind,
+    ExpectedRevision, ExpectedVersion, Part, Reason, Settlement, Slot, Store, StoreExt,
+    StreamState, Wake, When, Write,
 };
 
 use crate::case::{World, cases};
@@ -36,7 +37,9 @@ cases! { "commit::judgement":
 async fn judge(store: &dyn Store, guard: Commit, refusal: Option<Reason>) {
     match refusal {
         None => drop(commit(store, guard).await),
-        Some(reason) => assert_eq!(refused_whole(store, guard).await, clash(Part::Guard(0), reason)),
+        Some(reason) => {
+            assert_eq!(refused_whole(store, guard).await, clash(Part::Guard(0), reason))
+        }
     }
 }
 
@@ -115,8 +118,12 @@ async fn a_guard_sees_the_record_before_the_write_of_its_commit(world: World) {
 
     let expected = ExpectedRevision::Revision(revision(2));
     let found = store.get_one(&key).await.unwrap();
-    let conflict = refused_whole(store, put(ExpectedRevision::Any).guard_record(&key, expected)).await;
-    assert_eq!(conflict, clash(Part::Guard(0), Reason::Record { key: key.clone(), expected, found }));
+    let conflict =
+        refused_whole(store, put(ExpectedRevision::Any).guard_record(&key, expected)).await;
+    assert_eq!(
+        conflict,
+        clash(Part::Guard(0), Reason::Record { key: key.clone(), expected, found })
+    );
     let delete = Commit::new().write(Write::delete(&key, ExpectedRevision::Any));
     commit(store, delete.guard_record(&key, ExpectedRevision::Exists)).await;
 }
@@ -180,7 +187,9 @@ async fn a_wake_beside_the_settlement_of_its_item_is_not_lost(world: World) {
     let store = &*world.store;
     wake(store, "i", 1).await;
     let token = lease_one(store, "anna").await.token();
-    let both = Commit::new().wake(Wake::to_mark(item("i"), mark(2))).settle(Settlement::ack(token, mark(1)));
+    let both = Commit::new()
+        .wake(Wake::to_mark(item("i"), mark(2)))
+        .settle(Settlement::ack(token, mark(1)));
     commit(store, both).await;
 
     let found = item_now(store, "i").await;

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    ClashKind, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, LeaseToken, Part, Reason,
-    RecordKey, Revision, Slot, Store, StoreExt, When, Write,
+    ClashKind, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, LeaseToken, Part,
+    Reason, RecordKey, Revision, Slot, Store, StoreExt, When, Write,
 };
 
 use crate::case::{World, cases};
@@ -95,7 +95,10 @@ async fn of_a_set_of_locks_of_which_one_is_held_none_is_taken(world: World) {
     commit(&*world.another().await, take("bert", &locks[2..3])).await;
     let conflict = refused_whole(store, take("anna", &locks)).await;
     assert_eq!(conflict.clashes.len(), 1);
-    assert_eq!((conflict.first().part, conflict.first().reason.kind()), (Part::Write(2), ClashKind::Taken));
+    assert_eq!(
+        (conflict.first().part, conflict.first().reason.kind()),
+        (Part::Write(2), ClashKind::Taken)
+    );
     let slots = store.get(&locks).await.unwrap();
     assert_eq!([&slots[0], &slots[1], &slots[3]], [&Slot::Absent; 3]);
 }

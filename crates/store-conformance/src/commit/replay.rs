@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Bounds, Commit, CommitId, Committed, ErrorKind, ExpectedRevision, ExpectedVersion,
-    Settlement, Slot, Store, StoreExt, Wake, When, Write, limits,
+    AfterTrim, Append, Bounds, Commit, CommitId, Committed, ErrorKind, ExpectedRevision,
+    ExpectedVersion, Settlement, Slot, Store, StoreExt, Wake, When, Write, limits,
 };
 
 use crate::case::{World, cases};
@@ -63,7 +63,10 @@ async fn a_commit_of_every_kind_sent_again_writes_nothing(world: World) {
         .with_id(CommitId::fresh())
         .append(&stream("s"), ExpectedVersion::NoStream, events(2))
         .with_append(Append::new(&stream("closed"), exact(2), events(1)))
-        .write(Write::put(&key("k"), ExpectedRevision::Absent, value(1)).expiring(When::In(LEASE * 10)))
+        .write(
+            Write::put(&key("k"), ExpectedRevision::Absent, value(1))
+                .expiring(When::In(LEASE * 10)),
+        )
         .write(Write::add(&key("n"), 5, Bounds::at_most(5)))
         .write(Write::delete(&key("none"), ExpectedRevision::Absent))
         .wake(Wake::to_mark(item("woken"), mark(3)))
@@ -92,8 +95,9 @@ async fn a_deletion_sent_again_is_made_once(world: World) {
     let (store, key) = (&*world.store, key("k"));
     let put = || Commit::new().write(Write::put(&key, ExpectedRevision::Absent, value(1)));
     commit(store, put()).await;
-    let delete =
-        Commit::new().with_id(CommitId::fresh()).write(Write::delete(&key, ExpectedRevision::Exists));
+    let delete = Commit::new()
+        .with_id(CommitId::fresh())
+        .write(Write::delete(&key, ExpectedRevision::Exists));
     let first = commit(store, delete.clone()).await;
     commit(store, put()).await;
     assert_eq!(again(store, delete).await, first);

@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidelock_store::{Adjustment, Commit, CommitOutcome, Fence, ItemFilter, Renewal, Settlement, Store};
+use tidelock_store::{
+    Adjustment, Commit, CommitOutcome, Fence, ItemFilter, Renewal, Settlement, Store,
+};
 use tokio::sync::Barrier;
 
 use super::race;
@@ -23,8 +25,9 @@ cases! { "contention::leases":
 
 async fn of_64_workers_one_gets_the_only_item(world: World) {
     wake(&*world.store, "a", 1).await;
-    let leases =
-        race(&world, 64, |racer, store| async move { lease(&*store, &format!("worker-{racer}"), 5).await });
+    let leases = race(&world, 64, |racer, store| async move {
+        lease(&*store, &format!("worker-{racer}"), 5).await
+    });
     assert_eq!(leases.await.into_iter().flatten().count(), 1);
 }
 
@@ -83,7 +86,8 @@ async fn in_300_rounds_for_one_expired_lease_there_are_never_two_winners(world: 
     assert!(won.is_sorted_by(|(_, a), (_, b)| a < b), "fences grow");
 }
 
-/// Given an expired lease, when its holder (who is racer 0) and three others race, then this many of them won.
+/// Given an expired lease, when its holder (who is racer 0) and three others race, then this many
+/// of them won.
 async fn winners<F>(world: &World, holder: impl Fn(Arc<dyn Store>) -> F) -> usize
 where
     F: Future<Output = bool> + Send + 'static,
@@ -119,7 +123,9 @@ async fn a_late_renewal_and_a_takeover_never_both_succeed(world: World) {
         let token = leased(&*world.store, "a", round).await.token();
         let won = winners(&world, |store| {
             let token = token.clone();
-            async move { matches!(store.renew(&[token], LEASE).await.unwrap().remove(0), Renewal::Renewed(_)) }
+            async move {
+                matches!(store.renew(&[token], LEASE).await.unwrap().remove(0), Renewal::Renewed(_))
+            }
         });
         assert_eq!(won.await, 1, "round {round}");
         finish(&world, round).await;
@@ -156,6 +162,7 @@ async fn a_reset_is_not_undone_by_the_ack_it_raced_with(world: World) {
 }
 
 async fn the_furthest_of_many_wakes_counts(world: World) {
-    race(&world, 64, |racer, store| async move { wake(&*store, "a", racer as u64 + 1).await }).await;
+    race(&world, 64, |racer, store| async move { wake(&*store, "a", racer as u64 + 1).await })
+        .await;
     assert_eq!(lease_one(&*world.store, "w").await.mark, mark(64));
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidelock_store::{
-    Appended, Clash, Commit, CommitId, CommitOutcome, Conflict, ErrorKind, Event, ExpectedVersion, FeedQuery,
-    Part, Position, Reason, Store, StoreExt, StreamState, Version,
+    Appended, Clash, Commit, CommitId, CommitOutcome, Conflict, ErrorKind, Event, ExpectedVersion,
+    FeedQuery, Part, Position, Reason, Store, StoreExt, StreamState, Version,
 };
 
 use super::race;
@@ -64,7 +64,8 @@ async fn appends_from_many_are_numbered_without_gaps(world: World) {
     let appended = race(&world, 16, |_, store| async move {
         let mut versions = Vec::new();
         for nth in 0..5 {
-            let two = Commit::new().append(&stream("s"), ExpectedVersion::Any, [event(nth), event(nth)]);
+            let two =
+                Commit::new().append(&stream("s"), ExpectedVersion::Any, [event(nth), event(nth)]);
             versions.push(commit(&*store, two).await.appends[0].version.get());
         }
         versions
@@ -110,7 +111,9 @@ async fn an_event_id_raced_for_by_many_streams_goes_to_one(world: World) {
 }
 
 async fn racing_commits_under_one_id_have_one_effect_and_one_result(world: World) {
-    let same = Commit::new().append(&stream("s"), ExpectedVersion::Any, events(2)).with_id(CommitId::fresh());
+    let same = Commit::new()
+        .append(&stream("s"), ExpectedVersion::Any, events(2))
+        .with_id(CommitId::fresh());
     let results = race(&world, 16, |_, store| {
         let same = same.clone();
         async move { commit(&*store, same).await }
@@ -124,11 +127,9 @@ async fn commits_over_two_streams_in_opposite_order_all_land(world: World) {
     race(&world, 16, |racer, store| async move {
         let (one, other) = if racer % 2 == 0 { ("s", "t") } else { ("t", "s") };
         for nth in 0..5 {
-            let both = Commit::new().append(&stream(one), ExpectedVersion::Any, [event(nth)]).append(
-                &stream(other),
-                ExpectedVersion::Any,
-                [event(nth)],
-            );
+            let both = Commit::new()
+                .append(&stream(one), ExpectedVersion::Any, [event(nth)])
+                .append(&stream(other), ExpectedVersion::Any, [event(nth)]);
             commit(&*store, both).await;
         }
     })
@@ -184,7 +185,11 @@ async fn tail(store: &dyn Store, writing: &AtomicUsize) -> Vec<Event> {
         loop {
             let done = writing.load(Ordering::SeqCst) == 0;
             let page = store.read_feed(FeedQuery::after(after).limit(7)).await.unwrap();
-            assert!(page.events.iter().all(|event| event.position > after && event.position <= page.next));
+            assert!(
+                page.events
+                    .iter()
+                    .all(|event| event.position > after && event.position <= page.next)
+            );
             after = page.next;
             seen.extend(page.events);
             if done && page.at_end {

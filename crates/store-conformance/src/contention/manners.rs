@@ -24,7 +24,8 @@ async fn a_task_that_calls_on_and_on_lets_the_others_of_its_thread_go_first(worl
 
 /// On one thread: how often one task can call before another one gets its turn.
 fn calls_before_another_task_runs(store: &Arc<dyn Store>) -> usize {
-    let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be started");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().build().expect("a runtime can be started");
     let had_its_turn = Arc::new(AtomicBool::new(false));
     runtime.block_on(async {
         let turn = had_its_turn.clone();

@@ -1,8 +1,8 @@
 //! Racing for records and counters.
 
 use tidelock_store::{
-    Bounds, Clash, Commit, CommitOutcome, Conflict, ExpectedRevision, Part, Reason, Record, Revision, Slot,
-    Store, StoreExt, Write,
+    Bounds, Clash, Commit, CommitOutcome, Conflict, ExpectedRevision, Part, Reason, Record,
+    Revision, Slot, Store, StoreExt, Write,
 };
 
 use super::race;
@@ -45,7 +45,10 @@ async fn of_64_creators_of_one_record_one_wins(world: World) {
 async fn every_increment_by_compare_and_swap_lands(world: World) {
     const RACERS: usize = 16;
     let tries = race(&world, RACERS, |_, store| async move { increment(&*store, RACERS).await });
-    assert!(tries.await.into_iter().all(|tries| tries <= RACERS), "each try but the last lost to another");
+    assert!(
+        tries.await.into_iter().all(|tries| tries <= RACERS),
+        "each try but the last lost to another"
+    );
     let racers = RACERS as i64;
     assert_eq!(world.store.get_one(&key("k")).await.unwrap(), counter(racers, racers as u64));
 }
@@ -56,7 +59,9 @@ async fn increment(store: &dyn Store, most: usize) -> usize {
         let slot = store.get_one(&key("k")).await.unwrap();
         let (expected, number) = match slot.live() {
             None => (ExpectedRevision::Absent, 0),
-            Some(record) => (ExpectedRevision::Revision(record.revision), record.value.to::<i64>().unwrap()),
+            Some(record) => {
+                (ExpectedRevision::Revision(record.revision), record.value.to::<i64>().unwrap())
+            }
         };
         let outcome = store.put(&key("k"), expected, value(number + 1)).await.unwrap();
         if matches!(outcome, CommitOutcome::Committed(_)) {
@@ -84,7 +89,8 @@ async fn the_last_unit_goes_to_one_of_64(world: World) {
 }
 
 async fn a_quota_is_used_up_to_the_last_unit_and_never_past_it(world: World) {
-    let outcomes = race(&world, 64, |_, store| async move { add(&*store, 1, Bounds::at_most(18)).await });
+    let outcomes =
+        race(&world, 64, |_, store| async move { add(&*store, 1, Bounds::at_most(18)).await });
     let granted = outcomes.await.into_iter().filter_map(|outcome| outcome.committed().ok());
     let mut sums: Vec<Option<i64>> = granted.map(|granted| granted.writes[0].sum).collect();
     sums.sort_unstable();
@@ -94,7 +100,8 @@ async fn a_quota_is_used_up_to_the_last_unit_and_never_past_it(world: World) {
 
 async fn a_stock_never_falls_below_zero(world: World) {
     commit(&*world.store, Commit::new().write(Write::add(&key("k"), 20, Bounds::NONE))).await;
-    let outcomes = race(&world, 64, |_, store| async move { add(&*store, -3, Bounds::at_least(0)).await });
+    let outcomes =
+        race(&world, 64, |_, store| async move { add(&*store, -3, Bounds::at_least(0)).await });
     assert_eq!(accepted(&outcomes.await), 6, "six times three is eighteen");
     assert_eq!(world.store.get_one(&key("k")).await.unwrap(), counter(2, 7));
 }
@@ -114,11 +121,9 @@ async fn additions_to_two_counters_in_opposite_order_all_land(world: World) {
     race(&world, 16, |racer, store| async move {
         let (one, other) = if racer % 2 == 0 { ("k", "l") } else { ("l", "k") };
         for _ in 0..5 {
-            let both = Commit::new().write(Write::add(&key(one), 1, Bounds::NONE)).write(Write::add(
-                &key(other),
-                1,
-                Bounds::NONE,
-            ));
+            let both = Commit::new()
+                .write(Write::add(&key(one), 1, Bounds::NONE))
+                .write(Write::add(&key(other), 1, Bounds::NONE));
             commit(&*store, both).await;
         }
     })

@@ -1,8 +1,8 @@
 //! Adjusting: what an operator does to many items at once.
 
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, Item, ItemFilter, LeaseRequest, NamePattern, Priority, Settlement, Wake,
-    When,
+    Adjusted, Adjustment, Commit, Item, ItemFilter, LeaseRequest, NamePattern, Priority,
+    Settlement, Wake, When,
 };
 
 use crate::case::{World, cases};
@@ -96,7 +96,10 @@ async fn a_reset_revokes_a_live_lease(world: World) {
     assert!(after.fence > Some(first.fence), "the old fence is not good any more");
     let second = lease_one(&*world.store, "v").await;
     assert!(Some(second.fence) > after.fence);
-    assert_eq!((second.at, second.mark, second.attempts, second.expiries), (mark(2), mark(5), 1, 0));
+    assert_eq!(
+        (second.at, second.mark, second.attempts, second.expiries),
+        (mark(2), mark(5), 1, 0)
+    );
 }
 
 async fn a_reset_goes_back_and_unblocks_and_forgets_holds_and_counts(world: World) {
@@ -184,7 +187,12 @@ async fn a_holder_does_not_cut_a_deferral_short(world: World) {
     for which in 0..3 {
         let lease = leased(&*world.store, &format!("{which}"), 5).await;
         let until = now(&*world.store).await.plus(secs(3600));
-        adjust(&world, ItemFilter::default().held(true), Adjustment::Defer { until: When::At(until) }).await;
+        adjust(
+            &world,
+            ItemFilter::default().held(true),
+            Adjustment::Defer { until: When::At(until) },
+        )
+        .await;
         let soon = When::In(secs(1));
         let exit = match which {
             0 => Settlement::retry(lease.token(), secs(1), "no luck"),

@@ -1,4 +1,5 @@
-//! Settlements whose reply was lost: the same one again is accepted and changes nothing, another one is refused.
+//! Settlements whose reply was lost: the same one again is accepted and changes nothing, another
+//! one is refused.
 
 use tidelock_store::{Adjustment, Commit, ItemFilter, Part, Settlement};
 

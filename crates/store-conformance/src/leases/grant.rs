@@ -1,6 +1,8 @@
 //! Leasing: who gets an item, what they are told, and what becomes of a lease that runs out.
 
-use tidelock_store::{Commit, Fence, ItemRef, Lease, LeaseRequest, Leased, Priority, Settlement, Wake, When};
+use tidelock_store::{
+    Commit, Fence, ItemRef, Lease, LeaseRequest, Leased, Priority, Settlement, Wake, When,
+};
 
 use crate::case::{World, cases};
 use crate::items::{INSTANT, held, item_now, leased, now, secs, settle};
@@ -69,7 +71,11 @@ async fn a_lease_tells_all_about_the_item(world: World) {
     assert_eq!(item_now(&*world.store, "a").await, held(&expected, "w", start));
     assert_eq!(
         leased,
-        Leased { at: now(&*world.store).await, next_due: Some(expected.deadline), leases: vec![expected] }
+        Leased {
+            at: now(&*world.store).await,
+            next_due: Some(expected.deadline),
+            leases: vec![expected]
+        }
     );
 }
 
@@ -89,7 +95,10 @@ async fn an_item_that_is_held_is_not_leased_again(world: World) {
 }
 
 async fn nothing_is_leased_where_nothing_is_due(world: World) {
-    assert_eq!(ask(&world).await, Leased { at: now(&*world.store).await, leases: vec![], next_due: None });
+    assert_eq!(
+        ask(&world).await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: None }
+    );
     let then = now(&*world.store).await.plus(secs(1));
     commit(&*world.store, Commit::new().wake(Wake::at(item("a"), When::At(then)))).await;
     assert_eq!(
@@ -110,7 +119,10 @@ async fn no_more_is_leased_than_was_asked_for(world: World) {
 async fn only_the_queue_asked_for_is_leased_from(world: World) {
     let other = ItemRef::parse("r", "a").unwrap();
     commit(&*world.store, Commit::new().wake(Wake::to_mark(other, mark(1)))).await;
-    assert_eq!(ask(&world).await, Leased { at: now(&*world.store).await, leases: vec![], next_due: None });
+    assert_eq!(
+        ask(&world).await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: None }
+    );
 }
 
 async fn one_lane_is_leased_from_or_all(world: World) {
@@ -184,7 +196,10 @@ async fn next_due_is_none_where_nothing_will_be_due(world: World) {
     settle(&*world.store, Settlement::ack(done.token(), mark(1))).await;
     let blocked = leased(&*world.store, "blocked", 1).await;
     settle(&*world.store, Settlement::block(blocked.token(), "no hope")).await;
-    assert_eq!(ask(&world).await, Leased { at: now(&*world.store).await, leases: vec![], next_due: None });
+    assert_eq!(
+        ask(&world).await,
+        Leased { at: now(&*world.store).await, leases: vec![], next_due: None }
+    );
 }
 
 async fn next_due_tells_of_timers(world: World) {
@@ -194,7 +209,11 @@ async fn next_due_tells_of_timers(world: World) {
     }
     assert_eq!(
         ask(&world).await,
-        Leased { at: now(&*world.store).await, leases: vec![], next_due: Some(start.plus(secs(10))) }
+        Leased {
+            at: now(&*world.store).await,
+            leases: vec![],
+            next_due: Some(start.plus(secs(10)))
+        }
     );
 }
 
@@ -214,7 +233,11 @@ async fn next_due_tells_of_holds(world: World) {
     settle(&*world.store, Settlement::retry(lease.token(), secs(7), "no luck")).await;
     assert_eq!(
         ask(&world).await,
-        Leased { at: now(&*world.store).await, leases: vec![], next_due: Some(start.plus(secs(7))) }
+        Leased {
+            at: now(&*world.store).await,
+            leases: vec![],
+            next_due: Some(start.plus(secs(7)))
+        }
     );
 }
 

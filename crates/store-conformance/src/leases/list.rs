@@ -1,8 +1,8 @@
 //! Listing: what is there, in order, page by page, by filter, without taking anything.
 
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Settlement, Store,
-    StoreExt, Wake, limits,
+    Adjusted, Adjustment, Commit, Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Settlement,
+    Store, StoreExt, Wake, limits,
 };
 
 use crate::case::{World, cases};
@@ -91,16 +91,22 @@ async fn pages_of_a_filter_miss_nothing_and_repeat_nothing(world: World) {
 
 async fn a_page_goes_on_after_an_item_that_is_not_there(world: World) {
     wake_all(&*world.store, &[("q", "a"), ("q", "c"), ("s", "a")]).await;
-    for (queue, key, expected) in [("q", "b", 2), ("q", "z", 1), ("r", "a", 1), ("a", "a", 3), ("z", "a", 0)]
+    for (queue, key, expected) in
+        [("q", "b", 2), ("q", "z", 1), ("r", "a", 1), ("a", "a", 3), ("z", "a", 0)]
     {
         let after = ItemRef::parse(queue, key).unwrap();
-        let page = world.store.items(ItemQuery::new(ItemFilter::default()).after(after)).await.unwrap();
+        let page =
+            world.store.items(ItemQuery::new(ItemFilter::default()).after(after)).await.unwrap();
         assert_eq!(page.items.len(), expected, "after {key} of {queue}");
     }
 }
 
 async fn queues_are_chosen_by_name_and_by_pattern(world: World) {
-    wake_all(&*world.store, &[("mail", "a"), ("mail-in", "a"), ("mail-out", "a"), ("web-out", "a")]).await;
+    wake_all(
+        &*world.store,
+        &[("mail", "a"), ("mail-in", "a"), ("mail-out", "a"), ("web-out", "a")],
+    )
+    .await;
     passes(&world, ItemFilter::queue("mail"), &[("mail", "a")]).await;
     passes(&world, ItemFilter::queue("mai"), &[]).await;
     let mails = [("mail", "a"), ("mail-in", "a"), ("mail-out", "a")];
@@ -110,7 +116,8 @@ async fn queues_are_chosen_by_name_and_by_pattern(world: World) {
     let two = NamePattern::OneOf(vec!["web-out".into(), "mail".into(), "none".into()]);
     let two = ItemFilter { queue: two, ..ItemFilter::default() };
     passes(&world, two, &[("mail", "a"), ("web-out", "a")]).await;
-    passes(&world, ItemFilter { queue: NamePattern::OneOf(vec![]), ..ItemFilter::default() }, &[]).await;
+    passes(&world, ItemFilter { queue: NamePattern::OneOf(vec![]), ..ItemFilter::default() }, &[])
+        .await;
 }
 
 async fn keys_are_chosen_by_name_and_by_pattern(world: World) {

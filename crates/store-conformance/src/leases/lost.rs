@@ -1,16 +1,18 @@
 //! Lost leases: whoever lost one writes nothing, and is told what is there now.
 
 use tidelock_store::{
-    Adjustment, AfterTrim, Append, Clash, Commit, Conflict, ExpectedRevision, ExpectedVersion, Fence, Item,
-    ItemFilter, Lease, LeaseToken, Part, Reason, Settlement, Slot, StoreExt, StreamQuery, StreamState, Wake,
-    When, Write,
+    Adjustment, AfterTrim, Append, Clash, Commit, Conflict, ExpectedRevision, ExpectedVersion,
+    Fence, Item, ItemFilter, Lease, LeaseToken, Part, Reason, Settlement, Slot, StoreExt,
+    StreamQuery, StreamState, Wake, When, Write,
 };
 
 use crate::case::{World, cases};
-use crate::items::{due, every_exit, held, item_now, items, leased, lost, lost_part, now, secs, settle};
+use crate::items::{
+    due, every_exit, held, item_now, items, leased, lost, lost_part, now, secs, settle,
+};
 use crate::sample::{
-    LEASE, commit, event, events, exact, item, key, lease, lease_one, mark, refused, stream, value, version,
-    wake,
+    LEASE, commit, event, events, exact, item, key, lease, lease_one, mark, refused, stream, value,
+    version, wake,
 };
 
 cases! { "leases::lost":
@@ -74,14 +76,20 @@ async fn every_exit_after_a_takeover_is_refused_with_all_that_came_with_it(world
 
 async fn a_commit_fenced_by_a_lost_lease_is_refused(world: World) {
     let (first, _, theirs) = taken_over(&world, "a").await;
-    let late =
-        Commit::new().write(Write::put(&key("k"), ExpectedRevision::Any, value(1))).fenced_by(first.token());
-    assert_eq!(refused(&*world.store, late).await, lost(Part::Fence(0), &first.token(), Some(theirs)));
+    let late = Commit::new()
+        .write(Write::put(&key("k"), ExpectedRevision::Any, value(1)))
+        .fenced_by(first.token());
+    assert_eq!(
+        refused(&*world.store, late).await,
+        lost(Part::Fence(0), &first.token(), Some(theirs))
+    );
     assert_eq!(world.store.get_one(&key("k")).await.unwrap(), Slot::Absent);
 }
 
 fn fenced_write(lease: &Lease) -> Commit {
-    Commit::new().write(Write::put(&key("k"), ExpectedRevision::Any, value(1))).fenced_by(lease.token())
+    Commit::new()
+        .write(Write::put(&key("k"), ExpectedRevision::Any, value(1)))
+        .fenced_by(lease.token())
 }
 
 async fn a_commit_fenced_by_a_lease_that_stands_is_accepted_and_leaves_it_standing(world: World) {
@@ -178,7 +186,11 @@ async fn fences_grow_whatever_happens_in_between(world: World) {
         settle(&*world.store, every_exit(&last)[round % 5].clone()).await;
         world.store.adjust(ItemFilter::default(), Adjustment::Unblock).await.unwrap();
         if round >= 5 {
-            world.store.adjust(ItemFilter::default(), Adjustment::Reset { to: mark(0) }).await.unwrap();
+            world
+                .store
+                .adjust(ItemFilter::default(), Adjustment::Reset { to: mark(0) })
+                .await
+                .unwrap();
         }
         world.advance(secs(5)).await;
         let next = lease_one(&*world.store, "w").await;
@@ -198,7 +210,11 @@ fn complete(lease: &Lease, result: i64) -> Commit {
 async fn a_slow_first_claimant_cannot_complete_after_a_takeover(world: World) {
     let (slow, quick, theirs) = taken_over(&world, "claim").await;
     let expected = lost(Part::Settlement(0), &slow.token(), Some(theirs));
-    assert_eq!(refused(&*world.store, complete(&slow, 1)).await, expected, "before the other completes");
+    assert_eq!(
+        refused(&*world.store, complete(&slow, 1)).await,
+        expected,
+        "before the other completes"
+    );
     commit(&*world.store, complete(&quick, 2)).await;
     refused(&*world.store, complete(&slow, 1)).await;
     let stored = world.store.get_one(&key("result")).await.unwrap();
@@ -209,8 +225,9 @@ async fn a_slow_first_claimant_cannot_complete_after_a_takeover(world: World) {
 /// Schedule 61.
 async fn a_claim_whose_record_expires_while_it_runs_is_not_run_twice(world: World) {
     let started = Write::put(&key("claim"), ExpectedRevision::Absent, value(0));
-    let claim =
-        Commit::new().write(started.expiring(When::In(secs(10)))).wake(Wake::to_mark(item("claim"), mark(1)));
+    let claim = Commit::new()
+        .write(started.expiring(When::In(secs(10))))
+        .wake(Wake::to_mark(item("claim"), mark(1)));
     commit(&*world.store, claim.clone()).await;
     let running = lease_one(&*world.store, "w").await;
     world.advance(secs(20)).await;
@@ -237,8 +254,9 @@ async fn closing_the_books_under_a_live_lease_fences_its_holder(world: World) {
     commit(&*world.store, close).await;
     world.store.adjust(ItemFilter::default(), Adjustment::Reset { to: mark(3) }).await.unwrap();
 
-    let late =
-        Commit::new().append(&books, exact(3), [event(4)]).settle(Settlement::ack(holder.token(), mark(3)));
+    let late = Commit::new()
+        .append(&books, exact(3), [event(4)])
+        .settle(Settlement::ack(holder.token(), mark(3)));
     let found = item_now(&*world.store, "books").await;
     let closed = Reason::Closed { stream: books.clone(), version: version(3) };
     let clashes = vec![

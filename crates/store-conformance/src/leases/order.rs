@@ -1,4 +1,5 @@
-//! In which order items are leased: by priority, but one slot in four by age, so that nothing starves.
+//! In which order items are leased: by priority, but one slot in four by age, so that nothing
+//! starves.
 //!
 //! The count of slots belongs to a handle, so these cases lease through one.
 
@@ -55,8 +56,8 @@ async fn crowd(world: &World) {
 }
 
 const CROWD_IN_ORDER: [&str; 10] = [
-    "urgent-1", "urgent-2", "urgent-3", "low-1", "urgent-4", "urgent-5", "urgent-6", "low-2", "urgent-7",
-    "urgent-8",
+    "urgent-1", "urgent-2", "urgent-3", "low-1", "urgent-4", "urgent-5", "urgent-6", "low-2",
+    "urgent-7", "urgent-8",
 ];
 
 async fn every_fourth_slot_goes_to_what_has_been_due_longest(world: World) {

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Adjustment, Holder, Item, ItemFilter, Lease, LeaseToken, Renewal, Settlement};
+use tidelock_store::{
+    Adjustment, Holder, Item, ItemFilter, Lease, LeaseToken, Renewal, Settlement,
+};
 
 use crate::case::{World, cases};
 use crate::items::{every_exit, held, item_now, leased, now, secs, settle};

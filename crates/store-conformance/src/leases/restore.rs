@@ -1,8 +1,8 @@
 //! Restores: items that are made as they were in another store.
 
 use tidelock_store::{
-    Commit, ErrorKind, ExitKind, Fence, Holder, Item, ItemFilter, Priority, Store, Timestamp, Wake, When,
-    limits,
+    Commit, ErrorKind, ExitKind, Fence, Holder, Item, ItemFilter, Priority, Store, Timestamp, Wake,
+    When, limits,
 };
 
 use crate::case::{World, cases};

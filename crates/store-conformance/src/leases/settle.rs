@@ -1,8 +1,8 @@
 //! Settling: the five ways in which a lease ends by its holder's will.
 
 use tidelock_store::{
-    Adjustment, Commit, Exit, ExitKind, ExpectedVersion, Item, ItemFilter, Lease, Settlement, StoreExt, Wake,
-    When, limits,
+    Adjustment, Commit, Exit, ExitKind, ExpectedVersion, Item, ItemFilter, Lease, Settlement,
+    StoreExt, Wake, When, limits,
 };
 
 use crate::case::{World, cases};
@@ -73,7 +73,8 @@ async fn an_ack_beyond_the_mark_moves_the_mark(world: World) {
     let first = leased(&*world.store, "a", 5).await;
     let before = item_now(&*world.store, "a").await;
     settle(&*world.store, Settlement::ack(first.token(), mark(8))).await;
-    let expected = Item { at: mark(8), mark: mark(8), attempts: 0, ..settled(before, ExitKind::Ack) };
+    let expected =
+        Item { at: mark(8), mark: mark(8), attempts: 0, ..settled(before, ExitKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
 }
 
@@ -90,7 +91,11 @@ async fn an_ack_without_progress_ends_the_lease(world: World) {
     commit(&*world.store, Commit::new().wake(Wake::at(item("a"), When::NOW))).await;
     let first = lease_one(&*world.store, "w").await;
     let before = item_now(&*world.store, "a").await;
-    let done = Settlement { lease: first.token(), done: None, exit: Exit::Ack { defer: None, forget: None } };
+    let done = Settlement {
+        lease: first.token(),
+        done: None,
+        exit: Exit::Ack { defer: None, forget: None },
+    };
     settle(&*world.store, done).await;
     let expected = Item { attempts: 0, ..settled(before, ExitKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
@@ -127,7 +132,8 @@ async fn an_ack_can_defer_what_is_left(world: World) {
     let before = item_now(&*world.store, "a").await;
     let start = now(&*world.store).await;
 
-    settle(&*world.store, Settlement::ack_and_defer(first.token(), mark(1), When::In(secs(9)))).await;
+    settle(&*world.store, Settlement::ack_and_defer(first.token(), mark(1), When::In(secs(9))))
+        .await;
 
     let (due, hold) = (Some(start), Some(start.plus(secs(9))));
     let expected = Item { at: mark(1), due, hold, attempts: 0, ..settled(before, ExitKind::Ack) };
@@ -139,7 +145,8 @@ async fn an_ack_can_defer_what_is_left(world: World) {
 
 async fn an_ack_can_defer_what_comes(world: World) {
     let first = leased(&*world.store, "a", 1).await;
-    settle(&*world.store, Settlement::ack_and_defer(first.token(), mark(1), When::In(secs(9)))).await;
+    settle(&*world.store, Settlement::ack_and_defer(first.token(), mark(1), When::In(secs(9))))
+        .await;
     wake(&*world.store, "a", 2).await;
     assert_eq!(lease(&*world.store, "w", 1).await, []);
     world.advance(secs(9)).await;
@@ -163,7 +170,11 @@ async fn a_retry_counts_a_failure_and_holds_the_item_back(world: World) {
     world.advance(secs(1)).await;
     let second = lease_one(&*world.store, "w").await;
     assert_eq!((second.attempts, second.failures, second.expiries), (2, 1, 0));
-    assert_eq!(item_now(&*world.store, "a").await.hold, None, "a hold is over once it was waited for");
+    assert_eq!(
+        item_now(&*world.store, "a").await.hold,
+        None,
+        "a hold is over once it was waited for"
+    );
 }
 
 async fn failures_add_up_until_there_is_progress(world: World) {
@@ -194,7 +205,10 @@ async fn a_long_error_is_cut_and_the_settlement_stands(world: World) {
 async fn an_error_with_a_nul_in_it_does_not_fail_the_settlement(world: World) {
     let first = leased(&*world.store, "a", 1).await;
     settle(&*world.store, Settlement::block(first.token(), "at byte 3: \0 found")).await;
-    assert_eq!(item_now(&*world.store, "a").await.error.as_deref(), Some("at byte 3: \u{fffd} found"));
+    assert_eq!(
+        item_now(&*world.store, "a").await.error.as_deref(),
+        Some("at byte 3: \u{fffd} found")
+    );
 }
 
 async fn an_error_at_the_limit_is_kept_whole(world: World) {
@@ -228,7 +242,8 @@ async fn a_block_takes_the_item_out_of_circulation(world: World) {
     settle(&*world.store, Settlement::block(first.token(), "no hope")).await;
 
     let error = Some("no hope".to_owned());
-    let expected = Item { due: Some(start), blocked: true, error, ..settled(before, ExitKind::Block) };
+    let expected =
+        Item { due: Some(start), blocked: true, error, ..settled(before, ExitKind::Block) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     world.advance(secs(1_000_000)).await;
     assert_eq!(lease(&*world.store, "w", 1).await, []);
@@ -303,7 +318,11 @@ async fn a_wake_in_the_settling_commit_counts_after_the_settlement(world: World)
         .wake(Wake::at(item("a"), When::At(then)))
         .wake(Wake::to_mark(item("a"), mark(5)));
     commit(&*world.store, suspend).await;
-    assert_eq!(item_now(&*world.store, "a").await.due, Some(then), "mark 5 was done, the timer is new");
+    assert_eq!(
+        item_now(&*world.store, "a").await.due,
+        Some(then),
+        "mark 5 was done, the timer is new"
+    );
 }
 
 async fn every_exit_of_an_expired_lease_that_nobody_took_is_accepted(world: World) {

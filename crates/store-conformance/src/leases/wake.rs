@@ -1,13 +1,15 @@
 //! Wakes: how an item gets something to do.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemRef, Mark, Priority, Settlement, Wake,
-    When,
+    Commit, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemRef, Mark, Priority,
+    Settlement, Wake, When,
 };
 
 use crate::case::{World, cases};
 use crate::items::{due, held, idle, item_now, items, leased, now, secs, settle};
-use crate::sample::{commit, event, exact, item, key, lane, lease, lease_one, mark, refused, stream, wake};
+use crate::sample::{
+    commit, event, exact, item, key, lane, lease, lease_one, mark, refused, stream, wake,
+};
 
 cases! { "leases::wake":
     "LEASE-3" a_wake_to_a_mark_makes_an_item_that_is_due_at_once,
@@ -103,7 +105,11 @@ async fn of_two_times_the_earlier_one_counts(world: World) {
     for (after, then) in [(20, 20), (10, 10), (30, 10)] {
         wake_with(&world, Wake::at(item("a"), When::In(secs(after)))).await;
         let expected = Item { due: Some(start.plus(secs(then))), ..idle("a") };
-        assert_eq!(item_now(&*world.store, "a").await, expected, "after the one in {after} seconds");
+        assert_eq!(
+            item_now(&*world.store, "a").await,
+            expected,
+            "after the one in {after} seconds"
+        );
     }
 }
 
@@ -200,7 +206,8 @@ async fn a_wake_does_not_cut_a_deferral_short(world: World) {
     stays_held_back(world, Settlement::defer(lease.token(), When::In(secs(10)))).await;
 }
 
-/// Given an item held back for ten seconds, when wakes of all kinds come, then it is leased after ten seconds.
+/// Given an item held back for ten seconds, when wakes of all kinds come, then it is leased after
+/// ten seconds.
 async fn stays_held_back(world: World, settlement: Settlement) {
     settle(&*world.store, settlement).await;
     let before = item_now(&*world.store, "a").await;
@@ -217,11 +224,14 @@ async fn stays_held_back(world: World, settlement: Settlement) {
 async fn lane_and_priority_count_only_when_the_item_is_made(world: World) {
     let start = now(&*world.store).await;
     let urgent = |to, name, priority: i16| {
-        Wake::to_mark(item("a"), mark(to)).in_lane(lane(name)).with_priority(Priority::new(priority).unwrap())
+        Wake::to_mark(item("a"), mark(to))
+            .in_lane(lane(name))
+            .with_priority(Priority::new(priority).unwrap())
     };
     wake_with(&world, urgent(1, "slow", -7)).await;
     wake_with(&world, urgent(2, "fast", 7)).await;
-    let expected = Item { lane: lane("slow"), priority: Priority::new(-7).unwrap(), ..due("a", 2, start) };
+    let expected =
+        Item { lane: lane("slow"), priority: Priority::new(-7).unwrap(), ..due("a", 2, start) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
 }
 
@@ -248,8 +258,9 @@ async fn an_event_and_the_wake_for_it_come_together(world: World) {
         .wake(Wake::to_mark(item("a"), mark(1)));
     commit(&*world.store, first).await;
     let start = now(&*world.store).await;
-    let second =
-        Commit::new().append(&stream("s"), exact(7), [event(2)]).wake(Wake::to_mark(item("a"), mark(2)));
+    let second = Commit::new()
+        .append(&stream("s"), exact(7), [event(2)])
+        .wake(Wake::to_mark(item("a"), mark(2)));
     refused(&*world.store, second).await;
     assert_eq!(item_now(&*world.store, "a").await, due("a", 1, start));
 }

@@ -8,8 +8,8 @@ use tidelock_store::{
 use super::{assert_invalid, assert_over};
 use crate::case::{World, cases};
 use crate::sample::{
-    commit, event, events, everything, exact, failed, item, json, key, lease_one, mark, stream, value,
-    version, wake,
+    commit, event, events, everything, exact, failed, item, json, key, lease_one, mark, stream,
+    value, version, wake,
 };
 
 cases! { "limits::commits":
@@ -55,7 +55,10 @@ async fn a_payload_of_full_size_is_kept_and_one_byte_more_is_refused(world: Worl
     let full = NewEvent { payload: text(limit), ..event(1) };
     commit(store, append(full.clone())).await;
     assert_eq!(store.read_whole_stream(&stream("s")).await.unwrap()[0].payload, full.payload);
-    assert_over(&failed(store, append(NewEvent { payload: text(limit + 1), ..event(1) })).await, limit);
+    assert_over(
+        &failed(store, append(NewEvent { payload: text(limit + 1), ..event(1) })).await,
+        limit,
+    );
 }
 
 async fn metadata_of_full_size_is_kept_and_one_byte_more_is_refused(world: World) {
@@ -96,7 +99,9 @@ async fn the_events_of_all_appends_count_together(world: World) {
 async fn a_commit_holds_so_many_parts_and_no_more(world: World) {
     let (store, limit) = (&*world.store, limits::PARTS_PER_COMMIT);
     let many = |count| {
-        (0..count).fold(Commit::new(), |commit, number| commit.write(put(&format!("{number:04}"), value(1))))
+        (0..count).fold(Commit::new(), |commit, number| {
+            commit.write(put(&format!("{number:04}"), value(1)))
+        })
     };
     assert_over(&failed(store, many(limit + 1)).await, limit);
     assert_eq!(commit(store, many(limit)).await.writes.len(), limit);
@@ -118,7 +123,8 @@ async fn the_parts_of_all_kinds_count_together(world: World) {
             .trim(&stream("closed"), version(1), AfterTrim::StayClosed)
     };
     let with_guards = |count| {
-        (0..count).fold(six(), |commit, _| commit.guard_record(&key("none"), ExpectedRevision::Absent))
+        (0..count)
+            .fold(six(), |commit, _| commit.guard_record(&key("none"), ExpectedRevision::Absent))
     };
     assert_over(&failed(store, with_guards(limit - 5)).await, limit);
     commit(store, with_guards(limit - 6)).await;
@@ -171,8 +177,9 @@ async fn an_item_settled_twice_in_one_commit_is_refused(world: World) {
     let store = &*world.store;
     wake(store, "twice", 2).await;
     let token = lease_one(store, "anna").await.token();
-    let twice =
-        Commit::new().settle(Settlement::ack(token.clone(), mark(1))).settle(Settlement::release(token));
+    let twice = Commit::new()
+        .settle(Settlement::ack(token.clone(), mark(1)))
+        .settle(Settlement::release(token));
     assert_invalid(&failed(store, twice).await, "\"twice\"");
 }
 
@@ -180,8 +187,9 @@ async fn a_stream_trimmed_twice_in_one_commit_is_refused(world: World) {
     let store = &*world.store;
     let closed = Append::new(&stream("twice"), ExpectedVersion::NoStream, events(2)).and_close();
     commit(store, Commit::new().with_append(closed)).await;
-    let trim =
-        |commit: Commit, through| commit.trim(&stream("twice"), version(through), AfterTrim::StayClosed);
+    let trim = |commit: Commit, through| {
+        commit.trim(&stream("twice"), version(through), AfterTrim::StayClosed)
+    };
     assert_invalid(&failed(store, trim(trim(Commit::new(), 1), 2)).await, "\"twice\"");
 }
 
@@ -200,7 +208,8 @@ async fn a_wake_with_neither_mark_nor_time_is_refused(world: World) {
 
 async fn one_bad_part_spoils_a_commit_of_good_ones(world: World) {
     let store = &*world.store;
-    let good = || append(event(1)).write(put("k", value(1))).wake(Wake::to_mark(item("i"), mark(1)));
+    let good =
+        || append(event(1)).write(put("k", value(1))).wake(Wake::to_mark(item("i"), mark(1)));
     let nothing = Wake { mark: None, ..Wake::to_mark(item("j"), mark(1)) };
     let impossible = Write::add(&key("n"), 1, Bounds::between(3, 2));
     failed(store, good().wake(nothing)).await;

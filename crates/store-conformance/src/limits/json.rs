@@ -1,6 +1,8 @@
 //! JSON that can and cannot be stored.
 
-use tidelock_store::{Commit, ExpectedRevision, ExpectedVersion, Json, NewEvent, StoreExt, Write, limits};
+use tidelock_store::{
+    Commit, ExpectedRevision, ExpectedVersion, Json, NewEvent, StoreExt, Write, limits,
+};
 
 use super::{assert_invalid, assert_over};
 use crate::case::{World, cases};
@@ -25,11 +27,9 @@ fn deep(levels: usize) -> String {
 async fn json_of_full_depth_is_kept(world: World) {
     let (store, deep) = (&*world.store, json(&deep(limits::JSON_DEPTH)));
     let new = NewEvent { payload: deep.clone(), metadata: deep.clone(), ..event(1) };
-    let all = Commit::new().append(&stream("s"), ExpectedVersion::NoStream, [new]).write(Write::put(
-        &key("k"),
-        ExpectedRevision::Absent,
-        deep.clone(),
-    ));
+    let all = Commit::new()
+        .append(&stream("s"), ExpectedVersion::NoStream, [new])
+        .write(Write::put(&key("k"), ExpectedRevision::Absent, deep.clone()));
     commit(store, all).await;
     let found = store.read_whole_stream(&stream("s")).await.unwrap();
     assert_eq!((&found[0].payload, &found[0].metadata), (&deep, &deep));
@@ -40,7 +40,8 @@ async fn json_one_level_deeper_is_refused(_: World) {
     for levels in [limits::JSON_DEPTH + 1, limits::JSON_DEPTH * 2, 100_000] {
         assert_over(&Json::parse(deep(levels)).unwrap_err(), limits::JSON_DEPTH);
     }
-    let nested = (0..=limits::JSON_DEPTH).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
+    let nested =
+        (0..=limits::JSON_DEPTH).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
     assert_over(&Json::new(&nested).unwrap_err(), limits::JSON_DEPTH);
 }
 
@@ -95,7 +96,8 @@ async fn numbers_and_characters_at_the_ends_of_their_range_are_kept(world: World
     for text in texts {
         let put = Write::put(&key("k"), ExpectedRevision::Any, json(text));
         let new = NewEvent { payload: json(text), ..event(1) };
-        commit(store, Commit::new().write(put).append(&stream("s"), ExpectedVersion::Any, [new])).await;
+        commit(store, Commit::new().write(put).append(&stream("s"), ExpectedVersion::Any, [new]))
+            .await;
         assert_eq!(store.get_one(&key("k")).await.unwrap().live().unwrap().value.as_str(), text);
         let found = store.read_whole_stream(&stream("s")).await.unwrap();
         assert_eq!(found.last().unwrap().payload.as_str(), text);

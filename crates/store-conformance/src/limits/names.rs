@@ -1,9 +1,10 @@
 //! Names and numbers that can and cannot be.
 
 use tidelock_store::{
-    Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, Fence, HeadQuery, ItemFilter, ItemKey,
-    ItemQuery, ItemRef, LaneName, LeaseRequest, Mark, NewEvent, Position, Priority, QueueName, RecordKey,
-    RecordQuery, Result, Revision, Store, StoreExt, StreamName, Version, Wake, WorkerName, Write, limits,
+    Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, Fence, HeadQuery, ItemFilter,
+    ItemKey, ItemQuery, ItemRef, LaneName, LeaseRequest, Mark, NewEvent, Position, Priority,
+    QueueName, RecordKey, RecordQuery, Result, Revision, Store, StoreExt, StreamName, Version,
+    Wake, WorkerName, Write, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -63,10 +64,12 @@ async fn record_keys_of_full_length_are_kept(world: World) {
 
 async fn names_of_work_items_of_full_length_are_kept(world: World) {
     let store = &*world.store;
-    let (queue, lane) = (queue(&long(limits::QUEUE_NAME_BYTES)), lane(&long(limits::LANE_NAME_BYTES)));
+    let (queue, lane) =
+        (queue(&long(limits::QUEUE_NAME_BYTES)), lane(&long(limits::LANE_NAME_BYTES)));
     let worker = worker(&long(limits::WORKER_NAME_BYTES));
     let item = ItemRef::new(&queue, &ItemKey::new(long(limits::ITEM_KEY_BYTES)).unwrap());
-    commit(store, Commit::new().wake(Wake::to_mark(item.clone(), mark(1)).in_lane(lane.clone()))).await;
+    commit(store, Commit::new().wake(Wake::to_mark(item.clone(), mark(1)).in_lane(lane.clone())))
+        .await;
 
     let request = LeaseRequest::new(&queue, &worker, LEASE, 1).in_lane(&lane);
     let leased = store.lease(request).await.unwrap().leases;
@@ -102,7 +105,10 @@ async fn a_name_with_a_control_character_is_refused(_: World) {
 /// Reads everything that begins so: the feed, the heads, the records.
 async fn read_by_prefix(store: &dyn Store, of_streams: &str, of_keys: &str) -> [Result<()>; 3] {
     [
-        store.read_feed(FeedQuery::after(Position::START).stream_prefix(of_streams)).await.map(drop),
+        store
+            .read_feed(FeedQuery::after(Position::START).stream_prefix(of_streams))
+            .await
+            .map(drop),
         store.heads(HeadQuery::prefix(of_streams)).await.map(drop),
         store.scan(RecordQuery::prefix(of_keys)).await.map(drop),
     ]
@@ -110,11 +116,15 @@ async fn read_by_prefix(store: &dyn Store, of_streams: &str, of_keys: &str) -> [
 
 async fn a_prefix_has_the_limit_of_the_names_it_begins(world: World) {
     let store = &*world.store;
-    let of_length =
-        |more| ["x".repeat(limits::STREAM_NAME_BYTES + more), "x".repeat(limits::RECORD_KEY_BYTES + more)];
+    let of_length = |more| {
+        ["x".repeat(limits::STREAM_NAME_BYTES + more), "x".repeat(limits::RECORD_KEY_BYTES + more)]
+    };
     let [streams, keys] = of_length(0);
     assert!(read_by_prefix(store, &streams, &keys).await.iter().all(Result::is_ok));
-    assert!(read_by_prefix(store, "", "").await.iter().all(Result::is_ok), "everything begins with nothing");
+    assert!(
+        read_by_prefix(store, "", "").await.iter().all(Result::is_ok),
+        "everything begins with nothing"
+    );
 
     let [streams, keys] = of_length(1);
     let [feed, heads, scan] = read_by_prefix(store, &streams, &keys).await.map(Result::unwrap_err);

@@ -1,9 +1,9 @@
 //! How much one read can ask for.
 
 use tidelock_store::{
-    Adjustment, Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, HeadQuery, ItemFilter,
-    ItemQuery, NamePattern, Position, Priority, RecordQuery, Result, Store, StoreExt, StreamQuery, Wake,
-    Write, limits,
+    Adjustment, Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, HeadQuery,
+    ItemFilter, ItemQuery, NamePattern, Position, Priority, RecordQuery, Result, Store, StoreExt,
+    StreamQuery, Wake, Write, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -60,9 +60,17 @@ async fn a_page_of_full_size_is_filled(world: World) {
         commit.write(Write::put(&key(&format!("{number:04}")), ExpectedRevision::Absent, value(1)))
     });
     commit(store, many).await;
-    commit(store, Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(LIMIT as u64))).await;
+    commit(
+        store,
+        Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(LIMIT as u64)),
+    )
+    .await;
     let one_more = Write::put(&key("last"), ExpectedRevision::Absent, value(1));
-    commit(store, Commit::new().write(one_more).append(&stream("s"), ExpectedVersion::Any, events(1))).await;
+    commit(
+        store,
+        Commit::new().write(one_more).append(&stream("s"), ExpectedVersion::Any, events(1)),
+    )
+    .await;
 
     let page = store.read_stream(StreamQuery::forward(&stream("s"))).await.unwrap();
     assert_eq!((page.events.len(), page.next.unwrap().get()), (LIMIT, LIMIT as u64 + 1));
@@ -97,7 +105,10 @@ async fn what_lies_behind_more_rows_than_one_call_looks_at_is_reached(world: Wor
         assert_eq!(records.into_iter().map(|record| record.key).collect::<Vec<_>>(), names);
         let z = ItemFilter::queue("q").key(NamePattern::like("z*"));
         let items = store.rows(ItemQuery::new(z.clone()).limit(limit)).all().await.unwrap();
-        assert_eq!(items.into_iter().map(|found| found.item).collect::<Vec<_>>(), ["z-1", "z-2"].map(item));
+        assert_eq!(
+            items.into_iter().map(|found| found.item).collect::<Vec<_>>(),
+            ["z-1", "z-2"].map(item)
+        );
         let most = limit.min(2);
         let page = store.full_page(RecordQuery::prefix("").limit(limit)).await.unwrap();
         assert_eq!((page.records.len(), page.next.is_some()), (most, most < 2));
@@ -109,12 +120,15 @@ async fn what_lies_behind_more_rows_than_one_call_looks_at_is_reached(world: Wor
 async fn rows_come_one_by_one_however_small_the_pages(world: World) {
     let store = &*world.store;
     for name in ["s", "t", "u"] {
-        commit(store, Commit::new().append(&stream(name), ExpectedVersion::NoStream, events(3))).await;
+        commit(store, Commit::new().append(&stream(name), ExpectedVersion::NoStream, events(3)))
+            .await;
     }
     for limit in [1, 2, LIMIT] {
-        let forward = store.rows(StreamQuery::forward(&stream("s")).limit(limit)).all().await.unwrap();
+        let forward =
+            store.rows(StreamQuery::forward(&stream("s")).limit(limit)).all().await.unwrap();
         assert_eq!(forward.iter().map(|event| event.version.get()).collect::<Vec<_>>(), [1, 2, 3]);
-        let backward = store.rows(StreamQuery::backward(&stream("s")).limit(limit)).all().await.unwrap();
+        let backward =
+            store.rows(StreamQuery::backward(&stream("s")).limit(limit)).all().await.unwrap();
         assert_eq!(backward.iter().map(|event| event.version.get()).collect::<Vec<_>>(), [3, 2, 1]);
         let feed = store.rows(FeedQuery::after(Position::START).limit(limit)).all().await.unwrap();
         assert_eq!(feed.len(), 9);
@@ -135,7 +149,8 @@ async fn so_many_keys_can_be_read_at_once_and_no_more(world: World) {
 }
 
 async fn so_many_heads_can_be_asked_for_by_name_and_no_more(world: World) {
-    let named = |count| HeadQuery::Named((0..count).map(|number| stream(&format!("{number}"))).collect());
+    let named =
+        |count| HeadQuery::Named((0..count).map(|number| stream(&format!("{number}"))).collect());
     assert_eq!(world.store.heads(named(LIMIT)).await.unwrap().heads.len(), LIMIT);
     assert_over(&world.store.heads(named(LIMIT + 1)).await.unwrap_err(), LIMIT);
 }
@@ -183,8 +198,12 @@ async fn a_pattern_has_the_limit_of_the_names_it_matches(world: World) {
     assert_eq!(store.items(ItemQuery::new(of_keys(long.clone()))).await.unwrap().items.len(), 1);
     let error = store.items(ItemQuery::new(of_keys(long + "*"))).await.unwrap_err();
     assert_over(&error, limits::ITEM_KEY_BYTES);
-    let error =
-        store.adjust(of_queues("q".repeat(limits::QUEUE_NAME_BYTES + 1)), urgent()).await.unwrap_err();
+    let error = store
+        .adjust(of_queues("q".repeat(limits::QUEUE_NAME_BYTES + 1)), urgent())
+        .await
+        .unwrap_err();
     assert_over(&error, limits::QUEUE_NAME_BYTES);
-    assert!(store.items(ItemQuery::new(of_queues("q".repeat(limits::QUEUE_NAME_BYTES)))).await.is_ok());
+    assert!(
+        store.items(ItemQuery::new(of_queues("q".repeat(limits::QUEUE_NAME_BYTES)))).await.is_ok()
+    );
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Bounds, Commit, ExpectedRevision, ItemFilter, Lease, LeaseRequest, LeaseToken, Mark, Renewal,
-    Settlement, Store, StoreError, Wake, When, Write, limits,
+    Adjustment, Bounds, Commit, ExpectedRevision, ItemFilter, Lease, LeaseRequest, LeaseToken,
+    Mark, Renewal, Settlement, Store, StoreError, Wake, When, Write, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -55,8 +55,9 @@ async fn not_renewed(store: &dyn Store, tokens: &[LeaseToken], duration: Duratio
 
 /// Makes that many items due and leases them.
 async fn many_leases(store: &dyn Store, count: usize) -> Vec<LeaseToken> {
-    let wakes = (0..count)
-        .fold(Commit::new(), |commit, number| commit.wake(Wake::to_mark(item(&number.to_string()), mark(1))));
+    let wakes = (0..count).fold(Commit::new(), |commit, number| {
+        commit.wake(Wake::to_mark(item(&number.to_string()), mark(1)))
+    });
     commit(store, wakes).await;
     let leased = store.lease(request(LEASE, count)).await.unwrap().leases;
     assert_eq!(leased.len(), count);
@@ -92,8 +93,11 @@ async fn so_many_leases_are_granted_by_one_call_and_no_more(world: World) {
     for count in [limit + 1, usize::MAX] {
         assert_over(&not_leased(store, request(LEASE, count)).await, limit);
     }
-    commit(store, Commit::new().settle(Settlement::ack(lease_one(store, "bert").await.token(), mark(1))))
-        .await;
+    commit(
+        store,
+        Commit::new().settle(Settlement::ack(lease_one(store, "bert").await.token(), mark(1))),
+    )
+    .await;
     many_leases(store, limit).await;
 }
 
@@ -113,14 +117,20 @@ async fn a_renewal_has_the_limits_of_a_lease(world: World) {
 
     let since = everything(store).await.items[0].holder.as_ref().unwrap().since;
     let renewed = store.renew(&tokens, limit).await.unwrap();
-    assert!(matches!(renewed[..], [Renewal::Renewed(until)] if until >= since.plus(limit)), "{renewed:?}");
+    assert!(
+        matches!(renewed[..], [Renewal::Renewed(until)] if until >= since.plus(limit)),
+        "{renewed:?}"
+    );
 }
 
 async fn so_many_leases_are_renewed_by_one_call_and_no_more(world: World) {
     let (store, limit) = (&*world.store, limits::LEASES_PER_CALL);
     let mut tokens = many_leases(store, limit).await;
     let renewed = store.renew(&tokens, LEASE * 2).await.unwrap();
-    assert_eq!(renewed.iter().filter(|renewal| matches!(renewal, Renewal::Renewed(_))).count(), limit);
+    assert_eq!(
+        renewed.iter().filter(|renewal| matches!(renewal, Renewal::Renewed(_))).count(),
+        limit
+    );
     tokens.push(tokens[0].clone());
     assert_over(&not_renewed(store, &tokens, LEASE * 3).await, limit);
 }
@@ -177,8 +187,9 @@ async fn an_adjusted_hold_lies_within_the_horizon(world: World) {
     let (store, horizon) = (&*world.store, limits::HORIZON);
     wake(store, "i", 1).await;
     let before = everything(store).await;
-    let defer =
-        |duration| store.adjust(ItemFilter::queue("q"), Adjustment::Defer { until: When::In(duration) });
+    let defer = |duration| {
+        store.adjust(ItemFilter::queue("q"), Adjustment::Defer { until: When::In(duration) })
+    };
     assert_over(&defer(horizon + MORE).await.unwrap_err(), horizon.as_secs());
     assert_eq!(everything(store).await, before);
     assert_eq!(defer(horizon).await.unwrap().changed, 1);
@@ -187,12 +198,14 @@ async fn an_adjusted_hold_lies_within_the_horizon(world: World) {
 async fn an_error_is_kept_up_to_its_limit_and_cut_there(world: World) {
     let (store, limit) = (&*world.store, limits::ERROR_CHARS);
     let full = "é".repeat(limit);
-    for (name, error, whole) in [("a", full.clone(), true), ("b", full.clone() + "the rest", false)] {
+    for (name, error, whole) in [("a", full.clone(), true), ("b", full.clone() + "the rest", false)]
+    {
         wake(store, name, 1).await;
         let token = lease_one(store, "anna").await.token();
         commit(store, Commit::new().settle(Settlement::block(token, error))).await;
         let items = everything(store).await.items;
-        let kept = items.iter().find(|found| found.item == item(name)).unwrap().error.clone().unwrap();
+        let kept =
+            items.iter().find(|found| found.item == item(name)).unwrap().error.clone().unwrap();
         assert!(kept.starts_with(&full), "as much as fits is kept");
         assert_eq!(kept == full, whole, "and it can be seen whether all was kept");
         assert!(!kept.contains("rest"));

@@ -31,7 +31,8 @@ cases! { "log::append":
 async fn versions_count_from_1_without_a_gap(world: World) {
     let (store, name) = (&*world.store, stream("s"));
     for (count, last) in [(1, 1), (3, 4), (2, 6)] {
-        let done = commit(store, Commit::new().append(&name, ExpectedVersion::Any, events(count))).await;
+        let done =
+            commit(store, Commit::new().append(&name, ExpectedVersion::Any, events(count))).await;
         assert_eq!(done.appends[0].version, version(last));
         assert!(!done.appends[0].replayed);
     }
@@ -42,7 +43,9 @@ async fn versions_count_from_1_without_a_gap(world: World) {
 async fn each_stream_counts_for_itself(world: World) {
     let store = &*world.store;
     commit(store, Commit::new().append(&stream("a"), ExpectedVersion::Any, events(3))).await;
-    let done = commit(store, Commit::new().append(&stream("b"), ExpectedVersion::NoStream, events(1))).await;
+    let done =
+        commit(store, Commit::new().append(&stream("b"), ExpectedVersion::NoStream, events(1)))
+            .await;
     assert_eq!(done.appends[0].version, version(1));
 }
 
@@ -51,7 +54,11 @@ async fn one_commit_appends_to_several_streams_in_its_order(world: World) {
     let (a, b) = (stream("a"), stream("b"));
     commit(store, Commit::new().append(&a, ExpectedVersion::NoStream, events(1))).await;
 
-    let both = Commit::new().append(&b, ExpectedVersion::NoStream, events(2)).append(&a, exact(1), events(3));
+    let both = Commit::new().append(&b, ExpectedVersion::NoStream, events(2)).append(
+        &a,
+        exact(1),
+        events(3),
+    );
     let done = commit(store, both).await;
 
     let (in_b, in_a) =
@@ -63,18 +70,21 @@ async fn one_commit_appends_to_several_streams_in_its_order(world: World) {
         replayed: false,
     };
     assert_eq!(done.appends, [appended(&in_b), appended(&in_a[1..])]);
-    let positions: Vec<_> = in_a[..1].iter().chain(&in_b).chain(&in_a[1..]).map(|e| e.position).collect();
+    let positions: Vec<_> =
+        in_a[..1].iter().chain(&in_b).chain(&in_a[1..]).map(|e| e.position).collect();
     assert!(positions.is_sorted_by(|a, b| a < b), "{positions:?}");
 }
 
 async fn an_event_is_kept_to_the_letter(world: World) {
     let (store, name) = (&*world.store, stream("Bestellung ä/7 🦀 %_'\"\\"));
-    let payload =
-        json("{ \"b\": 1.50, \"a\": [ ],\n \"ü\": \"\\u00fc \\\" 🦀\", \"big\": 12345678901234567890 }");
+    let payload = json(
+        "{ \"b\": 1.50, \"a\": [ ],\n \"ü\": \"\\u00fc \\\" 🦀\", \"big\": 12345678901234567890 }",
+    );
     let new = NewEvent::new(EventType::new("Größe.geändert v1").unwrap(), payload)
         .with_id(EventId::from_bytes([7; 16]))
         .with_metadata(json("{ \"who\" : \"anna\" }"));
-    let done = commit(store, Commit::new().append(&name, ExpectedVersion::NoStream, [new.clone()])).await;
+    let done =
+        commit(store, Commit::new().append(&name, ExpectedVersion::NoStream, [new.clone()])).await;
 
     let kept = Event {
         id: new.id,
@@ -92,19 +102,23 @@ async fn an_event_is_kept_to_the_letter(world: World) {
 async fn events_of_one_commit_may_be_alike_but_for_their_ids(world: World) {
     let (store, name) = (&*world.store, stream("s"));
     let done =
-        commit(store, Commit::new().append(&name, ExpectedVersion::NoStream, [event(1), event(1)])).await;
+        commit(store, Commit::new().append(&name, ExpectedVersion::NoStream, [event(1), event(1)]))
+            .await;
     assert_eq!(done.appends[0].version, version(2));
     assert_eq!(store.read_whole_stream(&name).await.unwrap().len(), 2);
 }
 
 async fn an_event_is_recorded_at_the_stores_time(world: World) {
     let (store, name) = (&*world.store, stream("s"));
-    let first = commit(store, Commit::new().append(&name, ExpectedVersion::Any, events(2))).await.at;
+    let first =
+        commit(store, Commit::new().append(&name, ExpectedVersion::Any, events(2))).await.at;
     world.advance(Duration::from_secs(90)).await;
-    let second = commit(store, Commit::new().append(&name, ExpectedVersion::Any, events(1))).await.at;
+    let second =
+        commit(store, Commit::new().append(&name, ExpectedVersion::Any, events(1))).await.at;
 
     assert!(second >= first.plus(Duration::from_secs(90)));
-    let times: Vec<_> = store.read_whole_stream(&name).await.unwrap().iter().map(|e| e.recorded_at).collect();
+    let times: Vec<_> =
+        store.read_whole_stream(&name).await.unwrap().iter().map(|e| e.recorded_at).collect();
     assert_eq!(times, [first, first, second]);
 }
 
@@ -183,15 +197,22 @@ async fn appends_to_two_streams_in_opposite_order_both_land(world: World) {
         }
     }
     for name in [&a, &b] {
-        let versions: Vec<_> =
-            world.store.read_whole_stream(name).await.unwrap().iter().map(|e| e.version.get()).collect();
+        let versions: Vec<_> = world
+            .store
+            .read_whole_stream(name)
+            .await
+            .unwrap()
+            .iter()
+            .map(|e| e.version.get())
+            .collect();
         assert_eq!(versions, (1..=40).collect::<Vec<_>>());
     }
 }
 
 async fn an_event_id_that_comes_twice_in_one_append_is_refused(world: World) {
     let (name, once) = (stream("s"), event(1));
-    let twice = Commit::new().append(&name, ExpectedVersion::Any, [once.clone(), event(2), once.clone()]);
+    let twice =
+        Commit::new().append(&name, ExpectedVersion::Any, [once.clone(), event(2), once.clone()]);
     let error = failed(&*world.store, twice).await;
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains(&once.id.to_string()), "{error}");

@@ -1,15 +1,17 @@
-//! Appending the same events again: a retry is told what the first try did, and anything else is a mismatch.
+//! Appending the same events again: a retry is told what the first try did, and anything else is a
+//! mismatch.
 
 use std::slice;
 
 use tidelock_store::{
-    AfterTrim, Append, Appended, Commit, ErrorKind, EventType, ExpectedRevision, ExpectedVersion, NewEvent,
-    Part, Reason, Store, StoreError, StoreExt, StreamQuery, StreamState, Write,
+    AfterTrim, Append, Appended, Commit, ErrorKind, EventType, ExpectedRevision, ExpectedVersion,
+    NewEvent, Part, Reason, Store, StoreError, StoreExt, StreamQuery, StreamState, Write,
 };
 
 use crate::case::{World, cases};
 use crate::sample::{
-    clash, commit, event, events, everything, exact, failed, json, key, refused_whole, stream, value, version,
+    clash, commit, event, events, everything, exact, failed, json, key, refused_whole, stream,
+    value, version,
 };
 
 cases! { "log::dedupe":
@@ -41,7 +43,8 @@ async fn first_try(store: &dyn Store, events: &[NewEvent]) -> Appended {
 }
 
 async fn append(store: &dyn Store, expected: ExpectedVersion, events: &[NewEvent]) -> Appended {
-    let mut done = commit(store, Commit::new().append(&stream("s"), expected, events.to_vec())).await;
+    let mut done =
+        commit(store, Commit::new().append(&stream("s"), expected, events.to_vec())).await;
     done.appends.pop().unwrap()
 }
 
@@ -54,7 +57,8 @@ async fn again(store: &dyn Store, expected: ExpectedVersion, events: &[NewEvent]
 }
 
 async fn mismatch(store: &dyn Store, events: impl IntoIterator<Item = NewEvent>) -> StoreError {
-    let error = failed(store, Commit::new().append(&stream("s"), ExpectedVersion::Any, events)).await;
+    let error =
+        failed(store, Commit::new().append(&stream("s"), ExpectedVersion::Any, events)).await;
     assert_eq!(error.kind(), ErrorKind::IdempotencyMismatch, "{error}");
     error
 }
@@ -124,7 +128,8 @@ async fn json_that_differs_in_spaces_and_order_of_keys_is_the_same(world: World)
     new.payload = json(r#"{"a":1,"b":[true,null]}"#);
     let first = first_try(store, slice::from_ref(&new)).await;
 
-    let mut same = new.with_metadata(json("{ \"why\": {\"b\": 2, \"a\": 1},\n \"who\": \"anna\" }"));
+    let mut same =
+        new.with_metadata(json("{ \"why\": {\"b\": 2, \"a\": 1},\n \"who\": \"anna\" }"));
     same.payload = json(r#" { "b": [ true, null ], "a": 1 } "#);
     assert_eq!(again(store, ExpectedVersion::NoStream, &[same]).await, replayed(&first));
 }
@@ -160,7 +165,8 @@ async fn a_close_that_did_not_come_with_known_events_is_a_mismatch(world: World)
     let closing = Append::new(&stream("s"), exact(1), known).and_close();
     let refused = failed(store, Commit::new().with_append(closing.clone())).await;
     assert_eq!(refused.kind(), ErrorKind::IdempotencyMismatch);
-    let trimming = Commit::new().with_append(closing).trim(&stream("s"), version(1), AfterTrim::Reopen);
+    let trimming =
+        Commit::new().with_append(closing).trim(&stream("s"), version(1), AfterTrim::Reopen);
     assert_eq!(failed(store, trimming).await.kind(), ErrorKind::IdempotencyMismatch);
 }
 
@@ -169,7 +175,8 @@ async fn a_close_that_was_undone_is_not_done_again_by_a_retry(world: World) {
     let known = events(2);
     first_try(store, &known[..1]).await;
     let closing = Append::new(&stream("s"), ExpectedVersion::Any, known[1..].to_vec()).and_close();
-    let first = Commit::new().with_append(closing).trim(&stream("s"), version(1), AfterTrim::StayClosed);
+    let first =
+        Commit::new().with_append(closing).trim(&stream("s"), version(1), AfterTrim::StayClosed);
     commit(store, first.clone()).await;
     let reopened = Commit::new().trim(&stream("s"), version(1), AfterTrim::Reopen);
     commit(store, reopened.append(&stream("s"), exact(2), events(1))).await;
@@ -184,7 +191,8 @@ async fn a_close_that_was_undone_is_not_done_again_by_a_retry(world: World) {
 /// Schedule 8: event ids are unique in the whole store, not in a stream.
 async fn the_same_id_on_another_stream_is_a_mismatch(world: World) {
     let (store, new) = (&*world.store, event(1));
-    commit(store, Commit::new().append(&stream("first"), ExpectedVersion::NoStream, [new.clone()])).await;
+    commit(store, Commit::new().append(&stream("first"), ExpectedVersion::NoStream, [new.clone()]))
+        .await;
     mismatch(store, [new]).await;
 }
 
@@ -224,7 +232,11 @@ async fn an_event_that_was_trimmed_is_not_known_any_more(world: World) {
         expected: ExpectedVersion::NoStream,
         found: StreamState::Open(version(2)),
     };
-    assert_eq!(refused_whole(store, stale).await, clash(Part::Append(0), reason), "the expectation decides");
+    assert_eq!(
+        refused_whole(store, stale).await,
+        clash(Part::Append(0), reason),
+        "the expectation decides"
+    );
     let anew = append(store, exact(2), &batch).await;
     assert_eq!((anew.version, anew.replayed), (version(4), false));
 }

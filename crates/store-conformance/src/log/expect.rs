@@ -1,8 +1,8 @@
 //! Every expectation against every kind of stream.
 
 use tidelock_store::{
-    AfterTrim, Append, ClashKind, Commit, ExpectedVersion, Part, Reason, Store, StreamName, StreamState,
-    Version,
+    AfterTrim, Append, ClashKind, Commit, ExpectedVersion, Part, Reason, Store, StreamName,
+    StreamState, Version,
 };
 
 use crate::case::{World, cases};
@@ -62,7 +62,8 @@ impl Given {
     }
 }
 
-/// Appends one event with each expectation: accepted where there is no kind of clash, refused so where there is.
+/// Appends one event with each expectation: accepted where there is no kind of clash, refused so
+/// where there is.
 async fn judge(store: &dyn Store, given: Given, table: [(ExpectedVersion, Option<ClashKind>); 6]) {
     for (expected, kind) in table {
         let name = stream(&format!("{given:?}, expecting {expected}"));

@@ -1,8 +1,8 @@
 //! Reading the feed of all streams.
 
 use tidelock_store::{
-    Advice, AfterTrim, Append, Commit, ErrorKind, Event, EventType, ExpectedVersion, FeedPage, FeedQuery,
-    FeedStart, NewEvent, Position, Store, StoreExt, limits,
+    Advice, AfterTrim, Append, Commit, ErrorKind, Event, EventType, ExpectedVersion, FeedPage,
+    FeedQuery, FeedStart, NewEvent, Position, Store, StoreExt, limits,
 };
 
 use crate::case::{World, cases};
@@ -58,7 +58,10 @@ async fn all_pages(store: &dyn Store, mut query: FeedQuery) -> Vec<Event> {
         if page.at_end {
             return found;
         }
-        assert!(before.is_none_or(|before| page.next > before), "a page that is not the last gets further");
+        assert!(
+            before.is_none_or(|before| page.next > before),
+            "a page that is not the last gets further"
+        );
         (before, query.from) = (Some(page.next), FeedStart::After(page.next));
     }
 }
@@ -78,7 +81,10 @@ fn about(metadata: &str) -> NewEvent {
 /// The numbers in the payloads of events that a query finds.
 async fn numbers(store: &dyn Store, query: FeedQuery) -> Vec<u64> {
     let found = all_pages(store, query).await;
-    found.iter().map(|e| e.payload.to::<serde_json::Value>().unwrap()["number"].as_u64().unwrap()).collect()
+    found
+        .iter()
+        .map(|e| e.payload.to::<serde_json::Value>().unwrap()["number"].as_u64().unwrap())
+        .collect()
 }
 
 /// One event for each, numbered from 1.
@@ -148,20 +154,30 @@ async fn a_position_that_was_never_given_out_is_refused(world: World) {
     let last = store.read_feed(all()).await.unwrap().next;
     for never in [last.plus(1), Position::new(i64::MAX as u64).unwrap()] {
         let refused = store.read_feed(FeedQuery::after(never)).await.unwrap_err();
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Rewound, Advice::Never), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Rewound, Advice::Never),
+            "{refused}"
+        );
         assert!(refused.to_string().contains(&format!("the last one is {last}")), "{refused}");
     }
 
     let close = Append::closing(&stream("s"), exact(2));
-    let trim = Commit::new().with_append(close).trim(&stream("s"), version(2), AfterTrim::StayClosed);
+    let trim =
+        Commit::new().with_append(close).trim(&stream("s"), version(2), AfterTrim::StayClosed);
     commit(store, trim).await;
     let page = store.read_feed(FeedQuery::after(last)).await.unwrap();
-    assert_eq!(page, FeedPage { events: vec![], next: last, at_end: true }, "what was trimmed was given out");
+    assert_eq!(
+        page,
+        FeedPage { events: vec![], next: last, at_end: true },
+        "what was trimmed was given out"
+    );
 }
 
 async fn a_filter_by_stream_takes_names_that_begin_so_to_the_letter(world: World) {
     let store = &*world.store;
-    let names = ["order-1", "orders", "Order-2", "my-order-3", "order-4", "order_5", "order%6", "ordér-7"];
+    let names =
+        ["order-1", "orders", "Order-2", "my-order-3", "order-4", "order_5", "order%6", "ordér-7"];
     numbered(store, names.map(|name| (name, event(0)))).await;
     for (prefix, expected) in [
         ("", &[1, 2, 3, 4, 5, 6, 7, 8][..]),
@@ -179,7 +195,8 @@ async fn a_filter_by_stream_takes_names_that_begin_so_to_the_letter(world: World
 
 async fn a_filter_by_types_takes_any_of_them(world: World) {
     let store = &*world.store;
-    numbered(store, ["placed", "paid", "Paid", "shipped", "paid"].map(|name| ("s", typed(name)))).await;
+    numbered(store, ["placed", "paid", "Paid", "shipped", "paid"].map(|name| ("s", typed(name))))
+        .await;
     let of = |types: &[&str]| all().types(types.iter().map(|t| EventType::new(*t).unwrap()));
     assert_eq!(numbers(store, of(&[])).await, [1, 2, 3, 4, 5]);
     assert_eq!(numbers(store, of(&["paid"])).await, [2, 5]);
@@ -203,7 +220,11 @@ async fn a_filter_by_metadata_takes_events_with_all_of_these_strings(world: Worl
     assert_eq!(numbers(store, all().metadata("region", "eu").metadata("who", "bert")).await, [2]);
     assert_eq!(numbers(store, all().metadata("it's", "7")).await, [5]);
     assert_eq!(numbers(store, all().metadata("n", "7")).await, [0; 0], "a number is no string");
-    assert_eq!(numbers(store, all().metadata("deep.who", "anna")).await, [0; 0], "a name is no path");
+    assert_eq!(
+        numbers(store, all().metadata("deep.who", "anna")).await,
+        [0; 0],
+        "a name is no path"
+    );
 }
 
 async fn filters_together_take_what_passes_all(world: World) {
@@ -231,7 +252,11 @@ async fn pages_of_a_filtered_feed_miss_and_repeat_nothing(world: World) {
     }
     let of_a: Vec<_> = feed(store).await.into_iter().filter(|e| e.stream == stream("a")).collect();
     for size in 1..=7 {
-        assert_eq!(all_pages(store, all().stream_prefix("a").limit(size)).await, of_a, "pages of {size}");
+        assert_eq!(
+            all_pages(store, all().stream_prefix("a").limit(size)).await,
+            of_a,
+            "pages of {size}"
+        );
     }
 }
 
@@ -365,7 +390,9 @@ async fn a_filter_and_a_limit_leave_the_end_where_it_is(world: World) {
     let store = &*world.store;
     append(store, "a", events(5)).await;
     let here = end(store).await;
-    for query in [FeedQuery::end().stream_prefix("b"), FeedQuery::end().metadata("who", "anna").limit(1)] {
+    for query in
+        [FeedQuery::end().stream_prefix("b"), FeedQuery::end().metadata("who", "anna").limit(1)]
+    {
         let page = store.read_feed(query).await.unwrap();
         assert_eq!(page, FeedPage { events: vec![], next: here, at_end: true });
     }
@@ -381,10 +408,17 @@ async fn the_last_events_are_read_by_their_number(world: World) {
     }
     let whole = feed(store).await;
     for count in 1..=8 {
-        assert_eq!(all_pages(store, last(count)).await, whole[6_usize.saturating_sub(count)..], "{count}");
+        assert_eq!(
+            all_pages(store, last(count)).await,
+            whole[6_usize.saturating_sub(count)..],
+            "{count}"
+        );
     }
     let page = store.read_feed(last(4).limit(3)).await.unwrap();
-    assert_eq!(page, FeedPage { events: whole[2..5].to_vec(), next: whole[4].position, at_end: false });
+    assert_eq!(
+        page,
+        FeedPage { events: whole[2..5].to_vec(), next: whole[4].position, at_end: false }
+    );
 }
 
 async fn events_before_a_position_are_read_by_their_number(world: World) {

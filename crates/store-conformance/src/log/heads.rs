@@ -1,8 +1,8 @@
 //! What there is to know of streams without reading them.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, ExpectedVersion, Head, HeadPage, HeadQuery, Store, StoreExt, StreamName,
-    StreamState,
+    AfterTrim, Append, Commit, ExpectedVersion, Head, HeadPage, HeadQuery, Store, StoreExt,
+    StreamName, StreamState,
 };
 
 use crate::case::{World, cases};
@@ -33,7 +33,12 @@ async fn names(store: &dyn Store, prefix: &str) -> Vec<String> {
     page.heads.iter().map(|head| head.stream.to_string()).collect()
 }
 
-async fn page(store: &dyn Store, prefix: &str, after: Option<StreamName>, limit: usize) -> HeadPage {
+async fn page(
+    store: &dyn Store,
+    prefix: &str,
+    after: Option<StreamName>,
+    limit: usize,
+) -> HeadPage {
     store.heads(HeadQuery::Prefix { prefix: prefix.into(), after, limit }).await.unwrap()
 }
 
@@ -134,7 +139,9 @@ async fn heads_after_a_name_that_is_no_stream_go_on_from_there(world: World) {
     for name in ["a", "s-1", "s-3", "t"] {
         append(store, name, 1).await;
     }
-    for (after, expected) in [("a", &["s-1", "s-3"][..]), ("s-2", &["s-3"]), ("s-3", &[]), ("z", &[])] {
+    for (after, expected) in
+        [("a", &["s-1", "s-3"][..]), ("s-2", &["s-3"]), ("s-3", &[]), ("z", &[])]
+    {
         let heads = page(store, "s-", Some(stream(after)), 9).await.heads;
         let found: Vec<_> = heads.iter().map(|head| head.stream.as_str()).collect();
         assert_eq!(found, expected, "after {after:?}");

@@ -1,7 +1,8 @@
 //! Reading one stream, forward and backward, in pages.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, Event, ExpectedVersion, Store, StoreExt, StreamPage, StreamQuery, StreamState,
+    AfterTrim, Append, Commit, Event, ExpectedVersion, Store, StoreExt, StreamPage, StreamQuery,
+    StreamState,
 };
 
 use crate::case::{World, cases};
@@ -24,7 +25,8 @@ cases! { "log::read":
 
 /// A stream "s" of that many events, as they were stored.
 async fn given(store: &dyn Store, count: u64) -> Vec<Event> {
-    commit(store, Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(count))).await;
+    commit(store, Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(count)))
+        .await;
     let events = store.read_stream(StreamQuery::forward(&stream("s"))).await.unwrap().events;
     assert_eq!(events.len() as u64, count);
     events
@@ -83,7 +85,11 @@ async fn a_read_begins_with_the_version_it_names(world: World) {
 async fn a_limit_cuts_a_page_and_says_where_to_go_on(world: World) {
     let store = &*world.store;
     let there = given(store, 5).await;
-    let cut = |events: &[Event], next| StreamPage { events: events.to_vec(), next, ..whole(there.clone()) };
+    let cut = |events: &[Event], next| StreamPage {
+        events: events.to_vec(),
+        next,
+        ..whole(there.clone())
+    };
     let read = async |query| store.read_stream(query).await.unwrap();
     assert_eq!(read(forward().limit(2)).await, cut(&there[..2], Some(version(3))));
     assert_eq!(read(backward().limit(2)).await, cut(&reversed(&there[3..]), Some(version(3))));
@@ -130,7 +136,8 @@ async fn a_page_goes_on_into_what_was_appended_meanwhile(world: World) {
 }
 
 async fn a_stream_that_does_not_exist_is_an_empty_page_that_says_so(world: World) {
-    let nothing = StreamPage { events: vec![], state: StreamState::Absent, first: None, next: None };
+    let nothing =
+        StreamPage { events: vec![], state: StreamState::Absent, first: None, next: None };
     for query in [forward(), backward(), forward().from(version(1)), backward().from(version(1))] {
         assert_eq!(world.store.read_stream(query).await.unwrap(), nothing);
     }
@@ -155,7 +162,8 @@ async fn a_trimmed_stream_is_read_from_the_first_event_left(world: World) {
     );
     commit(store, trim).await;
 
-    let left = StreamPage { events: there[2..].to_vec(), first: Some(version(3)), ..whole(there.clone()) };
+    let left =
+        StreamPage { events: there[2..].to_vec(), first: Some(version(3)), ..whole(there.clone()) };
     for from in [1, 2, 3] {
         assert_eq!(store.read_stream(forward().from(version(from))).await.unwrap(), left);
     }
@@ -184,7 +192,8 @@ async fn a_stream_without_events_left_is_an_empty_page_at_its_version(world: Wor
 async fn streams_whose_names_begin_alike_are_apart(world: World) {
     let store = &*world.store;
     for name in ["s", "S", "s1", "s%", "s_", "s "] {
-        commit(store, Commit::new().append(&stream(name), ExpectedVersion::NoStream, events(1))).await;
+        commit(store, Commit::new().append(&stream(name), ExpectedVersion::NoStream, events(1)))
+            .await;
     }
     let found = store.read_whole_stream(&stream("s")).await.unwrap();
     assert_eq!(found.len(), 1);

@@ -6,7 +6,9 @@ use tidelock_store::{
 };
 
 use crate::case::{World, cases};
-use crate::sample::{clash, commit, event, events, everything, exact, refused_whole, stream, version};
+use crate::sample::{
+    clash, commit, event, events, everything, exact, refused_whole, stream, version,
+};
 use AfterTrim::{Reopen, StayClosed};
 
 cases! { "log::trim":
@@ -33,7 +35,8 @@ cases! { "log::trim":
 }
 
 async fn given(store: &dyn Store, count: u64) {
-    commit(store, Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(count))).await;
+    commit(store, Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(count)))
+        .await;
 }
 
 async fn given_closed(store: &dyn Store, count: u64) {
@@ -97,7 +100,8 @@ async fn a_stream_is_closed_without_events(world: World) {
     let store = &*world.store;
     given(store, 2).await;
     let done = commit(store, close_at(2)).await;
-    let tombstone = Appended { stream: stream("s"), version: version(2), positions: None, replayed: false };
+    let tombstone =
+        Appended { stream: stream("s"), version: version(2), positions: None, replayed: false };
     assert_eq!(done.appends, [tombstone]);
     assert_eq!(left(store).await, (vec![1, 2], closed(2)));
     assert_eq!(everything(store).await.events.len(), 2, "a tombstone is no event");
@@ -111,12 +115,17 @@ async fn a_stream_is_closed_only_at_the_version_expected(world: World) {
 }
 
 async fn a_stream_that_does_not_exist_cannot_be_closed(world: World) {
-    for expected in [ExpectedVersion::Any, ExpectedVersion::NoStream, ExpectedVersion::Exists, exact(1)] {
+    for expected in
+        [ExpectedVersion::Any, ExpectedVersion::NoStream, ExpectedVersion::Exists, exact(1)]
+    {
         let close = Commit::new().with_append(Append::closing(&stream("s"), expected));
         let conflict = refused_whole(&*world.store, close).await;
         // Where anything would do, or no stream, a stream to close is still needed.
-        let expected =
-            if matches!(expected, ExpectedVersion::Exact(_)) { expected } else { ExpectedVersion::Exists };
+        let expected = if matches!(expected, ExpectedVersion::Exact(_)) {
+            expected
+        } else {
+            ExpectedVersion::Exists
+        };
         assert_eq!(conflict, clash(Part::Append(0), moved(expected, StreamState::Absent)));
         assert!(conflict.has(ClashKind::Gone));
     }
@@ -214,7 +223,11 @@ async fn one_commit_closes_trims_and_reopens(world: World) {
 
     let summary = Append::new(&stream("s"), exact(4), [event(5)]).and_close();
     commit(store, Commit::new().with_append(summary).trim(&stream("s"), version(4), Reopen)).await;
-    assert_eq!(left(store).await, (vec![5], open(5)), "a summary takes the place of what it sums up");
+    assert_eq!(
+        left(store).await,
+        (vec![5], open(5)),
+        "a summary takes the place of what it sums up"
+    );
 }
 
 async fn one_commit_closes_and_trims(world: World) {
@@ -236,7 +249,9 @@ async fn one_commit_restarts_a_closed_stream(world: World) {
 async fn a_restart_is_judged_by_the_version_before_it(world: World) {
     let store = &*world.store;
     given_closed(store, 3).await;
-    for (expected, kind) in [(ExpectedVersion::NoStream, ClashKind::Taken), (exact(2), ClashKind::Moved)] {
+    for (expected, kind) in
+        [(ExpectedVersion::NoStream, ClashKind::Taken), (exact(2), ClashKind::Moved)]
+    {
         let restart = trim(3, Reopen).append(&stream("s"), expected, events(1));
         let conflict = refused_whole(store, restart).await;
         assert_eq!(conflict, clash(Part::Append(0), moved(expected, closed(3))));

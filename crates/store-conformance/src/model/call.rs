@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, CommitOutcome, ErrorKind, Event, FeedQuery, HeadPage, HeadQuery, Item,
-    ItemFilter, LeaseRequest, LeaseToken, Leased, Record, RecordKey, Renewal, Slot, StreamPage, StreamQuery,
-    Timestamp,
+    Adjusted, Adjustment, Commit, CommitOutcome, ErrorKind, Event, FeedQuery, HeadPage, HeadQuery,
+    Item, ItemFilter, LeaseRequest, LeaseToken, Leased, Record, RecordKey, Renewal, Slot,
+    StreamPage, StreamQuery, Timestamp,
 };
 
 /// Something to ask a store, or to do to its clock.
@@ -13,7 +13,8 @@ use tidelock_store::{
 pub(super) enum Call {
     Commit(Commit),
     ReadStream(StreamQuery),
-    /// The feed, page by page, to its end. The position counts events: what it is on a store is the player's affair.
+    /// The feed, page by page, to its end. The position counts events: what it is on a store is the
+    /// player's affair.
     ReadFeed(FeedQuery),
     Heads(HeadQuery),
     Get(Vec<RecordKey>),

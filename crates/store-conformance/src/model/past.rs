@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock_store::{
     Append, Commit, CommitId, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion,
-    FeedQuery, Fence, HeadQuery, ItemRef, Lease, LeaseRequest, LeaseToken, NewEvent, RecordKey, Revision,
-    Settlement, StreamName, StreamQuery, Timestamp, Version, WorkerName, Write, limits,
+    FeedQuery, Fence, HeadQuery, ItemRef, Lease, LeaseRequest, LeaseToken, NewEvent, RecordKey,
+    Revision, Settlement, StreamName, StreamQuery, Timestamp, Version, WorkerName, Write, limits,
 };
 
 use super::call::{Answer, Call, Tick};
@@ -56,7 +56,8 @@ impl Past {
             Step::Get => Call::Get(RECORDS.map(|key| RecordKey::new(key).unwrap()).to_vec()),
             Step::Scan { prefix, limit } => Call::Scan(prefix, limit),
             Step::Lease { queue, lane, seconds, limit } => {
-                let (worker, duration) = (WorkerName::new("w").unwrap(), Duration::from_secs(seconds));
+                let (worker, duration) =
+                    (WorkerName::new("w").unwrap(), Duration::from_secs(seconds));
                 Call::Lease(LeaseRequest { queue, lane, worker, duration, limit })
             }
             Step::Renew { which, seconds } => {
@@ -71,15 +72,20 @@ impl Past {
 
     fn commit(&mut self, under_id: bool, parts: &[PartStep]) -> Commit {
         let id = under_id.then(|| CommitId::from_bytes(self.next_id()));
-        parts.iter().fold(Commit { id, ..Commit::new() }, |commit, part| self.with_part(commit, part))
+        parts
+            .iter()
+            .fold(Commit { id, ..Commit::new() }, |commit, part| self.with_part(commit, part))
     }
 
     /// An earlier commit under its id, if one is young enough to be remembered for sure.
     fn commit_again(&mut self, which: usize, altered: bool) -> Call {
         let now = self.now;
         let young = |at: &Timestamp| now.is_none_or(|now| now.since(*at) < limits::COMMIT_MEMORY);
-        let known: Vec<&Commit> = self.commits.iter().filter(|(at, _)| young(at)).map(|(_, c)| c).collect();
-        let Some(&commit) = back(&known, which) else { return Call::Clock(Tick::Advance(Duration::ZERO)) };
+        let known: Vec<&Commit> =
+            self.commits.iter().filter(|(at, _)| young(at)).map(|(_, c)| c).collect();
+        let Some(&commit) = back(&known, which) else {
+            return Call::Clock(Tick::Advance(Duration::ZERO));
+        };
         let key = RecordKey::new("other").unwrap();
         let altered = altered.then(|| Write::delete(&key, ExpectedRevision::Any));
         Call::Commit(altered.into_iter().fold(commit.clone(), Commit::write))
@@ -120,7 +126,11 @@ impl Past {
             }
             PartStep::Trim { stream, back, then } => {
                 let version = self.versions.get(&stream).map_or(1, |version| version.get());
-                commit.trim(&stream, Version::new(version.saturating_sub(back).max(1)).unwrap(), then)
+                commit.trim(
+                    &stream,
+                    Version::new(version.saturating_sub(back).max(1)).unwrap(),
+                    then,
+                )
             }
             PartStep::Restore(item) => commit.restore(*item),
         }
@@ -129,7 +139,9 @@ impl Past {
     fn event(&mut self, step: EventStep) -> NewEvent {
         let known: Vec<&NewEvent> = self.appends.iter().flat_map(|done| &done.events).collect();
         match step {
-            EventStep::Known(which) if !known.is_empty() => back(&known, which).copied().unwrap().clone(),
+            EventStep::Known(which) if !known.is_empty() => {
+                back(&known, which).copied().unwrap().clone()
+            }
             EventStep::Altered(which) if !known.is_empty() => {
                 NewEvent::of("altered", "content").unwrap().with_id(back(&known, which).unwrap().id)
             }
@@ -143,7 +155,8 @@ impl Past {
 
     /// An earlier lease; as long as there is none, one that nobody was ever granted.
     fn token(&self, which: usize) -> LeaseToken {
-        let invented = || LeaseToken { item: ItemRef::parse("q", "a").unwrap(), fence: Fence::FIRST };
+        let invented =
+            || LeaseToken { item: ItemRef::parse("q", "a").unwrap(), fence: Fence::FIRST };
         back(&self.tokens, which).cloned().unwrap_or_else(invented)
     }
 
@@ -157,9 +170,11 @@ impl Past {
             Expect::Anything => ExpectedVersion::Any,
             Expect::Nothing => ExpectedVersion::NoStream,
             Expect::Something => ExpectedVersion::Exists,
-            Expect::Right => {
-                self.versions.get(stream).copied().map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact)
-            }
+            Expect::Right => self
+                .versions
+                .get(stream)
+                .copied()
+                .map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact),
             Expect::Exactly(number) => ExpectedVersion::Exact(Version::new(number).unwrap()),
         }
     }
@@ -169,9 +184,11 @@ impl Past {
             Expect::Anything => ExpectedRevision::Any,
             Expect::Nothing => ExpectedRevision::Absent,
             Expect::Something => ExpectedRevision::Exists,
-            Expect::Right => {
-                self.revisions.get(key).copied().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision)
-            }
+            Expect::Right => self
+                .revisions
+                .get(key)
+                .copied()
+                .map_or(ExpectedRevision::Absent, ExpectedRevision::Revision),
             Expect::Exactly(number) => ExpectedRevision::Revision(Revision::new(number).unwrap()),
         }
     }
@@ -213,7 +230,8 @@ impl Past {
         for written in &committed.writes {
             self.revisions.extend(written.revision.map(|revision| (written.key.clone(), revision)));
         }
-        // No promise says what the id of an event that was trimmed away is good for, so none is used again.
+        // No promise says what the id of an event that was trimmed away is good for, so none is
+        // used again.
         for trim in &commit.trims {
             self.appends.retain(|done| done.stream != trim.stream || done.first > trim.through);
         }

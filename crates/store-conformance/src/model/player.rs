@@ -1,15 +1,15 @@
-//! Plays calls on a store and takes from the answers what a store is free to choose: which numbers positions are,
-//! where pages end, and which moment of the past a queue has been due since.
+//! Plays calls on a store and takes from the answers what a store is free to choose: which numbers
+//! positions are, where pages end, and which moment of the past a queue has been due since.
 //!
-//! It works through two handles in turn, as two workers would. Leases are asked for through one, because the count
-//! of slots for the longest due belongs to a handle.
+//! It works through two handles in turn, as two workers would. Leases are asked for through one,
+//! because the count of slots for the longest due belongs to a handle.
 
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Event, FeedQuery, FeedStart, HeadPage, Item, ItemFilter, ItemQuery,
-    LeaseRequest, Leased, Position, Record, RecordQuery, Result, Store, StoreError, StreamPage, StreamQuery,
-    Timestamp, Version,
+    Commit, CommitOutcome, Committed, Event, FeedQuery, FeedStart, HeadPage, Item, ItemFilter,
+    ItemQuery, LeaseRequest, Leased, Position, Record, RecordQuery, Result, Store, StoreError,
+    StreamPage, StreamQuery, Timestamp, Version,
 };
 
 use super::call::{Answer, Call, Tick};
@@ -66,7 +66,9 @@ impl<'a> Player<'a> {
         let store = self.handles[self.played % 2].clone();
         Ok(match call.clone() {
             Call::Commit(commit) => self.commit(&*store, commit).await?,
-            Call::ReadStream(query) => Answer::Stream(self.stream(store.read_stream(query).await?)?),
+            Call::ReadStream(query) => {
+                Answer::Stream(self.stream(store.read_stream(query).await?)?)
+            }
             Call::ReadFeed(query) => Answer::Feed(self.feed(&*store, query).await?),
             Call::Heads(query) => Answer::Heads(self.heads(store.heads(query).await?)?),
             Call::Get(keys) => Answer::Slots(store.get(&keys).await?),
@@ -74,14 +76,22 @@ impl<'a> Player<'a> {
             Call::Lease(request) => Answer::Leased(self.lease(request).await?),
             Call::Renew(tokens, duration) => Answer::Renewed(store.renew(&tokens, duration).await?),
             Call::Items(filter, limit) => Answer::Items(items(&*store, filter, limit).await?),
-            Call::Adjust(filter, adjustment) => Answer::Adjusted(store.adjust(filter, adjustment).await?),
+            Call::Adjust(filter, adjustment) => {
+                Answer::Adjusted(store.adjust(filter, adjustment).await?)
+            }
             Call::Clock(tick) => Answer::Now(self.tick(tick).await?),
         })
     }
 
-    async fn commit(&mut self, store: &dyn Store, commit: Commit) -> std::result::Result<Answer, Trouble> {
+    async fn commit(
+        &mut self,
+        store: &dyn Store,
+        commit: Commit,
+    ) -> std::result::Result<Answer, Trouble> {
         let outcome = store.commit(commit.clone()).await?;
-        let CommitOutcome::Committed(mut committed) = outcome else { return Ok(Answer::Commit(outcome)) };
+        let CommitOutcome::Committed(mut committed) = outcome else {
+            return Ok(Answer::Commit(outcome));
+        };
         self.learn_positions(store, &commit, &committed).await?;
         for appended in &mut committed.appends {
             if let Some((first, last)) = appended.positions {
@@ -91,7 +101,8 @@ impl<'a> Player<'a> {
         Ok(Answer::Commit(CommitOutcome::Committed(committed)))
     }
 
-    /// Looks up the positions of the events that a commit has added: each must be past all that were given out.
+    /// Looks up the positions of the events that a commit has added: each must be past all that
+    /// were given out.
     async fn learn_positions(
         &mut self,
         store: &dyn Store,
@@ -107,8 +118,9 @@ impl<'a> Player<'a> {
             }
             let (count, version) = (append.events.len(), appended.version.get());
             let from = Version::new(version + 1 - count as u64)?;
-            let page =
-                store.read_stream(StreamQuery::forward(&append.stream).from(from).limit(count)).await?;
+            let page = store
+                .read_stream(StreamQuery::forward(&append.stream).from(from).limit(count))
+                .await?;
             added.extend(page.events.iter().map(|event| event.position));
         }
         added.sort_unstable();
@@ -132,8 +144,11 @@ impl<'a> Player<'a> {
     }
 
     fn stream(&self, page: StreamPage) -> std::result::Result<StreamPage, Trouble> {
-        let events =
-            page.events.into_iter().map(|event| self.event(event)).collect::<std::result::Result<_, _>>()?;
+        let events = page
+            .events
+            .into_iter()
+            .map(|event| self.event(event))
+            .collect::<std::result::Result<_, _>>()?;
         Ok(StreamPage { events, ..page })
     }
 
@@ -150,13 +165,18 @@ impl<'a> Player<'a> {
         count.checked_sub(1).map_or(Position::START, |at| self.positions[at])
     }
 
-    async fn feed(&self, store: &dyn Store, query: FeedQuery) -> std::result::Result<Vec<Event>, Trouble> {
+    async fn feed(
+        &self,
+        store: &dyn Store,
+        query: FeedQuery,
+    ) -> std::result::Result<Vec<Event>, Trouble> {
         let from = match query.from {
             FeedStart::After(rank) => FeedStart::After(self.ranked(rank)),
             FeedStart::Before(rank, events) => FeedStart::Before(self.ranked(rank), events),
             last => last,
         };
-        let mut read = if let FeedStart::After(position) = from { position } else { Position::START };
+        let mut read =
+            if let FeedStart::After(position) = from { position } else { Position::START };
         let mut query = FeedQuery { from, ..query };
         let mut events = Vec::new();
         for _ in 0..MOST_PAGES {
@@ -164,7 +184,8 @@ impl<'a> Player<'a> {
             if page.events.len() > query.limit || page.next < read {
                 return wrong(format!("{} events, up to {}", page.events.len(), page.next));
             }
-            if page.events.iter().any(|event| event.position <= read || event.position > page.next) {
+            if page.events.iter().any(|event| event.position <= read || event.position > page.next)
+            {
                 return wrong(format!("an event is not between {read} and {}", page.next));
             }
             (read, query.from) = (page.next, FeedStart::After(page.next));
@@ -199,7 +220,11 @@ impl<'a> Player<'a> {
     }
 }
 
-async fn scan(store: &dyn Store, prefix: String, limit: usize) -> std::result::Result<Vec<Record>, Trouble> {
+async fn scan(
+    store: &dyn Store,
+    prefix: String,
+    limit: usize,
+) -> std::result::Result<Vec<Record>, Trouble> {
     let mut query = RecordQuery::prefix(prefix).limit(limit);
     let mut records = Vec::new();
     for _ in 0..MOST_PAGES {

@@ -1,8 +1,9 @@
 //! The contract once more, as simply as it can be said.
 //!
-//! Written from docs/guarantees.md and the words of the contract, with lists that are searched from end to end. It
-//! shares the contract's data types and none of its decisions: where it and a store disagree, one of them, or the
-//! words, are wrong. It numbers positions from 1 without gaps, which is one of the ways that the contract allows.
+//! Written from docs/guarantees.md and the words of the contract, with lists that are searched from
+//! end to end. It shares the contract's data types and none of its decisions: where it and a store
+//! disagree, one of them, or the words, are wrong. It numbers positions from 1 without gaps, which
+//! is one of the ways that the contract allows.
 
 mod leases;
 mod log;
@@ -12,8 +13,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterAppend, Append, Clash, Commit, CommitOutcome, Committed, Conflict, ErrorKind, Guard, HeadQuery,
-    Part, Reason, Timestamp, When,
+    AfterAppend, Append, Clash, Commit, CommitOutcome, Committed, Conflict, ErrorKind, Guard,
+    HeadQuery, Part, Reason, Timestamp, When,
 };
 
 use super::call::{Answer, Call, Tick};
@@ -28,7 +29,8 @@ pub(super) struct Reference {
     log: Log,
     records: Records,
     leases: Leases,
-    /// Accepted commits that had an id. Histories never ask for one that is old enough to be forgotten.
+    /// Accepted commits that had an id. Histories never ask for one that is old enough to be
+    /// forgotten.
     remembered: Vec<(Commit, Committed)>,
 }
 
@@ -59,20 +61,24 @@ impl Reference {
             Call::ReadStream(query) => Answer::Stream(self.log.read_stream(query)),
             Call::ReadFeed(query) => Answer::Feed(self.log.read_feed(query)),
             Call::Heads(query) => Answer::Heads(self.log.heads(query)),
-            Call::Get(keys) => Answer::Slots(keys.iter().map(|key| self.records.slot(key, now)).collect()),
+            Call::Get(keys) => {
+                Answer::Slots(keys.iter().map(|key| self.records.slot(key, now)).collect())
+            }
             Call::Scan(prefix, _) => Answer::Records(self.records.live(prefix, now)),
             Call::Lease(request) => Answer::Leased(self.leases.lease(request, now)),
-            Call::Renew(tokens, duration) => {
-                Answer::Renewed(tokens.iter().map(|t| self.leases.renew(t, now.plus(*duration))).collect())
-            }
+            Call::Renew(tokens, duration) => Answer::Renewed(
+                tokens.iter().map(|t| self.leases.renew(t, now.plus(*duration))).collect(),
+            ),
             Call::Items(filter, _) => Answer::Items(self.leases.list(filter)),
-            Call::Adjust(filter, adjustment) => Answer::Adjusted(self.leases.adjust(filter, adjustment, now)),
+            Call::Adjust(filter, adjustment) => {
+                Answer::Adjusted(self.leases.adjust(filter, adjustment, now))
+            }
             Call::Clock(tick) => Answer::Now(self.tick(*tick)),
         }
     }
 
-    /// The clock follows the calendar forward, and goes on at its own pace when the calendar was set back. Then whatever
-    /// is past its retention leaves.
+    /// The clock follows the calendar forward, and goes on at its own pace when the calendar was
+    /// set back. Then whatever is past its retention leaves.
     fn tick(&mut self, tick: Tick) -> Timestamp {
         match tick {
             Tick::Advance(duration) => self.now = self.now.plus(duration),
@@ -89,8 +95,10 @@ impl Reference {
     }
 
     fn commit(&mut self, commit: &Commit) -> Result<CommitOutcome, ErrorKind> {
-        let earlier =
-            self.remembered.iter().find(|(earlier, _)| commit.id.is_some() && earlier.id == commit.id);
+        let earlier = self
+            .remembered
+            .iter()
+            .find(|(earlier, _)| commit.id.is_some() && earlier.id == commit.id);
         match earlier {
             Some((earlier, committed)) if earlier == commit => {
                 return Ok(CommitOutcome::Committed(committed.clone()));
@@ -133,7 +141,9 @@ impl Reference {
         for (at, guard) in commit.guards.iter().enumerate() {
             let reason = match guard {
                 Guard::Stream { stream, expected } => self.log.judge(stream, *expected),
-                Guard::Record { key, expected } => self.records.judge_slot(key, *expected, self.now),
+                Guard::Record { key, expected } => {
+                    self.records.judge_slot(key, *expected, self.now)
+                }
             };
             note(Part::Guard(at), reason);
         }

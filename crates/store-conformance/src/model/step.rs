@@ -1,7 +1,8 @@
 //! What histories are made of, and how they are drawn.
 //!
-//! A step names things by their place ("the last lease but one", "the version it is at"), so that it still means
-//! something when the steps before it are taken away. There are few names, so that steps meet.
+//! A step names things by their place ("the last lease but one", "the version it is at"), so that
+//! it still means something when the steps before it are taken away. There are few names, so that
+//! steps meet.
 
 use std::time::Duration;
 
@@ -9,8 +10,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tidelock_store::{
-    Adjustment, AfterTrim, Bounds, Change, Direction, Exit, FeedStart, Item, ItemFilter, ItemRef, Json,
-    LaneName, Mark, NamePattern, Position, Priority, QueueName, RecordKey, StreamName, Timestamp, Wake, When,
+    Adjustment, AfterTrim, Bounds, Change, Direction, Exit, FeedStart, Item, ItemFilter, ItemRef,
+    Json, LaneName, Mark, NamePattern, Position, Priority, QueueName, RecordKey, StreamName,
+    Timestamp, Wake, When,
 };
 
 use super::call::Tick;
@@ -91,7 +93,11 @@ fn a_look_at_everything() -> impl Iterator<Item = Step> {
         limit: 1_000,
     });
     let others = [
-        Step::ReadFeed { from: FeedStart::After(Position::START), prefix: String::new(), limit: 1_000 },
+        Step::ReadFeed {
+            from: FeedStart::After(Position::START),
+            prefix: String::new(),
+            limit: 1_000,
+        },
         Step::Heads { prefix: None, limit: 1 },
         Step::Get,
         Step::Scan { prefix: String::new(), limit: 1_000 },
@@ -142,7 +148,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn tick() -> impl Strategy<Value = Tick> {
-    let seconds = prop_oneof![20 => seconds(), 1 => Just(8 * 24 * 3600)].prop_map(Duration::from_secs);
+    let seconds =
+        prop_oneof![20 => seconds(), 1 => Just(8 * 24 * 3600)].prop_map(Duration::from_secs);
     prop_oneof![
         8 => seconds.clone().prop_map(Tick::Advance),
         1 => seconds.clone().prop_map(Tick::SetForward),
@@ -206,8 +213,12 @@ fn restored() -> impl Strategy<Value = Item> {
 
 /// Moments of another store's clock.
 fn moment() -> impl Strategy<Value = Timestamp> {
-    let moments =
-        ["2001-01-01T00:00:00Z", "2001-01-01T00:00:01Z", "2001-01-02T00:00:00Z", "2099-01-01T00:00:00Z"];
+    let moments = [
+        "2001-01-01T00:00:00Z",
+        "2001-01-01T00:00:01Z",
+        "2001-01-02T00:00:00Z",
+        "2099-01-01T00:00:00Z",
+    ];
     prop::sample::select(moments.to_vec()).prop_map(|text| text.parse().unwrap())
 }
 
@@ -285,7 +296,13 @@ fn expiry() -> impl Strategy<Value = Option<When>> {
 fn wake() -> impl Strategy<Value = Wake> {
     let names = (item(), option::weighted(0.3, lane()), option::weighted(0.5, priority()));
     let work = (option::weighted(0.9, mark()), option::weighted(0.3, when()));
-    (names, work).prop_map(|((item, lane, priority), (mark, due))| Wake { item, mark, due, lane, priority })
+    (names, work).prop_map(|((item, lane, priority), (mark, due))| Wake {
+        item,
+        mark,
+        due,
+        lane,
+        priority,
+    })
 }
 
 /// A moment: soon, long past or far ahead.
@@ -300,7 +317,8 @@ fn when() -> impl Strategy<Value = When> {
 
 /// Not at once: what is forgotten leaves when the clock is next moved, on every store.
 fn soon() -> impl Strategy<Value = When> {
-    prop::sample::select(vec![1, 5, 10, 30]).prop_map(|seconds| When::In(Duration::from_secs(seconds)))
+    prop::sample::select(vec![1, 5, 10, 30])
+        .prop_map(|seconds| When::In(Duration::from_secs(seconds)))
 }
 
 fn filter() -> impl Strategy<Value = ItemFilter> {
@@ -314,8 +332,9 @@ fn filter() -> impl Strategy<Value = ItemFilter> {
         ]
     };
     let flag = || option::weighted(0.2, any::<bool>());
-    (name(), name(), option::weighted(0.2, lane()), flag(), flag())
-        .prop_map(|(queue, key, lane, blocked, held)| ItemFilter { queue, key, lane, blocked, held })
+    (name(), name(), option::weighted(0.2, lane()), flag(), flag()).prop_map(
+        |(queue, key, lane, blocked, held)| ItemFilter { queue, key, lane, blocked, held },
+    )
 }
 
 fn adjustment() -> impl Strategy<Value = Adjustment> {
@@ -363,7 +382,8 @@ fn record() -> impl Strategy<Value = RecordKey> {
 }
 
 fn queue() -> impl Strategy<Value = QueueName> {
-    prop_oneof![4 => Just(QUEUES[0]), 1 => Just(QUEUES[1])].prop_map(|name| QueueName::new(name).unwrap())
+    prop_oneof![4 => Just(QUEUES[0]), 1 => Just(QUEUES[1])]
+        .prop_map(|name| QueueName::new(name).unwrap())
 }
 
 fn lane() -> impl Strategy<Value = LaneName> {

@@ -62,7 +62,8 @@ impl Tally {
     pub(super) fn count(&mut self, call: &Call, answer: &Answer, past: &Past) {
         match (call, answer) {
             (Call::Commit(commit), Answer::Commit(CommitOutcome::Committed(committed))) => {
-                let again = past.has(commit) || committed.appends.iter().any(|append| append.replayed);
+                let again =
+                    past.has(commit) || committed.appends.iter().any(|append| append.replayed);
                 self.replayed += u64::from(again);
                 self.accepted += u64::from(!again);
                 self.settled += commit.settlements.len() as u64;
@@ -73,11 +74,14 @@ impl Tally {
             (_, Answer::Failed(_)) => self.invalid += 1,
             (_, Answer::Leased(leased)) => {
                 self.leased += leased.leases.len() as u64;
-                self.taken_over += leased.leases.iter().filter(|lease| lease.expiries > 0).count() as u64;
+                self.taken_over +=
+                    leased.leases.iter().filter(|lease| lease.expiries > 0).count() as u64;
             }
             (_, Answer::Renewed(renewals)) => {
-                let renewed =
-                    renewals.iter().filter(|renewal| matches!(renewal, Renewal::Renewed(_))).count();
+                let renewed = renewals
+                    .iter()
+                    .filter(|renewal| matches!(renewal, Renewal::Renewed(_)))
+                    .count();
                 self.renewed += renewed as u64;
                 self.lost += (renewals.len() - renewed) as u64;
             }
@@ -110,13 +114,14 @@ impl Tally {
 /// So few histories that chance alone can keep a count at nothing.
 const FEW: u32 = 20;
 
-/// What floors are counted for. In fewer histories chance alone can keep a count under its floor, though not far: of 600
-/// runs of 32, three came to two thirds of one.
+/// What floors are counted for. In fewer histories chance alone can keep a count under its floor,
+/// though not far: of 600 runs of 32, three came to two thirds of one.
 const MANY: u32 = 100;
 
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts: Vec<String> = self.floors().map(|(name, count, _)| format!("{count} {name}")).collect();
+        let counts: Vec<String> =
+            self.floors().map(|(name, count, _)| format!("{count} {name}")).collect();
         f.write_str(&counts.join(", "))
     }
 }

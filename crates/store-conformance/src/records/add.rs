@@ -1,8 +1,8 @@
 //! Adding to a counter, in the store, within bounds.
 
 use tidelock_store::{
-    Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Part, Reason, Record, Slot, Store, StoreExt,
-    Write, Written,
+    Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Part, Reason, Record, Slot, Store,
+    StoreExt, Write, Written,
 };
 
 use crate::case::{World, cases};
@@ -34,14 +34,18 @@ async fn sum(store: &dyn Store, delta: i64, within: Bounds) -> i64 {
 }
 
 async fn set(store: &dyn Store, number: i64) {
-    commit(store, Commit::new().write(Write::put(&key("n"), ExpectedRevision::Any, value(number)))).await;
+    commit(store, Commit::new().write(Write::put(&key("n"), ExpectedRevision::Any, value(number))))
+        .await;
 }
 
 /// An addition that goes past its bounds: nothing is changed.
 async fn exceeds(store: &dyn Store, found: i64, delta: i64, within: Bounds) {
     let before = store.get_one(&key("n")).await.unwrap();
     let conflict = refused_whole(store, add(delta, within)).await;
-    assert_eq!(conflict, clash(Part::Write(0), Reason::Bound { key: key("n"), found, delta, within }));
+    assert_eq!(
+        conflict,
+        clash(Part::Write(0), Reason::Bound { key: key("n"), found, delta, within })
+    );
     assert!(conflict.has(ClashKind::Exceeded));
     assert_eq!(store.get_one(&key("n")).await.unwrap(), before);
 }
@@ -49,7 +53,10 @@ async fn exceeds(store: &dyn Store, found: i64, delta: i64, within: Bounds) {
 async fn a_counter_begins_at_zero(world: World) {
     let store = &*world.store;
     let done = commit(store, add(-5, Bounds::NONE)).await;
-    assert_eq!(done.writes, [Written { key: key("n"), revision: Some(revision(1)), sum: Some(-5) }]);
+    assert_eq!(
+        done.writes,
+        [Written { key: key("n"), revision: Some(revision(1)), sum: Some(-5) }]
+    );
     let there = Record { key: key("n"), revision: revision(1), value: value(-5), expires_at: None };
     assert_eq!(store.get_one(&key("n")).await.unwrap(), Slot::Live(there));
 }
@@ -73,7 +80,11 @@ async fn additions_add_up_in_both_directions(world: World) {
 async fn a_sum_may_reach_its_bounds_and_not_pass_them(world: World) {
     let (store, within) = (&*world.store, Bounds::between(-3, 10));
     exceeds(store, 0, 11, within).await;
-    assert_eq!(store.get_one(&key("n")).await.unwrap(), Slot::Absent, "a refused addition makes no counter");
+    assert_eq!(
+        store.get_one(&key("n")).await.unwrap(),
+        Slot::Absent,
+        "a refused addition makes no counter"
+    );
     assert_eq!(sum(store, 10, within).await, 10);
     exceeds(store, 10, 1, within).await;
     exceeds(store, 10, -14, within).await;
@@ -135,7 +146,12 @@ async fn nothing_is_added_to_what_is_no_integer(world: World) {
         let put = Write::put(&key("n"), ExpectedRevision::Any, json(text));
         commit(store, Commit::new().write(put)).await;
         let conflict = refused_whole(store, add(1, Bounds::NONE)).await;
-        let found = Record { key: key("n"), revision: revision(number), value: json(text), expires_at: None };
+        let found = Record {
+            key: key("n"),
+            revision: revision(number),
+            value: json(text),
+            expires_at: None,
+        };
         assert_eq!(conflict, clash(Part::Write(0), Reason::NotACounter { found }));
         assert!(conflict.has(ClashKind::Unfit));
     }

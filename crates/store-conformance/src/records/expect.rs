@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Bounds, Change, ClashKind, Commit, ExpectedRevision, Part, Reason, Record, RecordKey, Slot, StoreExt,
-    When, Write, Written,
+    Bounds, Change, ClashKind, Commit, ExpectedRevision, Part, Reason, Record, RecordKey, Slot,
+    StoreExt, When, Write, Written,
 };
 
 use crate::case::{World, cases};
@@ -19,7 +19,8 @@ cases! { "records::expect":
     "REC-1 REC-5" an_expired_record_meets_any_and_absent,
 }
 
-/// What there is under a key before something is expected of it. Those that were written are at revision 2.
+/// What there is under a key before something is expected of it. Those that were written are at
+/// revision 2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Given {
     Nothing,
@@ -65,7 +66,8 @@ impl Given {
         let before = self.slot(key).revision().map_or(0, tidelock_store::Revision::get);
         let counts = self == Self::Live || *change != Change::Delete;
         let after = if counts { before + 1 } else { before };
-        let sum = matches!(change, Change::Add { .. }).then(|| if self == Self::Live { 10 } else { 3 });
+        let sum =
+            matches!(change, Change::Add { .. }).then(|| if self == Self::Live { 10 } else { 3 });
         Written { key: key.clone(), revision: (after > 0).then(|| revision(after)), sum }
     }
 }
@@ -78,14 +80,16 @@ fn changes() -> [(&'static str, Change); 3] {
     ]
 }
 
-/// Makes each change with each expectation: accepted where there is no kind of clash, refused so where there is.
+/// Makes each change with each expectation: accepted where there is no kind of clash, refused so
+/// where there is.
 async fn judge(world: &World, given: Given, table: [(ExpectedRevision, Option<ClashKind>); 6]) {
     let store = &*world.store;
     for (expected, kind) in table {
         for (verb, change) in changes() {
             let key = key(&format!("{verb} {given:?}, expecting {expected}"));
             given.make(world, &key).await;
-            let write = Commit::new().write(Write { key: key.clone(), expected, change: change.clone() });
+            let write =
+                Commit::new().write(Write { key: key.clone(), expected, change: change.clone() });
             let Some(kind) = kind else {
                 assert_eq!(commit(store, write).await.writes, [given.written(&key, &change)]);
                 continue;

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Bounds, Commit, ExpectedRevision, Record, Slot, Store, StoreExt, Timestamp, When, Write, Written,
+    Bounds, Commit, ExpectedRevision, Record, Slot, Store, StoreExt, Timestamp, When, Write,
+    Written,
 };
 
 use crate::case::{World, cases};
@@ -40,7 +41,12 @@ async fn found(store: &dyn Store) -> Slot {
 }
 
 fn live(number: u64, content: i64, expires_at: Option<Timestamp>) -> Slot {
-    Slot::Live(Record { key: key("k"), revision: revision(number), value: value(content), expires_at })
+    Slot::Live(Record {
+        key: key("k"),
+        revision: revision(number),
+        value: value(content),
+        expires_at,
+    })
 }
 
 async fn a_record_expires_after_a_time(world: World) {
@@ -90,7 +96,11 @@ async fn a_put_sets_the_expiry_anew(world: World) {
     world.advance(A_WHILE / 2).await;
     let at = write(store, put().expiring(When::In(A_WHILE))).await;
     world.advance(A_WHILE - A_MOMENT).await;
-    assert_eq!(found(store).await, live(2, 7, Some(at.plus(A_WHILE))), "the first expiry has passed");
+    assert_eq!(
+        found(store).await,
+        live(2, 7, Some(at.plus(A_WHILE))),
+        "the first expiry has passed"
+    );
     world.advance(A_MOMENT).await;
     assert_eq!(found(store).await, Slot::Deleted(revision(2)));
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Commit, ExpectedRevision, Record, RecordPage, RecordQuery, Slot, Store, When, Write};
+use tidelock_store::{
+    Commit, ExpectedRevision, Record, RecordPage, RecordQuery, Slot, Store, When, Write,
+};
 
 use crate::case::{World, cases};
 use crate::sample::{commit, key, revision, value};
@@ -99,7 +101,9 @@ async fn a_scan_goes_by_key(world: World) {
 async fn a_prefix_of_keys_is_taken_to_the_letter(world: World) {
     let store = &*world.store;
     put(store, &["a_1", "a%1", "aX1", "a*1", "A_1", "a\\1"]).await;
-    for (prefix, name) in [("a_", "a_1"), ("a%", "a%1"), ("a*", "a*1"), ("A", "A_1"), ("a\\", "a\\1")] {
+    for (prefix, name) in
+        [("a_", "a_1"), ("a%", "a%1"), ("a*", "a*1"), ("A", "A_1"), ("a\\", "a\\1")]
+    {
         assert_eq!(names(&scan(store, RecordQuery::prefix(prefix)).await.records), [name]);
     }
     let page = scan(store, RecordQuery::prefix("b")).await;
@@ -135,8 +139,9 @@ async fn a_scan_leaves_out_what_is_deleted_or_expired(world: World) {
 async fn a_scan_goes_on_over_many_that_are_gone(world: World) {
     let store = &*world.store;
     let keys: Vec<_> = (0..500).map(|number| key(&format!("k{number:03}"))).collect();
-    let all =
-        |change: fn(&_) -> Write| keys.iter().fold(Commit::new(), |commit, key| commit.write(change(key)));
+    let all = |change: fn(&_) -> Write| {
+        keys.iter().fold(Commit::new(), |commit, key| commit.write(change(key)))
+    };
     commit(store, all(|key| Write::put(key, ExpectedRevision::Absent, value(1)))).await;
     commit(store, all(|key| Write::delete(key, ExpectedRevision::Exists))).await;
     put(store, &["k250", "z"]).await;
@@ -147,9 +152,13 @@ async fn a_scan_after_a_key_that_is_gone_goes_on_from_there(world: World) {
     let store = &*world.store;
     put(store, &["a", "s-1", "s-2", "s-3", "t"]).await;
     delete(store, "s-2").await;
-    for (after, expected) in
-        [("a", &["s-1", "s-3"][..]), ("s-2", &["s-3"]), ("s-25", &["s-3"]), ("s-3", &[]), ("z", &[])]
-    {
+    for (after, expected) in [
+        ("a", &["s-1", "s-3"][..]),
+        ("s-2", &["s-3"]),
+        ("s-25", &["s-3"]),
+        ("s-3", &[]),
+        ("z", &[]),
+    ] {
         let page = scan(store, RecordQuery::prefix("s-").after(key(after))).await;
         assert_eq!(names(&page.records), expected, "after {after:?}");
     }

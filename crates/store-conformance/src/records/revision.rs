@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Bounds, ClashKind, Commit, ExpectedRevision, Part, Reason, Record, Slot, Store, StoreExt, When, Write,
-    Written,
+    Bounds, ClashKind, Commit, ExpectedRevision, Part, Reason, Record, Slot, Store, StoreExt, When,
+    Write, Written,
 };
 
 use crate::case::{World, cases};
@@ -58,7 +58,11 @@ async fn the_first_revision_is_1_and_each_write_counts(world: World) {
     let store = &*world.store;
     assert_eq!(found(store).await, Slot::Absent);
     for number in 1..=3 {
-        assert_eq!(write(store, put(7)).await, written(number), "the same value again is a write too");
+        assert_eq!(
+            write(store, put(7)).await,
+            written(number),
+            "the same value again is a write too"
+        );
         assert_eq!(found(store).await, live(number, 7));
     }
 }

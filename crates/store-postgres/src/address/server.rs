@@ -22,7 +22,8 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// The servers that these lists name together. One port is for all; a list of addresses without hosts is enough.
+    /// The servers that these lists name together. One port is for all; a list of addresses without
+    /// hosts is enough.
     pub(super) fn all(hosts: &[String], addresses: &[IpAddr], ports: &[u16]) -> Result<Vec<Self>> {
         let hosts = match hosts {
             [] => addresses.iter().map(ToString::to_string).collect(),
@@ -43,7 +44,10 @@ impl Server {
         if mode == Mode::Disable || is_server_name(&self.host) {
             return Ok(mode);
         }
-        Err(StoreError::invalid(format!("host {:?}: no certificate can have such a name", self.host)))
+        Err(StoreError::invalid(format!(
+            "host {:?}: no certificate can have such a name",
+            self.host
+        )))
     }
 
     /// What the driver has to know to connect to this server.

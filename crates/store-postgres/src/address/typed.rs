@@ -1,7 +1,7 @@
 //! What a URL says, setting by setting, before it is known whether that is enough for an address.
 //!
-//! The names and units are those of libpq, so that a URL that works elsewhere works here; what has no meaning here is
-//! refused by name.
+//! The names and units are those of libpq, so that a URL that works elsewhere works here; what has
+//! no meaning here is refused by name.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -23,8 +23,9 @@ const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// How often it asks before it gives the connection up.
 const KEEPALIVE_COUNT: u32 = 3;
-/// How long what was sent may go unacknowledged before the connection is given up. A server that loses power says
-/// nothing, and the system's own limit is a quarter of an hour, in which nobody would look for its successor.
+/// How long what was sent may go unacknowledged before the connection is given up. A server that
+/// loses power says nothing, and the system's own limit is a quarter of an hour, in which nobody
+/// would look for its successor.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(30);
 
 /// What a URL says, before it is known whether that is enough.
@@ -50,7 +51,11 @@ impl Typed {
         Self { hosts: vec![], addresses: vec![], ports: vec![], config, trust: Trust::default() }
     }
 
-    pub(super) fn take(&mut self, setting: Setting<'_>, options: &mut PostgresOptions) -> Result<()> {
+    pub(super) fn take(
+        &mut self,
+        setting: Setting<'_>,
+        options: &mut PostgresOptions,
+    ) -> Result<()> {
         let taken = self.take_server(setting)?
             || self.take_session(setting)?
             || self.take_socket(setting, options)?
@@ -64,7 +69,8 @@ impl Typed {
         match setting.name {
             "host" => self.hosts = parts.map(str::to_owned).collect(),
             "hostaddr" => {
-                let addresses = parts.map(|part| part.parse().map_err(|_| setting.must_be("IP addresses")));
+                let addresses =
+                    parts.map(|part| part.parse().map_err(|_| setting.must_be("IP addresses")));
                 self.addresses = addresses.collect::<Result<_>>()?;
             }
             "port" => self.ports = parts.map(port).collect::<Result<_>>()?,
@@ -120,13 +126,19 @@ impl Typed {
         let user = self.user()?;
         let database = self.config.get_dbname().unwrap_or(&user).to_owned();
         let servers = Server::all(&self.hosts, &self.addresses, &self.ports)?;
-        let modes = servers.iter().map(|server| server.mode(&self.trust)).collect::<Result<Vec<_>>>()?;
-        let time_for_one_server = connect_timeout / u32::try_from(servers.len()).unwrap_or(u32::MAX);
+        let modes =
+            servers.iter().map(|server| server.mode(&self.trust)).collect::<Result<Vec<_>>>()?;
+        let time_for_one_server =
+            connect_timeout / u32::try_from(servers.len()).unwrap_or(u32::MAX);
         // A name may stand for several machines, of which the first may be gone.
         self.config.dbname(&database).connect_timeout(time_for_one_server / 2);
         Ok(Address {
             label: label(&servers, &database),
-            routes: servers.iter().zip(&modes).map(|(server, mode)| self.route(server, *mode)).collect(),
+            routes: servers
+                .iter()
+                .zip(&modes)
+                .map(|(server, mode)| self.route(server, *mode))
+                .collect(),
             connector: self.trust.connector(&modes)?,
             last_good: Arc::default(),
             time_for_one_server,

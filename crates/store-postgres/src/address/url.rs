@@ -1,16 +1,18 @@
-//! A PostgreSQL URL, taken apart into settings: `postgres://user:password@host:port/database?option=value`.
+//! A PostgreSQL URL, taken apart into settings:
+//! `postgres://user:password@host:port/database?option=value`.
 //!
-//! The rules are those of libpq, but stricter where it would guess. A `/`, `?` or `@` that was left bare in a password
-//! moves the borders between the parts, and half of the password would be taken for a host or a database's name and
-//! printed. So an `@` may stand only where the host begins, and no error here quotes the URL.
+//! The rules are those of libpq, but stricter where it would guess. A `/`, `?` or `@` that was left
+//! bare in a password moves the borders between the parts, and half of the password would be taken
+//! for a host or a database's name and printed. So an `@` may stand only where the host begins, and
+//! no error here quotes the URL.
 
 use tidelock_store::{Result, StoreError};
 
 /// What every setting of a URL is, decoded.
 type Settings = Vec<(String, String)>;
 
-/// Takes a URL apart. The parts before the question mark become the settings `user`, `password`, `host`, `port` and
-/// `dbname`. Every setting comes once.
+/// Takes a URL apart. The parts before the question mark become the settings `user`, `password`,
+/// `host`, `port` and `dbname`. Every setting comes once.
 pub(crate) fn settings(url: &str) -> Result<Settings> {
     let url = without_scheme(url)?;
     let (authority, rest) = url.split_at(url.find(['/', '?']).unwrap_or(url.len()));
@@ -105,7 +107,9 @@ fn push(settings: &mut Settings, name: &str, text: &str) -> Result<()> {
 
 fn push_once(settings: &mut Settings, name: &str, value: String) -> Result<()> {
     if settings.iter().any(|(earlier, _)| earlier == name) {
-        return Err(StoreError::invalid(format!("the URL says {name} twice: leave one of them out")));
+        return Err(StoreError::invalid(format!(
+            "the URL says {name} twice: leave one of them out"
+        )));
     }
     settings.push((name.to_owned(), value));
     Ok(())
@@ -160,7 +164,10 @@ mod tests {
             ("postgres://u@/d?host=/run/pg", "user=u dbname=d host=/run/pg"),
             ("postgres://u@h?readers=2", "user=u host=h readers=2"),
             ("postgres://u@h/?a=b&", "user=u host=h a=b"),
-            ("postgres://u%40x:p%40%2F%3A%3F%25@h/d%20e", "user=u@x password=p@/:?% host=h dbname=d e"),
+            (
+                "postgres://u%40x:p%40%2F%3A%3F%25@h/d%20e",
+                "user=u@x password=p@/:?% host=h dbname=d e",
+            ),
             ("postgres://u:%C3%A9+%2B@h?a=x+y%26z", "user=u password=é++ host=h a=x+y&z"),
             ("postgres://@h/", "host=h"),
         ];

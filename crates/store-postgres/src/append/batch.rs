@@ -85,8 +85,14 @@ impl<'a> Batch<'a> {
 
     /// For `tidelock.append_many`.
     pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let mut all: Vec<&(dyn ToSql + Sync)> =
-            vec![&self.names, &self.expected, &self.counts, &self.owners, &self.ordinals, &self.streams];
+        let mut all: Vec<&(dyn ToSql + Sync)> = vec![
+            &self.names,
+            &self.expected,
+            &self.counts,
+            &self.owners,
+            &self.ordinals,
+            &self.streams,
+        ];
         all.extend(self.events.parameters());
         all.extend::<[&(dyn ToSql + Sync); 3]>([
             &self.leases.queues,

@@ -1,4 +1,5 @@
-//! Rows turned into columns: a statement takes one array for each column, however many rows there are.
+//! Rows turned into columns: a statement takes one array for each column, however many rows there
+//! are.
 
 use tidelock_store::{Event, ExitKind, Item, Timestamp};
 use tokio_postgres::types::ToSql;

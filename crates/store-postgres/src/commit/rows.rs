@@ -4,8 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tidelock_store::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
-    Append, Change, Commit, CommitId, Committed, Event, EventId, ExpectedVersion, Guard, Item, ItemRef,
-    Position, RecordKey, Result, Revision, Settlement, StoreError, StreamName, Timestamp, stream_category,
+    Append, Change, Commit, CommitId, Committed, Event, EventId, ExpectedVersion, Guard, Item,
+    ItemRef, Position, RecordKey, Result, Revision, Settlement, StoreError, StreamName, Timestamp,
+    stream_category,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -53,13 +54,15 @@ static FIND_COMMITS: Statement = Statement::new(
     ),
     &[Type::UUID_ARRAY],
 );
-/// Read after the streams are locked. Whether a floor was raised since then is looked at once a stream has been created above it.
+/// Read after the streams are locked. Whether a floor was raised since then is looked at once a
+/// stream has been created above it.
 static VERSION_FLOORS: Statement = Statement::new(
     "SELECT category, version FROM tidelock.version_floors WHERE category = ANY ($1)",
     &[Type::TEXT_ARRAY],
 );
-/// A row that is not there cannot be locked. Where a commit relies on one's absence without creating it, an empty one is
-/// put there for as long as the transaction lasts, so that nobody else can create it.
+/// A row that is not there cannot be locked. Where a commit relies on one's absence without
+/// creating it, an empty one is put there for as long as the transaction lasts, so that nobody else
+/// can create it.
 static HOLD_STREAMS: Statement = Statement::new(
     "INSERT INTO tidelock.streams (name, version) SELECT name, 0 FROM unnest($1) AS s (name) ORDER BY name
      ON CONFLICT (name) DO NOTHING",
@@ -70,7 +73,8 @@ static HOLD_RECORDS: Statement = Statement::new(
      ON CONFLICT (key) DO NOTHING",
     &[Type::TEXT_ARRAY],
 );
-/// The moment and the floors. Read last, when all locks are held: a batch that waited for one must not judge by the time before.
+/// The moment and the floors. Read last, when all locks are held: a batch that waited for one must
+/// not judge by the time before.
 static MOMENT: Statement = Statement::new(
     "SELECT greatest(tidelock.calendar() + shift, clock), epoch, revision_floor, fence_floor FROM tidelock.meta",
     &[],
@@ -114,7 +118,8 @@ pub(super) enum Absent {
 
 impl Wanted {
     pub(super) fn by(batch: &[&Commit], absent: Absent) -> Self {
-        let (mut streams, mut records, mut items) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let (mut streams, mut records, mut items) =
+            (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
         let mut categories = BTreeSet::new();
         let mut wanted = Self { absent, ..Self::default() };
         for commit in batch {
@@ -169,7 +174,9 @@ impl Wanted {
             sent.push(Box::pin(async { session.query(&LOCK_RECORDS, &[&self.records]).await }));
         }
         if !self.queues.is_empty() {
-            sent.push(Box::pin(async { session.query(&LOCK_ITEMS, &[&self.queues, &self.keys]).await }));
+            sent.push(Box::pin(async {
+                session.query(&LOCK_ITEMS, &[&self.queues, &self.keys]).await
+            }));
         }
         if !self.events.is_empty() {
             sent.push(Box::pin(async { session.query(&FIND_EVENTS, &[&self.events]).await }));
@@ -178,7 +185,9 @@ impl Wanted {
             sent.push(Box::pin(async { session.query(&FIND_COMMITS, &[&self.commits]).await }));
         }
         if !self.categories.is_empty() {
-            sent.push(Box::pin(async { session.query(&VERSION_FLOORS, &[&self.categories]).await }));
+            sent.push(Box::pin(async {
+                session.query(&VERSION_FLOORS, &[&self.categories]).await
+            }));
         }
         sent.push(Box::pin(async { session.query(&MOMENT, &[]).await }));
         sent
@@ -230,7 +239,8 @@ impl Loaded {
         next(hold);
         let (streams, held_streams) = found_or_held(next(!wanted.streams.is_empty()), 0, stream)?;
         next(hold);
-        let (records, held_records) = found_or_held(next(!wanted.records.is_empty()), 0, keyed_record)?;
+        let (records, held_records) =
+            found_or_held(next(!wanted.records.is_empty()), 0, keyed_record)?;
         let items = found(next(!wanted.queues.is_empty()), |row| {
             let item = item(row, 0)?;
             Ok((item.item.clone(), item))
@@ -267,7 +277,8 @@ impl Loaded {
         &self.held
     }
 
-    /// Whether any of the commits relies on the absence of a row that it does not create, and that anybody else could.
+    /// Whether any of the commits relies on the absence of a row that it does not create, and that
+    /// anybody else could.
     pub(super) fn could_be_created(&self, batch: &[&Commit]) -> bool {
         let guards = batch.iter().flat_map(|commit| &commit.guards);
         let guarded = guards.into_iter().any(|guard| match guard {
@@ -277,7 +288,8 @@ impl Loaded {
         let mut writes = batch.iter().flat_map(|commit| &commit.writes);
         guarded
             || writes.any(|write| {
-                matches!(write.change, Change::Delete) && !self.there.records.contains(write.key.as_str())
+                matches!(write.change, Change::Delete)
+                    && !self.there.records.contains(write.key.as_str())
             })
     }
 
@@ -410,8 +422,9 @@ fn event(row: &Row) -> Result<(EventId, Event)> {
 fn remembered(row: &Row) -> Result<(CommitId, Remembered)> {
     let id: Uuid = row.try_get(0).map_err(failed)?;
     let fingerprint: Uuid = row.try_get(1).map_err(failed)?;
-    let committed: Committed = serde_json::from_str(text(row, 2)?)
-        .map_err(|e| StoreError::corrupt(format!("the result of commit {id} cannot be read")).caused_by(e))?;
+    let committed: Committed = serde_json::from_str(text(row, 2)?).map_err(|e| {
+        StoreError::corrupt(format!("the result of commit {id} cannot be read")).caused_by(e)
+    })?;
     let at = Timestamp::from_micros(row.try_get(4).map_err(failed)?).map_err(corrupt)?;
     let positions: Vec<i64> = row.try_get(3).map_err(failed)?;
     let positions =

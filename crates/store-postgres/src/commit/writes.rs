@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock_store::plan::{RecordRow, Remembered, StreamRow};
 use tidelock_store::{
-    CommitId, Committed, Event, Item, ItemRef, Json, Position, RecordKey, Result, StoreError, StreamName,
-    Timestamp, Version,
+    CommitId, Committed, Event, Item, ItemRef, Json, Position, RecordKey, Result, StoreError,
+    StreamName, Timestamp, Version,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -26,7 +26,8 @@ static CREATE_STREAMS: Statement = Statement::new(
      SELECT * FROM unnest($1, $2, $3, $4, $5) AS s (name, version, first, closed, forget_at) ORDER BY name",
     STREAM_TYPES,
 );
-/// In a statement of its own after the streams were created: it must see what they may have waited for.
+/// In a statement of its own after the streams were created: it must see what they may have waited
+/// for.
 static CHECK_FLOORS: Statement =
     Statement::new("SELECT tidelock.check_floors($1, $2)", &[Type::TEXT_ARRAY, Type::INT8_ARRAY]);
 /// The first event that is left is moved by trims alone.
@@ -95,7 +96,8 @@ static CREATE_ITEMS: Statement = Statement::new(
     ),
     ITEM_TYPES,
 );
-/// A fence never goes back: whoever judged an item by an older lease than its newest writes nothing.
+/// A fence never goes back: whoever judged an item by an older lease than its newest writes
+/// nothing.
 static CHANGE_ITEMS: Statement = Statement::new(
     concat!(
         "UPDATE tidelock.items i SET
@@ -133,8 +135,8 @@ static ADD_EVENTS: Statement = Statement::new(
         Type::TEXT_ARRAY,
     ],
 );
-/// A row under that id is one that has been forgotten, or else somebody else's that was not there a moment ago: then the
-/// insert is refused like any other.
+/// A row under that id is one that has been forgotten, or else somebody else's that was not there a
+/// moment ago: then the insert is refused like any other.
 static FORGET: Statement = Statement::new(
     concat!("DELETE FROM tidelock.commits c WHERE c.id = ANY ($1) AND ", forget_at!(), " <= $2"),
     &[Type::UUID_ARRAY, Type::INT8],
@@ -166,9 +168,12 @@ static TRIM: Statement = Statement::new(
     "SELECT tidelock.trim(n.name, n.through) FROM unnest($1, $2) AS n (name, through)",
     &[Type::TEXT_ARRAY, Type::INT8_ARRAY],
 );
-/// Writes something, so that the commit waits for the disk, and for the standbys that it has to wait for.
-static CONFIRM: Statement =
-    Statement::new("UPDATE tidelock.meta SET clock = greatest(clock, tidelock.calendar() + shift)", &[]);
+/// Writes something, so that the commit waits for the disk, and for the standbys that it has to
+/// wait for.
+static CONFIRM: Statement = Statement::new(
+    "UPDATE tidelock.meta SET clock = greatest(clock, tidelock.calendar() + shift)",
+    &[],
+);
 
 static LET_GO: Statement =
     Statement::new("SELECT tidelock.let_go($1, $2)", &[Type::TEXT_ARRAY, Type::TEXT_ARRAY]);
@@ -258,8 +263,9 @@ impl Writes {
         self.commits.insert(id, remembered.clone());
     }
 
-    /// A commit is about to be acknowledged. If all of it was there before (from a try whose answer was lost, perhaps
-    /// because it could not wait for its standby), that must be as durable as anything new.
+    /// A commit is about to be acknowledged. If all of it was there before (from a try whose answer
+    /// was lost, perhaps because it could not wait for its standby), that must be as durable as
+    /// anything new.
     pub(super) fn confirm(&mut self) {
         self.confirm = true;
     }
@@ -301,8 +307,8 @@ impl Writes {
         sent
     }
 
-    /// Takes away the rows that keep others out. Until the transaction ends they keep them out all the same, and what is
-    /// to be there is created in their place.
+    /// Takes away the rows that keep others out. Until the transaction ends they keep them out all
+    /// the same, and what is to be there is created in their place.
     fn let_go<'a>(&'a self, session: &'a Session, sent: &mut Vec<Sent<'a>>) {
         let Held { streams, records } = &self.held;
         if !(streams.is_empty() && records.is_empty()) {
@@ -325,7 +331,8 @@ impl Writes {
             return Ok(Placed { positions: Vec::new(), at: self.now });
         }
         let mut rows = answers.iter().flatten().filter(|row| row.len() == 2);
-        let row = rows.next().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+        let row =
+            rows.next().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
         let positions: Vec<i64> = row.try_get(0).map_err(failed)?;
         let at = Timestamp::from_micros(row.try_get(1).map_err(failed)?)?;
         let positions = positions.into_iter().map(|position| Position::new(position as u64));
@@ -345,8 +352,11 @@ impl Writes {
         if self.trims.is_empty() {
             return;
         }
-        let (names, through): (Vec<&str>, Vec<i64>) =
-            self.trims.iter().map(|(stream, through)| (stream.as_str(), through.get() as i64)).unzip();
+        let (names, through): (Vec<&str>, Vec<i64>) = self
+            .trims
+            .iter()
+            .map(|(stream, through)| (stream.as_str(), through.get() as i64))
+            .unzip();
         let trimmed = names.clone();
         sent.push(Box::pin(async move { session.query(&CLOSE_FOR_TRIM, &[&trimmed]).await }));
         sent.push(Box::pin(async move { session.query(&TRIM, &[&names, &through]).await }));
@@ -359,7 +369,8 @@ impl Writes {
         if self.commits.is_empty() {
             return;
         }
-        let ids: Vec<Uuid> = self.commits.keys().map(|id| Uuid::from_bytes(*id.as_bytes())).collect();
+        let ids: Vec<Uuid> =
+            self.commits.keys().map(|id| Uuid::from_bytes(*id.as_bytes())).collect();
         let now = self.now.micros();
         sent.push(Box::pin(async move { session.query(&FORGET, &[&ids, &now]).await }));
     }
@@ -401,7 +412,9 @@ impl Memory {
             let mentioned = count_anew(&mut committed);
             memory.ids.push(Uuid::from_bytes(*id.as_bytes()));
             memory.fingerprints.push(Uuid::from_bytes(remembered.fingerprint));
-            memory.committed.push(serde_json::to_string(&committed).expect("a result is names and numbers"));
+            memory
+                .committed
+                .push(serde_json::to_string(&committed).expect("a result is names and numbers"));
             memory.mentions_from.push(memory.mentions.len() as i32 + 1);
             memory.mentions.extend(mentioned.into_iter().filter_map(|nth| writes.event_id(nth)));
             memory.mentions_to.push(memory.mentions.len() as i32);
@@ -424,8 +437,9 @@ impl Memory {
     }
 }
 
-/// Counts the provisional positions in a result by themselves, from 1 and in their order; gives what they were, of the whole
-/// batch. They need not be the commit's own: it may send again what an earlier one of the batch has just appended.
+/// Counts the provisional positions in a result by themselves, from 1 and in their order; gives
+/// what they were, of the whole batch. They need not be the commit's own: it may send again what an
+/// earlier one of the batch has just appended.
 fn count_anew(committed: &mut Committed) -> Vec<u64> {
     let positions = committed.appends.iter().filter_map(|appended| appended.positions);
     let mentioned: BTreeSet<u64> =
@@ -449,7 +463,8 @@ fn put_streams<'a>(
     let versions: Vec<i64> = rows.values().map(|row| row.version.get() as i64).collect();
     let firsts: Vec<i64> = rows.values().map(|row| row.first.get() as i64).collect();
     let closed: Vec<bool> = rows.values().map(|row| row.closed).collect();
-    let forget_at: Vec<Option<i64>> = rows.values().map(|row| row.forget_at.map(Timestamp::micros)).collect();
+    let forget_at: Vec<Option<i64>> =
+        rows.values().map(|row| row.forget_at.map(Timestamp::micros)).collect();
     sent.push(Box::pin(async move {
         session.query(statement, &[&names, &versions, &firsts, &closed, &forget_at]).await
     }));
@@ -466,11 +481,13 @@ fn put_records<'a>(
     }
     let keys: Vec<&str> = rows.keys().map(RecordKey::as_str).collect();
     let revisions: Vec<i64> = rows.values().map(|row| row.revision.get() as i64).collect();
-    let values: Vec<Option<&str>> = rows.values().map(|row| row.value.as_ref().map(Json::as_str)).collect();
-    let expiries: Vec<Option<i64>> = rows.values().map(|row| row.expires_at.map(Timestamp::micros)).collect();
-    sent.push(Box::pin(
-        async move { session.query(statement, &[&keys, &revisions, &values, &expiries]).await },
-    ));
+    let values: Vec<Option<&str>> =
+        rows.values().map(|row| row.value.as_ref().map(Json::as_str)).collect();
+    let expiries: Vec<Option<i64>> =
+        rows.values().map(|row| row.expires_at.map(Timestamp::micros)).collect();
+    sent.push(Box::pin(async move {
+        session.query(statement, &[&keys, &revisions, &values, &expiries]).await
+    }));
 }
 
 fn put_items<'a>(

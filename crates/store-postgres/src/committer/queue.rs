@@ -1,6 +1,7 @@
 //! The commits that wait their turn, and what of them goes to the server next.
 //!
-//! Whether more may come is decided here too, under the same lock: nobody can join a queue that is not served any more.
+//! Whether more may come is decided here too, under the same lock: nobody can join a queue that is
+//! not served any more.
 
 use std::collections::VecDeque;
 
@@ -10,7 +11,8 @@ use tokio::sync::oneshot;
 /// How many commits travel together at most.
 const BATCH: usize = 256;
 
-/// How much travels together, unless a single commit is more: in events, or parts of commits that are none.
+/// How much travels together, unless a single commit is more: in events, or parts of commits that
+/// are none.
 const LOAD: usize = 160;
 
 /// How many bytes of JSON travel together, unless a single commit has more.
@@ -51,7 +53,11 @@ pub(super) enum Next {
 }
 
 impl Job {
-    pub(super) fn new(commit: Commit, refused: bool, reply: oneshot::Sender<Result<CommitOutcome>>) -> Self {
+    pub(super) fn new(
+        commit: Commit,
+        refused: bool,
+        reply: oneshot::Sender<Result<CommitOutcome>>,
+    ) -> Self {
         let events: usize = commit.appends.iter().map(|append| append.events.len()).sum();
         // A new record takes the server about a third of the time that an event does.
         let others = commit.parts() - commit.writes.len() / 2;
@@ -107,7 +113,8 @@ impl Queue {
         }
     }
 
-    /// While the server does not answer, callers who give up and come again would fill the memory with what nobody waits for.
+    /// While the server does not answer, callers who give up and come again would fill the memory
+    /// with what nobody waits for.
     fn throw_out_abandoned(&mut self) {
         self.jobs.retain(|job| !job.is_abandoned());
         self.load = self.jobs.iter().map(|job| job.load).sum();
@@ -120,8 +127,8 @@ impl Queue {
         Some(job)
     }
 
-    /// Takes what may travel together, if it is enough. Nobody waits for an answer to what was abandoned, so that stays
-    /// behind.
+    /// Takes what may travel together, if it is enough. Nobody waits for an answer to what was
+    /// abandoned, so that stays behind.
     fn take(&mut self, least: usize) -> Vec<Job> {
         let (mut batch, mut bytes, mut load) = (Vec::new(), 0, 0);
         if self.load < least {
@@ -130,8 +137,10 @@ impl Queue {
         while let Some(job) = self.jobs.front() {
             // A trim lets event ids be used again, which the others of its batch could not know.
             let alone = !job.commit.trims.is_empty();
-            let full =
-                batch.len() == BATCH || bytes + job.bytes > BATCH_BYTES || load + job.load > LOAD || alone;
+            let full = batch.len() == BATCH
+                || bytes + job.bytes > BATCH_BYTES
+                || load + job.load > LOAD
+                || alone;
             if full && !batch.is_empty() {
                 break;
             }
@@ -162,7 +171,10 @@ mod tests {
         let (reply, answer) = oneshot::channel();
         let events = (0..events).map(|nth| NewEvent::of("said", &nth).unwrap());
         let stream = StreamName::new("a").unwrap();
-        (Job::new(Commit::new().append(&stream, ExpectedVersion::Any, events), false, reply), answer)
+        (
+            Job::new(Commit::new().append(&stream, ExpectedVersion::Any, events), false, reply),
+            answer,
+        )
     }
 
     fn push(queue: &mut Queue, events: usize) -> Answer {

@@ -1,10 +1,12 @@
-//! Where in the index of what is ready there was something to see, so that the next look need not begin before it.
+//! Where in the index of what is ready there was something to see, so that the next look need not
+//! begin before it.
 //!
-//! An item that is leased or settled leaves its place in the index. What it leaves there is dead, and stays until the
-//! server's vacuum comes by, which can be a minute; a look from the very front walks through all of it. So a process
-//! remembers for a moment where it has found the first item of each lane and priority, and begins there. Nothing but
-//! speed hangs on it: whoever finds nothing that way looks at the whole, and so does everybody once the moment is over.
-//! It is the shorter the less is dead; where that is little, nothing is remembered.
+//! An item that is leased or settled leaves its place in the index. What it leaves there is dead,
+//! and stays until the server's vacuum comes by, which can be a minute; a look from the very front
+//! walks through all of it. So a process remembers for a moment where it has found the first item
+//! of each lane and priority, and begins there. Nothing but speed hangs on it: whoever finds
+//! nothing that way looks at the whole, and so does everybody once the moment is over. It is the
+//! shorter the less is dead; where that is little, nothing is remembered.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,7 +20,8 @@ use super::micros;
 /// To walk through so few costs nothing to speak of.
 const FEW_DEAD: u64 = 10_000;
 
-/// For how long a whole look is good, for each row that is dead: a hundred times what it takes to walk past one.
+/// For how long a whole look is good, for each row that is dead: a hundred times what it takes to
+/// walk past one.
 const PER_DEAD_ROW: Duration = Duration::from_nanos(500);
 
 /// And for how long at most.
@@ -27,7 +30,8 @@ const LONGEST: Duration = Duration::from_secs(1);
 /// The server's own count of what is dead is about as old.
 const COUNTED_EVERY: Duration = Duration::from_secs(1);
 
-/// A commit knows its moment before others see it. What becomes visible within this time is not overlooked.
+/// A commit knows its moment before others see it. What becomes visible within this time is not
+/// overlooked.
 const GRACE: Duration = Duration::from_millis(200);
 
 /// A lane and priority of a queue, and where its first item is.
@@ -100,7 +104,12 @@ impl Fronts {
     }
 
     /// Remembers what a look at the whole has found.
-    pub(super) fn remember(&self, request: &LeaseRequest, look: &Look, next_due: Option<Timestamp>) {
+    pub(super) fn remember(
+        &self,
+        request: &LeaseRequest,
+        look: &Look,
+        next_due: Option<Timestamp>,
+    ) {
         let elapsed = self.stopwatch.elapsed();
         let mut memory = self.lock();
         memory.looks += 1;
@@ -113,8 +122,8 @@ impl Fronts {
         memory.seen.insert(place(request), seen);
     }
 
-    /// Remembers what a look from where it was recalled to begin has found, unless the whole was looked at meanwhile: that
-    /// may have found what this one could not see.
+    /// Remembers what a look from where it was recalled to begin has found, unless the whole was
+    /// looked at meanwhile: that may have found what this one could not see.
     pub(super) fn advance(&self, request: &LeaseRequest, from: &Recalled, look: &Look) {
         if let Some(seen) = self.lock().seen.get_mut(&place(request))
             && seen.look == from.look
@@ -151,7 +160,10 @@ fn good_for(dead_rows: u64) -> Duration {
 
 fn begins(look: &Look) -> Vec<Front> {
     let latest = look.now.micros() - micros(GRACE);
-    look.fronts.iter().map(|front| Front { first: front.first.min(latest), ..front.clone() }).collect()
+    look.fronts
+        .iter()
+        .map(|front| Front { first: front.first.min(latest), ..front.clone() })
+        .collect()
 }
 
 #[cfg(test)]

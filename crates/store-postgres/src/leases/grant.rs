@@ -9,11 +9,11 @@ use crate::error::{commit_failed, failed};
 use crate::session::Session;
 use crate::statement::Statement;
 
-/// Locks no more than it takes: the lock is asked for in the order of the candidates, until there are enough. A row that
-/// changed since it was looked at is judged anew, as it is now.
+/// Locks no more than it takes: the lock is asked for in the order of the candidates, until there
+/// are enough. A row that changed since it was looked at is judged anew, as it is now.
 ///
-/// Whether it is ready is asked in a way that the index of what is ready cannot answer. A planner that finds that index small
-/// would look up each key by it, and walk through all of it for each.
+/// Whether it is ready is asked in a way that the index of what is ready cannot answer. A planner
+/// that finds that index small would look up each key by it, and walk through all of it for each.
 pub(super) static GRANT: Statement = Statement::new(
     concat!(
         "WITH moment AS MATERIALIZED (
@@ -46,7 +46,13 @@ pub(super) async fn grant(
     let rows = session
         .query(
             &GRANT,
-            &[&request.queue.as_str(), &keys, &(request.limit as i64), &request.worker.as_str(), &duration],
+            &[
+                &request.queue.as_str(),
+                &keys,
+                &(request.limit as i64),
+                &request.worker.as_str(),
+                &duration,
+            ],
         )
         .await
         .map_err(commit_failed)?;

@@ -87,8 +87,8 @@ impl Call<'_> {
         Ok(Leased { at: look.now, leases: Vec::new(), next_due })
     }
 
-    /// Takes, and finds out when there will be more. Unless more is ready already, the second question is sent along with the
-    /// first.
+    /// Takes, and finds out when there will be more. Unless more is ready already, the second
+    /// question is sent along with the first.
     async fn take_and_look_on(&self, look: &Look) -> Result<Option<Leased>> {
         if look.ready.len() > self.request.limit {
             let Some(taken) = self.take(look).await? else { return Ok(None) };
@@ -115,13 +115,15 @@ impl Call<'_> {
             return Ok(None);
         }
         let order = self.turns.order(self.request, look.ready.clone(), self.request.limit + SPARE);
-        let Some((at, leases)) = grant(self.session, self.request, &order).await? else { return Ok(None) };
+        let Some((at, leases)) = grant(self.session, self.request, &order).await? else {
+            return Ok(None);
+        };
         self.turns.count(self.request, leases.len());
         Ok(Some(Taken { at, leases }))
     }
 
-    /// Since when the longest of those has been ready that were seen and not wanted. Nothing, if there were none, or if
-    /// others have taken some: then nobody knows what became of the rest.
+    /// Since when the longest of those has been ready that were seen and not wanted. Nothing, if
+    /// there were none, or if others have taken some: then nobody knows what became of the rest.
     fn left(&self, look: &Look, taken: &Taken) -> Option<Timestamp> {
         if taken.leases.len() < self.request.limit {
             return None;

@@ -1,8 +1,8 @@
 //! Looks at what is ready, without locks.
 //!
-//! A whole look begins at the very front of the index; it finds the lanes and priorities one by one, and in each its first
-//! item. Another look begins where something was found before. Neither ever comes to what is idle: that is not in the
-//! index.
+//! A whole look begins at the very front of the index; it finds the lanes and priorities one by
+//! one, and in each its first item. Another look begins where something was found before. Neither
+//! ever comes to what is idle: that is not in the index.
 
 use tidelock_store::plan::Candidate;
 use tidelock_store::{ItemKey, LaneName, LeaseRequest, Priority, Result, StoreError, Timestamp};
@@ -15,11 +15,12 @@ use crate::log::{moment, text};
 use crate::session::Session;
 use crate::statement::{Statement, now};
 
-/// How many items to look at beyond those that are wanted, because others may be taking the same ones.
+/// How many items to look at beyond those that are wanted, because others may be taking the same
+/// ones.
 pub(super) const SPARE: usize = 32;
 
-/// The lanes and priorities in which anything is or will be ready, with the first moment of each: one look into the index
-/// for each, however many items are in it.
+/// The lanes and priorities in which anything is or will be ready, with the first moment of each:
+/// one look into the index for each, however many items are in it.
 macro_rules! lanes {
     ($first:expr, $next:expr) => {
         concat!(
@@ -37,7 +38,8 @@ macro_rules! lanes {
     };
 }
 
-/// What is ready, so many of each lane and priority; each of these, also when nothing in it is ready; and the moment.
+/// What is ready, so many of each lane and priority; each of these, also when nothing in it is
+/// ready; and the moment.
 macro_rules! ready {
     ($lanes:expr) => {
         concat!(
@@ -100,12 +102,19 @@ impl Look {
 }
 
 /// Looks at the whole. From time to time it asks how much of it is dead, too.
-pub(super) async fn whole(session: &Session, request: &LeaseRequest, fronts: &Fronts) -> Result<Look> {
+pub(super) async fn whole(
+    session: &Session,
+    request: &LeaseRequest,
+    fronts: &Fronts,
+) -> Result<Look> {
     let (looked, ()) = tokio::join!(ask_whole(session, request), count_dead(session, fronts));
     read(&looked.map_err(failed)?)
 }
 
-async fn ask_whole(session: &Session, request: &LeaseRequest) -> Result<Vec<Row>, tokio_postgres::Error> {
+async fn ask_whole(
+    session: &Session,
+    request: &LeaseRequest,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
     let (queue, most) = (request.queue.as_str(), most(request));
     match &request.lane {
         None => session.query(&WHOLE, &[&queue, &most]).await,
@@ -123,10 +132,17 @@ async fn count_dead(session: &Session, fronts: &Fronts) {
 }
 
 /// Looks at what is ready from here on.
-pub(super) async fn from(session: &Session, request: &LeaseRequest, fronts: &[Front]) -> Result<Look> {
+pub(super) async fn from(
+    session: &Session,
+    request: &LeaseRequest,
+    fronts: &[Front],
+) -> Result<Look> {
     let (lanes, priorities, firsts) = columns(fronts);
     let rows = session
-        .query(&FROM_FRONTS, &[&request.queue.as_str(), &most(request), &lanes, &priorities, &firsts])
+        .query(
+            &FROM_FRONTS,
+            &[&request.queue.as_str(), &most(request), &lanes, &priorities, &firsts],
+        )
         .await;
     read(&rows.map_err(failed)?)
 }
@@ -138,7 +154,8 @@ pub(super) async fn next_due(
     fronts: &[Front],
 ) -> Result<Option<Timestamp>> {
     let (lanes, priorities, firsts) = columns(fronts);
-    let rows = session.query(&NEXT_DUE, &[&request.queue.as_str(), &lanes, &priorities, &firsts]).await;
+    let rows =
+        session.query(&NEXT_DUE, &[&request.queue.as_str(), &lanes, &priorities, &firsts]).await;
     rows.map_err(failed)?.first().map_or(Ok(None), |row| moment(row, 0))
 }
 
@@ -153,7 +170,8 @@ fn columns(fronts: &[Front]) -> (Vec<&str>, Vec<i16>, Vec<i64>) {
 }
 
 fn read(rows: &[Row]) -> Result<Look> {
-    let now = rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
+    let now =
+        rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
     let now = Timestamp::from_micros(now.try_get(0).map_err(failed)?)?;
     let mut look = Look { now, fronts: Vec::new(), ready: Vec::new() };
     for row in rows {
@@ -165,11 +183,13 @@ fn read(rows: &[Row]) -> Result<Look> {
     Ok(look)
 }
 
-/// The rows of a lane and priority come one after the other, those that have been ready longest first.
+/// The rows of a lane and priority come one after the other, those that have been ready longest
+/// first.
 fn add(look: &mut Look, row: &Row) -> Result<()> {
     let (lane, priority) = (text(row, 1)?, Priority::new(row.try_get(2).map_err(failed)?)?);
     let ready = moment(row, 5)?;
-    let known = look.fronts.last().is_some_and(|l| l.lane.as_str() == lane && l.priority == priority);
+    let known =
+        look.fronts.last().is_some_and(|l| l.lane.as_str() == lane && l.priority == priority);
     if !known {
         let first: i64 = row.try_get(3).map_err(failed)?;
         let first = ready.map_or(first.max(look.now.micros()), Timestamp::micros);

@@ -1,8 +1,9 @@
 //! How many questions in a row were given up before their answers came.
 //!
-//! A question that nobody waits for any more is still answered, and kept until then. A server that is stopped answers nothing:
-//! callers who give up and ask again would fill the memory, and the server would do it all when it goes on. One answer is
-//! enough to know that all before it have been given.
+//! A question that nobody waits for any more is still answered, and kept until then. A server that
+//! is stopped answers nothing: callers who give up and ask again would fill the memory, and the
+//! server would do it all when it goes on. One answer is enough to know that all before it have
+//! been given.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -1,7 +1,8 @@
 //! Why there is no connection, and what to do about it.
 //!
-//! What passes by itself is `Unavailable` and worth another try: a server that is down, starting, full or a standby.
-//! What somebody has to change is `Invalid`: the user, the password, the database, a certificate.
+//! What passes by itself is `Unavailable` and worth another try: a server that is down, starting,
+//! full or a standby. What somebody has to change is `Invalid`: the user, the password, the
+//! database, a certificate.
 
 use std::error::Error;
 use std::io;
@@ -11,7 +12,8 @@ use rustls::CertificateError;
 use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
 use tokio_postgres::error::DbError;
 
-/// One error for what kept each server from being used. While one of them may pass, it is worth trying again.
+/// One error for what kept each server from being used. While one of them may pass, it is worth
+/// trying again.
 pub(super) fn of_all(mut failures: Vec<(&str, StoreError)>) -> StoreError {
     let each: Vec<_> =
         failures.iter().map(|(place, failure)| format!("{place}: {}", failure.context())).collect();
@@ -72,7 +74,8 @@ fn refused_by_server(error: &DbError) -> StoreError {
         "" => format!("the server refuses the connection: {message} ({code})"),
         advice => format!("the server refuses the connection: {message} ({code}): {advice}"),
     };
-    // What is wrong with the role, the database or a parameter stays wrong; what the server lacks, it may get.
+    // What is wrong with the role, the database or a parameter stays wrong; what the server lacks,
+    // it may get.
     let lasts = ["22", "28", "3D", "42"].iter().any(|class| code.starts_with(class));
     if lasts { lasting(what) } else { passing(what) }
 }
@@ -81,14 +84,18 @@ fn refused_on_the_way(error: &io::Error) -> StoreError {
     if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         return not_encrypted(error);
     }
-    // The driver's own word for a server that takes writes when it should not, or the reverse; the system's have a number.
+    // The driver's own word for a server that takes writes when it should not, or the reverse; the
+    // system's have a number.
     if error.kind() == io::ErrorKind::PermissionDenied && error.raw_os_error().is_none() {
         return passing(format!("{error}: {}", other_than_asked_for(&error.to_string())));
     }
-    passing(format!("cannot be reached: {error}: is the server running, and is this its host and port?"))
+    passing(format!(
+        "cannot be reached: {error}: is the server running, and is this its host and port?"
+    ))
 }
 
-/// What to do about a server that is not of the kind that `target_session_attrs` asks for, by the driver's words.
+/// What to do about a server that is not of the kind that `target_session_attrs` asks for, by the
+/// driver's words.
 fn other_than_asked_for(said: &str) -> &'static str {
     match said {
         "database does not allow writes" => {
@@ -110,7 +117,9 @@ fn not_encrypted(error: &rustls::Error) -> StoreError {
         CertificateError::UnknownIssuer | CertificateError::BadSignature => {
             "name the file of the authority that signed it with sslrootcert=FILE"
         }
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "give the server a new one",
+        CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+            "give the server a new one"
+        }
         _ => "give the server one that can be checked",
     };
     lasting(format!("the server's certificate is not trusted: {error}: {advice}"))
@@ -122,7 +131,9 @@ fn refused_by_driver(message: &str) -> StoreError {
         "server does not support TLS" => {
             "turn ssl on in the server; or, if nobody can listen or answer in its place, write sslmode=disable"
         }
-        "password missing" => "the server asks for one: write postgres://USER:PASSWORD@HOST/DATABASE",
+        "password missing" => {
+            "the server asks for one: write postgres://USER:PASSWORD@HOST/DATABASE"
+        }
         _ => "check how the server lets this user in",
     };
     lasting(format!("{message}: {advice}"))
@@ -146,7 +157,10 @@ mod tests {
         let both = of_all(vec![("a", wrong.clone()), ("b", down)]);
         assert_eq!((both.kind(), both.advice()), (ErrorKind::Unavailable, Advice::Later));
         assert_eq!(both.context(), "none of the servers can be used: a: wrong password; b: down");
-        assert_eq!(of_all(vec![("a", wrong.clone()), ("b", wrong.clone())]).advice(), Advice::Never);
+        assert_eq!(
+            of_all(vec![("a", wrong.clone()), ("b", wrong.clone())]).advice(),
+            Advice::Never
+        );
         assert_eq!(of_all(vec![("a", wrong)]).context(), "wrong password");
     }
 }

@@ -1,11 +1,12 @@
 //! When a connection is encrypted, and whom it trusts.
 //!
-//! There are three modes and no guessing ones: `disable`, `require`, which keeps out those who only listen, and
-//! `verify-full`, which keeps out everybody. Without a word the mode is `verify-full`, unless the server is on this
-//! machine. The modes of libpq that fall back to less (`allow`, `prefer`) or check half (`verify-ca`) are refused.
+//! There are three modes and no guessing ones: `disable`, `require`, which keeps out those who only
+//! listen, and `verify-full`, which keeps out everybody. Without a word the mode is `verify-full`,
+//! unless the server is on this machine. The modes of libpq that fall back to less (`allow`,
+//! `prefer`) or check half (`verify-ca`) are refused.
 //!
-//! The cryptography is ring's, named here and not taken from the process, so that what else a program links does not
-//! change it.
+//! The cryptography is ring's, named here and not taken from the process, so that what else a
+//! program links does not change it.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -72,7 +73,8 @@ impl Trust {
         }
     }
 
-    /// What makes connections in the modes that are `used`. Files are read now, so that a missing one is found at once.
+    /// What makes connections in the modes that are `used`. Files are read now, so that a missing
+    /// one is found at once.
     pub(crate) fn connector(&self, used: &[Mode]) -> Result<MakeRustlsConnect> {
         self.check_no_file_is_ignored()?;
         let provider = Arc::new(ring::default_provider());
@@ -129,12 +131,17 @@ impl Trust {
         let (certificate, key) = match (&self.certificate, &self.key) {
             (None, None) => return Ok(builder.with_no_client_auth()),
             (Some(certificate), Some(key)) => (certificate, key),
-            _ => return Err(StoreError::invalid("sslcert and sslkey go together: name both, or none")),
+            _ => {
+                return Err(StoreError::invalid(
+                    "sslcert and sslkey go together: name both, or none",
+                ));
+            }
         };
         let chain = certificates("sslcert", certificate)?;
         let key = PrivateKeyDer::from_pem_file(key).map_err(|e| unreadable("sslkey", key, e))?;
         builder.with_client_auth_cert(chain, key).map_err(|e| {
-            StoreError::invalid(format!("sslcert={certificate}: cannot be used with its sslkey")).caused_by(e)
+            StoreError::invalid(format!("sslcert={certificate}: cannot be used with its sslkey"))
+                .caused_by(e)
         })
     }
 }
@@ -147,14 +154,18 @@ fn mode(setting: Setting<'_>) -> Result<Mode> {
         "allow" | "prefer" => {
             "verify-full, or require to check no certificate, or disable: falling back to no encryption protects nobody"
         }
-        "verify-ca" => "verify-full: a trusted authority's certificate for another name proves nothing",
+        "verify-ca" => {
+            "verify-full: a trusted authority's certificate for another name proves nothing"
+        }
         _ => "disable, require or verify-full",
     };
     Err(setting.must_be(instead))
 }
 
 fn is_local(host: &str) -> bool {
-    host.starts_with('/') || host.eq_ignore_ascii_case("localhost") || host.parse().is_ok_and(is_loopback)
+    host.starts_with('/')
+        || host.eq_ignore_ascii_case("localhost")
+        || host.parse().is_ok_and(is_loopback)
 }
 
 fn is_loopback(address: IpAddr) -> bool {
@@ -171,7 +182,9 @@ fn certificates(option: &str, file: &str) -> Result<Vec<CertificateDer<'static>>
         .and_then(Iterator::collect::<std::result::Result<Vec<_>, _>>)
         .map_err(|e| unreadable(option, file, e))?;
     if certificates.is_empty() {
-        return Err(StoreError::invalid(format!("{option}={file}: holds no certificate in PEM form")));
+        return Err(StoreError::invalid(format!(
+            "{option}={file}: holds no certificate in PEM form"
+        )));
     }
     Ok(certificates)
 }
@@ -180,8 +193,9 @@ fn unreadable(option: &str, file: &str, error: rustls::pki_types::pem::Error) ->
     StoreError::invalid(format!("{option}={file}: cannot be read as PEM: {error}")).caused_by(error)
 }
 
-/// Accepts every certificate, for [`Mode::Require`]. That the server has the certificate's key is still checked: a
-/// password bound to the certificate (channel binding) would mean nothing otherwise.
+/// Accepts every certificate, for [`Mode::Require`]. That the server has the certificate's key is
+/// still checked: a password bound to the certificate (channel binding) would mean nothing
+/// otherwise.
 #[derive(Debug)]
 struct Anybody {
     provider: Arc<CryptoProvider>,
@@ -205,7 +219,12 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls12_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn verify_tls13_signature(
@@ -214,7 +233,12 @@ impl ServerCertVerifier for Anybody {
         certificate: &CertificateDer<'_>,
         signed: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, certificate, signed, &self.provider.signature_verification_algorithms)
+        verify_tls13_signature(
+            message,
+            certificate,
+            signed,
+            &self.provider.signature_verification_algorithms,
+        )
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
@@ -236,24 +260,42 @@ mod tests {
 
     #[test]
     fn only_a_server_on_this_machine_goes_unencrypted_without_a_word() {
-        let mode = |host: &str, address: &str| Trust::default().mode_for(host, address.parse().ok());
-        for local in
-            ["localhost", "LocalHost", "127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1", "/run/pg"]
-        {
+        let mode =
+            |host: &str, address: &str| Trust::default().mode_for(host, address.parse().ok());
+        for local in [
+            "localhost",
+            "LocalHost",
+            "127.0.0.1",
+            "127.8.9.1",
+            "::1",
+            "::ffff:127.0.0.1",
+            "/run/pg",
+        ] {
             assert_eq!(mode(local, ""), Mode::Disable, "{local}");
         }
-        for distant in ["db.example", "localhost.example", "10.0.0.1", "0.0.0.0", "::", "127.1", "fe80::1"] {
+        for distant in
+            ["db.example", "localhost.example", "10.0.0.1", "0.0.0.0", "::", "127.1", "fe80::1"]
+        {
             assert_eq!(mode(distant, ""), Mode::VerifyFull, "{distant}");
         }
         assert_eq!(mode("localhost", "127.0.0.2"), Mode::Disable);
-        assert_eq!(mode("db.example", "127.0.0.1"), Mode::VerifyFull, "the name is not this machine's");
-        assert_eq!(mode("localhost", "10.0.0.1"), Mode::VerifyFull, "the address is not this machine's");
+        assert_eq!(
+            mode("db.example", "127.0.0.1"),
+            Mode::VerifyFull,
+            "the name is not this machine's"
+        );
+        assert_eq!(
+            mode("localhost", "10.0.0.1"),
+            Mode::VerifyFull,
+            "the address is not this machine's"
+        );
         assert_eq!(mode("/run/pg", "10.0.0.1"), Mode::VerifyFull, "the address is where it goes");
     }
 
     #[test]
     fn who_asks_for_encryption_gets_it_on_this_machine_too() {
-        let named = |settings: &[(&str, &str)]| trust(settings).unwrap().mode_for("localhost", None);
+        let named =
+            |settings: &[(&str, &str)]| trust(settings).unwrap().mode_for("localhost", None);
         assert_eq!(named(&[("sslmode", "require")]), Mode::Require);
         assert_eq!(named(&[("sslmode", "verify-full")]), Mode::VerifyFull);
         assert_eq!(named(&[("sslrootcert", "ca.pem")]), Mode::VerifyFull);
@@ -271,12 +313,20 @@ mod tests {
     fn no_certificate_is_named_in_vain() {
         let refused = |settings: &[(&str, &str)]| {
             let trust = trust(settings).unwrap();
-            trust.connector(&[trust.mode_for("db.example", None)]).map(drop).unwrap_err().to_string()
+            trust
+                .connector(&[trust.mode_for("db.example", None)])
+                .map(drop)
+                .unwrap_err()
+                .to_string()
         };
-        assert!(refused(&[("sslmode", "require"), ("sslrootcert", "ca.pem")]).contains("verify-full"));
+        assert!(
+            refused(&[("sslmode", "require"), ("sslrootcert", "ca.pem")]).contains("verify-full")
+        );
         assert!(refused(&[("sslmode", "disable"), ("sslcert", "me.pem")]).contains("verify-full"));
         assert!(refused(&[("sslmode", "require"), ("sslcert", "me.pem")]).contains("go together"));
-        assert!(refused(&[("sslrootcert", "/no/such/ca.pem")]).contains("sslrootcert=/no/such/ca.pem"));
+        assert!(
+            refused(&[("sslrootcert", "/no/such/ca.pem")]).contains("sslrootcert=/no/such/ca.pem")
+        );
         assert!(refused(&[("sslrootcert", "/dev/null")]).contains("holds no certificate"));
     }
 }

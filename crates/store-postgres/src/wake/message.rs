@@ -2,7 +2,8 @@
 
 use tidelock_store::{QueueName, RecordKey, Topic};
 
-/// How many bytes of topics a notification names at most; PostgreSQL takes less than 8,000, and the sender has to fit in too.
+/// How many bytes of topics a notification names at most; PostgreSQL takes less than 8,000, and the
+/// sender has to fit in too.
 pub(super) const LONGEST: usize = 7_000;
 
 /// Says that anything may have changed.

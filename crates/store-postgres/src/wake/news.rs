@@ -1,8 +1,9 @@
 //! What other processes have not been told yet, and when they are.
 //!
-//! Every notification wakes everybody who listens. If each process told all it had at a pace of its own, the work would grow with
-//! the square of their number. But whoever waits for a topic has just been woken when another process told of it. So a topic that
-//! others tell of can wait, the longer the more they do: together they tell about as often as one of them would alone.
+//! Every notification wakes everybody who listens. If each process told all it had at a pace of its
+//! own, the work would grow with the square of their number. But whoever waits for a topic has just
+//! been woken when another process told of it. So a topic that others tell of can wait, the longer
+//! the more they do: together they tell about as often as one of them would alone.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -89,7 +90,9 @@ impl News {
             Changed::Topics(topics) => topics.iter().for_each(|topic| {
                 self.topics.get_mut(topic).into_iter().for_each(count);
             }),
-            Changed::Everything => self.topics.values_mut().chain(&mut self.everything).for_each(count),
+            Changed::Everything => {
+                self.topics.values_mut().chain(&mut self.everything).for_each(count)
+            }
         }
     }
 
@@ -99,8 +102,11 @@ impl News {
         if self.everything.take_if(|untold| untold.is_due(now)).is_some() {
             return Some(Changed::Everything);
         }
-        let due: Vec<Topic> =
-            self.topics.extract_if(|_, untold| untold.is_due(now)).map(|(topic, _)| topic).collect();
+        let due: Vec<Topic> = self
+            .topics
+            .extract_if(|_, untold| untold.is_due(now))
+            .map(|(topic, _)| topic)
+            .collect();
         self.length -= due.iter().map(message::length).sum::<usize>();
         (!due.is_empty()).then_some(Changed::Topics(due))
     }
@@ -134,7 +140,9 @@ mod tests {
         let start = Instant::now();
         let mut news = News::new(start);
         news.add(vec![Topic::Log, queue("mine")], start);
-        (0..3).for_each(|_| news.told_by_another(&Changed::Topics(vec![Topic::Log, queue("theirs")])));
+        (0..3).for_each(|_| {
+            news.told_by_another(&Changed::Topics(vec![Topic::Log, queue("theirs")]))
+        });
         assert_eq!(news.take(start), told(&[queue("mine")]));
         assert_eq!(news.take(start + PACE * 3), None);
         assert!(!news.is_empty());

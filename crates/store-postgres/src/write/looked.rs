@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use tidelock_store::plan::{Floors, RecordRow, Remembered, Rows, StreamRow, stored_json};
 use tidelock_store::{
-    Commit, CommitId, Event, EventId, ExpectedRevision, Item, ItemRef, Position, RecordKey, Result, Revision,
-    StoreError, StreamName, Timestamp,
+    Commit, CommitId, Event, EventId, ExpectedRevision, Item, ItemRef, Position, RecordKey, Result,
+    Revision, StoreError, StreamName, Timestamp,
 };
 use tokio_postgres::Row;
 
@@ -51,12 +51,15 @@ impl Looked {
     }
 
     fn read_clashes(&mut self, row: &Row, order: &[(usize, usize)]) -> Result<()> {
-        let Some(clashes) = row.try_get::<_, Option<Vec<i64>>>(3).map_err(failed)? else { return Ok(()) };
+        let Some(clashes) = row.try_get::<_, Option<Vec<i64>>>(3).map_err(failed)? else {
+            return Ok(());
+        };
         let seen: Vec<Option<&str>> = row.try_get(4).map_err(failed)?;
         let expiries: Vec<Option<i64>> = row.try_get(5).map_err(failed)?;
         for (nth, (value, expiry)) in clashes.into_iter().zip(seen.into_iter().zip(expiries)) {
             let place = usize::try_from(nth).ok().and_then(|nth| order.get(nth.checked_sub(1)?));
-            let place = place.ok_or_else(|| StoreError::corrupt("a record clashed that was not written"))?;
+            let place = place
+                .ok_or_else(|| StoreError::corrupt("a record clashed that was not written"))?;
             let expires_at = expiry.map(Timestamp::from_micros).transpose().map_err(corrupt)?;
             let clash = self.before(*place).map(|revision| RecordRow {
                 revision,
@@ -86,8 +89,8 @@ impl Looked {
         self.after.get(&place).copied()
     }
 
-    /// Whether a record of the commit had run out when it was refused. The look is a little older than the moment: it may have
-    /// been renewed in between.
+    /// Whether a record of the commit had run out when it was refused. The look is a little older
+    /// than the moment: it may have been renewed in between.
     pub(super) fn is_in_doubt(&self, nth: usize, commit: &Commit) -> bool {
         (0..commit.writes.len()).any(|at| match self.found.get(&(nth, at)) {
             Some(Found::Clash(Some(row))) => row.expires_at.is_some_and(|at| at <= self.moment),

@@ -1,5 +1,5 @@
-//! Calls that are made again after an error that lets them, as a careful program makes them: the server may have been
-//! another one a moment ago.
+//! Calls that are made again after an error that lets them, as a careful program makes them: the
+//! server may have been another one a moment ago.
 
 // Each of the test binaries uses what it needs of this.
 #![allow(dead_code)]
@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, CommitOutcome, Committed, ErrorKind, Event, FeedQuery, Fence, Lease, LeaseRequest,
-    Position, Reason, Result, Store, StoreError, WorkerName,
+    Advice, Commit, CommitOutcome, Committed, ErrorKind, Event, FeedQuery, Fence, Lease,
+    LeaseRequest, Position, Reason, Result, Store, StoreError, WorkerName,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -80,7 +80,8 @@ pub(crate) async fn read_after(store: &PostgresStore, position: Position) -> Res
     Ok(page.events)
 }
 
-/// Sees that a reader who wants what comes after a position that was lost is told where what is there ends.
+/// Sees that a reader who wants what comes after a position that was lost is told where what is
+/// there ends.
 pub(crate) async fn assert_rewound(store: &PostgresStore, lost: Position, last: Position) {
     let refused = read_after(store, lost).await.expect_err("that position was lost");
     assert_eq!(refused.kind(), ErrorKind::Rewound, "{refused}");

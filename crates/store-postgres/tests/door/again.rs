@@ -1,6 +1,9 @@
-//! A commit that is made a second time, because nobody heard of the first, does not bring its rows a second time.
+//! A commit that is made a second time, because nobody heard of the first, does not bring its rows
+//! a second time.
 
-use tidelock_store::{Advice, Bounds, Commit, CommitId, ErrorKind, ExpectedVersion, RecordKey, Write};
+use tidelock_store::{
+    Advice, Bounds, Commit, CommitId, ErrorKind, ExpectedVersion, RecordKey, Write,
+};
 use tidelock_test_postgres::Proxy;
 
 use crate::ground::{Ground, accepted, append, committed, event, item, lease, stream, wake};
@@ -44,7 +47,8 @@ async fn the_same_events_bring_their_rows_once() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// LEASE-9, with a part that is not the store's; also beside parts that can be made any number of times.
+/// LEASE-9, with a part that is not the store's; also beside parts that can be made any number of
+/// times.
 async fn the_same_settlement_brings_its_rows_once() {
     for beside in [Commit::new(), wake("next")] {
         let shop = Shop::new().await;
@@ -58,7 +62,8 @@ async fn the_same_settlement_brings_its_rows_once() {
     }
 }
 
-/// Schedules 6 and 12: the caller cannot know, asks again with everything, and is told what the first try did.
+/// Schedules 6 and 12: the caller cannot know, asks again with everything, and is told what the
+/// first try did.
 async fn a_lost_reply_does_not_double_the_rows() {
     let ground = Ground::shared();
     let proxy = Proxy::to(ground.port()).unwrap();

@@ -1,4 +1,5 @@
-//! A process, or the server, killed between the user's rows and the commit, or in the middle of the commit.
+//! A process, or the server, killed between the user's rows and the commit, or in the middle of the
+//! commit.
 
 use tidelock_store::{Advice, CommitId};
 use tidelock_store_postgres::PostgresStore;
@@ -74,7 +75,8 @@ async fn a_server_killed_before_the_commit_has_nothing() {
     assert_eq!(shop.found().await, (1, 1));
 }
 
-/// Schedule 10: what became of it is unknown, and the same commit with the same statements settles it.
+/// Schedule 10: what became of it is unknown, and the same commit with the same statements settles
+/// it.
 async fn a_server_killed_during_the_commit_has_all_or_nothing() {
     let server = Server::start().unwrap();
     let mut shop = Shop::on(Ground::on(&server.url())).await;

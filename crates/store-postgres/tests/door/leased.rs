@@ -63,7 +63,8 @@ async fn due(ground: Ground) -> Shop {
     shop
 }
 
-/// A worker that has the lease, and the effect in an open transaction; or, `apart`, in one of its own.
+/// A worker that has the lease, and the effect in an open transaction; or, `apart`, in one of its
+/// own.
 fn begin(shop: &Shop, how: &str) -> Worker {
     let worker = Worker::start("worker", &[&shop.url(), &shop.ground.schema.as_str(), &how]);
     worker.hear("sold");

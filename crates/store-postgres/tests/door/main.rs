@@ -1,7 +1,8 @@
 //! The door: rows of a user's own and a commit to the store land together, or neither does.
 //!
-//! [`whole`] is what happens in good order, [`again`] what happens to a commit that is made twice, [`crashes`] what
-//! happens when a process or the server is killed in between, [`leased`] a step that is done exactly once.
+//! [`whole`] is what happens in good order, [`again`] what happens to a commit that is made twice,
+//! [`crashes`] what happens when a process or the server is killed in between, [`leased`] a step
+//! that is done exactly once.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
@@ -28,8 +29,11 @@ fn main() -> ExitCode {
         block_on(play(&part));
         return ExitCode::SUCCESS;
     }
-    let trials =
-        whole::trials().into_iter().chain(again::trials()).chain(crashes::trials()).chain(leased::trials());
+    let trials = whole::trials()
+        .into_iter()
+        .chain(again::trials())
+        .chain(crashes::trials())
+        .chain(leased::trials());
     libtest_mimic::run(&Arguments::from_args(), trials.collect()).exit_code()
 }
 

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Advice, Commit, ErrorKind, ExpectedRevision, ExpectedVersion, RecordKey, Write};
+use tidelock_store::{
+    Advice, Commit, ErrorKind, ExpectedRevision, ExpectedVersion, RecordKey, Write,
+};
 
 use crate::ground::{accepted, append, committed, event, lease, lease_for, stream, wake};
 use crate::{Shop, trials};
@@ -42,7 +44,8 @@ async fn nobody_sees_the_rows_before_the_commit() {
 
 async fn a_conflict_undoes_the_rows() {
     let shop = Shop::new().await;
-    let first = || Commit::new().append(&stream("sales"), ExpectedVersion::NoStream, [event("tea")]);
+    let first =
+        || Commit::new().append(&stream("sales"), ExpectedVersion::NoStream, [event("tea")]);
     committed(&shop.store, first()).await;
     let conflict = shop.sell_and(first()).await.unwrap().conflict().expect("there is a stream");
     assert_eq!(conflict.to_string(), r#"stream "sales": expected no stream, found version 1"#);
@@ -75,7 +78,11 @@ async fn a_transaction_that_is_dropped_leaves_nothing() {
 async fn a_commit_of_nothing_leaves_nothing() {
     let shop = Shop::new().await;
     let refused = shop.sell_and(Commit::new()).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
+    assert_eq!(
+        (refused.kind(), refused.advice()),
+        (ErrorKind::Invalid, Advice::Never),
+        "{refused}"
+    );
     shop.plain.until_none_is_open().await;
     assert_eq!(shop.found().await, (0, 0));
 }
@@ -115,15 +122,19 @@ async fn a_transaction_that_was_ended_by_hand_takes_no_commit() {
     let own = shop.sell().await;
     own.execute("ROLLBACK", &[]).await.unwrap();
     let refused = own.commit(append("sales", "tea")).await.unwrap_err();
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
+    assert_eq!(
+        (refused.kind(), refused.advice()),
+        (ErrorKind::Invalid, Advice::Never),
+        "{refused}"
+    );
     assert!(refused.to_string().contains("ended"), "{refused}");
     shop.plain.until_none_is_open().await;
     assert_eq!(shop.found().await, (0, 0));
     assert_eq!(shop.plain.one::<i64>("SELECT count(*) FROM tidelock.streams").await, 0);
 }
 
-/// Schedule 66: nobody who takes streams first and records second, as all do, can meet a door that does it the other way
-/// round.
+/// Schedule 66: nobody who takes streams first and records second, as all do, can meet a door that
+/// does it the other way round.
 async fn what_is_absent_is_held_after_what_is_there_is_locked() {
     let shop = Shop::new().await;
     committed(&shop.store, append("sales", "tea")).await;
@@ -141,7 +152,8 @@ async fn what_is_absent_is_held_after_what_is_there_is_locked() {
     assert_eq!(shop.found().await, (0, 1));
 }
 
-/// The store's own statements want indexes and nothing else; a join over a user's tables would suffer from that.
+/// The store's own statements want indexes and nothing else; a join over a user's tables would
+/// suffer from that.
 async fn ones_own_statements_are_planned_as_anywhere_else() {
     let shop = Shop::new().await;
     for _ in 0..2 {

@@ -36,7 +36,8 @@ impl Audit {
     }
 
     fn compare(&mut self, events: &[Event], journals: &[Journal]) {
-        let mut there: HashMap<_, _> = events.iter().map(|event| (event.id, acknowledged(event))).collect();
+        let mut there: HashMap<_, _> =
+            events.iter().map(|event| (event.id, acknowledged(event))).collect();
         for told in journals.iter().flat_map(|journal| &journal.acknowledged) {
             match there.remove(&told.id) {
                 None => self.lost += 1,

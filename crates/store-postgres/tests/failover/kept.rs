@@ -13,7 +13,8 @@ const CALLERS: usize = 8;
 /// Enough for every caller to be in the middle of something.
 const MANY: usize = 200;
 
-/// Schedules 74 and 77; COMMIT-5, COMMIT-6, LOG-2 and LOG-7. The URL names both servers, and nobody tells the clients.
+/// Schedules 74 and 77; COMMIT-5, COMMIT-6, LOG-2 and LOG-7. The URL names both servers, and nobody
+/// tells the clients.
 #[tokio::test(flavor = "multi_thread")]
 async fn nothing_acknowledged_is_lost_when_the_primary_dies_under_load() {
     let pair = Pair::synchronous();

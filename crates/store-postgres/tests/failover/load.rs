@@ -1,14 +1,14 @@
 //! Callers who commit on and on through one handle, and write down what was acknowledged to them.
 //!
-//! Each has a stream of its own and sends every commit until it is answered, as a careful program would. Half of them
-//! make plain appends, which are told apart by the ids of their events; the others add to a record as well, under a
-//! commit id.
+//! Each has a stream of its own and sends every commit until it is answered, as a careful program
+//! would. Half of them make plain appends, which are told apart by the ids of their events; the
+//! others add to a record as well, under a commit id.
 
 use std::sync::Arc;
 
 use tidelock_store::{
-    Advice, Bounds, Commit, CommitId, EventId, ExpectedVersion, Position, RecordKey, Store, StreamName,
-    Version, Write,
+    Advice, Bounds, Commit, CommitId, EventId, ExpectedVersion, Position, RecordKey, Store,
+    StreamName, Version, Write,
 };
 use tidelock_store_postgres::PostgresStore;
 use tokio::sync::watch;
@@ -146,7 +146,10 @@ impl Caller {
                     Advice::Never => panic!("{error}"),
                 },
             }
-            self.orders.wait_for(|order| *order != Order::Hold).await.expect("the orders outlive us");
+            self.orders
+                .wait_for(|order| *order != Order::Hold)
+                .await
+                .expect("the orders outlive us");
         }
         panic!("no answer to {commit:?}")
     }

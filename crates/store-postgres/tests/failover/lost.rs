@@ -1,4 +1,5 @@
-//! A standby that the primary does not wait for: what was acknowledged can be lost, and whoever relies on it is told.
+//! A standby that the primary does not wait for: what was acknowledged can be lost, and whoever
+//! relies on it is told.
 
 use tidelock_store::{Commit, ExpectedRevision, Json, Lease, Position, RecordKey, Revision, Write};
 use tidelock_store_postgres::PostgresStore;
@@ -10,8 +11,8 @@ use crate::careful::{
 use crate::load::Load;
 use crate::pair::Pair;
 
-/// The positive control of `nothing_acknowledged_is_lost_when_the_primary_dies_under_load`: the same callers, judged by
-/// the same audit.
+/// The positive control of `nothing_acknowledged_is_lost_when_the_primary_dies_under_load`: the
+/// same callers, judged by the same audit.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_standby_that_nobody_waits_for_loses_what_was_acknowledged() {
     let pair = Pair::asynchronous();
@@ -37,7 +38,10 @@ async fn whoever_relies_on_what_was_lost_is_told_whenever_it_comes_back() {
     assert_eq!(assert_lease_lost(early, &loss.lost_lease).await, Some(loss.kept_lease.fence));
 
     let (position, lease) = (note(early, "after").await, lease(early, "item", LONG).await);
-    assert!(position > loss.lost && lease.fence > loss.lost_lease.fence, "they were given out before");
+    assert!(
+        position > loss.lost && lease.fence > loss.lost_lease.fence,
+        "they were given out before"
+    );
     assert!(write(early).await > loss.lost_revision, "it was given out before");
     for store in [early, late, &loss.pair.open().await] {
         assert_rewound(store, loss.lost, loss.kept).await;

@@ -1,7 +1,8 @@
-//! A server dies, or is thought to be dead, and its standby takes over: what is kept, what can be lost, and who is told.
+//! A server dies, or is thought to be dead, and its standby takes over: what is kept, what can be
+//! lost, and who is told.
 //!
-//! Real servers on the loopback, real kills. That other ways of putting an older state in a newer one's place are noticed
-//! too is the matter of the `restore` tests.
+//! Real servers on the loopback, real kills. That other ways of putting an older state in a newer
+//! one's place are noticed too is the matter of the `restore` tests.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]

@@ -66,7 +66,9 @@ impl Pair {
     pub(crate) fn wait_until_standby_has_all(&self) {
         let end = self.says("SELECT pg_current_wal_flush_lsn()");
         let question = format!("SELECT pg_last_wal_receive_lsn() >= '{end}'");
-        wait_until("the standby has all", || self.standby.run_sql("postgres", &question).unwrap() == "t");
+        wait_until("the standby has all", || {
+            self.standby.run_sql("postgres", &question).unwrap() == "t"
+        });
     }
 
     /// The primary is gone from one moment to the next, and the standby is put in its place.
@@ -88,7 +90,8 @@ pub(crate) fn url(ports: &[u16]) -> String {
     format!("postgres://postgres@{}/postgres", hosts.join(","))
 }
 
-/// Looks until the fact is true. Whoever looks asks a server, which takes long enough for a loop to be gentle.
+/// Looks until the fact is true. Whoever looks asks a server, which takes long enough for a loop to
+/// be gentle.
 pub(crate) fn wait_until(fact: &str, mut is_true: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !is_true() {

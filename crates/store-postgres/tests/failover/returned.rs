@@ -1,7 +1,8 @@
 //! A primary that was replaced and comes back: whoever knows better does not listen to it.
 
 use tidelock_store::{
-    Advice, ErrorKind, ExpectedVersion, LeaseRequest, Position, Result, Store, StoreError, WorkerName,
+    Advice, ErrorKind, ExpectedVersion, LeaseRequest, Position, Result, Store, StoreError,
+    WorkerName,
 };
 use tidelock_store_postgres::{PostgresOptions, PostgresStore};
 use tidelock_test_postgres::Proxy;
@@ -10,7 +11,8 @@ use crate::careful::{LONG, note, read_after};
 use crate::ground::{append, queue, stream};
 use crate::pair::{Pair, url, wait_until};
 
-/// Schedule 76. One handle is led to the old primary by its address; the other names both, and finds only the old one.
+/// Schedule 76. One handle is led to the old primary by its address; the other names both, and
+/// finds only the old one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_primary_that_was_replaced_is_refused_and_nothing_is_written_to_it() {
     let pair = Pair::asynchronous();
@@ -23,7 +25,8 @@ async fn a_primary_that_was_replaced_is_refused_and_nothing_is_written_to_it() {
     note_by_all(&stores, "after").await;
 
     pair.primary.start_again().unwrap();
-    note(&PostgresStore::open(&pair.primary.url()).await.unwrap(), "of somebody who does not know").await;
+    note(&PostgresStore::open(&pair.primary.url()).await.unwrap(), "of somebody who does not know")
+        .await;
     let untouched = contents(&pair);
     pair.door.aim(pair.primary.port());
     pair.door.cut();
@@ -39,7 +42,8 @@ async fn a_primary_that_was_replaced_is_refused_and_nothing_is_written_to_it() {
     assert_eq!(read_after(&stores[0], Position::START).await.unwrap().len(), 3 * stores.len());
 }
 
-/// Schedule 76; COMMIT-5. The old primary was never down: some connections still lead to it, and others no longer do.
+/// Schedule 76; COMMIT-5. The old primary was never down: some connections still lead to it, and
+/// others no longer do.
 #[tokio::test(flavor = "multi_thread")]
 async fn connections_to_a_primary_that_was_replaced_are_given_up_once_that_is_known() {
     let pair = Pair::asynchronous();
@@ -82,7 +86,11 @@ async fn assert_refused(store: &PostgresStore) {
         refusal(async || store.begin().await).await,
     ];
     for refused in refusals {
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Rewound, Advice::Later), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Rewound, Advice::Later),
+            "{refused}"
+        );
         assert!(refused.context().contains("take it out of the address"), "{refused}");
     }
 }
@@ -108,7 +116,8 @@ async fn read_from_everywhere(store: &PostgresStore) -> Vec<usize> {
 }
 
 fn end_connection_that_commits(pair: &Pair) {
-    let those = "FROM pg_stat_activity WHERE query LIKE '%append_one(%' AND pid <> pg_backend_pid()";
+    let those =
+        "FROM pg_stat_activity WHERE query LIKE '%append_one(%' AND pid <> pg_backend_pid()";
     assert_eq!(pair.says(&format!("SELECT pg_terminate_backend(pid) {those}")), "t");
     wait_until("it is gone", || pair.says(&format!("SELECT count(*) {those}")) == "0");
 }

@@ -11,8 +11,8 @@ async fn renew(store: PostgresStore, lease: LeaseToken) -> Result<Vec<Renewal>> 
     store.renew(&[lease], LONG).await
 }
 
-/// Schedule 74. COMMIT-6: nobody waits for ever for an answer of a server that was replaced. What was under way has an unknown
-/// outcome, or is asked again where it can be.
+/// Schedule 74. COMMIT-6: nobody waits for ever for an answer of a server that was replaced. What
+/// was under way has an unknown outcome, or is asked again where it can be.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_a_primary_that_fell_silent_is_told_once_it_was_replaced() {
     let pair = Pair::synchronous();

@@ -1,8 +1,8 @@
 //! A commit that waits for the standby, and is told not to: nobody may take that for success.
 
 use tidelock_store::{
-    Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedRevision, ExpectedVersion, Json, Position,
-    RecordKey, Result, Revision, Store, Write,
+    Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedRevision, ExpectedVersion, Json,
+    Position, RecordKey, Result, Revision, Store, Write,
 };
 use tidelock_store_postgres::PostgresStore;
 use tokio::task::JoinHandle;
@@ -11,8 +11,8 @@ use crate::careful::{LONG, commit, read_after, wake_and_lease};
 use crate::ground::{event, stream};
 use crate::pair::{Pair, wait_until};
 
-/// Schedule 75; COMMIT-4, COMMIT-6, LOG-5 and LEASE-9. Each commit is interrupted twice, because what is known again must
-/// wait like what is new.
+/// Schedule 75; COMMIT-4, COMMIT-6, LOG-5 and LEASE-9. Each commit is interrupted twice, because
+/// what is known again must wait like what is new.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_commit_that_was_told_not_to_wait_is_unknown_until_the_standby_has_it() {
     let pair = Pair::synchronous();
@@ -42,7 +42,8 @@ enum Way {
     Door,
 }
 
-/// Commits that can be sent again, each known again by something else; among them one for each of the ways to the server.
+/// Commits that can be sent again, each known again by something else; among them one for each of
+/// the ways to the server.
 async fn every_kind(store: &PostgresStore, name: &str) -> Vec<(Way, Commit)> {
     let append_to = |commit: Commit, nth| {
         commit.append(&stream(&format!("{name}-{nth}")), ExpectedVersion::NoStream, [event("said")])
@@ -78,7 +79,9 @@ fn send(store: &PostgresStore, way: Way, commit: &Commit) -> Sent {
 
 /// Does this to the commit, once it waits for the standby.
 fn injure(pair: &Pair, injury: &str, sent: &Sent) {
-    let sql = format!("SELECT CASE wait_event WHEN 'SyncRep' THEN {injury}(pid) END FROM pg_stat_activity");
+    let sql = format!(
+        "SELECT CASE wait_event WHEN 'SyncRep' THEN {injury}(pid) END FROM pg_stat_activity"
+    );
     wait_until("the commit waits for the standby", || {
         assert!(!sent.is_finished(), "it was answered, and the standby does not have it");
         pair.says(&sql).contains('t')
@@ -87,10 +90,15 @@ fn injure(pair: &Pair, injury: &str, sent: &Sent) {
 
 fn assert_unknown(outcome: Result<CommitOutcome>) {
     let error = outcome.expect_err("the standby does not have it");
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::Unavailable, Advice::Unknown), "{error}");
+    assert_eq!(
+        (error.kind(), error.advice()),
+        (ErrorKind::Unavailable, Advice::Unknown),
+        "{error}"
+    );
 }
 
-/// Sees that each append of the commit made one event, and that it is where the answer says; and each write one revision.
+/// Sees that each append of the commit made one event, and that it is where the answer says; and
+/// each write one revision.
 async fn assert_there_once(store: &PostgresStore, commit: &Commit, outcome: Result<CommitOutcome>) {
     let committed = outcome.unwrap().committed().unwrap();
     let events = read_after(store, Position::START).await.unwrap();
@@ -98,7 +106,10 @@ async fn assert_there_once(store: &PostgresStore, commit: &Commit, outcome: Resu
         let there: Vec<_> = events.iter().filter(|event| event.id == append.events[0].id).collect();
         let [event] = there[..] else { panic!("{there:?}") };
         assert_eq!(event.stream, append.stream);
-        assert_eq!((told.version, told.positions), (event.version, Some((event.position, event.position))));
+        assert_eq!(
+            (told.version, told.positions),
+            (event.version, Some((event.position, event.position)))
+        );
     }
     assert!(
         committed.writes.iter().all(|written| written.revision == Some(Revision::FIRST)),

@@ -1,8 +1,8 @@
 //! Stores that were made before there was a second migration, with rows of every kind.
 
 use tidelock_store::{
-    Commit, CommitId, ExpectedRevision, ExpectedVersion, Json, RecordKey, Slot, Store, StoreExt, Version,
-    Write,
+    Commit, CommitId, ExpectedRevision, ExpectedVersion, Json, RecordKey, Slot, Store, StoreExt,
+    Version, Write,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -22,12 +22,14 @@ async fn make(ground: &Ground) -> Plain {
         )
         .await;
     plain.run(FIRST).await;
-    plain.run(&format!("INSERT INTO tidelock.migrations VALUES (1, 'store', '{CHECKSUM}', now())")).await;
+    plain
+        .run(&format!("INSERT INTO tidelock.migrations VALUES (1, 'store', '{CHECKSUM}', now())"))
+        .await;
     plain
 }
 
-/// What that version wrote: two streams, records that live, that have expired and that were deleted, items with and without
-/// a lease, and a commit with an id.
+/// What that version wrote: two streams, records that live, that have expired and that were
+/// deleted, items with and without a lease, and a commit with an id.
 const ROWS: &str = "SELECT tidelock.append_one('orders/1', -1, gen_random_uuid(), 'said', '\"first\"', '{}');
     SELECT tidelock.append_one('orders/1', 1, gen_random_uuid(), 'said', '\"second\"', '{}');
     INSERT INTO tidelock.streams (name, version, first, closed) VALUES ('closed', 3, 4, true);
@@ -47,7 +49,8 @@ fn put(name: &str, expected: ExpectedRevision) -> Commit {
     Commit::new().write(Write::put(&key(name), expected, Json::new(&2).unwrap()))
 }
 
-/// Schedule 120; KEEP-1, LOG-2, REC-2 and LEASE-2: what was there is there, its numbers go on, and old tombstones leave.
+/// Schedule 120; KEEP-1, LOG-2, REC-2 and LEASE-2: what was there is there, its numbers go on, and
+/// old tombstones leave.
 pub(crate) async fn a_store_of_the_first_schema_goes_on() {
     let ground = Ground::shared();
     let plain = make(&ground).await;
@@ -55,7 +58,11 @@ pub(crate) async fn a_store_of_the_first_schema_goes_on() {
     let store = ground.open_with(|options| options.sweep_interval = crate::ground::NEVER).await;
     check_numbers_go_on(&store).await;
     check_tombstones_leave(&store, &plain).await;
-    assert_eq!(plain.one::<i64>("SELECT epoch FROM tidelock.meta").await, 0, "the tables have not moved");
+    assert_eq!(
+        plain.one::<i64>("SELECT epoch FROM tidelock.meta").await,
+        0,
+        "the tables have not moved"
+    );
 }
 
 async fn check_numbers_go_on(store: &PostgresStore) {
@@ -64,7 +71,8 @@ async fn check_numbers_go_on(store: &PostgresStore) {
     assert_eq!(committed(store, append).await.appends[0].version.get(), 3);
     assert_eq!(store.read_whole_stream(&stream("orders/1")).await.unwrap().len(), 3);
     for (name, next) in [("live", 5), ("expired", 6), ("gone-1", 4), ("new", 1)] {
-        let done = committed(store, put(name, ExpectedRevision::Any).with_id(CommitId::fresh())).await;
+        let done =
+            committed(store, put(name, ExpectedRevision::Any).with_id(CommitId::fresh())).await;
         assert_eq!(done.writes[0].revision.unwrap().get(), next, "{name}");
     }
     committed(store, wake("idle")).await;
@@ -73,13 +81,17 @@ async fn check_numbers_go_on(store: &PostgresStore) {
 
 /// They get an hour from the migration on, also those at the end of the walk.
 async fn check_tombstones_leave(store: &PostgresStore, plain: &Plain) {
-    let undated = "SELECT count(*) FROM tidelock.records WHERE value IS NULL AND expires_at IS NULL";
+    let undated =
+        "SELECT count(*) FROM tidelock.records WHERE value IS NULL AND expires_at IS NULL";
     assert_eq!(plain.one::<i64>(undated).await, 1199);
     store.sweep().await.unwrap();
     assert_eq!(plain.one::<i64>(undated).await, 0);
     assert!(plain.one::<bool>("SELECT undated_from IS NULL FROM tidelock.meta").await);
     assert_eq!(store.get_one(&key("gone-7")).await.unwrap().revision().unwrap().get(), 2);
-    assert_eq!(plain.one::<i64>("SELECT count(*) FROM tidelock.commits WHERE forget_at IS NULL").await, 1);
+    assert_eq!(
+        plain.one::<i64>("SELECT count(*) FROM tidelock.commits WHERE forget_at IS NULL").await,
+        1
+    );
 
     plain.run("UPDATE tidelock.records SET expires_at = 1 WHERE value IS NULL").await;
     store.sweep().await.unwrap();
@@ -88,8 +100,9 @@ async fn check_tombstones_leave(store: &PostgresStore, plain: &Plain) {
     assert_eq!(done.writes[0].revision.unwrap().get(), 9, "above the highest that was forgotten");
 }
 
-/// Schedule 120: a program that was started before the migration goes on with the statements that it knows, in a role that has the
-/// rights that it had; and what it does is not taken for something that may leave.
+/// Schedule 120: a program that was started before the migration goes on with the statements that
+/// it knows, in a role that has the rights that it had; and what it does is not taken for something
+/// that may leave.
 pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
     let ground = Ground::shared();
     let plain = make(&ground).await;
@@ -102,7 +115,9 @@ pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
         old.run(statement).await;
     }
     // What a new program has finished, and an old one has woken or filled again, stays.
-    plain.run("UPDATE tidelock.items SET forget_at = 1; UPDATE tidelock.streams SET forget_at = 1").await;
+    plain
+        .run("UPDATE tidelock.items SET forget_at = 1; UPDATE tidelock.streams SET forget_at = 1")
+        .await;
     store.sweep().await.unwrap();
     assert_eq!(plain.one::<i64>("SELECT count(*) FROM tidelock.items").await, 1);
     assert_eq!(
@@ -111,10 +126,12 @@ pub(crate) async fn a_program_of_the_first_schema_works_on_the_next() {
     );
 }
 
-/// Schedule 120: a transaction that has one table and waits for another, which the migration has, while that waits for the first.
+/// Schedule 120: a transaction that has one table and waits for another, which the migration has,
+/// while that waits for the first.
 pub(crate) async fn a_migration_in_a_deadlock_with_a_program_at_work_is_made_again() {
     let ground = Ground::shared();
-    let (old, holder, looker) = (make(&ground).await, ground.connect().await, ground.connect().await);
+    let (old, holder, looker) =
+        (make(&ground).await, ground.connect().await, ground.connect().await);
     // It never looks for a deadlock itself, so it is never the one to be undone.
     old.run("SET deadlock_timeout = '1h'; BEGIN; SELECT FROM tidelock.commits").await;
     holder.run("BEGIN; SELECT FROM tidelock.streams").await;

@@ -1,7 +1,9 @@
-//! A schema of its own on a real server: handles on the store in it, and plain connections beside them.
+//! A schema of its own on a real server: handles on the store in it, and plain connections beside
+//! them.
 //!
-//! A schedule is driven from outside. A plain connection plays the slow committer, holds a lock, or looks at what the
-//! server says of its sessions. Nobody sleeps: a test looks until a fact is there, and fails if it never comes.
+//! A schedule is driven from outside. A plain connection plays the slow committer, holds a lock, or
+//! looks at what the server says of its sessions. Nobody sleeps: a test looks until a fact is
+//! there, and fails if it never comes.
 
 // Each of the test binaries uses what it needs of this.
 #![allow(dead_code)]
@@ -71,7 +73,10 @@ impl Ground {
     }
 
     /// The same, with other options.
-    pub(crate) async fn open_with(&self, change: impl FnOnce(&mut PostgresOptions)) -> PostgresStore {
+    pub(crate) async fn open_with(
+        &self,
+        change: impl FnOnce(&mut PostgresOptions),
+    ) -> PostgresStore {
         self.open_at(&self.own_url(""), change).await
     }
 
@@ -81,7 +86,8 @@ impl Ground {
     }
 
     async fn open_at(&self, url: &str, change: impl FnOnce(&mut PostgresOptions)) -> PostgresStore {
-        let mut options = PostgresOptions { schema: self.schema.clone(), ..PostgresOptions::default() };
+        let mut options =
+            PostgresOptions { schema: self.schema.clone(), ..PostgresOptions::default() };
         change(&mut options);
         PostgresStore::open_with(url, options).await.unwrap()
     }
@@ -98,8 +104,8 @@ impl Ground {
         Plain { client, schema: self.schema.clone() }
     }
 
-    /// Somebody who has the upper half of all tickets for himself, until the transaction ends. Appends wait for him when all
-    /// their statements are on the way.
+    /// Somebody who has the upper half of all tickets for himself, until the transaction ends.
+    /// Appends wait for him when all their statements are on the way.
     pub(crate) async fn let_nobody_append(&self) -> Plain {
         let holder = self.connect().await;
         holder
@@ -108,7 +114,8 @@ impl Ground {
         holder
     }
 
-    /// Puts a calendar into the database that the test can set; it goes on from where the old one is.
+    /// Puts a calendar into the database that the test can set; it goes on from where the old one
+    /// is.
     pub(crate) async fn own_calendar(&self) {
         let sql = "CREATE TABLE tidelock.ahead AS SELECT 0::bigint AS micros;
             CREATE OR REPLACE FUNCTION tidelock.calendar() RETURNS bigint LANGUAGE sql VOLATILE AS
@@ -118,13 +125,15 @@ impl Ground {
 
     /// Sets that calendar forward, for everybody.
     pub(crate) async fn let_pass(&self, seconds: u32) {
-        let sql = format!("UPDATE tidelock.ahead SET micros = micros + {seconds}::bigint * 1000000");
+        let sql =
+            format!("UPDATE tidelock.ahead SET micros = micros + {seconds}::bigint * 1000000");
         self.connect().await.run(&sql).await;
     }
 }
 
-/// A connection that speaks SQL and knows nothing of the store. Its statements say `tidelock.` where they mean the schema, and
-/// `@` where they mean its name, which is also that of the store's sessions.
+/// A connection that speaks SQL and knows nothing of the store. Its statements say `tidelock.`
+/// where they mean the schema, and `@` where they mean its name, which is also that of the store's
+/// sessions.
 #[derive(Debug)]
 pub(crate) struct Plain {
     client: Client,
@@ -155,7 +164,11 @@ impl Plain {
     pub(crate) async fn until(&self, what: &str, sql: &str) {
         let begun = Instant::now();
         while !self.one::<bool>(sql).await {
-            assert!(begun.elapsed() < PATIENCE, "waited in vain until {what}: {}", self.sessions().await);
+            assert!(
+                begun.elapsed() < PATIENCE,
+                "waited in vain until {what}: {}",
+                self.sessions().await
+            );
             tokio::time::sleep(GLANCE).await;
         }
     }
@@ -175,7 +188,8 @@ impl Plain {
 
     /// What the store's sessions do, for a failure to quote.
     async fn sessions(&self) -> String {
-        let sql = "SELECT pid, state, coalesce(wait_event, '-'), left(query, 120) FROM pg_stat_activity
+        let sql =
+            "SELECT pid, state, coalesce(wait_event, '-'), left(query, 120) FROM pg_stat_activity
                    WHERE application_name = '@'";
         let rows = self.client.query(&self.in_schema(sql), &[]).await.unwrap();
         rows.iter().fold(String::new(), |mut text, row| {

@@ -22,7 +22,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Log {
     pub(crate) fn listen() {
         static ONCE: Once = Once::new();
-        ONCE.call_once(|| tracing::subscriber::set_global_default(Self).expect("nobody else listens"));
+        ONCE.call_once(|| {
+            tracing::subscriber::set_global_default(Self).expect("nobody else listens")
+        });
     }
 
     /// Waits for one event that says both, and takes it away.

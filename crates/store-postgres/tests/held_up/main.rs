@@ -20,9 +20,10 @@ async fn open(schema: &str) -> PostgresStore {
 
 async fn outsider() -> Client {
     let url = tidelock_test_postgres::shared_url().expect("a server");
-    let (client, connection) = tokio_postgres::connect(&format!("{url}?application_name=visitor"), NoTls)
-        .await
-        .expect("a connection");
+    let (client, connection) =
+        tokio_postgres::connect(&format!("{url}?application_name=visitor"), NoTls)
+            .await
+            .expect("a connection");
     tokio::spawn(connection);
     client
 }
@@ -33,7 +34,11 @@ async fn session_of(client: &Client) -> i32 {
 
 fn note(stream: &str) -> Commit {
     let event = NewEvent::of("noted", &1).expect("an event");
-    Commit::new().append(&StreamName::new(stream).expect("a good name"), ExpectedVersion::Any, [event])
+    Commit::new().append(
+        &StreamName::new(stream).expect("a good name"),
+        ExpectedVersion::Any,
+        [event],
+    )
 }
 
 /// Looks until there is such a thing to see.
@@ -59,7 +64,9 @@ async fn feed(store: &PostgresStore) -> usize {
 /// Leaves a transaction open in which an event was appended.
 fn append_and_stay(schema: &str) -> String {
     let schema = format!("{schema}_{}", std::process::id());
-    format!("BEGIN; SELECT {schema}.append_one('slow', -1, gen_random_uuid(), 'noted', '1', '{{}}')")
+    format!(
+        "BEGIN; SELECT {schema}.append_one('slow', -1, gen_random_uuid(), 'noted', '1', '{{}}')"
+    )
 }
 
 /// Schedule 3: the session is named, and once it ends, everything goes on.
@@ -111,8 +118,8 @@ async fn a_transaction_left_open_after_an_append_is_named_until_it_ends() {
     assert_eq!(feed(&store).await, 3);
 }
 
-/// Schedule 3: nobody has to ask. What waits for a second is logged by the store itself, with the session; and as long as it
-/// lasts, though nobody commits any more.
+/// Schedule 3: nobody has to ask. What waits for a second is logged by the store itself, with the
+/// session; and as long as it lasts, though nobody commits any more.
 #[tokio::test]
 async fn what_is_held_up_for_long_is_logged_with_the_session() {
     Log::listen();

@@ -23,7 +23,8 @@ impl Clock for Ahead {
     }
 }
 
-/// Schedule 21. TIME-1: leases are for a minute, and the worker believes that it is a minute and a half later.
+/// Schedule 21. TIME-1: leases are for a minute, and the worker believes that it is a minute and a
+/// half later.
 #[tokio::test]
 async fn a_worker_whose_calendar_is_ahead_steals_no_lease_and_takes_nothing_early() {
     let ground = Ground::shared();
@@ -40,15 +41,17 @@ async fn a_worker_whose_calendar_is_ahead_steals_no_lease_and_takes_nothing_earl
     committed(&right, Commit::new().settle(held.ack())).await;
 }
 
-/// Schedule 21. TIME-1: what such a worker leases and puts off counts from the database's calendar, too.
+/// Schedule 21. TIME-1: what such a worker leases and puts off counts from the database's calendar,
+/// too.
 #[tokio::test]
 async fn what_a_worker_with_a_wrong_calendar_asks_for_counts_from_the_databases_time() {
     let ground = Ground::shared();
     let wrong = ground.open_with(|options| options.clock = Arc::new(Ahead::default())).await;
     wrong.now().await.unwrap();
     let minute = Duration::from_secs(60);
-    let wakes =
-        Commit::new().wake(Wake::at(item("held"), When::NOW)).wake(Wake::at(item("later"), When::In(minute)));
+    let wakes = Commit::new()
+        .wake(Wake::at(item("held"), When::NOW))
+        .wake(Wake::at(item("later"), When::In(minute)));
     committed(&wrong, wakes).await;
     let held = lease(&wrong, "wrong", 1).await.remove(0);
     let plain = ground.connect().await;

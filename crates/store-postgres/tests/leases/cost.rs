@@ -28,7 +28,8 @@ impl Read {
         plain.until("the store's sessions have ended", ended).await;
         let of_table = "relid = 'tidelock.items'::regclass";
         let scans = format!("SELECT seq_scan FROM pg_stat_user_tables WHERE {of_table}");
-        let entries = format!("SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE {of_table}");
+        let entries =
+            format!("SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE {of_table}");
         let pages = format!(
             "SELECT idx_blks_hit + idx_blks_read FROM pg_statio_user_indexes
              WHERE {of_table} AND indexrelname = 'items_ready'"
@@ -90,8 +91,9 @@ impl Table {
         }
     }
 
-    /// All of them were ready once, and are idle again; nobody has cleared away what that left in the index. The server
-    /// planned for a table in which hardly anything is ready. Gives how many pages of the index there are.
+    /// All of them were ready once, and are idle again; nobody has cleared away what that left in
+    /// the index. The server planned for a table in which hardly anything is ready. Gives how many
+    /// pages of the index there are.
     async fn leave_dead(&self) -> i64 {
         let leave_dead = "ALTER TABLE tidelock.items SET (autovacuum_enabled = off);
             UPDATE tidelock.items SET ready = NULL WHERE ready IS NOT NULL;
@@ -101,7 +103,8 @@ impl Table {
         }
         self.plain.run("UPDATE tidelock.items SET ready = length(key)").await;
         self.plain.run("UPDATE tidelock.items SET ready = NULL").await;
-        let counted = format!("SELECT pg_stat_get_dead_tuples('tidelock.items'::regclass) >= {IDLE}");
+        let counted =
+            format!("SELECT pg_stat_get_dead_tuples('tidelock.items'::regclass) >= {IDLE}");
         self.plain.until("the server has counted what is dead", &counted).await;
         self.plain.one("SELECT pg_relation_size('tidelock.items_ready') / 8192").await
     }
@@ -122,14 +125,19 @@ fn wakes(name: &str, count: usize) -> Commit {
 
 const IDLE: usize = 50_000;
 
-/// The cost of leasing does not grow with what is idle: in all its rounds it reads less than there is of that.
+/// The cost of leasing does not grow with what is idle: in all its rounds it reads less than there
+/// is of that.
 #[tokio::test]
 async fn leasing_reads_what_is_ready_and_nothing_that_is_idle() {
     for prepare in [Prepare::Always, Prepare::Never] {
         let read = Table::with(IDLE).await.read_by_rounds(prepare).await;
         println!("{prepare:?}: {read:?}");
         assert_eq!(read.scans, 0, "the whole table was read");
-        assert!(read.entries < IDLE as i64, "{} entries were read in {ROUNDS} rounds", read.entries);
+        assert!(
+            read.entries < IDLE as i64,
+            "{} entries were read in {ROUNDS} rounds",
+            read.entries
+        );
     }
 }
 
@@ -142,8 +150,8 @@ async fn leasing_without_the_index_of_what_is_ready_reads_what_is_idle() {
     assert!(read.entries > (ROUNDS * IDLE) as i64, "{read:?}");
 }
 
-/// What was ready once has left its place in the index, and nobody has cleared that away. One look walks through it, and the
-/// others begin behind it; the statement that takes the items never does.
+/// What was ready once has left its place in the index, and nobody has cleared that away. One look
+/// walks through it, and the others begin behind it; the statement that takes the items never does.
 #[tokio::test]
 async fn leasing_walks_through_what_is_dead_once_and_not_each_time() {
     for prepare in [Prepare::Always, Prepare::Never] {

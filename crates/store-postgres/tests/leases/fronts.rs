@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, LaneName, Lease, LeaseRequest, Leased, ManualClock, Priority, Store, Timestamp, Wake, When,
-    WorkerName,
+    Commit, LaneName, Lease, LeaseRequest, Leased, ManualClock, Priority, Store, Timestamp, Wake,
+    When, WorkerName,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -27,12 +27,14 @@ const BOUND: Duration = Duration::from_secs(1);
 impl Site {
     /// So many rows of the table are dead, and the server knows.
     async fn with_dead(rows: usize) -> Self {
-        let (ground, stopwatch) = (Ground::shared(), ManualClock::at(Timestamp::from_micros(0).unwrap()));
+        let (ground, stopwatch) =
+            (Ground::shared(), ManualClock::at(Timestamp::from_micros(0).unwrap()));
         let clock = stopwatch.clone();
         let store = ground
             .open_with(|options| {
                 options.clock = Arc::new(clock);
-                // Housekeeping would take a stopwatch that runs ahead for a calendar that was set back.
+                // Housekeeping would take a stopwatch that runs ahead for a calendar that was set
+                // back.
                 options.sweep_interval = NEVER;
             })
             .await;
@@ -67,7 +69,8 @@ impl Site {
         }
     }
 
-    /// Has been due for so long that it comes before everything else, and nobody could see it until now: its commit was slow.
+    /// Has been due for so long that it comes before everything else, and nobody could see it until
+    /// now: its commit was slow.
     async fn wake_long_ago(&self, key: &str) {
         committed(&self.store, wake(key)).await;
         let slow = format!("UPDATE tidelock.items SET due = 1, ready = 1 WHERE key = '{key}'");
@@ -79,7 +82,8 @@ fn key(lease: &Lease) -> &str {
     lease.item.key.as_str()
 }
 
-/// LEASE-7, and the most by which memory can bend it: the first look saw nothing before `a`, and later ones begin there.
+/// LEASE-7, and the most by which memory can bend it: the first look saw nothing before `a`, and
+/// later ones begin there.
 #[tokio::test]
 async fn work_from_before_the_first_that_was_seen_is_found_within_a_second() {
     let site = Site::with_dead(MANY).await;
@@ -107,7 +111,8 @@ async fn work_in_a_new_lane_is_found_within_a_second() {
     assert_eq!(site.lease_one().await, "urgent");
 }
 
-/// What one look at the whole has found stays in sight for those that begin where there was something, until it is leased.
+/// What one look at the whole has found stays in sight for those that begin where there was
+/// something, until it is leased.
 #[tokio::test]
 async fn work_that_was_found_is_not_overlooked_again() {
     let site = Site::with_dead(MANY).await;

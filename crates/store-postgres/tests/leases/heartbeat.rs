@@ -19,7 +19,8 @@ fn all_stand(renewals: &[Renewal]) -> bool {
     renewals.iter().all(|renewal| matches!(renewal, Renewal::Renewed(_)))
 }
 
-/// Schedule 34. LEASE-4: handlers hold every connection that they can have, and every commit waits for somebody who has locked the events.
+/// Schedule 34. LEASE-4: handlers hold every connection that they can have, and every commit waits
+/// for somebody who has locked the events.
 #[tokio::test]
 async fn renewals_go_through_while_every_other_connection_is_held() {
     let ground = Ground::shared();
@@ -44,12 +45,13 @@ async fn renewals_go_through_while_every_other_connection_is_held() {
     drop(handlers);
 }
 
-/// Schedule 34: what a store does by itself from time to time does not stand in the way either. It writes the clock
-/// down, in a row that somebody else may hold.
+/// Schedule 34: what a store does by itself from time to time does not stand in the way either. It
+/// writes the clock down, in a row that somebody else may hold.
 #[tokio::test]
 async fn housekeeping_that_is_held_up_holds_up_no_renewal() {
     let ground = Ground::shared();
-    let store = ground.open_with(|options| options.sweep_interval = Duration::from_millis(20)).await;
+    let store =
+        ground.open_with(|options| options.sweep_interval = Duration::from_millis(20)).await;
     committed(&store, wake("letter")).await;
     let (holder, looker) = (ground.connect().await, ground.connect().await);
     holder.run("BEGIN; SELECT FROM tidelock.meta FOR UPDATE").await;
@@ -65,7 +67,8 @@ async fn housekeeping_that_is_held_up_holds_up_no_renewal() {
     holder.run("COMMIT").await;
 }
 
-/// Schedule 34: one item's row is locked, by a commit of this very process that cannot go on. Its other leases are renewed.
+/// Schedule 34: one item's row is locked, by a commit of this very process that cannot go on. Its
+/// other leases are renewed.
 #[tokio::test]
 async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
     let ground = Ground::shared();
@@ -89,8 +92,10 @@ async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
         let (store, tokens) = (store.clone(), [busy.token(), quiet.token()]);
         async move { store.renew(&tokens, HOUR).await.unwrap() }
     });
-    let renewed =
-        format!("SELECT deadline > {} FROM tidelock.items WHERE key = 'quiet'", quiet.deadline.micros());
+    let renewed = format!(
+        "SELECT deadline > {} FROM tidelock.items WHERE key = 'quiet'",
+        quiet.deadline.micros()
+    );
     looker.until("the lease of the item that nobody is at is renewed", &renewed).await;
     assert!(all_stand(&renew(&store, &[quiet]).await), "it does not wait behind the other");
 
@@ -100,16 +105,19 @@ async fn an_item_whose_row_is_locked_takes_no_other_lease_with_it() {
     committed(&store, Commit::new().settle(busy.ack()).settle(quiet.ack())).await;
 }
 
-/// Schedule 34: the row stays locked for longer than the leases last. The call goes on waiting for it, and goes on renewing
-/// the others, for whoever renews many at once can make no other call meanwhile.
+/// Schedule 34: the row stays locked for longer than the leases last. The call goes on waiting for
+/// it, and goes on renewing the others, for whoever renews many at once can make no other call
+/// meanwhile.
 #[tokio::test]
 async fn an_item_whose_row_stays_locked_lets_no_other_lease_run_out() {
     let ground = Ground::shared();
-    let (store, holder, looker) = (ground.open().await, ground.connect().await, ground.connect().await);
+    let (store, holder, looker) =
+        (ground.open().await, ground.connect().await, ground.connect().await);
     committed(&store, wake("busy")).await;
     committed(&store, wake("quiet")).await;
     let short = Duration::from_millis(150);
-    let tokens: Vec<_> = lease_for(&store, "worker", 2, short).await.iter().map(Lease::token).collect();
+    let tokens: Vec<_> =
+        lease_for(&store, "worker", 2, short).await.iter().map(Lease::token).collect();
     holder.run("BEGIN; SELECT FROM tidelock.items WHERE key = 'busy' FOR UPDATE").await;
     let renewing = tokio::spawn(async move { store.renew(&tokens, short).await.unwrap() });
     let deadline = "SELECT deadline FROM tidelock.items WHERE key = 'quiet'";
@@ -133,7 +141,8 @@ async fn adjustments_go_through_while_every_connection_for_transactions_is_held(
     for _ in 0..DOOR {
         handlers.push(store.begin().await.unwrap());
     }
-    let adjusting = store.adjust(ItemFilter::queue("mail"), Adjustment::Defer { until: When::In(HOUR) });
+    let adjusting =
+        store.adjust(ItemFilter::queue("mail"), Adjustment::Defer { until: When::In(HOUR) });
     assert_eq!(soon("the adjustment", adjusting).await.unwrap().changed, 1);
     drop(handlers);
 }

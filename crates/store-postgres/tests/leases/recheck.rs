@@ -14,8 +14,9 @@ struct Site {
     brake: Plain,
 }
 
-/// Stops the statement that grants leases once it has its view of the table and before it locks anything: it asks what
-/// time it is, and the calendar does not answer while somebody holds the brake.
+/// Stops the statement that grants leases once it has its view of the table and before it locks
+/// anything: it asks what time it is, and the calendar does not answer while somebody holds the
+/// brake.
 const CALENDAR: &str =
     "CREATE OR REPLACE FUNCTION tidelock.calendar() RETURNS bigint LANGUAGE plpgsql VOLATILE AS $$
     BEGIN
@@ -54,14 +55,15 @@ impl Site {
     }
 }
 
-/// Schedule 78. LEASE-1: the row changes after the statement has its view of the table. It is judged as it is once it is
-/// locked.
+/// Schedule 78. LEASE-1: the row changes after the statement has its view of the table. It is
+/// judged as it is once it is locked.
 #[tokio::test]
 async fn an_item_that_somebody_else_took_meanwhile_is_not_granted() {
     check_not_granted(Site::new().await).await;
 }
 
-/// Schedule 78: the same where a role or a database has an isolation in which whatever is changed meanwhile is an error.
+/// Schedule 78: the same where a role or a database has an isolation in which whatever is changed
+/// meanwhile is an error.
 #[tokio::test]
 async fn an_item_that_somebody_else_took_is_no_error_whatever_the_default_isolation_is() {
     let ground = Ground::shared();
@@ -116,7 +118,8 @@ async fn an_item_that_was_woken_further_meanwhile_is_granted_with_the_new_mark()
     assert!(lease(&site.other, "next", 1).await.is_empty(), "nothing was left to do");
 }
 
-/// Schedule 78: the row changes between the two statements, the one that looks and the one that locks.
+/// Schedule 78: the row changes between the two statements, the one that looks and the one that
+/// locks.
 #[tokio::test]
 async fn what_changes_between_the_look_and_the_grant_counts() {
     let site = Site::new().await;
@@ -134,8 +137,8 @@ async fn what_changes_between_the_look_and_the_grant_counts() {
     assert_eq!(keys(&soon("leases", leasing).await.unwrap()), ["free"]);
 }
 
-/// Schedule 29. LEASE-1: an item is all of a target's work in its order. Whoever holds it holds what comes next as well,
-/// and nobody waits for a row that somebody else is taking.
+/// Schedule 29. LEASE-1: an item is all of a target's work in its order. Whoever holds it holds
+/// what comes next as well, and nobody waits for a row that somebody else is taking.
 #[tokio::test]
 async fn nobody_takes_what_comes_after_work_that_is_being_done() {
     let site = Site::new().await;
@@ -148,7 +151,11 @@ async fn nobody_takes_what_comes_after_work_that_is_being_done() {
     committed(&site.store, Commit::new().settle(held.ack())).await;
     committed(&site.other, wake("later")).await;
     site.brake.run("BEGIN; SELECT FROM tidelock.items WHERE key = 'ordered' FOR UPDATE").await;
-    assert_eq!(keys(&lease(&site.other, "second", 10).await), ["later"], "the other row is being taken");
+    assert_eq!(
+        keys(&lease(&site.other, "second", 10).await),
+        ["later"],
+        "the other row is being taken"
+    );
     site.brake.run("ROLLBACK").await;
     let next = lease(&site.other, "second", 10).await.remove(0);
     assert_eq!((next.at, next.mark), (Mark::new(1).unwrap(), Mark::new(2).unwrap()));

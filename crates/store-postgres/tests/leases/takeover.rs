@@ -46,7 +46,8 @@ async fn assert_lost(store: &PostgresStore, commit: Commit) {
     assert!(conflict.has(ClashKind::LeaseLost), "{conflict}");
 }
 
-/// Schedule 96. LEASE-1, LEASE-2: contenders for a lease that has just run out, all at the same moment.
+/// Schedule 96. LEASE-1, LEASE-2: contenders for a lease that has just run out, all at the same
+/// moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_many_who_reach_for_a_lease_that_ran_out_one_gets_it() {
     let ground = Ground::shared();
@@ -60,7 +61,9 @@ async fn of_many_who_reach_for_a_lease_that_ran_out_one_gets_it() {
     for round in 0..60 {
         let reaching = contenders.iter().map(|store| {
             let store = store.clone();
-            tokio::spawn(async move { lease_for(&store, "contender", 1, Duration::from_secs(5)).await })
+            tokio::spawn(
+                async move { lease_for(&store, "contender", 1, Duration::from_secs(5)).await },
+            )
         });
         let mut granted = Vec::new();
         for reaching in reaching.collect::<Vec<_>>() {

@@ -11,8 +11,12 @@ async fn a_transaction_left_open_holds_nobody_back() {
     let (writer, reader) = (ground.open().await, ground.open().await);
     committed(&writer, append("theirs", "theirs")).await;
     let (looking, writing) = (ground.connect().await, ground.connect().await);
-    looking.run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tidelock.events").await;
-    writing.run("BEGIN; CREATE TABLE tidelock.own (n int); INSERT INTO tidelock.own VALUES (1)").await;
+    looking
+        .run("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT count(*) FROM tidelock.events")
+        .await;
+    writing
+        .run("BEGIN; CREATE TABLE tidelock.own (n int); INSERT INTO tidelock.own VALUES (1)")
+        .await;
     writing.run("SELECT FROM tidelock.streams WHERE name = 'theirs' FOR UPDATE").await;
     let own = writer.begin().await.unwrap();
     own.execute("SELECT pg_current_xact_id()", &[]).await.unwrap();
@@ -20,14 +24,17 @@ async fn a_transaction_left_open_holds_nobody_back() {
     for text in ["one", "two", "three"] {
         committed(&writer, append(text, text)).await;
     }
-    assert_eq!(said(&feed_after(&reader, Position::START).await), ["theirs", "one", "two", "three"]);
+    assert_eq!(
+        said(&feed_after(&reader, Position::START).await),
+        ["theirs", "one", "two", "three"]
+    );
 
     accepted(soon("the open one", own.commit(append("four", "four"))).await.unwrap());
     assert_eq!(feed_after(&reader, Position::START).await.len(), 5);
 }
 
-/// Schedule 3: whoever has locked the log holds back those who append, not those who read, and the server ends it when it is
-/// told to.
+/// Schedule 3: whoever has locked the log holds back those who append, not those who read, and the
+/// server ends it when it is told to.
 #[tokio::test]
 async fn one_that_sits_on_the_log_is_ended_by_the_servers_own_timeout() {
     let ground = Ground::shared();

@@ -1,15 +1,17 @@
 //! Commits that name the same streams in opposite order.
 
-use tidelock_store::{Commit, ExpectedRevision, ExpectedVersion, Json, Position, RecordKey, Store, Write};
+use tidelock_store::{
+    Commit, ExpectedRevision, ExpectedVersion, Json, Position, RecordKey, Store, Write,
+};
 use tidelock_store_postgres::{PostgresStore, Prepare};
 use tokio::task::JoinHandle;
 
 use crate::ground::{Ground, committed, event, feed_after, soon, stream};
 
 fn to(names: &[&str]) -> Commit {
-    names
-        .iter()
-        .fold(Commit::new(), |commit, name| commit.append(&stream(name), ExpectedVersion::Any, [event(name)]))
+    names.iter().fold(Commit::new(), |commit, name| {
+        commit.append(&stream(name), ExpectedVersion::Any, [event(name)])
+    })
 }
 
 fn spawn(store: &PostgresStore, commit: Commit) -> JoinHandle<tidelock_store::Committed> {
@@ -17,7 +19,8 @@ fn spawn(store: &PostgresStore, commit: Commit) -> JoinHandle<tidelock_store::Co
     tokio::spawn(async move { committed(&store, commit).await })
 }
 
-/// Schedule 13: both ask for the rows in the order of the names, so whoever waits holds nothing that another wants.
+/// Schedule 13: both ask for the rows in the order of the names, so whoever waits holds nothing
+/// that another wants.
 #[tokio::test]
 async fn streams_are_locked_by_name_however_a_commit_lists_them() {
     let ground = Ground::shared();
@@ -39,14 +42,17 @@ async fn streams_are_locked_by_name_however_a_commit_lists_them() {
 /// What is sent together where nothing is known of the streams, and where they must be there.
 const WAYS: [ExpectedVersion; 2] = [ExpectedVersion::Any, ExpectedVersion::Exists];
 
-/// Both ways of planning: by an index each time, which a connection of our own is told to; and as the server likes, where
-/// nothing can be told to a connection. For a table as small as here it likes to read it from its beginning.
+/// Both ways of planning: by an index each time, which a connection of our own is told to; and as
+/// the server likes, where nothing can be told to a connection. For a table as small as here it
+/// likes to read it from its beginning.
 const PLANS: [Prepare; 2] = [Prepare::Always, Prepare::Never];
 
 /// Schedule 13: the same for commits that travel together the short way, one stream to each.
 #[tokio::test]
 async fn streams_of_a_batch_are_locked_by_name_wherever_they_lie_in_the_table() {
-    for (prepare, expected) in PLANS.iter().flat_map(|prepare| WAYS.map(|expected| (*prepare, expected))) {
+    for (prepare, expected) in
+        PLANS.iter().flat_map(|prepare| WAYS.map(|expected| (*prepare, expected)))
+    {
         let ground = Ground::shared();
         let store = ground.open_with(|options| options.prepare = prepare).await;
         for name in ["z", "a", "m"] {
@@ -54,12 +60,15 @@ async fn streams_of_a_batch_are_locked_by_name_wherever_they_lie_in_the_table() 
         }
         let (table, holder, looker) =
             (ground.connect().await, ground.connect().await, ground.connect().await);
-        table.run("ANALYZE tidelock.streams; BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
+        table
+            .run("ANALYZE tidelock.streams; BEGIN; LOCK TABLE tidelock.events IN SHARE MODE")
+            .await;
         let ahead = spawn(&store, to(&["m"]));
         looker.until_blocked(1).await;
         holder.run("BEGIN; SELECT FROM tidelock.streams WHERE name = 'a' FOR UPDATE").await;
-        let batch = ["z", "a"]
-            .map(|name| spawn(&store, Commit::new().append(&stream(name), expected, [event(name)])));
+        let batch = ["z", "a"].map(|name| {
+            spawn(&store, Commit::new().append(&stream(name), expected, [event(name)]))
+        });
         until_queued(&store, 1 + batch.len()).await;
 
         table.run("COMMIT").await;
@@ -80,7 +89,13 @@ const VERSION_OF_Z: &str = "SELECT version FROM tidelock.streams WHERE name = 'z
 /// Waits until so many commits of the handle are under way or wait for their turn.
 async fn until_queued(store: &PostgresStore, commits: usize) {
     let queued = async {
-        while store.held_up().await.unwrap().commits.is_none_or(|held| held.commits_waiting < commits) {}
+        while store
+            .held_up()
+            .await
+            .unwrap()
+            .commits
+            .is_none_or(|held| held.commits_waiting < commits)
+        {}
     };
     soon("the commits to be queued", queued).await;
 }
@@ -113,14 +128,15 @@ fn put(keys: &[&str]) -> Commit {
     })
 }
 
-/// Schedule 13: somebody else locks rows in another order than the store, and the server picks the store's transaction to
-/// undo. The store does it again.
+/// Schedule 13: somebody else locks rows in another order than the store, and the server picks the
+/// store's transaction to undo. The store does it again.
 #[tokio::test]
 async fn a_deadlock_with_a_stranger_is_not_the_callers_affair() {
     let ground = Ground::shared();
     let store = ground.open_where("deadlock_timeout%3D10ms").await;
     committed(&store, to(&["a", "b", "c"])).await;
-    let (holder, stranger, looker) = (ground.connect().await, ground.connect().await, ground.connect().await);
+    let (holder, stranger, looker) =
+        (ground.connect().await, ground.connect().await, ground.connect().await);
     holder.run("BEGIN; SELECT FROM tidelock.streams WHERE name = 'b' FOR UPDATE").await;
     // It never looks for a deadlock itself, so it is never the one to be undone.
     stranger.run("SET deadlock_timeout = '1h'").await;
@@ -138,8 +154,9 @@ async fn a_deadlock_with_a_stranger_is_not_the_callers_affair() {
     holder.run("COMMIT").await;
     soon("the commit", commit).await.unwrap();
     soon("the stranger", crossing).await.unwrap();
-    let after =
-        format!("SELECT deadlocks > {before} FROM pg_stat_database WHERE datname = current_database()");
+    let after = format!(
+        "SELECT deadlocks > {before} FROM pg_stat_database WHERE datname = current_database()"
+    );
     looker.until("the server has counted a deadlock", &after).await;
     assert_eq!(feed_after(&store, Position::START).await.len(), 6);
 }
@@ -148,7 +165,8 @@ async fn deadlocks(looker: &crate::ground::Plain) -> i64 {
     looker.one("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()").await
 }
 
-/// Schedule 13. LOG-2: new streams, streams that are there, and streams that must not be there, in every order.
+/// Schedule 13. LOG-2: new streams, streams that are there, and streams that must not be there, in
+/// every order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn commits_that_cross_each_other_are_all_answered() {
     let ground = Ground::shared();
@@ -168,7 +186,9 @@ async fn commits_that_cross_each_other_are_all_answered() {
         accepted >= 2 * ROUNDS,
         "those that rely on nothing are never refused, and {accepted} were accepted"
     );
-    assert!(!plain.one::<bool>("SELECT EXISTS (SELECT FROM tidelock.streams WHERE version = 0)").await);
+    assert!(
+        !plain.one::<bool>("SELECT EXISTS (SELECT FROM tidelock.streams WHERE version = 0)").await
+    );
 }
 
 const ROUNDS: i64 = 25;

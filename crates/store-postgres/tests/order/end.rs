@@ -1,15 +1,16 @@
 //! Where the feed ends, while commits are in flight and when an epoch has begun.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, ErrorKind, ExpectedVersion, FeedQuery, FeedStart, Position, Store, StoreExt,
-    Version,
+    AfterTrim, Append, Commit, ErrorKind, ExpectedVersion, FeedQuery, FeedStart, Position, Store,
+    StoreExt, Version,
 };
 use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{Ground, append, committed, feed_after, said, stream};
 use crate::late::Slow;
 
-/// Has the next handle find the database moved, so that it begins an epoch. Earlier handles are of no more use.
+/// Has the next handle find the database moved, so that it begins an epoch. Earlier handles are of
+/// no more use.
 async fn move_away(ground: &Ground) -> PostgresStore {
     let sql = "UPDATE tidelock.epochs SET home = 'elsewhere' WHERE epoch = (SELECT epoch FROM tidelock.meta)";
     ground.connect().await.run(sql).await;
@@ -53,7 +54,8 @@ async fn the_end_is_before_a_commit_in_flight_though_later_events_were_trimmed()
     assert_eq!(said(&feed_after(&reader, end).await), ["slow"]);
 }
 
-/// LOG-11: positions that were drawn and never used are not the end: after a restart they would be taken for lost.
+/// LOG-11: positions that were drawn and never used are not the end: after a restart they would be
+/// taken for lost.
 #[tokio::test]
 async fn an_end_can_be_read_on_from_in_every_later_epoch() {
     let ground = Ground::shared();
@@ -74,12 +76,14 @@ async fn an_end_can_be_read_on_from_in_every_later_epoch() {
         }
     }
     let store = ground.open().await;
-    let texts: Vec<_> = ends.iter().map(|end| async { said(&feed_after(&store, *end).await) }).collect();
+    let texts: Vec<_> =
+        ends.iter().map(|end| async { said(&feed_after(&store, *end).await) }).collect();
     let counts: Vec<_> = futures_util::future::join_all(texts).await.iter().map(Vec::len).collect();
     assert_eq!(counts, [3, 2, 2, 1, 1, 1, 1], "what was appended after each end was asked for");
 }
 
-/// LOG-7: a reader of some events only that meets a commit in flight at the very beginning of an epoch goes on.
+/// LOG-7: a reader of some events only that meets a commit in flight at the very beginning of an
+/// epoch goes on.
 #[tokio::test]
 async fn a_filter_goes_on_past_what_is_in_flight_when_an_epoch_begins() {
     let ground = Ground::shared();
@@ -96,7 +100,8 @@ async fn a_filter_goes_on_past_what_is_in_flight_when_an_epoch_begins() {
     assert_eq!(said(&store.read_feed(query(held.next)).await.unwrap().events), ["fast"]);
 }
 
-/// LOG-7 and LOG-10: the first event of an epoch is found by its position, and what lies in the gap before it is refused.
+/// LOG-7 and LOG-10: the first event of an epoch is found by its position, and what lies in the gap
+/// before it is refused.
 #[tokio::test]
 async fn the_first_event_of_an_epoch_is_found_by_its_position() {
     let ground = Ground::shared();

@@ -1,4 +1,5 @@
-//! Readers that follow the feed while several processes' worth of handles write in every way there is.
+//! Readers that follow the feed while several processes' worth of handles write in every way there
+//! is.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -37,7 +38,9 @@ async fn readers_that_follow_a_storm_of_commits_miss_nothing() {
     for handle in 0..HANDLES {
         let (store, plain) = (ground.open().await, Arc::new(ground.connect().await));
         callers.extend(
-            (0..CALLERS).map(|n| tokio::spawn(write(store.clone(), plain.clone(), format!("{handle}-{n}")))),
+            (0..CALLERS).map(|n| {
+                tokio::spawn(write(store.clone(), plain.clone(), format!("{handle}-{n}")))
+            }),
         );
     }
     for caller in callers {
@@ -52,9 +55,13 @@ async fn readers_that_follow_a_storm_of_commits_miss_nothing() {
     assert_eq!(feed.iter().map(|event| event.id).collect::<HashSet<_>>().len(), total);
     assert!(feed.iter().map(|event| event.position).is_sorted());
     for (seen, limit) in followed[..3].iter().zip(PAGES) {
-        assert!(*seen == feed, "the reader of {limit} at a time saw another feed than there is in the end");
+        assert!(
+            *seen == feed,
+            "the reader of {limit} at a time saw another feed than there is in the end"
+        );
     }
-    let crowd: Vec<&Event> = feed.iter().filter(|event| event.stream.as_str().starts_with("crowd")).collect();
+    let crowd: Vec<&Event> =
+        feed.iter().filter(|event| event.stream.as_str().starts_with("crowd")).collect();
     assert!(
         followed[3].iter().eq(crowd),
         "the reader of some streams saw another feed than there is in the end"

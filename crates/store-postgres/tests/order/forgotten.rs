@@ -1,15 +1,17 @@
-//! Appends and writes that meet a sweep: whatever they waited for, no version, revision or fence comes back.
+//! Appends and writes that meet a sweep: whatever they waited for, no version, revision or fence
+//! comes back.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Json, Mark,
-    RecordKey, Settlement, Store, Version, Wake, When, Write,
+    AfterTrim, Append, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Json,
+    Mark, RecordKey, Settlement, Store, Version, Wake, When, Write,
 };
 use tidelock_store_postgres::{PostgresStore, Prepare};
 use tokio::task::JoinHandle;
 
 use crate::ground::{Ground, Plain, committed, event, item, lease, soon, stream};
 
-/// A store with a stream that is past its retention, and a session that is in the middle of sweeping it.
+/// A store with a stream that is past its retention, and a session that is in the middle of
+/// sweeping it.
 struct Sweep {
     ground: Ground,
     store: PostgresStore,
@@ -102,11 +104,13 @@ async fn a_commit_that_waits_for_a_sweep_begins_above_what_was_swept() {
     }
 }
 
-/// Schedule 106; LOG-2. The stream was not there when the commit looked; it came and went before its row was written.
+/// Schedule 106; LOG-2. The stream was not there when the commit looked; it came and went before
+/// its row was written.
 #[tokio::test]
 async fn a_stream_that_came_and_went_between_two_trips_is_not_begun_at_its_versions_again() {
     let ground = Ground::shared();
-    let (store, other) = (open(&ground, Prepare::Always).await, open(&ground, Prepare::Always).await);
+    let (store, other) =
+        (open(&ground, Prepare::Always).await, open(&ground, Prepare::Always).await);
     let (holder, looker) = (ground.connect().await, ground.connect().await);
     // New streams are created by name, so this one holds up the other.
     holder.run("BEGIN; INSERT INTO tidelock.streams (name, version) VALUES ('before', 1)").await;
@@ -124,7 +128,8 @@ fn put(key: &str) -> Write {
     Write::put(&RecordKey::new(key).unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap())
 }
 
-/// Schedule 106; KEEP-1 and REC-2: the tombstone that a write has looked at is gone when its row is free.
+/// Schedule 106; KEEP-1 and REC-2: the tombstone that a write has looked at is gone when its row is
+/// free.
 #[tokio::test]
 async fn a_write_that_waits_for_a_sweep_goes_on_above_what_was_swept() {
     for beside in [None, Some("beside")] {
@@ -147,7 +152,8 @@ async fn a_write_that_waits_for_a_sweep_goes_on_above_what_was_swept() {
     }
 }
 
-/// Schedule 106; KEEP-2 and LEASE-2: a wake that waits for a sweep makes the item again, and its fence goes on.
+/// Schedule 106; KEEP-2 and LEASE-2: a wake that waits for a sweep makes the item again, and its
+/// fence goes on.
 #[tokio::test]
 async fn a_wake_that_waits_for_a_sweep_makes_an_item_with_a_higher_fence() {
     let ground = Ground::shared();
@@ -167,7 +173,8 @@ async fn a_wake_that_waits_for_a_sweep_makes_an_item_with_a_higher_fence() {
     assert!(second.fence > first.fence, "{} came after {}", second.fence, first.fence);
 }
 
-/// Schedule 106: a sweep leaves what others have locked, takes the rest, and is told when another is at it.
+/// Schedule 106: a sweep leaves what others have locked, takes the rest, and is told when another
+/// is at it.
 #[tokio::test]
 async fn a_sweep_leaves_what_is_locked() {
     let ground = Ground::shared();
@@ -220,7 +227,8 @@ async fn the_row_of_a_commit_id_leaves_when_its_time_has_come() {
     assert_eq!(plain.one::<i64>(count).await, 0);
 }
 
-/// An append that is not to a stream on its way out stays within its page: it must not touch an index.
+/// An append that is not to a stream on its way out stays within its page: it must not touch an
+/// index.
 #[tokio::test]
 async fn plain_appends_and_writes_touch_no_index_of_what_leaves() {
     let ground = Ground::shared();

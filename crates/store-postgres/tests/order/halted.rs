@@ -1,4 +1,5 @@
-//! A process that is stopped in the middle of a commit, or whose machine is gone: its connection stays open.
+//! A process that is stopped in the middle of a commit, or whose machine is gone: its connection
+//! stays open.
 
 use std::time::Duration;
 

@@ -3,7 +3,9 @@
 use futures_util::future::join_all;
 use tidelock_store::{Commit, ExpectedVersion, FeedQuery, Position, Store, StoreExt, Version};
 
-use crate::ground::{Ground, Plain, accepted, append, committed, event, feed_after, said, soon, stream};
+use crate::ground::{
+    Ground, Plain, accepted, append, committed, event, feed_after, said, soon, stream,
+};
 
 /// Writes as the store does, and ends when it is told to.
 pub(crate) struct Slow(Plain);
@@ -33,7 +35,11 @@ async fn what_has_the_lower_position_is_delivered_though_it_commits_late() {
     let (writer, reader) = (ground.open().await, ground.open().await);
     let slow = Slow::begin(&ground).await;
     let fast = committed(&writer, append("fast", "fast")).await;
-    assert_eq!(reader.read_whole_stream(&stream("fast")).await.unwrap().len(), 1, "it is there for who asks");
+    assert_eq!(
+        reader.read_whole_stream(&stream("fast")).await.unwrap().len(),
+        1,
+        "it is there for who asks"
+    );
 
     let page = reader.read_feed(FeedQuery::after(Position::START)).await.unwrap();
     assert!(page.events.is_empty() && page.at_end, "{page:?}");
@@ -46,8 +52,8 @@ async fn what_has_the_lower_position_is_delivered_though_it_commits_late() {
     assert_eq!(fast.appends[0].positions, Some((events[1].position, events[1].position)));
 }
 
-/// Schedule 1. LOG-7: the same for a commit of the store, whatever it expects of its stream. It has its position, and waits for
-/// somebody who may keep its event's id.
+/// Schedule 1. LOG-7: the same for a commit of the store, whatever it expects of its stream. It has
+/// its position, and waits for somebody who may keep its event's id.
 #[tokio::test]
 async fn a_commit_that_waits_behind_its_position_is_delivered() {
     let one = Version::new(1).unwrap();
@@ -63,7 +69,10 @@ async fn a_commit_that_waits_behind_its_position_is_delivered() {
         if expected != ExpectedVersion::NoStream {
             committed(&slow, append("slow", "before")).await;
         }
-        let start = feed_after(&other, Position::START).await.last().map_or(Position::START, |e| e.position);
+        let start = feed_after(&other, Position::START)
+            .await
+            .last()
+            .map_or(Position::START, |e| e.position);
         let (holder, plain, late) = (ground.connect().await, ground.connect().await, event("late"));
         let same = format!("(-1, 'same', 1, '{}', 'said', '1', '{{}}', 0)", late.id);
         holder.run(&format!("BEGIN; INSERT INTO tidelock.events VALUES {same}")).await;
@@ -95,7 +104,8 @@ async fn commits_of_which_one_waits_behind_its_position_are_delivered() {
     let commits = [("alone", event("alone")), ("late", late), ("beside", event("beside"))]
         .map(|(name, event)| Commit::new().append(&stream(name), one, [event]));
     // The first goes alone, and the others together behind it.
-    let waiting = tokio::spawn(async move { join_all(commits.map(|commit| slow.commit(commit))).await });
+    let waiting =
+        tokio::spawn(async move { join_all(commits.map(|commit| slow.commit(commit))).await });
     plain.until_blocked(1).await;
     committed(&other, append("fast", "fast")).await;
     assert_eq!(said(&feed_after(&other, start).await), ["alone"]);
@@ -107,8 +117,8 @@ async fn commits_of_which_one_waits_behind_its_position_are_delivered() {
     assert_eq!(said(&feed_after(&other, start).await), ["alone", "beside", "late", "fast"]);
 }
 
-/// Schedule 1. LOG-7: the same for a reader of some events only. It goes on from where the feed is settled, and not from
-/// what it has found beyond.
+/// Schedule 1. LOG-7: the same for a reader of some events only. It goes on from where the feed is
+/// settled, and not from what it has found beyond.
 #[tokio::test]
 async fn a_filter_leads_nobody_past_what_commits_late() {
     let ground = Ground::shared();
@@ -124,13 +134,17 @@ async fn a_filter_leads_nobody_past_what_commits_late() {
         assert_eq!(Some(page.next), before.appends[0].positions.map(|(_, last)| last), "{prefix}");
     }
     let page = reader.read_feed(FeedQuery::after(Position::START).limit(1)).await.unwrap();
-    assert_eq!((said(&page.events), page.next), (vec!["before".to_owned()], page.events[0].position));
+    assert_eq!(
+        (said(&page.events), page.next),
+        (vec!["before".to_owned()], page.events[0].position)
+    );
 
     slow.commit().await;
     assert_eq!(said(&feed_after(&reader, page.next).await), ["slow", "fast"]);
 }
 
-/// LOG-7: who appended knows its position before the feed has come so far, and may read on from there.
+/// LOG-7: who appended knows its position before the feed has come so far, and may read on from
+/// there.
 #[tokio::test]
 async fn a_reader_that_begins_beyond_what_is_settled_waits_there() {
     let ground = Ground::shared();
@@ -163,7 +177,8 @@ async fn an_older_transaction_that_takes_a_later_position_hides_nobody() {
     assert_eq!(said(&feed_after(&reader, Position::START).await), ["slow", "older"]);
 }
 
-/// Schedule 2, the other way round: a reader has passed the younger one before the older one has a position.
+/// Schedule 2, the other way round: a reader has passed the younger one before the older one has a
+/// position.
 #[tokio::test]
 async fn an_older_transaction_comes_after_what_a_reader_has_seen() {
     let ground = Ground::shared();
@@ -196,7 +211,8 @@ async fn nobody_waits_for_a_position_that_was_given_back() {
     assert!(page.at_end, "there is nothing to wait for");
 }
 
-/// Schedule 4: the same when it is the store itself that gives positions back, because others were quicker.
+/// Schedule 4: the same when it is the store itself that gives positions back, because others were
+/// quicker.
 #[tokio::test]
 async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
     let ground = Ground::shared();
@@ -215,15 +231,18 @@ async fn a_batch_that_is_undone_leaves_nothing_to_wait_for() {
     }
 }
 
-/// Schedules 1 and 2: a role or database may have another isolation by default, in which a transaction goes on seeing what
-/// there was when it began. Readers must see all that is settled, and writers what came before them.
+/// Schedules 1 and 2: a role or database may have another isolation by default, in which a
+/// transaction goes on seeing what there was when it began. Readers must see all that is settled,
+/// and writers what came before them.
 #[tokio::test]
 async fn nothing_is_missed_whatever_the_default_isolation_is() {
-    // A connection of our own is told which one to use. One that belongs to a pooler cannot be told.
+    // A connection of our own is told which one to use. One that belongs to a pooler cannot be
+    // told.
     for prepare in ["always", "never"] {
         let setting = format!("default_transaction_isolation%3Dserializable&prepare={prepare}");
         let ground = Ground::shared();
-        let (writer, reader) = (ground.open_where(&setting).await, ground.open_where(&setting).await);
+        let (writer, reader) =
+            (ground.open_where(&setting).await, ground.open_where(&setting).await);
         let own = writer.begin().await.unwrap();
         own.query("SELECT 1", &[]).await.unwrap();
         let slow = Slow::begin(&ground).await;
@@ -241,11 +260,13 @@ async fn nothing_is_missed_whatever_the_default_isolation_is() {
 async fn a_new_epoch_leads_nobody_past_what_commits_late() {
     let ground = Ground::shared();
     let writer = ground.open().await;
-    let before = committed(&writer, append("before", "before")).await.appends[0].positions.unwrap().1;
+    let before =
+        committed(&writer, append("before", "before")).await.appends[0].positions.unwrap().1;
     let slow = Slow::begin(&ground).await;
     ground.connect().await.run("UPDATE tidelock.epochs SET home = 'elsewhere'").await;
     let newcomer = ground.open().await;
-    let after = committed(&newcomer, append("after", "after")).await.appends[0].positions.unwrap().1;
+    let after =
+        committed(&newcomer, append("after", "after")).await.appends[0].positions.unwrap().1;
     assert!(after.get() > before.get() + (1 << 40), "an epoch has begun");
     assert!(feed_after(&newcomer, before).await.is_empty());
     slow.commit().await;

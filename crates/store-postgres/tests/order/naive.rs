@@ -1,4 +1,5 @@
-//! The same schedules where positions come from a sequence: the positive controls of the tests beside this file.
+//! The same schedules where positions come from a sequence: the positive controls of the tests
+//! beside this file.
 
 use crate::ground::{Ground, Plain};
 
@@ -25,7 +26,9 @@ impl Naive {
 
     /// What a reader finds that has come to this position.
     async fn after(&self, position: i64) -> Vec<String> {
-        let sql = format!("SELECT said FROM tidelock.naive WHERE position > {position} ORDER BY position");
+        let sql = format!(
+            "SELECT said FROM tidelock.naive WHERE position > {position} ORDER BY position"
+        );
         self.reader.all(&sql).await
     }
 
@@ -86,7 +89,8 @@ async fn a_reader_that_waits_for_every_number_waits_for_ever_after_a_rollback() 
     let naive = Naive::new().await;
     naive.first.run(&format!("BEGIN; {}; ROLLBACK", says("undone"))).await;
     naive.second.run(&says("there")).await;
-    let next: bool = naive.reader.one("SELECT EXISTS (SELECT FROM tidelock.naive WHERE position = 1)").await;
+    let next: bool =
+        naive.reader.one("SELECT EXISTS (SELECT FROM tidelock.naive WHERE position = 1)").await;
     assert!(!next, "a sequence gives nothing back");
     assert_eq!(naive.after(0).await, ["there"]);
 }

@@ -31,16 +31,21 @@ async fn nothing_is_read_from_a_standby() {
 
     for url in [standby.url(), format!("{}?target_session_attrs=any", standby.url())] {
         let refused = PostgresStore::open(&url).await.map(drop).unwrap_err();
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Unavailable, Advice::Later),
+            "{refused}"
+        );
         assert!(refused.context().contains("standby"), "{refused}");
     }
 
-    // Opened on the primary, and allowed to take any server: when the primary goes away, the standby is still no place to
-    // read from.
+    // Opened on the primary, and allowed to take any server: when the primary goes away, the
+    // standby is still no place to read from.
     let any = PostgresStore::open(&url(&primary, &standby, "any")).await.unwrap();
     primary.stop(Stop::Immediate).unwrap();
     for store in [&reader, &any] {
-        let refused = store.read_feed(FeedQuery::after(Position::START)).await.map(drop).unwrap_err();
+        let refused =
+            store.read_feed(FeedQuery::after(Position::START)).await.map(drop).unwrap_err();
         assert_eq!(refused.advice(), Advice::Later, "{refused}");
     }
 }

@@ -9,9 +9,11 @@ use tidelock_test_postgres::Proxy;
 
 use crate::ground::{Ground, Plain, accepted, append, committed, soon};
 
-const NO_SESSION: &str = "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '@')";
+const NO_SESSION: &str =
+    "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE application_name = '@')";
 
-/// Commits that cannot go on, the first at the server and the others behind it; and the one who holds them up.
+/// Commits that cannot go on, the first at the server and the others behind it; and the one who
+/// holds them up.
 async fn held_up_commits(
     ground: &Ground,
     store: &PostgresStore,
@@ -19,7 +21,9 @@ async fn held_up_commits(
     let (holder, looker) = (ground.let_nobody_append().await, ground.connect().await);
     let commit = |nth: usize| {
         let store = store.clone();
-        tokio::spawn(async move { drop(committed(&store, append(&nth.to_string(), "begun")).await) })
+        tokio::spawn(
+            async move { drop(committed(&store, append(&nth.to_string(), "begun")).await) },
+        )
     };
     let first = commit(0);
     looker.until_blocked(1).await;
@@ -71,7 +75,8 @@ async fn whoever_closes_after_one_who_gave_up_finishes_what_was_begun() {
     }
 }
 
-/// Closing ends all connections, also one that comes back only afterwards. The handle is still there.
+/// Closing ends all connections, also one that comes back only afterwards. The handle is still
+/// there.
 #[tokio::test]
 async fn a_connection_that_is_given_back_after_the_end_is_not_kept() {
     let ground = Ground::shared();

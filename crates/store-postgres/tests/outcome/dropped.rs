@@ -1,4 +1,5 @@
-//! Futures that are dropped at any moment: while a connection is made, a transaction begun, a statement run, a commit made.
+//! Futures that are dropped at any moment: while a connection is made, a transaction begun, a
+//! statement run, a commit made.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -6,8 +7,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Bounds, Commit, CommitId, FeedQuery, ItemFilter, Lease, LeaseRequest, Position, RecordKey,
-    Store, StoreError, Wake, When, WorkerName, Write,
+    Adjustment, Bounds, Commit, CommitId, FeedQuery, ItemFilter, Lease, LeaseRequest, Position,
+    RecordKey, Store, StoreError, Wake, When, WorkerName, Write,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -33,7 +34,8 @@ struct Site {
 /// Schedule 11. COMMIT-1.
 #[tokio::test]
 async fn a_future_dropped_at_any_moment_leaves_nothing_open_and_nothing_half() {
-    let mut dice = Dice::for_test("a_future_dropped_at_any_moment_leaves_nothing_open_and_nothing_half");
+    let mut dice =
+        Dice::for_test("a_future_dropped_at_any_moment_leaves_nothing_open_and_nothing_half");
     let mut site = Site::new().await;
     site.plain.run("CREATE TABLE tidelock.own (n bigint PRIMARY KEY)").await;
     let mut finished = 0;
@@ -51,7 +53,10 @@ async fn a_future_dropped_at_any_moment_leaves_nothing_open_and_nothing_half() {
     site.check_sessions().await;
     site.check_all_or_nothing().await;
     println!("{finished} of {ROUNDS} calls ended before they were dropped");
-    assert!((ROUNDS / 10..ROUNDS * 9 / 10).contains(&(finished as u64)), "{finished} of {ROUNDS} ended");
+    assert!(
+        (ROUNDS / 10..ROUNDS * 9 / 10).contains(&(finished as u64)),
+        "{finished} of {ROUNDS} ended"
+    );
 }
 
 async fn open(ground: &Ground) -> PostgresStore {
@@ -96,18 +101,22 @@ impl Site {
     async fn next_borrower(&self, nth: u64) {
         for _ in 0..DOOR {
             let own = soon("a connection", self.store.begin()).await.unwrap();
-            let open = own.query("SELECT pg_current_xact_id_if_assigned() IS NOT NULL", &[]).await.unwrap();
+            let open = own
+                .query("SELECT pg_current_xact_id_if_assigned() IS NOT NULL", &[])
+                .await
+                .unwrap();
             assert!(!open[0].get::<_, bool>(0), "somebody else's transaction is still open");
         }
         soon("a transaction", self.own(nth)).await.unwrap();
         committed(&self.store, append("next", "next")).await;
     }
 
-    /// Of the store: one that commits, four that read, one each for leases, heartbeats, adjustments, housekeeping and
-    /// notifications, and the door's.
+    /// Of the store: one that commits, four that read, one each for leases, heartbeats,
+    /// adjustments, housekeeping and notifications, and the door's.
     async fn check_sessions(&self) {
         let most = 1 + 4 + 5 + DOOR;
-        let sql = format!("SELECT count(*) <= {most} FROM pg_stat_activity WHERE application_name = '@'");
+        let sql =
+            format!("SELECT count(*) <= {most} FROM pg_stat_activity WHERE application_name = '@'");
         self.plain.until("the connections of dropped calls are closed", &sql).await;
     }
 
@@ -118,8 +127,14 @@ impl Site {
         assert!(!marks.is_empty());
         let records = "SELECT replace(key, 'whole/', '') FROM tidelock.records ORDER BY 1";
         assert_eq!(self.plain.all::<String>(records).await, marks);
-        assert_eq!(self.plain.all::<String>("SELECT key FROM tidelock.items ORDER BY 1").await, marks);
-        assert_eq!(self.plain.one::<i64>("SELECT count(*) FROM tidelock.commits").await, marks.len() as i64);
+        assert_eq!(
+            self.plain.all::<String>("SELECT key FROM tidelock.items ORDER BY 1").await,
+            marks
+        );
+        assert_eq!(
+            self.plain.one::<i64>("SELECT count(*) FROM tidelock.commits").await,
+            marks.len() as i64
+        );
         let own = self.plain.all::<String>("SELECT n::text FROM tidelock.own").await;
         assert!(
             own.iter().all(|n| marks.contains(n)),

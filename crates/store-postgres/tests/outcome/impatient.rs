@@ -1,12 +1,20 @@
-//! A caller that does not wait for the outcome, and sends the same again while the first is still on its way.
+//! A caller that does not wait for the outcome, and sends the same again while the first is still
+//! on its way.
 
-use tidelock_store::{Bounds, Commit, CommitId, ExpectedVersion, Position, RecordKey, Store, Write};
+use tidelock_store::{
+    Bounds, Commit, CommitId, ExpectedVersion, Position, RecordKey, Store, Write,
+};
 use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{Ground, committed, event, feed_after, soon, stream};
 
 /// Sends a commit that is held up, gives up, sends it again by both handles, and lets all go on.
-async fn send_three_times(ground: &Ground, one: &PostgresStore, other: &PostgresStore, commit: &Commit) {
+async fn send_three_times(
+    ground: &Ground,
+    one: &PostgresStore,
+    other: &PostgresStore,
+    commit: &Commit,
+) {
     let (holder, looker) = (ground.connect().await, ground.connect().await);
     holder.run("BEGIN; LOCK TABLE tidelock.events IN SHARE MODE").await;
     let given_up = tokio::spawn({
@@ -34,8 +42,10 @@ async fn send_three_times(ground: &Ground, one: &PostgresStore, other: &Postgres
 async fn an_append_that_lands_after_its_caller_gave_up_is_there_once() {
     let ground = Ground::shared();
     let (one, other) = (ground.open().await, ground.open().await);
-    for (nth, expected) in [ExpectedVersion::NoStream, ExpectedVersion::Any].into_iter().enumerate() {
-        let commit = Commit::new().append(&stream(&format!("late-{nth}")), expected, [event("late")]);
+    for (nth, expected) in [ExpectedVersion::NoStream, ExpectedVersion::Any].into_iter().enumerate()
+    {
+        let commit =
+            Commit::new().append(&stream(&format!("late-{nth}")), expected, [event("late")]);
         send_three_times(&ground, &one, &other, &commit).await;
         assert_eq!(feed_after(&one, Position::START).await.len(), nth + 1);
     }

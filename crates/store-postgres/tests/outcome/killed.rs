@@ -83,7 +83,8 @@ impl Crowd {
     }
 }
 
-/// Commits on and on; after an error it waits until there is a server again, and goes on with the next one.
+/// Commits on and on; after an error it waits until there is a server again, and goes on with the
+/// next one.
 async fn call_on(crowd: Arc<Crowd>, store: PostgresStore, name: String) -> Vec<Call> {
     let (mut calls, mut up) = (Vec::new(), crowd.up.subscribe());
     while !crowd.stop.load(Ordering::SeqCst) {
@@ -111,9 +112,13 @@ fn commit(name: &str, nth: usize) -> Commit {
     if nth.is_multiple_of(2) {
         return commit;
     }
-    let (count, total) = (RecordKey::new(format!("count/{name}")).unwrap(), RecordKey::new("total").unwrap());
-    let counted =
-        commit.write(Write::add(&count, 1, Bounds::NONE)).write(Write::add(&total, 1, Bounds::NONE));
+    let (count, total) =
+        (RecordKey::new(format!("count/{name}")).unwrap(), RecordKey::new("total").unwrap());
+    let counted = commit.write(Write::add(&count, 1, Bounds::NONE)).write(Write::add(
+        &total,
+        1,
+        Bounds::NONE,
+    ));
     counted.with_id(CommitId::fresh())
 }
 
@@ -145,7 +150,10 @@ impl Audit {
         println!(
             "{acknowledged} acknowledged, {later} later, unknown: {happened} there and {not_happened} not"
         );
-        assert!(acknowledged >= 3 * ACKNOWLEDGED && happened + not_happened > 0, "too little happened");
+        assert!(
+            acknowledged >= 3 * ACKNOWLEDGED && happened + not_happened > 0,
+            "too little happened"
+        );
         self.send_again(calls).await;
     }
 
@@ -156,7 +164,10 @@ impl Audit {
         }
         let everything: HashSet<EventId> = calls.iter().map(Call::event).collect();
         assert_eq!(self.events().await, everything);
-        assert_eq!(self.plain.one::<i64>("SELECT count(*) FROM tidelock.events").await, calls.len() as i64);
+        assert_eq!(
+            self.plain.one::<i64>("SELECT count(*) FROM tidelock.events").await,
+            calls.len() as i64
+        );
         let counted = calls.iter().filter(|call| call.commit.id.is_some()).count() as i64;
         let sum = "SELECT sum(value::bigint)::bigint FROM tidelock.records WHERE key";
         assert_eq!(self.plain.one::<i64>(&format!("{sum} = 'total'")).await, counted);

@@ -9,7 +9,8 @@ use tracing::{Event, Metadata, Subscriber, subscriber};
 
 use crate::ground::{Ground, append, committed, soon};
 
-/// A log that cannot be written to, and says so in the worst way. It hears of nothing but batches that failed.
+/// A log that cannot be written to, and says so in the worst way. It hears of nothing but batches
+/// that failed.
 struct BrokenLog;
 
 impl Subscriber for BrokenLog {
@@ -35,12 +36,15 @@ impl Subscriber for BrokenLog {
 }
 
 /// So many that the first goes alone, and the others behind it.
-async fn commit_some(store: &PostgresStore) -> Vec<tidelock_store::Result<tidelock_store::CommitOutcome>> {
+async fn commit_some(
+    store: &PostgresStore,
+) -> Vec<tidelock_store::Result<tidelock_store::CommitOutcome>> {
     let commits = (0..4).map(|nth| store.commit(append(&nth.to_string(), "some")));
     soon("answers", join_all(commits)).await
 }
 
-/// COMMIT-6: those whose commits were in it do not know what became of them. Those who come later are served.
+/// COMMIT-6: those whose commits were in it do not know what became of them. Those who come later
+/// are served.
 #[tokio::test]
 async fn a_panic_leaves_its_own_batch_unknown_and_takes_no_other_with_it() {
     let ground = Ground::shared();

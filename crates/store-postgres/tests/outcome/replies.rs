@@ -1,14 +1,16 @@
 //! The server commits, and its reply is lost on the way.
 
 use tidelock_store::{
-    Advice, Bounds, Commit, CommitId, CommitOutcome, Committed, ExitKind, ExpectedVersion, RecordKey, Result,
-    Store, StoreExt, Write,
+    Advice, Bounds, Commit, CommitId, CommitOutcome, Committed, ExitKind, ExpectedVersion,
+    RecordKey, Result, Store, StoreExt, Write,
 };
 use tidelock_store_postgres::{PostgresStore, Prepare};
 use tidelock_test_postgres::Proxy;
 use tokio::task::JoinHandle;
 
-use crate::ground::{Ground, Plain, accepted, append, committed, event, item, lease, soon, stream, wake};
+use crate::ground::{
+    Ground, Plain, accepted, append, committed, event, item, lease, soon, stream, wake,
+};
 
 /// A store behind a bad network, and a plain connection that is not.
 struct Site {
@@ -161,7 +163,8 @@ async fn a_while_without_replies_leaves_nothing_twice() {
     // Nothing is sent ahead of the commits themselves, which would then never be sent.
     let site = Site::with(Prepare::Never).await;
     let (mut whiles, mut unknown) = (0, 0);
-    // Something that is written can still be answered, if its reply is slow and comes when the while is over.
+    // Something that is written can still be answered, if its reply is slow and comes when the
+    // while is over.
     while unknown == 0 {
         assert!(whiles < 100, "no reply was lost");
         unknown = site.a_while_without_replies(whiles).await;
@@ -170,19 +173,23 @@ async fn a_while_without_replies_leaves_nothing_twice() {
     let copies: i64 =
         site.plain.one("SELECT count(*) FROM tidelock.events WHERE stream LIKE 'mixed-%'").await;
     assert_eq!(copies, 40 * whiles);
-    let total: i64 = site.plain.one("SELECT value::bigint FROM tidelock.records WHERE key = 'total'").await;
+    let total: i64 =
+        site.plain.one("SELECT value::bigint FROM tidelock.records WHERE key = 'total'").await;
     assert_eq!(total, 20 * whiles);
 }
 
 impl Site {
-    /// Makes forty commits, whatever it takes, and says of how many it was not known at first what became of them.
+    /// Makes forty commits, whatever it takes, and says of how many it was not known at first what
+    /// became of them.
     async fn a_while_without_replies(&self, nth: i64) -> usize {
         let commits: Vec<Commit> = (0..40).map(|commit| mixed(nth, commit)).collect();
         self.proxy.swallow_replies();
         let mut calls = vec![spawn(&self.store, &commits[0])];
-        let first = format!("SELECT count(*) > 0 FROM tidelock.events WHERE stream = 'mixed-{nth}-0'");
+        let first =
+            format!("SELECT count(*) > 0 FROM tidelock.events WHERE stream = 'mixed-{nth}-0'");
         self.plain.until("the first was written", &first).await;
-        // Some of these wait for the first one, some are on their way when the while ends: which, is a matter of luck.
+        // Some of these wait for the first one, some are on their way when the while ends: which,
+        // is a matter of luck.
         calls.extend(commits[1..].iter().map(|commit| spawn(&self.store, commit)));
         self.proxy.heal();
         let mut unknown = 0;
@@ -203,5 +210,7 @@ fn mixed(nth_while: i64, nth: usize) -> Commit {
     if nth.is_multiple_of(2) {
         return commit;
     }
-    commit.write(Write::add(&RecordKey::new("total").unwrap(), 1, Bounds::NONE)).with_id(CommitId::fresh())
+    commit
+        .write(Write::add(&RecordKey::new("total").unwrap(), 1, Bounds::NONE))
+        .with_id(CommitId::fresh())
 }

@@ -26,8 +26,8 @@ async fn give_up(store: &PostgresStore) {
     }
 }
 
-/// The driver keeps what it was asked until it is answered. After so many who gave up, callers are told instead; and once the
-/// server goes on, so does everything.
+/// The driver keeps what it was asked until it is answered. After so many who gave up, callers are
+/// told instead; and once the server goes on, so does everything.
 #[tokio::test]
 async fn callers_who_give_up_do_not_pile_up_questions() {
     let server = Server::start().unwrap();
@@ -47,20 +47,26 @@ async fn callers_who_give_up_do_not_pile_up_questions() {
     let crowd = soon("answers", join_all((0..100).map(|_| read(&store)))).await;
     for refused in crowd {
         let refused = refused.unwrap_err();
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Unavailable, Advice::Later),
+            "{refused}"
+        );
     }
     drop(stopped);
     soon("an answer", read(&store)).await.unwrap();
 }
 
-/// One of the connections that read does not answer. Whoever comes after the one who waits for it takes another.
+/// One of the connections that read does not answer. Whoever comes after the one who waits for it
+/// takes another.
 #[tokio::test]
 async fn a_reader_that_does_not_answer_holds_up_only_those_who_had_asked_it() {
     let server = Server::start().unwrap();
     let ground = Ground::on(&server.url());
     let plain = ground.connect().await;
     let store = ground.open_with(|options| options.readers = 3).await;
-    // The first connection was made when the store was opened; the second is the only one that was asked this.
+    // The first connection was made when the store was opened; the second is the only one that was
+    // asked this.
     read(&store).await.unwrap();
     let stopped = Stopped::session(&plain, READ).await;
     let mut waiting = Vec::new();

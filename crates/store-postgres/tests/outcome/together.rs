@@ -1,9 +1,11 @@
-//! Commits that go the short way, one trip to the server, and what is told of them there and on the long way.
+//! Commits that go the short way, one trip to the server, and what is told of them there and on the
+//! long way.
 
 use futures_util::future::join_all;
 use tidelock_store::{
-    Advice, Append, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Json,
-    MemoryStore, Position, RecordKey, Revision, Settlement, Store, StoreExt, Version, When, Write,
+    Advice, Append, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion,
+    Json, MemoryStore, Position, RecordKey, Revision, Settlement, Store, StoreExt, Version, When,
+    Write,
 };
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Proxy;
@@ -30,11 +32,14 @@ fn spawn(store: &PostgresStore, commit: Commit) -> JoinHandle<CommitOutcome> {
     tokio::spawn(async move { soon("a commit", store.commit(commit)).await.unwrap() })
 }
 
-/// What every one of the commits below is about: a record that is there, one that was deleted, and one that never was.
+/// What every one of the commits below is about: a record that is there, one that was deleted, and
+/// one that never was.
 fn before() -> Vec<Commit> {
-    let there = ["there-0", "there-1", "there-2", "there-3", "gone-0", "gone-1", "gone-2", "gone-3"];
+    let there =
+        ["there-0", "there-1", "there-2", "there-3", "gone-0", "gone-1", "gone-2", "gone-3"];
     let made = there.map(|name| Commit::new().write(put(name, ExpectedRevision::Absent)));
-    let gone = (0..4).map(|nth| Commit::new().write(Write::delete(&key(&format!("gone-{nth}")), at(1))));
+    let gone =
+        (0..4).map(|nth| Commit::new().write(Write::delete(&key(&format!("gone-{nth}")), at(1))));
     made.into_iter().chain(gone).collect()
 }
 
@@ -50,13 +55,16 @@ fn pairs() -> Vec<Commit> {
         (put("gone-1", Absent), delete("there-3", Any)),
         (put("gone-2", Exists), delete("a-4", Any)),
         (put("gone-3", Any), put("a-5", Any)),
-        (put("a-6", Absent).expiring(When::In(std::time::Duration::from_secs(60))), delete("a-7", Exists)),
+        (
+            put("a-6", Absent).expiring(When::In(std::time::Duration::from_secs(60))),
+            delete("a-7", Exists),
+        ),
     ];
     pairs.map(|(one, other)| Commit::new().write(one).write(other)).into()
 }
 
-/// COMMIT-1, COMMIT-2: made at the same moment and judged in one statement, each gets the answer that it would have got alone,
-/// and whatever is refused has written nothing.
+/// COMMIT-1, COMMIT-2: made at the same moment and judged in one statement, each gets the answer
+/// that it would have got alone, and whatever is refused has written nothing.
 #[tokio::test]
 async fn commits_that_write_records_together_are_judged_each_on_its_own() {
     let (store, model) = (Ground::shared().open().await, MemoryStore::new());
@@ -107,7 +115,8 @@ async fn next_events_of_many_streams_are_judged_each_on_its_own() {
         ("b", exact(1)),
         ("nowhere", exact(3)),
     ];
-    let next = next.map(|(name, expected)| Commit::new().append(&stream(name), expected, [event(name)]));
+    let next =
+        next.map(|(name, expected)| Commit::new().append(&stream(name), expected, [event(name)]));
     let together = join_all(next.iter().map(|commit| store.commit(commit.clone()))).await;
     let feed = feed_after(&store, Position::START).await;
     for (together, commit) in together.into_iter().zip(next) {
@@ -117,7 +126,11 @@ async fn next_events_of_many_streams_are_judged_each_on_its_own() {
             (Ok(one), Ok(other)) => {
                 assert_eq!(one.appends[0].version, other.appends[0].version, "{commit:?}");
                 let there = there.expect("it was accepted");
-                assert_eq!(one.appends[0].positions, Some((there.position, there.position)), "{commit:?}");
+                assert_eq!(
+                    one.appends[0].positions,
+                    Some((there.position, there.position)),
+                    "{commit:?}"
+                );
                 assert_eq!(
                     (one.at, one.appends[0].version),
                     (there.recorded_at, there.version),
@@ -137,13 +150,13 @@ async fn next_events_of_many_streams_travel_together() {
     let store = ground.open().await;
     let streams = ["a", "b", "c"].map(stream);
     for expected in [ExpectedVersion::NoStream, ExpectedVersion::Exists] {
-        let next = streams.iter().map(|stream| Commit::new().append(stream, expected, [event("next")]));
+        let next =
+            streams.iter().map(|stream| Commit::new().append(stream, expected, [event("next")]));
         for outcome in join_all(next.map(|commit| store.commit(commit))).await {
             accepted(outcome.unwrap());
         }
     }
-    let sent =
-        "SELECT count(*) FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'WITH moved %'";
+    let sent = "SELECT count(*) FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'WITH moved %'";
     assert_eq!(ground.connect().await.one::<i64>(sent).await, 1, "they travelled apart");
 }
 
@@ -151,7 +164,12 @@ async fn next_events_of_many_streams_travel_together() {
 fn kinds(conflict: &tidelock_store::Conflict) -> String {
     let clashes = conflict.clashes.iter().map(|clash| match &clash.reason {
         tidelock_store::Reason::Record { key, expected, found } => {
-            format!("{:?} {key:?} {expected:?} {:?} {}", clash.part, found.revision(), found.live().is_some())
+            format!(
+                "{:?} {key:?} {expected:?} {:?} {}",
+                clash.part,
+                found.revision(),
+                found.live().is_some()
+            )
         }
         other => format!("{other:?}"),
     });
@@ -162,24 +180,32 @@ fn kinds(conflict: &tidelock_store::Conflict) -> String {
 #[tokio::test]
 async fn a_record_that_changes_while_it_is_waited_for_refuses_the_write() {
     let ground = Ground::shared();
-    let (store, holder, looker) = (ground.open().await, ground.connect().await, ground.connect().await);
+    let (store, holder, looker) =
+        (ground.open().await, ground.connect().await, ground.connect().await);
     committed(&store, Commit::new().write(put("a", ExpectedRevision::Absent))).await;
     holder.run("BEGIN; UPDATE tidelock.records SET revision = 2 WHERE key = 'a'").await;
-    let waiting =
-        spawn(&store, Commit::new().write(put("a", at(1))).write(put("b", ExpectedRevision::Absent)));
+    let waiting = spawn(
+        &store,
+        Commit::new().write(put("a", at(1))).write(put("b", ExpectedRevision::Absent)),
+    );
     looker.until_blocked(1).await;
 
     holder.run("COMMIT").await;
     let conflict = soon("the commit", waiting).await.unwrap().conflict().unwrap();
     assert_eq!(conflict.clashes.len(), 1);
-    assert!(looker.one::<bool>("SELECT NOT EXISTS (SELECT FROM tidelock.records WHERE key = 'b')").await);
+    assert!(
+        looker
+            .one::<bool>("SELECT NOT EXISTS (SELECT FROM tidelock.records WHERE key = 'b')")
+            .await
+    );
 }
 
 /// TIME-1: whoever waited for a row must not judge by the time before.
 #[tokio::test]
 async fn a_record_that_runs_out_while_it_is_waited_for_refuses_the_write() {
     let ground = Ground::shared();
-    let (store, holder, looker) = (ground.open().await, ground.connect().await, ground.connect().await);
+    let (store, holder, looker) =
+        (ground.open().await, ground.connect().await, ground.connect().await);
     ground.own_calendar().await;
     let life = When::In(std::time::Duration::from_secs(60));
     committed(&store, Commit::new().write(put("a", ExpectedRevision::Absent).expiring(life))).await;
@@ -192,7 +218,8 @@ async fn a_record_that_runs_out_while_it_is_waited_for_refuses_the_write() {
     assert!(soon("the commit", waiting).await.unwrap().conflict().is_some());
 }
 
-/// Schedule 13: each locks what is there by key, and then makes what is not; so whoever waits holds nothing that another wants.
+/// Schedule 13: each locks what is there by key, and then makes what is not; so whoever waits holds
+/// nothing that another wants.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_of_several_handles_that_cross_each_other_are_all_answered() {
     let ground = Ground::shared();
@@ -214,7 +241,8 @@ async fn writes_of_several_handles_that_cross_each_other_are_all_answered() {
 async fn cross(store: PostgresStore, caller: usize) -> i64 {
     let mut won = 0;
     for round in 0..20 {
-        let names = [caller + round, caller * 3 + round * 2 + 1].map(|n| format!("cross-{}", n % 5));
+        let names =
+            [caller + round, caller * 3 + round * 2 + 1].map(|n| format!("cross-{}", n % 5));
         if names[0] == names[1] {
             continue;
         }
@@ -222,10 +250,12 @@ async fn cross(store: PostgresStore, caller: usize) -> i64 {
         for (name, slot) in
             names.iter().zip(store.get(&names.each_ref().map(|name| key(name))).await.unwrap())
         {
-            let expected = slot.revision().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
+            let expected =
+                slot.revision().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
             commit = commit.write(put(name, expected));
         }
-        won += i64::from(soon("a commit", store.commit(commit)).await.unwrap().conflict().is_none());
+        won +=
+            i64::from(soon("a commit", store.commit(commit)).await.unwrap().conflict().is_none());
     }
     won
 }
@@ -246,11 +276,14 @@ async fn a_write_under_an_id_whose_reply_was_lost_gives_its_first_result_when_se
         // What is sent next on that connection is the commit, and nothing that has to be prepared.
         committed(&store, Commit::new().write(put("warm", ExpectedRevision::Any))).await;
         proxy.cut_after_request(format!("marked-{nth}").as_bytes());
-        let error = soon("an answer", store.commit(commit.clone())).await.expect_err("the reply was lost");
+        let error =
+            soon("an answer", store.commit(commit.clone())).await.expect_err("the reply was lost");
         assert_eq!(error.advice(), Advice::Unknown, "{error}");
-        let there = format!("SELECT EXISTS (SELECT FROM tidelock.records WHERE key = 'beside-{nth}')");
+        let there =
+            format!("SELECT EXISTS (SELECT FROM tidelock.records WHERE key = 'beside-{nth}')");
         plain.until("the server has committed", &there).await;
-        let (one, other) = (committed(&store, commit.clone()).await, committed(&store, commit).await);
+        let (one, other) =
+            (committed(&store, commit.clone()).await, committed(&store, commit).await);
         assert_eq!(one, other);
         assert_eq!(one.writes[0].revision, Some(Revision::new(nth).unwrap()));
         let sql = "SELECT bool_and(committed_at > 1000000) FROM tidelock.commits";
@@ -258,7 +291,8 @@ async fn a_write_under_an_id_whose_reply_was_lost_gives_its_first_result_when_se
     }
 }
 
-/// LEASE-5: an append under a lease that was lost writes nothing, is told so, and its neighbours are none the worse for it.
+/// LEASE-5: an append under a lease that was lost writes nothing, is told so, and its neighbours
+/// are none the worse for it.
 #[tokio::test]
 async fn an_append_under_a_lost_lease_is_refused_and_others_of_its_batch_are_not() {
     let store = Ground::shared().open().await;
@@ -270,7 +304,8 @@ async fn an_append_under_a_lost_lease_is_refused_and_others_of_its_batch_are_not
     let [held, lost] = &leases[..] else { panic!("two were to be leased") };
     assert_eq!((held.item.clone(), lost.item.clone()), (item("held"), item("lost")));
     committed(&store, Commit::new().settle(Settlement::release(lost.token()))).await;
-    let under = |name: &str, lease: &tidelock_store::Lease| append(name, name).fenced_by(lease.token());
+    let under =
+        |name: &str, lease: &tidelock_store::Lease| append(name, name).fenced_by(lease.token());
     let alone = accepted(store.commit(under("a", held)).await.unwrap());
     assert_eq!(alone.appends[0].version.get(), 1);
 
@@ -289,13 +324,17 @@ async fn an_append_under_a_lost_lease_is_refused_and_others_of_its_batch_are_not
 #[tokio::test]
 async fn an_append_whose_lease_is_taken_while_it_waits_is_refused() {
     let ground = Ground::shared();
-    let (store, holder, looker) = (ground.open().await, ground.connect().await, ground.connect().await);
+    let (store, holder, looker) =
+        (ground.open().await, ground.connect().await, ground.connect().await);
     committed(&store, wake("a")).await;
     committed(&store, append("s", "first")).await;
     let held = lease(&store, "w", 1).await.remove(0);
-    holder.run("BEGIN; UPDATE tidelock.items SET fence = fence + 1, worker = 'other' WHERE key = 'a'").await;
-    let commit =
-        Commit::new().append(&stream("s"), ExpectedVersion::Any, [event("late")]).fenced_by(held.token());
+    holder
+        .run("BEGIN; UPDATE tidelock.items SET fence = fence + 1, worker = 'other' WHERE key = 'a'")
+        .await;
+    let commit = Commit::new()
+        .append(&stream("s"), ExpectedVersion::Any, [event("late")])
+        .fenced_by(held.token());
     let waiting = spawn(&store, commit);
     looker.until_blocked(1).await;
 

@@ -20,8 +20,8 @@ fn again_and_again(store: &PostgresStore, name: &'static str, first: Commit) -> 
     })
 }
 
-/// One of two is on its way when the other comes. If each then went as soon as the other was back, both would wait for two
-/// flushes every time, for ever.
+/// One of two is on its way when the other comes. If each then went as soon as the other was back,
+/// both would wait for two flushes every time, for ever.
 #[tokio::test]
 async fn callers_who_took_turns_come_to_travel_together() {
     let ground = Ground::shared();
@@ -46,7 +46,11 @@ async fn callers_who_took_turns_come_to_travel_together() {
     queued.run("COMMIT").await;
     soon("both", async { (one.await.unwrap(), other.await.unwrap()) }).await;
 
-    let sql = "SELECT count(DISTINCT xmin::text) FROM tidelock.events WHERE stream IN ('one', 'other')";
+    let sql =
+        "SELECT count(DISTINCT xmin::text) FROM tidelock.events WHERE stream IN ('one', 'other')";
     let transactions = plain.one::<i64>(sql).await as usize;
-    assert!(transactions < ROUNDS * 3 / 2, "{transactions} transactions for twice {ROUNDS} commits");
+    assert!(
+        transactions < ROUNDS * 3 / 2,
+        "{transactions} transactions for twice {ROUNDS} commits"
+    );
 }

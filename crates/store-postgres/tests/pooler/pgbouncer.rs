@@ -1,4 +1,5 @@
-//! A real pgbouncer in transaction mode: every transaction of a client may get another connection to the server.
+//! A real pgbouncer in transaction mode: every transaction of a client may get another connection
+//! to the server.
 
 use std::fs;
 use std::io::Write;
@@ -99,7 +100,8 @@ fn ini(server: u16, port: u16) -> String {
     )
 }
 
-/// Nobody listens on it now, and somebody else may by the time that the pooler does; then it ends, and says so.
+/// Nobody listens on it now, and somebody else may by the time that the pooler does; then it ends,
+/// and says so.
 fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Bounds, ClashKind, Commit, CommitId, ExpectedVersion, ItemFilter, Position, RecordKey,
-    Renewal, Store, StoreExt, Topic, Wake, When, Write,
+    Adjustment, Bounds, ClashKind, Commit, CommitId, ExpectedVersion, ItemFilter, Position,
+    RecordKey, Renewal, Store, StoreExt, Topic, Wake, When, Write,
 };
 use tidelock_store_postgres::tokio_postgres::error::SqlState;
 use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
@@ -88,7 +88,9 @@ const KEPT: [&str; 4] = [
 
 fn rows(messages: &[tokio_postgres::SimpleQueryMessage]) -> Vec<String> {
     let row = |message: &tokio_postgres::SimpleQueryMessage| match message {
-        tokio_postgres::SimpleQueryMessage::Row(row) => Some(row.get(0).unwrap_or_default().to_owned()),
+        tokio_postgres::SimpleQueryMessage::Row(row) => {
+            Some(row.get(0).unwrap_or_default().to_owned())
+        }
         _ => None,
     };
     messages.iter().filter_map(row).collect()
@@ -143,7 +145,8 @@ async fn call(store: PostgresStore, name: String) {
 /// Leases something, renews it, and settles it.
 async fn work(store: &PostgresStore, name: &str) {
     for held in lease(store, name, 1).await {
-        let renewed = soon("a renewal", store.renew(&[held.token()], Duration::from_secs(90))).await.unwrap();
+        let renewed =
+            soon("a renewal", store.renew(&[held.token()], Duration::from_secs(90))).await.unwrap();
         assert!(matches!(renewed[..], [Renewal::Renewed(_)]), "{renewed:?}");
         committed(store, Commit::new().settle(held.ack())).await;
     }
@@ -170,7 +173,8 @@ async fn check_what_is_there(store: &PostgresStore) {
     assert!(feed.iter().map(|event| event.position).is_sorted());
     let crowd = store.read_whole_stream(&stream("crowd")).await.unwrap();
     assert!(crowd.iter().map(|event| event.version.get()).eq(1..=(callers * COMMITS) as u64));
-    let total = store.get_one(&RecordKey::new("total").unwrap()).await.unwrap().into_live().unwrap();
+    let total =
+        store.get_one(&RecordKey::new("total").unwrap()).await.unwrap().into_live().unwrap();
     assert_eq!(total.value.to::<usize>().unwrap(), callers * COMMITS);
 }
 
@@ -192,8 +196,8 @@ async fn adjust_and_wait(stores: &[PostgresStore]) {
     assert!(conflict.has(ClashKind::Taken), "{conflict}");
 }
 
-/// Schedule 81, control: through this pooler, what a session keeps stays behind for others and is not there for the next
-/// transaction.
+/// Schedule 81, control: through this pooler, what a session keeps stays behind for others and is
+/// not there for the next transaction.
 #[tokio::test]
 async fn what_a_session_keeps_is_lost_behind_this_pooler() {
     let site = Site::new();
@@ -215,7 +219,8 @@ async fn what_a_session_keeps_is_lost_behind_this_pooler() {
 async fn a_store_that_prepares_fails_behind_this_pooler() {
     let site = Site::new();
     site.open().await.close().await.unwrap();
-    let options = PostgresOptions { schema: site.ground.schema.clone(), ..PostgresOptions::default() };
+    let options =
+        PostgresOptions { schema: site.ground.schema.clone(), ..PostgresOptions::default() };
     let failed = match PostgresStore::open_with(&site.ground.url, options).await {
         Ok(store) => site.fails(&store).await,
         Err(_) => true,

@@ -53,7 +53,8 @@ async fn a_copied_database_gives_nothing_out_again() {
     assert_eq!(epochs("copied"), 1, "the original has not moved");
 }
 
-/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The tables are the same as before.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The tables are the same as
+/// before.
 #[tokio::test(flavor = "multi_thread")]
 async fn data_that_is_restored_into_emptied_tables_gives_nothing_out_again() {
     SERVER.create_database("refilled").unwrap();
@@ -68,7 +69,8 @@ async fn data_that_is_restored_into_emptied_tables_gives_nothing_out_again() {
     Given::by_the_copy(&url("refilled"), &kept, &[lost]).await;
 }
 
-/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The first copy was not what it should be, so another is made.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The first copy was not what it
+/// should be, so another is made.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_second_copy_gives_nothing_out_again_that_the_first_one_did() {
     SERVER.create_database("twice").unwrap();
@@ -81,7 +83,8 @@ async fn a_second_copy_gives_nothing_out_again_that_the_first_one_did() {
     Given::by_the_copy(&url("second"), &kept, &[by_original, by_first]).await;
 }
 
-/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. What it takes is among the rights of the application.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. What it takes is among the
+/// rights of the application.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_that_only_the_application_opens_gives_nothing_out_again() {
     SERVER.create_database("owned").unwrap();
@@ -140,7 +143,9 @@ fn rename(database: &str, to: &str) {
 /// Nobody may be connected to a database that is copied or renamed.
 fn send_everybody_away(database: &str) {
     let begun = Instant::now();
-    let sql = format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'");
+    let sql = format!(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{database}'"
+    );
     while !SERVER.run_sql("postgres", &sql).unwrap().is_empty() {
         assert!(begun.elapsed() < PATIENCE, "somebody stays connected to {database}");
     }

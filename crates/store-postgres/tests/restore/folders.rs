@@ -25,7 +25,8 @@ async fn a_backup_that_is_recovered_gives_nothing_out_again() {
     Given::by_the_copy(&backup.url(), &kept, &[lost]).await;
 }
 
-/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The server takes itself for the original.
+/// Schedules 77 and 105; LOG-7, LOG-10, REC-2, LEASE-2 and LEASE-5. The server takes itself for the
+/// original.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_folder_that_is_put_back_as_it_was_gives_nothing_out_again() {
     let original = Server::start().unwrap();
@@ -53,7 +54,8 @@ async fn a_server_that_was_only_started_again_has_lost_nothing() {
     commit(&store, Commit::new().settle(held.ack())).await;
 }
 
-/// Schedule 104; LOG-11 and LOG-12: the end of the feed, and the events before it, across the gap between two epochs.
+/// Schedule 104; LOG-11 and LOG-12: the end of the feed, and the events before it, across the gap
+/// between two epochs.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_end_of_the_feed_is_right_on_a_server_that_was_started_again() {
     let server = Server::start().unwrap();
@@ -71,7 +73,9 @@ async fn the_end_of_the_feed_is_right_on_a_server_that_was_started_again() {
     let after = note(&store, "after").await;
     assert_eq!(store.feed_end().await.unwrap(), after);
     let last = |count| FeedQuery::from(FeedStart::Last(count));
-    for (count, expected) in [(0, &[][..]), (1, &[after]), (2, &[before, after]), (3, &[before, after])] {
+    for (count, expected) in
+        [(0, &[][..]), (1, &[after]), (2, &[before, after]), (3, &[before, after])]
+    {
         let page = store.read_feed(last(count)).await.unwrap();
         let read: Vec<_> = page.events.iter().map(|event| event.position).collect();
         assert_eq!((read.as_slice(), page.next), (expected, after));

@@ -1,11 +1,14 @@
 //! What a store gave out, before a copy of it was taken and after.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, Lease, Position, RecordKey, Revision, Slot, Store, StoreExt, Write,
+    Commit, ExpectedRevision, Json, Lease, Position, RecordKey, Revision, Slot, Store, StoreExt,
+    Write,
 };
 use tidelock_store_postgres::PostgresStore;
 
-use crate::careful::{LONG, SHORT, assert_lease_lost, assert_rewound, commit, lease, note, wake_and_lease};
+use crate::careful::{
+    LONG, SHORT, assert_lease_lost, assert_rewound, commit, lease, note, wake_and_lease,
+};
 
 /// A position, a lease of the one item there is, and the revision of the one record.
 pub(crate) struct Given {
@@ -35,7 +38,8 @@ impl Given {
         given
     }
 
-    /// What a store that goes on from `kept` gives out. Of what others gave out since, it knows that it is lost.
+    /// What a store that goes on from `kept` gives out. Of what others gave out since, it knows
+    /// that it is lost.
     pub(crate) async fn by_the_copy(url: &str, kept: &Self, lost: &[Self]) -> Self {
         let store = PostgresStore::open(url).await.unwrap();
         for lost in lost {
@@ -68,12 +72,17 @@ fn record() -> RecordKey {
     RecordKey::new("record").unwrap()
 }
 
-/// Writes the record, with a result that is remembered, and checks that the record is at the revision that was told.
+/// Writes the record, with a result that is remembered, and checks that the record is at the
+/// revision that was told.
 async fn put(store: &PostgresStore) -> Revision {
     let write = Write::put(&record(), ExpectedRevision::Any, Json::new(&1).unwrap());
     let id = tidelock_store::CommitId::fresh();
-    let told = commit(store, Commit::new().with_id(id).write(write.clone())).await.writes[0].revision;
-    assert_eq!(commit(store, Commit::new().with_id(id).write(write)).await.writes[0].revision, told);
+    let told =
+        commit(store, Commit::new().with_id(id).write(write.clone())).await.writes[0].revision;
+    assert_eq!(
+        commit(store, Commit::new().with_id(id).write(write)).await.writes[0].revision,
+        told
+    );
     assert_eq!(store.get_one(&record()).await.unwrap().revision(), told);
     told.unwrap()
 }

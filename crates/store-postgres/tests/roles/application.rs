@@ -4,27 +4,31 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use tidelock_store::{
-    Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion, HeadQuery,
-    ItemFilter, ItemQuery, Mark, Position, RecordQuery, Renewal, Settlement, Store, StoreExt, Topic, Version,
-    Wake, When, Write,
+    Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion,
+    HeadQuery, ItemFilter, ItemQuery, Mark, Position, RecordQuery, Renewal, Settlement, Store,
+    StoreExt, Topic, Version, Wake, When, Write,
 };
 
 use crate::ground::{accepted, append, committed, event, feed_after, item, lease, soon, stream};
 use crate::{Shop, key, put};
 
-/// Every way in which an append is written: alone under each expectation, in a crowd, and beside other parts.
+/// Every way in which an append is written: alone under each expectation, in a crowd, and beside
+/// other parts.
 #[tokio::test]
 async fn the_application_appends_closes_and_trims() {
     let shop = Shop::new().await;
     let store = shop.open("app").await;
     let a = stream("a");
     let third = ExpectedVersion::Exact(Version::new(3).unwrap());
-    for expected in [ExpectedVersion::NoStream, ExpectedVersion::Exists, ExpectedVersion::Any, third] {
+    for expected in
+        [ExpectedVersion::NoStream, ExpectedVersion::Exists, ExpectedVersion::Any, third]
+    {
         committed(&store, Commit::new().append(&a, expected, [event("alone")])).await;
     }
     let crowd = (0..50).map(|nth| append(&format!("b{}", nth % 20), "in a crowd"));
     join_all(crowd.map(|append| committed(&store, append))).await;
-    let closing = Append::new(&a, ExpectedVersion::Exists, [event("last"), event("words")]).and_close();
+    let closing =
+        Append::new(&a, ExpectedVersion::Exists, [event("last"), event("words")]).and_close();
     committed(&store, Commit::new().with_append(closing)).await;
     committed(&store, Commit::new().trim(&a, Version::new(3).unwrap(), AfterTrim::Reopen)).await;
     committed(&store, append("a", "again").write(put("beside"))).await;
@@ -40,10 +44,15 @@ async fn the_application_writes_records_and_guards_what_is_absent() {
     let store = shop.open("app").await;
     let id = CommitId::fresh();
     for _ in 0..2 {
-        committed(&store, Commit::new().with_id(id).write(Write::add(&key("sum"), 1, Bounds::NONE))).await;
+        committed(
+            &store,
+            Commit::new().with_id(id).write(Write::add(&key("sum"), 1, Bounds::NONE)),
+        )
+        .await;
         committed(&store, Commit::new().write(put("a"))).await;
     }
-    committed(&store, Commit::new().write(Write::delete(&key("a"), ExpectedRevision::Exists))).await;
+    committed(&store, Commit::new().write(Write::delete(&key("a"), ExpectedRevision::Exists)))
+        .await;
     let guarded = Commit::new()
         .write(put("b"))
         .write(Write::delete(&key("never"), ExpectedRevision::Any))
@@ -52,9 +61,14 @@ async fn the_application_writes_records_and_guards_what_is_absent() {
     committed(&store, guarded).await;
 
     let found = store.scan(RecordQuery::prefix("")).await.unwrap().records;
-    let found: Vec<_> = found.iter().map(|record| (record.key.as_str(), record.value.as_str())).collect();
+    let found: Vec<_> =
+        found.iter().map(|record| (record.key.as_str(), record.value.as_str())).collect();
     assert_eq!(found, [("b", "1"), ("sum", "1")]);
-    assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM tidelock.records").await, 3, "none is held");
+    assert_eq!(
+        shop.admin.one::<i64>("SELECT count(*) FROM tidelock.records").await,
+        3,
+        "none is held"
+    );
 }
 
 #[tokio::test]
@@ -86,8 +100,8 @@ async fn the_application_goes_through_the_door_and_others_hear_of_it() {
     assert_eq!(shop.admin.one::<i64>("SELECT count(*) FROM @_totals").await, 1);
 }
 
-/// KEEP-1 to KEEP-4: what is done once a second. Expired records lose their value and leave later, finished items, emptied
-/// streams and old commits leave, the clock is written down.
+/// KEEP-1 to KEEP-4: what is done once a second. Expired records lose their value and leave later,
+/// finished items, emptied streams and old commits leave, the clock is written down.
 #[tokio::test]
 async fn the_application_sweeps_what_has_had_its_time() {
     let shop = Shop::new().await;
@@ -102,7 +116,11 @@ async fn the_application_sweeps_what_has_had_its_time() {
     committed(&store, append("run/a", "only")).await;
     let close = Append::closing(&stream("run/a"), ExpectedVersion::Exists);
     let forget = AfterTrim::Forget(When::NOW);
-    committed(&store, Commit::new().with_append(close).trim(&stream("run/a"), Version::FIRST, forget)).await;
+    committed(
+        &store,
+        Commit::new().with_append(close).trim(&stream("run/a"), Version::FIRST, forget),
+    )
+    .await;
     // Only a store that is used keeps house.
     committed(&store, Commit::new().write(put("b"))).await;
     let swept = "SELECT value IS NULL FROM tidelock.records WHERE key = 'short'";
@@ -121,20 +139,33 @@ async fn the_application_sweeps_what_has_had_its_time() {
     shop.admin.until("the clock is written down", "SELECT clock > 0 FROM tidelock.meta").await;
 }
 
-/// Schedule 3, in a role that sees of others' sessions no more than that they are there: how far, since when, and which one.
+/// Schedule 3, in a role that sees of others' sessions no more than that they are there: how far,
+/// since when, and which one.
 #[tokio::test]
 async fn the_application_is_told_who_holds_the_feed_back_and_since_when() {
     let shop = Shop::new().await;
     let store = shop.open("app").await;
     let holder = shop.ground.connect().await;
-    holder.run("BEGIN; SELECT tidelock.append_one('slow', -1, gen_random_uuid(), 'said', '1', '{}')").await;
+    holder
+        .run("BEGIN; SELECT tidelock.append_one('slow', -1, gen_random_uuid(), 'said', '1', '{}')")
+        .await;
     committed(&store, append("a", "behind")).await;
 
     let held = store.held_up().await.unwrap().feed.expect("the feed is held up");
-    assert_eq!((held.by.session, held.behind), (holder.one("SELECT pg_backend_pid()").await, 2), "{held:?}");
+    assert_eq!(
+        (held.by.session, held.behind),
+        (holder.one("SELECT pg_backend_pid()").await, 2),
+        "{held:?}"
+    );
     assert_eq!((held.by.open_for, held.by.state), (None, None), "it does not see that");
     let longer = async {
-        while store.held_up().await.unwrap().feed.is_none_or(|feed| feed.standing_for <= held.standing_for) {}
+        while store
+            .held_up()
+            .await
+            .unwrap()
+            .feed
+            .is_none_or(|feed| feed.standing_for <= held.standing_for)
+        {}
     };
     soon("the time to grow", longer).await;
     holder.run("ROLLBACK").await;

@@ -1,4 +1,5 @@
-//! The roles of `sql/roles.sql`: each can do what it is for, and the server refuses it everything else.
+//! The roles of `sql/roles.sql`: each can do what it is for, and the server refuses it everything
+//! else.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -13,7 +14,9 @@ mod script;
 use std::sync::{LazyLock, Mutex};
 
 use ground::{Ground, Plain};
-use tidelock_store::{Advice, ErrorKind, ExpectedRevision, Json, RecordKey, Store, StoreError, Write};
+use tidelock_store::{
+    Advice, ErrorKind, ExpectedRevision, Json, RecordKey, Store, StoreError, Write,
+};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_store_postgres::tokio_postgres::error::SqlState;
 use tidelock_test_postgres::Server;
@@ -54,7 +57,9 @@ impl Shop {
     fn run_script(&self) {
         static TURN: Mutex<()> = Mutex::new(());
         let _turn = TURN.lock().unwrap();
-        SERVER.run_sql("postgres", &format!("\\set schema {}\n{SCRIPT}", self.ground.schema)).unwrap();
+        SERVER
+            .run_sql("postgres", &format!("\\set schema {}\n{SCRIPT}", self.ground.schema))
+            .unwrap();
     }
 
     async fn make_logins(&self) {

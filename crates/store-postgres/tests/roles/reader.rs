@@ -4,8 +4,8 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Commit, ErrorKind, HeadQuery, ItemFilter, ItemQuery, LeaseRequest, Position, RecordQuery,
-    Result, Store, StoreExt, Wake, When, WorkerName,
+    Adjustment, Commit, ErrorKind, HeadQuery, ItemFilter, ItemQuery, LeaseRequest, Position,
+    RecordQuery, Result, Store, StoreExt, Wake, When, WorkerName,
 };
 use tidelock_store_postgres::HeldUp;
 
@@ -43,11 +43,15 @@ async fn the_reader_writes_nothing_and_is_told_why() {
     check_refused(store.commit(append("b", "beside").write(put("b"))).await);
     check_refused(store.commit(Commit::new().settle(held.ack())).await);
     check_refused(store.renew(&[held.token()], Duration::from_secs(1)).await);
-    check_refused(store.adjust(ItemFilter::default(), Adjustment::Defer { until: When::NOW }).await);
+    check_refused(
+        store.adjust(ItemFilter::default(), Adjustment::Defer { until: When::NOW }).await,
+    );
     check_refused(store.begin().await.unwrap().commit(append("b", "through the door")).await);
     shop.admin.run("UPDATE tidelock.items SET ready = 0").await;
     let worker = WorkerName::new("reader").unwrap();
-    check_refused(store.lease(LeaseRequest::new(&queue(), &worker, Duration::from_secs(1), 1)).await);
+    check_refused(
+        store.lease(LeaseRequest::new(&queue(), &worker, Duration::from_secs(1), 1)).await,
+    );
     assert_eq!(store.heads(HeadQuery::prefix("")).await.unwrap().heads.len(), 1);
 }
 
@@ -59,7 +63,8 @@ fn check_refused<T: Debug>(answer: Result<T>) {
 #[tokio::test]
 async fn the_server_grants_the_reader_no_right_to_write() {
     let shop = filled().await;
-    let writable = "SELECT count(*) FROM pg_class WHERE relnamespace = '@'::regnamespace AND relkind = 'r'
+    let writable =
+        "SELECT count(*) FROM pg_class WHERE relnamespace = '@'::regnamespace AND relkind = 'r'
          AND (has_any_column_privilege('@_reader', oid, 'INSERT, UPDATE')
               OR has_table_privilege('@_reader', oid, 'DELETE, TRUNCATE, REFERENCES, TRIGGER'))";
     assert_eq!(shop.admin.one::<i64>(writable).await, 0);

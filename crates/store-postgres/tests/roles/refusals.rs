@@ -1,11 +1,13 @@
-//! What the application's role may not do, whatever a mistake or an intruder makes it say to the server.
+//! What the application's role may not do, whatever a mistake or an intruder makes it say to the
+//! server.
 
 use tidelock_store::{AfterTrim, Append, Commit, CommitId, ExpectedVersion, Version};
 
 use crate::ground::{append, committed, event, stream, wake};
 use crate::{Shop, check_denied, put};
 
-/// A shop with two closed streams, an open one, a record, an item and a commit that has an id: five events in all.
+/// A shop with two closed streams, an open one, a record, an item and a commit that has an id: five
+/// events in all.
 async fn filled() -> Shop {
     let shop = Shop::new().await;
     let store = shop.open("app").await;
@@ -128,7 +130,11 @@ async fn the_application_cannot_sweep_away_what_is_kept() {
     let shop = filled().await;
     let app = shop.connect("app").await;
     for kind in ["records", "items", "streams", "commits"] {
-        assert_eq!(app.one::<i64>(&format!("SELECT tidelock.forget_{kind}(500)")).await, 0, "{kind}");
+        assert_eq!(
+            app.one::<i64>(&format!("SELECT tidelock.forget_{kind}(500)")).await,
+            0,
+            "{kind}"
+        );
     }
     app.run("SELECT tidelock.date_tombstones(500)").await;
     for (table, rows) in [("records", 1), ("items", 1), ("streams", 3), ("commits", 1)] {
@@ -137,7 +143,8 @@ async fn the_application_cannot_sweep_away_what_is_kept() {
     }
 }
 
-/// What runs with its owner's rights must not find a caller's operators and tables before the server's own.
+/// What runs with its owner's rights must not find a caller's operators and tables before the
+/// server's own.
 #[tokio::test]
 async fn a_caller_cannot_lead_the_owners_functions_astray() {
     let shop = filled().await;
@@ -161,7 +168,8 @@ async fn a_caller_cannot_lead_the_owners_functions_astray() {
     assert_eq!(events(&shop).await, 2, "one was meant, and two are gone");
 }
 
-/// Positions move ahead with an epoch, and that begins when the database has moved and not when somebody says so.
+/// Positions move ahead with an epoch, and that begins when the database has moved and not when
+/// somebody says so.
 #[tokio::test]
 async fn the_application_cannot_begin_an_epoch_where_none_begins() {
     let shop = filled().await;
@@ -180,7 +188,8 @@ async fn the_application_cannot_begin_an_epoch_where_none_begins() {
 #[tokio::test]
 async fn every_function_with_the_owners_rights_says_where_it_looks() {
     let shop = Shop::new().await;
-    let trusted = "SELECT count(*) FROM pg_proc WHERE pronamespace = '@'::regnamespace AND prosecdef";
+    let trusted =
+        "SELECT count(*) FROM pg_proc WHERE pronamespace = '@'::regnamespace AND prosecdef";
     assert_eq!(shop.admin.one::<i64>(trusted).await, 8);
     let careful = format!("{trusted} AND 'search_path=pg_catalog, pg_temp' = ANY (proconfig)");
     assert_eq!(shop.admin.one::<i64>(&careful).await, 8);

@@ -67,7 +67,10 @@ async fn who_owns_the_database_and_may_create_roles_can_run_the_script() {
     shop.admin.run("CREATE ROLE @_dba CREATEROLE").await;
     shop.admin.run("CREATE DATABASE @_base OWNER @_dba").await;
     let schema = &shop.ground.schema;
-    let script = format!("SET SESSION AUTHORIZATION {schema}_dba;\n\\set schema {schema}\n{}", crate::SCRIPT);
+    let script = format!(
+        "SET SESSION AUTHORIZATION {schema}_dba;\n\\set schema {schema}\n{}",
+        crate::SCRIPT
+    );
     for _ in 0..2 {
         crate::SERVER.run_sql(&format!("{schema}_base"), &script).unwrap();
     }
@@ -100,7 +103,10 @@ async fn who_may_not_make_tables_is_told_who_may() {
     }
     shop.admin.run("DROP SCHEMA @").await;
     check_error(&shop.refusal_to_open("app").await, ErrorKind::Incompatible, said);
-    assert!(shop.admin.one::<bool>("SELECT to_regnamespace('@') IS NULL").await, "nothing was made");
+    assert!(
+        shop.admin.one::<bool>("SELECT to_regnamespace('@') IS NULL").await,
+        "nothing was made"
+    );
 }
 
 /// The script was not run again once the tables were there.
@@ -108,7 +114,11 @@ async fn who_may_not_make_tables_is_told_who_may() {
 async fn an_application_without_its_rights_is_told_where_to_read_about_them() {
     let shop = Shop::without_tables().await;
     shop.open("owner").await.close().await.unwrap();
-    let refused =
-        shop.open("app").await.commit(append("a", "denied")).await.expect_err("nothing was granted");
+    let refused = shop
+        .open("app")
+        .await
+        .commit(append("a", "denied"))
+        .await
+        .expect_err("nothing was granted");
     check_error(&refused, ErrorKind::Storage, "docs/guides/postgres.md");
 }

@@ -1,4 +1,5 @@
-//! A process of the server that is stopped: it is there, its connection is open, and it does not answer.
+//! A process of the server that is stopped: it is there, its connection is open, and it does not
+//! answer.
 
 use std::process::Command;
 

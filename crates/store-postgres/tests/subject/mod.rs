@@ -1,4 +1,5 @@
-//! A fresh schema on a calendar that the suite moves; every handle is opened anew, with connections of its own.
+//! A fresh schema on a calendar that the suite moves; every handle is opened anew, with connections
+//! of its own.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,10 +26,12 @@ impl PostgresSubject {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let url = tidelock_test_postgres::shared_database().expect("a server");
         let nth = COUNT.fetch_add(1, Ordering::SeqCst);
-        let schema = SchemaName::new(format!("case_{}_{nth}", std::process::id())).expect("a good name");
+        let schema =
+            SchemaName::new(format!("case_{}_{nth}", std::process::id())).expect("a good name");
         let (admin, connection) = tokio_postgres::connect(&url, NoTls).await.expect("a connection");
         tokio::spawn(connection);
-        let subject = Self { url, schema, clock: ManualClock::default(), admin, keeper: OnceCell::new() };
+        let subject =
+            Self { url, schema, clock: ManualClock::default(), admin, keeper: OnceCell::new() };
         subject.make_tables().await;
         subject.replace_calendar().await;
         subject
@@ -48,11 +51,13 @@ impl PostgresSubject {
         PostgresOptions {
             schema: self.schema.clone(),
             clock: Arc::new(self.clock.clone()),
-            // Connections are most of what the suite costs here. Two are enough to read with another than before.
+            // Connections are most of what the suite costs here. Two are enough to read with
+            // another than before.
             readers: 2,
             // The suite wants to know who is woken by what, not who looks by himself.
             poll_interval: Duration::from_secs(60),
-            // The suite moves the calendar and the stopwatch one after the other; nobody may look in between.
+            // The suite moves the calendar and the stopwatch one after the other; nobody may look
+            // in between.
             sweep_interval: Duration::from_secs(3600),
             ..PostgresOptions::default()
         }

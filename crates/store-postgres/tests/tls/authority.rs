@@ -1,6 +1,8 @@
 //! An authority that signs certificates, as good or as bad as a test wants them.
 
-use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+};
 
 /// A certificate and its key, as PEM.
 pub(crate) struct Certificate {
@@ -38,7 +40,8 @@ impl Authority {
 
     fn sign_as_it_is(&self, params: &CertificateParams) -> Certificate {
         let key = new_key();
-        let certificate = params.signed_by(&key, &self.0).expect("the authority has a key to sign with");
+        let certificate =
+            params.signed_by(&key, &self.0).expect("the authority has a key to sign with");
         Certificate { certificate: certificate.pem(), key: key.serialize_pem() }
     }
 }

@@ -1,6 +1,7 @@
 //! Encrypted connections to a real server: who is trusted, and who is not.
 //!
-//! The servers are on the loopback and play distant ones: the URL names `db.example`, and says where that is.
+//! The servers are on the loopback and play distant ones: the URL names `db.example`, and says
+//! where that is.
 
 mod authority;
 
@@ -52,13 +53,15 @@ impl Distant {
         }
     }
 
-    /// Writes a file that belongs to the server's user, who demands that of keys; gives back where it is.
+    /// Writes a file that belongs to the server's user, who demands that of keys; gives back where
+    /// it is.
     fn write(&self, name: &str, text: &str) -> PathBuf {
         let folder = self.server.data_folder();
         let (owner, file) = (fs::metadata(folder).expect("the folder is there"), folder.join(name));
         fs::write(&file, text).expect("the folder can be written to");
         fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("the file is ours");
-        chown(&file, Some(owner.uid()), Some(owner.gid())).expect("the file is ours, or we are root");
+        chown(&file, Some(owner.uid()), Some(owner.gid()))
+            .expect("the file is ours, or we are root");
         file
     }
 
@@ -74,8 +77,15 @@ impl Distant {
 
     async fn refusal(&self, host: &str, options: &str) -> String {
         let refused = self.open(host, options).await.expect_err("the server is not to be trusted");
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never), "{refused}");
-        assert!(refused.context().contains(&format!("{host}:{}/postgres", self.server.port())), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Invalid, Advice::Never),
+            "{refused}"
+        );
+        assert!(
+            refused.context().contains(&format!("{host}:{}/postgres", self.server.port())),
+            "{refused}"
+        );
         refused.to_string()
     }
 }
@@ -97,7 +107,11 @@ static TRUSTED: LazyLock<Trusted> = LazyLock::new(|| {
 #[tokio::test]
 async fn a_server_with_a_trusted_certificate_for_its_name_is_used() {
     let trusted = &*TRUSTED;
-    trusted.distant.open("db.example", &format!("sslmode=verify-full&{}", trusted.root)).await.unwrap();
+    trusted
+        .distant
+        .open("db.example", &format!("sslmode=verify-full&{}", trusted.root))
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
@@ -108,7 +122,8 @@ async fn a_distant_server_is_verified_without_a_word() {
     assert!(refused.contains("certificate is not trusted"), "{refused}");
 }
 
-/// The machine's authorities are those that a variable of the environment names, so another process has to ask.
+/// The machine's authorities are those that a variable of the environment names, so another process
+/// has to ask.
 #[tokio::test]
 async fn the_machines_authorities_are_trusted_when_the_url_names_none() {
     const URL: &str = "TIDELOCK_TEST_TLS_URL";
@@ -138,15 +153,20 @@ async fn a_certificate_for_another_name_is_refused() {
         "{refused}"
     );
     let refused = TRUSTED.distant.refusal("127.0.0.1", &TRUSTED.root).await;
-    assert!(refused.contains("a name that the certificate has"), "an address is a name too: {refused}");
+    assert!(
+        refused.contains("a name that the certificate has"),
+        "an address is a name too: {refused}"
+    );
 }
 
 #[tokio::test]
 async fn a_certificate_of_an_unknown_authority_is_refused() {
     for name in ["stranger.example", "authority.example"] {
         let stranger = TRUSTED.distant.write(&format!("{name}.pem"), &Authority::named(name).pem());
-        let refused =
-            TRUSTED.distant.refusal("db.example", &format!("sslrootcert={}", stranger.display())).await;
+        let refused = TRUSTED
+            .distant
+            .refusal("db.example", &format!("sslrootcert={}", stranger.display()))
+            .await;
         assert!(refused.contains("sslrootcert=FILE"), "{name}: {refused}");
     }
 }
@@ -161,7 +181,10 @@ async fn a_password_is_bound_to_the_certificate() {
 #[tokio::test]
 async fn who_wants_no_encryption_is_told_that_the_server_does() {
     let refused = TRUSTED.distant.refusal("db.example", "sslmode=disable").await;
-    assert!(refused.contains("no encryption") && refused.contains("sslmode=verify-full"), "{refused}");
+    assert!(
+        refused.contains("no encryption") && refused.contains("sslmode=verify-full"),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -172,7 +195,8 @@ async fn a_client_shows_its_certificate() {
     let key = distant.write("mine.key", &mine.key);
     let options = format!("{root}&sslcert={}&sslkey={}", certificate.display(), key.display());
     PostgresStore::open(&distant.url("certified", "db.example", &options)).await.unwrap();
-    let refused = PostgresStore::open(&distant.url("certified", "db.example", root)).await.unwrap_err();
+    let refused =
+        PostgresStore::open(&distant.url("certified", "db.example", root)).await.unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
 }
 
@@ -187,7 +211,8 @@ async fn a_certificate_whose_time_is_over_is_refused() {
 
 #[tokio::test]
 async fn require_takes_a_certificate_that_nobody_vouches_for() {
-    let distant = Distant::start(&self_signed("db.example"), &Authority::named("authority.example"));
+    let distant =
+        Distant::start(&self_signed("db.example"), &Authority::named("authority.example"));
     distant.open("db.example", "sslmode=require").await.unwrap();
     distant.refusal("db.example", &TRUSTED.root).await;
 }
@@ -198,7 +223,10 @@ async fn a_distant_server_without_encryption_is_refused() {
     let root = &TRUSTED.root;
     for options in [root, &format!("sslmode=verify-full&{root}"), "sslmode=require"] {
         let refused = distant.refusal("db.example", options).await;
-        assert!(refused.contains("does not support TLS") && refused.contains("sslmode=disable"), "{refused}");
+        assert!(
+            refused.contains("does not support TLS") && refused.contains("sslmode=disable"),
+            "{refused}"
+        );
     }
     PostgresStore::open(&distant.server.url()).await.expect("one on this machine is not");
 }

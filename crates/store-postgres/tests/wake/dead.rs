@@ -12,7 +12,8 @@ use crate::stopped::Stopped;
 /// What the one session that listens was told last.
 const LISTEN: &str = "LISTEN %";
 
-/// Schedule 14: no commit waits for a notification, and no waiter for the session that should tell it.
+/// Schedule 14: no commit waits for a notification, and no waiter for the session that should tell
+/// it.
 #[tokio::test]
 async fn a_session_that_does_not_answer_holds_up_neither_commits_nor_polls() {
     let server = Server::start().unwrap();
@@ -47,8 +48,7 @@ async fn a_session_that_does_not_answer_is_replaced() {
         .await;
     let stopped = Stopped::session(&plain, LISTEN).await;
     committed(&store, append("a", "nobody hears of it")).await;
-    let two =
-        "SELECT count(*) = 2 FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'LISTEN %'";
+    let two = "SELECT count(*) = 2 FROM pg_stat_activity WHERE application_name = '@' AND query LIKE 'LISTEN %'";
     plain.until("another session listens", two).await;
     let other = ground.open().await;
     let mut items = store.signal(Topic::Queue(queue()));

@@ -45,9 +45,16 @@ async fn however_many_handles_there_are_the_clock_is_written_down_about_once_in_
     for _ in 1..6 {
         handles.push(busy(&ground).await);
     }
-    plain.until("the clock was written down a few times", "SELECT count(*) >= 12 FROM tidelock.saves").await;
-    let too_early =
-        format!("SELECT count(*) FROM tidelock.saves WHERE after - before < {}", INTERVAL.as_micros() / 2);
+    plain
+        .until(
+            "the clock was written down a few times",
+            "SELECT count(*) >= 12 FROM tidelock.saves",
+        )
+        .await;
+    let too_early = format!(
+        "SELECT count(*) FROM tidelock.saves WHERE after - before < {}",
+        INTERVAL.as_micros() / 2
+    );
     assert_eq!(plain.one::<i64>(&too_early).await, 0);
     handles.iter().for_each(JoinHandle::abort);
 }
@@ -72,7 +79,8 @@ async fn a_handle_that_nobody_uses_asks_nothing() {
     drop(idle);
 }
 
-const LAST_QUERY: &str = "SELECT max(query_start)::text FROM pg_stat_activity WHERE application_name = '@'";
+const LAST_QUERY: &str =
+    "SELECT max(query_start)::text FROM pg_stat_activity WHERE application_name = '@'";
 
 /// KEEP-2: what becomes due when nothing is committed any more leaves all the same.
 #[tokio::test]
@@ -80,7 +88,8 @@ async fn what_is_due_later_is_swept_though_the_handle_is_not_used_any_more() {
     let ground = Ground::shared();
     let (store, plain) = (open(&ground).await, ground.connect().await);
     let soon = When::In(INTERVAL * 3);
-    let record = Write::put(&RecordKey::new("k").unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap());
+    let record =
+        Write::put(&RecordKey::new("k").unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap());
     committed(&store, Commit::new().write(record.expiring(soon))).await;
     plain.until("its value is gone", "SELECT count(value) = 0 FROM tidelock.records").await;
 }
@@ -94,8 +103,9 @@ async fn what_is_due_when_a_store_is_opened_is_swept_though_nothing_is_written()
     plain
         .run("INSERT INTO tidelock.records (key, revision, value, expires_at) VALUES ('k', 1, NULL, 1)")
         .await;
-    let looking =
-        ground.open_with(|options| (options.sweep_interval, options.migrate) = (INTERVAL, false)).await;
+    let looking = ground
+        .open_with(|options| (options.sweep_interval, options.migrate) = (INTERVAL, false))
+        .await;
     let reading = open(&ground).await;
     reading.get(&[RecordKey::new("k").unwrap()]).await.unwrap();
     plain.until("it is forgotten", "SELECT count(*) = 0 FROM tidelock.records").await;

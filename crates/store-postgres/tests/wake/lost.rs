@@ -9,25 +9,29 @@ use tidelock_test_postgres::Proxy;
 use crate::ground::{Ground, NEVER, Plain, append, committed, feed_after, queue, said, soon, wake};
 
 /// The session that listens or notifies; there is one for each handle.
-const LISTENS: &str = "application_name = '@' AND (query LIKE 'LISTEN %' OR query LIKE '%pg_notify%')";
+const LISTENS: &str =
+    "application_name = '@' AND (query LIKE 'LISTEN %' OR query LIKE '%pg_notify%')";
 
 /// Ends the session that listens. The other handle of the test has none.
 async fn cut_the_ear(plain: &Plain) {
-    let ended: Vec<bool> =
-        plain.all(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {LISTENS}")).await;
+    let ended: Vec<bool> = plain
+        .all(&format!("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {LISTENS}"))
+        .await;
     assert_eq!(ended, [true]);
 }
 
-/// Two handles: one that listens and hardly polls, and one that tells it nothing unless it is asked to.
+/// Two handles: one that listens and hardly polls, and one that tells it nothing unless it is asked
+/// to.
 async fn listener_and_teller(ground: &Ground) -> (PostgresStore, PostgresStore) {
     let listener = ground.open_with(|options| options.poll_interval = NEVER).await;
-    let teller = ground.open_with(|options| options.notify = tidelock_store_postgres::Notify::Never).await;
+    let teller =
+        ground.open_with(|options| options.notify = tidelock_store_postgres::Notify::Never).await;
     committed(&teller, append("warm", "warm")).await;
     (listener, teller)
 }
 
-/// Schedule 14: what was told while nobody listened is made up for when somebody does again, and after that
-/// notifications come as before.
+/// Schedule 14: what was told while nobody listened is made up for when somebody does again, and
+/// after that notifications come as before.
 #[tokio::test]
 async fn a_lost_connection_is_made_anew_and_hears_again() {
     let ground = Ground::shared();
@@ -39,7 +43,10 @@ async fn a_lost_connection_is_made_anew_and_hears_again() {
         committed(&teller, wake("letter")).await;
         soon("the signal of a new connection", signal.wait()).await;
         plain
-            .until("somebody listens", &format!("SELECT count(*) = 1 FROM pg_stat_activity WHERE {LISTENS}"))
+            .until(
+                "somebody listens",
+                &format!("SELECT count(*) = 1 FROM pg_stat_activity WHERE {LISTENS}"),
+            )
             .await;
         let channel = plain.one::<String>("SELECT 'tidelock_@'").await;
         plain.run(&format!("SELECT pg_notify('{channel}', E'somebody\\nqueue mail')")).await;
@@ -47,8 +54,8 @@ async fn a_lost_connection_is_made_anew_and_hears_again() {
     }
 }
 
-/// Schedule 15. LOG-7: a reader has read to the end and waits; the connection that would tell it is not there yet when the
-/// event is committed.
+/// Schedule 15. LOG-7: a reader has read to the end and waits; the connection that would tell it is
+/// not there yet when the event is committed.
 #[tokio::test]
 async fn what_is_committed_between_the_last_read_and_the_listening_is_delivered() {
     let ground = Ground::shared();
@@ -76,14 +83,16 @@ async fn read_to_the_end(store: &PostgresStore, signal: &mut Signal) -> Position
     page.next
 }
 
-/// Schedule 14: there is no way to the server at all, and those who wait are told to look all the same.
+/// Schedule 14: there is no way to the server at all, and those who wait are told to look all the
+/// same.
 #[tokio::test]
 async fn a_handle_without_any_connection_goes_on_polling() {
     let ground = Ground::shared();
     let proxy = Proxy::to(ground.port()).unwrap();
     let teller = ground.open().await;
     let ground = ground.through(proxy.port());
-    let listener = ground.open_with(|options| options.poll_interval = Duration::from_millis(50)).await;
+    let listener =
+        ground.open_with(|options| options.poll_interval = Duration::from_millis(50)).await;
     let mut signal = listener.signal(Topic::Log);
     proxy.refuse();
     committed(&teller, append("a", "unheard")).await;

@@ -58,15 +58,16 @@ async fn a_handle_that_writes_all_the_time_is_woken_too() {
     }
 }
 
-/// A transaction that notifies takes a lock that the whole database shares, until it has committed. So it is another
-/// session than the committing one that notifies, whichever way a commit takes.
+/// A transaction that notifies takes a lock that the whole database shares, until it has committed.
+/// So it is another session than the committing one that notifies, whichever way a commit takes.
 #[tokio::test]
 async fn no_session_that_commits_notifies() {
     let ground = Ground::shared();
     let store = ground.open().await;
     let mut heard = listen(&ground).await;
     let plain = ground.connect().await;
-    let ways = [append("a", "short"), append("a", "long").with_id(tidelock_store::CommitId::fresh())];
+    let ways =
+        [append("a", "short"), append("a", "long").with_id(tidelock_store::CommitId::fresh())];
     for commit in ways {
         committed(&store, commit).await;
         let sender = soon("a notification", heard.recv()).await.unwrap();

@@ -24,7 +24,8 @@ async fn without_notifications_polling_finds_everything() {
     let key = RecordKey::new("bell").unwrap();
     for nth in 1..=3 {
         let [mut log, mut record, mut items] =
-            [Topic::Log, Topic::Record(key.clone()), Topic::Queue(queue())].map(|topic| one.signal(topic));
+            [Topic::Log, Topic::Record(key.clone()), Topic::Queue(queue())]
+                .map(|topic| one.signal(topic));
         let commit = append("a", "a").write(Write::add(&key, 1, tidelock_store::Bounds::NONE));
         committed(&other, wake("letter")).await;
         committed(&other, commit).await;
@@ -40,8 +41,8 @@ async fn without_notifications_polling_finds_everything() {
     assert_eq!(ground.connect().await.one::<i64>(told).await, 0);
 }
 
-/// Schedule 14: the bound holds for a process that is busy with its own commits, too. Nothing that it tells or is told keeps
-/// it from polling.
+/// Schedule 14: the bound holds for a process that is busy with its own commits, too. Nothing that
+/// it tells or is told keeps it from polling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_busy_process_polls_as_well() {
     let ground = Ground::shared();

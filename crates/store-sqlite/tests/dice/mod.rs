@@ -1,7 +1,7 @@
 //! Randomness that can be had again.
 //!
-//! Every random test prints its seed; `TIDELOCK_SEED=<seed>` gives the same choices again. What real processes and
-//! the kernel make of them is not replayed.
+//! Every random test prints its seed; `TIDELOCK_SEED=<seed>` gives the same choices again. What
+//! real processes and the kernel make of them is not replayed.
 
 use tidelock_store::CommitId;
 

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef, Json,
-    LeaseRequest, ManualClock, NewEvent, Position, Settlement, Store, Version, Wake, When, Write,
+    AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef,
+    Json, LeaseRequest, ManualClock, NewEvent, Position, Settlement, Store, Version, Wake, When,
+    Write,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 use tokio::time::timeout;
@@ -40,7 +41,8 @@ async fn do_and_be_done(store: &SqliteStore, name: &str) {
     assert!(is_committed(&store.commit(begin).await));
     let request = LeaseRequest::new(&item.queue, &worker(), Duration::from_secs(60), 1);
     let leased = store.lease(request).await.unwrap().leases;
-    let read = store.read_stream(tidelock_store::StreamQuery::forward(&stream(name))).await.unwrap();
+    let read =
+        store.read_stream(tidelock_store::StreamQuery::forward(&stream(name))).await.unwrap();
     let last = read.events.last().unwrap().version;
     let end = Commit::new()
         .with_append(Append::closing(&stream(name), ExpectedVersion::Exact(last)))
@@ -84,8 +86,13 @@ async fn leave(store: &SqliteStore, kind: &str) {
     let soon = When::In(Duration::from_secs(1));
     let put = || Write::put(&key("k"), ExpectedRevision::Any, value(1));
     let delete = || Write::delete(&key("k"), ExpectedRevision::Any);
-    let append =
-        || Commit::new().append(&stream("s"), ExpectedVersion::Any, [NewEvent::of("done", &0).unwrap()]);
+    let append = || {
+        Commit::new().append(
+            &stream("s"),
+            ExpectedVersion::Any,
+            [NewEvent::of("done", &0).unwrap()],
+        )
+    };
     let close = || Append::closing(&stream("s"), ExpectedVersion::Any);
     let nothing = || Commit::new().guard_record(&key("k"), ExpectedRevision::Absent);
     let commits = match kind {
@@ -115,7 +122,8 @@ async fn leave(store: &SqliteStore, kind: &str) {
 async fn each_kind_leaves_although_nothing_is_written_and_nothing_else_is_due() {
     for kind in ["deleted record", "expired record", "item", "stream", "commit id"] {
         let (place, clock) = (Place::new(), ManualClock::default());
-        let interval = SqliteOptions { sweep_interval: Duration::from_millis(1), ..options(&clock) };
+        let interval =
+            SqliteOptions { sweep_interval: Duration::from_millis(1), ..options(&clock) };
         let store = SqliteStore::open(place.path(), &interval).unwrap();
         leave(&store, kind).await;
         assert_eq!(rows(&place), 1, "{kind}");
@@ -125,7 +133,9 @@ async fn each_kind_leaves_although_nothing_is_written_and_nothing_else_is_due() 
                 tokio::task::yield_now().await;
             }
         };
-        timeout(Duration::from_secs(60), gone).await.unwrap_or_else(|_| panic!("the {kind} is still there"));
+        timeout(Duration::from_secs(60), gone)
+            .await
+            .unwrap_or_else(|_| panic!("the {kind} is still there"));
     }
 }
 
@@ -144,7 +154,9 @@ async fn what_one_write_could_not_sweep_leaves_without_another() {
         ..options(&clock)
     };
     let store = SqliteStore::open(place.path(), &alone).unwrap();
-    assert!(is_committed(&store.commit(Commit::new().wake(Wake::at(crate::item(), When::NOW))).await));
+    assert!(is_committed(
+        &store.commit(Commit::new().wake(Wake::at(crate::item(), When::NOW))).await
+    ));
     let gone = async {
         while rows(&place) > 1 {
             tokio::task::yield_now().await;
@@ -199,9 +211,14 @@ async fn the_file_becomes_shorter_when_what_was_in_it_has_left() {
 #[tokio::test]
 async fn a_reader_does_not_take_a_new_stream_for_one_that_was_forgotten() {
     let (place, clock) = (Place::new(), ManualClock::default());
-    let store = SqliteStore::open(place.path(), &SqliteOptions { readers: 1, ..options(&clock) }).unwrap();
+    let store =
+        SqliteStore::open(place.path(), &SqliteOptions { readers: 1, ..options(&clock) }).unwrap();
     let append = |name: &str| {
-        Commit::new().append(&stream(name), ExpectedVersion::NoStream, [NewEvent::of("noted", &0).unwrap()])
+        Commit::new().append(
+            &stream(name),
+            ExpectedVersion::NoStream,
+            [NewEvent::of("noted", &0).unwrap()],
+        )
     };
     assert!(is_committed(&store.commit(append("old")).await));
     let seen = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
@@ -227,7 +244,9 @@ async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
     let connection = rusqlite::Connection::open(place.path()).unwrap();
     let values = || {
         let sql = "SELECT count(*), count(value) FROM tidelock_records";
-        connection.query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?))).unwrap()
+        connection
+            .query_row(sql, [], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, i64>(1)?)))
+            .unwrap()
     };
     assert_eq!(values(), (1, 1));
     clock.advance(HOUR);

@@ -1,20 +1,21 @@
-//! Schedules 77 and 105: a file is restored from a backup, or goes on in two places. Nothing that was handed out since,
-//! of positions, fences and revisions, is handed out again, and a reader that had come further is told (LOG-7, LOG-10,
-//! REC-2, LEASE-2).
+//! Schedules 77 and 105: a file is restored from a backup, or goes on in two places. Nothing that
+//! was handed out since, of positions, fences and revisions, is handed out again, and a reader that
+//! had come further is told (LOG-7, LOG-10, REC-2, LEASE-2).
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, ErrorKind, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef, Json, LeaseRequest, NewEvent,
-    Position, Settlement, Store, StoreExt, Wake, When, Write,
+    Commit, ErrorKind, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef, Json, LeaseRequest,
+    NewEvent, Position, Settlement, Store, StoreExt, Wake, When, Write,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::{Place, key, stream, worker};
 
-/// Numbers that were handed out: the fence of an item, the revisions of two records, and a position.
+/// Numbers that were handed out: the fence of an item, the revisions of two records, and a
+/// position.
 #[derive(Debug, Clone, Copy)]
 struct Handed {
     fence: u64,
@@ -164,7 +165,10 @@ async fn two_copies_that_both_go_on_hand_out_different_numbers() {
     }
     assert!(of_copy.iter().all(|handed| handed.is_above(&of_original)));
     let lost = loss.last_position();
-    assert_eq!(copy.read_feed(FeedQuery::after(lost)).await.unwrap_err().kind(), ErrorKind::Rewound);
+    assert_eq!(
+        copy.read_feed(FeedQuery::after(lost)).await.unwrap_err().kind(),
+        ErrorKind::Rewound
+    );
     assert_eq!(original.read_feed(FeedQuery::after(lost)).await.unwrap().events.len(), 10);
 }
 

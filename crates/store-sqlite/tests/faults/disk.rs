@@ -1,9 +1,9 @@
 //! What a disk holds after a loss of power, worked out from the journal of what was written to it.
 //!
-//! What was written before a flush that succeeded is there. What was written since may be there, or not, or in part, each
-//! write for itself and in no order. A flush that failed promises nothing, then or later: the kernel forgets what it could not
-//! write (LWN calls it "fsyncgate"), and so does this disk. A new file, or the removal of one, is certain once its folder was
-//! flushed.
+//! What was written before a flush that succeeded is there. What was written since may be there, or
+//! not, or in part, each write for itself and in no order. A flush that failed promises nothing,
+//! then or later: the kernel forgets what it could not write (LWN calls it "fsyncgate"), and so
+//! does this disk. A new file, or the removal of one, is certain once its folder was flushed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -132,13 +132,16 @@ impl File {
 
     fn after_loss(&self, dice: &mut Dice) -> Vec<u8> {
         let mut content = self.content.clone();
-        // Nothing of it, all of it, or some of it: where only some is, most orders of the disk's are among them.
+        // Nothing of it, all of it, or some of it: where only some is, most orders of the disk's
+        // are among them.
         let fate = dice.below(4);
         for (happening, _) in &self.pending {
             match (fate, happening) {
                 (0, _) => {}
                 (1, _) => apply(&mut content, happening),
-                (_, Happening::Write { offset, bytes }) => write_in_part(&mut content, *offset, bytes, dice),
+                (_, Happening::Write { offset, bytes }) => {
+                    write_in_part(&mut content, *offset, bytes, dice)
+                }
                 (_, happening) if dice.one_in(2) => apply(&mut content, happening),
                 _ => {}
             }
@@ -172,7 +175,10 @@ fn write_in_part(content: &mut Vec<u8>, offset: usize, bytes: &[u8], dice: &mut 
             _ => dice.one_in(2),
         };
         if lands {
-            apply(content, &Happening::Write { offset: offset + start, bytes: bytes[start..end].to_vec() });
+            apply(
+                content,
+                &Happening::Write { offset: offset + start, bytes: bytes[start..end].to_vec() },
+            );
         }
         start = end;
     }

@@ -1,8 +1,8 @@
 //! Schedule 72: the disk is full, or fails to write or to flush.
 //!
-//! Nothing is acknowledged that is not there; every caller whose commit shared the failed transaction is told; what is not
-//! known is found out by sending the same commit again; and once the disk works again so does the store, without being
-//! opened anew. COMMIT-4, COMMIT-5, COMMIT-6.
+//! Nothing is acknowledged that is not there; every caller whose commit shared the failed
+//! transaction is told; what is not known is found out by sending the same commit again; and once
+//! the disk works again so does the store, without being opened anew. COMMIT-4, COMMIT-5, COMMIT-6.
 
 use std::path::Path;
 
@@ -55,8 +55,10 @@ pub(crate) fn a_failing_disk_acknowledges_nothing_and_is_forgiven() {
     assert_eq!(integrity(&shim.file()), "ok");
 
     let happenings = read_journal(&shim.journal());
-    let failed =
-        happenings.iter().filter(|(_, happening)| matches!(happening, Happening::FailedSync)).count();
+    let failed = happenings
+        .iter()
+        .filter(|(_, happening)| matches!(happening, Happening::FailedSync))
+        .count();
     assert!(failed >= 4, "only {failed} flushes failed");
     // A flush that failed must not be made good by one that succeeds later.
     let acknowledged = check_losses(&happenings, &mut dice);
@@ -91,7 +93,10 @@ pub(crate) fn sufferer(part: &Part) {
             }
         }
     });
-    say(format!("{} deeds, {} put off, {} unknown", sufferer.deeds, sufferer.later, sufferer.unknown));
+    say(format!(
+        "{} deeds, {} put off, {} unknown",
+        sufferer.deeds, sufferer.later, sufferer.unknown
+    ));
     assert!(sufferer.later > 50 && sufferer.unknown > 50, "the faults hit hardly anybody");
 }
 
@@ -121,14 +126,22 @@ impl Sufferer {
                     assert_eq!(error.kind(), fault.kind, "{}: {error}", fault.line);
                     let found = committed(&self.store, task).await;
                     match error.advice() {
-                        // What could not be flushed may be on the disk all the same, for whoever opens it next.
-                        Advice::Later if fault.line.contains("sync") => panic!("{}: {error}", fault.line),
-                        Advice::Later => assert_eq!(found, 0, "{}: written after all: {error}", fault.line),
+                        // What could not be flushed may be on the disk all the same, for whoever
+                        // opens it next.
+                        Advice::Later if fault.line.contains("sync") => {
+                            panic!("{}: {error}", fault.line)
+                        }
+                        Advice::Later => {
+                            assert_eq!(found, 0, "{}: written after all: {error}", fault.line)
+                        }
                         Advice::Unknown => self.unknown += 1,
-                        Advice::Never => panic!("{}: it does help to try again: {error}", fault.line),
+                        Advice::Never => {
+                            panic!("{}: it does help to try again: {error}", fault.line)
+                        }
                     }
                     self.later += u64::from(error.advice() == Advice::Later);
-                    // The disk works again; so must the store, and the id says what became of the first try.
+                    // The disk works again; so must the store, and the id says what became of the
+                    // first try.
                     let again = self.store.commit(commit).await.expect("the disk works again");
                     assert!(matches!(again, CommitOutcome::Committed(_)));
                 }
@@ -153,8 +166,8 @@ impl Sufferer {
     }
 }
 
-/// Schedule 10 in spirit. Why a failed flush is `Unknown`: what was not flushed is in the log all the same, and whoever opens
-/// the file next finds it there.
+/// Schedule 10 in spirit. Why a failed flush is `Unknown`: what was not flushed is in the log all
+/// the same, and whoever opens the file next finds it there.
 pub(crate) fn an_unknown_commit_may_have_happened_and_its_id_tells() {
     let shim = Shim::new();
     let unlucky = shim.start("unlucky", &[]);
@@ -180,7 +193,11 @@ pub(crate) fn unlucky(part: &Part) {
         control.set(&format!("fail sync -wal 1 0 {}", Errno::EIO as i32));
         let commit = deed(1, 1, 100);
         let failed = store.commit(commit.clone()).await.expect_err("the disk does not flush");
-        assert_eq!((failed.kind(), failed.advice()), (ErrorKind::Storage, Advice::Unknown), "{failed}");
+        assert_eq!(
+            (failed.kind(), failed.advice()),
+            (ErrorKind::Storage, Advice::Unknown),
+            "{failed}"
+        );
         say(format!("unknown {}", serde_json::to_string(&commit).unwrap()));
     });
     order();
@@ -197,7 +214,8 @@ pub(crate) fn newcomer(part: &Part) {
     for (what, error) in [("write", Errno::ENOSPC), ("write", Errno::EIO), ("sync", Errno::EIO)] {
         let mut refused = 0;
         loop {
-            let path = Path::new(part.argument(0)).with_file_name(format!("{what}-{error:?}-{refused}.db"));
+            let path = Path::new(part.argument(0))
+                .with_file_name(format!("{what}-{error:?}-{refused}.db"));
             control.set(&format!("fail {what} any {} 0 {}", refused + 1, error as i32));
             let opened = SqliteStore::open(&path, &SqliteOptions::default());
             control.lift();
@@ -205,7 +223,10 @@ pub(crate) fn newcomer(part: &Part) {
                 Ok(_) => break,
                 Err(refusal) => {
                     let kind = refusal.kind();
-                    assert!(matches!(kind, ErrorKind::Full | ErrorKind::Storage), "{kind:?}: {refusal}");
+                    assert!(
+                        matches!(kind, ErrorKind::Full | ErrorKind::Storage),
+                        "{kind:?}: {refusal}"
+                    );
                     assert_eq!(refusal.operation(), tidelock_store::Operation::Open);
                 }
             }
@@ -254,7 +275,10 @@ pub(crate) fn mover(part: &Part) {
                     tasks.spawn(async move { store.commit(deed(task, number, 120_000)).await });
                 }
                 for answer in tasks.join_all().await {
-                    assert!(matches!(answer, Ok(CommitOutcome::Committed(_))), "{line}: {answer:?}");
+                    assert!(
+                        matches!(answer, Ok(CommitOutcome::Committed(_))),
+                        "{line}: {answer:?}"
+                    );
                 }
             }
             control.lift();

@@ -1,7 +1,9 @@
-//! A failing disk, a loss of power, a lying kernel, and a file that is taken away: schedules 71 to 73.
+//! A failing disk, a loss of power, a lying kernel, and a file that is taken away: schedules 71
+//! to 73.
 //!
-//! The misbehaviour is made by `shim.c`, which the tests compile and load in front of the C library of another process:
-//! this binary, started again. What needs several processes but no misbehaviour is in the `processes` tests.
+//! The misbehaviour is made by `shim.c`, which the tests compile and load in front of the C library
+//! of another process: this binary, started again. What needs several processes but no misbehaviour
+//! is in the `processes` tests.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]

@@ -1,4 +1,5 @@
-//! Schedule 73: a network file system, a fork, and a file that is taken away or replaced under a running store.
+//! Schedule 73: a network file system, a fork, and a file that is taken away or replaced under a
+//! running store.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,7 +7,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, ErrorKind, ItemRef, LeaseRequest, Store, StoreError, StreamName, StreamQuery, WorkerName,
+    Advice, ErrorKind, ItemRef, LeaseRequest, Store, StoreError, StreamName, StreamQuery,
+    WorkerName,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -19,11 +21,15 @@ pub(crate) fn a_network_file_system_is_refused() {
     let shim = Shim::new();
     shim.control().set("lie nfs");
     shim.start("guest", &[]).finish();
-    assert!(!fs::exists(shim.file()).unwrap(), "nothing is put on a file system that cannot be trusted");
+    assert!(
+        !fs::exists(shim.file()).unwrap(),
+        "nothing is put on a file system that cannot be trusted"
+    );
 }
 
 pub(crate) fn guest(part: &Part) {
-    let refused = SqliteStore::open(part.argument(0), &SqliteOptions::default()).expect_err("it is on NFS");
+    let refused =
+        SqliteStore::open(part.argument(0), &SqliteOptions::default()).expect_err("it is on NFS");
     assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never));
     assert!(refused.to_string().contains("network file system (NFS)"), "{refused}");
 }
@@ -40,8 +46,12 @@ pub(crate) fn fork(part: &Part) {
         control.set("lie pid");
         let stream = StreamName::new("task-0").unwrap();
         let item = ItemRef::parse("mail", "letter").unwrap();
-        let lease =
-            LeaseRequest::new(&item.queue, &WorkerName::new("child").unwrap(), Duration::from_secs(1), 1);
+        let lease = LeaseRequest::new(
+            &item.queue,
+            &WorkerName::new("child").unwrap(),
+            Duration::from_secs(1),
+            1,
+        );
         let refusals = [
             store.commit(deed(0, 2, 10)).await.err(),
             store.read_stream(StreamQuery::forward(&stream)).await.err(),
@@ -54,7 +64,11 @@ pub(crate) fn fork(part: &Part) {
             assert!(refused.to_string().contains("was forked from"), "{refused}");
         }
         control.lift();
-        assert_eq!(committed(&store, 0).await, 1, "the parent goes on, and the child wrote nothing");
+        assert_eq!(
+            committed(&store, 0).await,
+            1,
+            "the parent goes on, and the child wrote nothing"
+        );
         let _ = store.commit(deed(0, 2, 10)).await.unwrap();
     });
 }
@@ -75,7 +89,10 @@ pub(crate) fn stranger(part: &Part) {
         assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Storage, Advice::Never));
         assert!(refused.to_string().contains("cannot be written by this user"), "{refused}");
         for beside in ["store.db-wal", "store.db-shm"] {
-            assert!(!fs::exists(path.with_file_name(beside)).unwrap(), "{beside}, migrate: {migrate}");
+            assert!(
+                !fs::exists(path.with_file_name(beside)).unwrap(),
+                "{beside}, migrate: {migrate}"
+            );
         }
     }
 }
@@ -83,18 +100,22 @@ pub(crate) fn stranger(part: &Part) {
 /// Something done to a file.
 type Harm<'a> = &'a dyn Fn(&Path);
 
-/// Each of these would lose every commit that comes after it: SQLite goes on writing to files that nobody will find.
+/// Each of these would lose every commit that comes after it: SQLite goes on writing to files that
+/// nobody will find.
 pub(crate) fn a_file_that_is_taken_away_takes_no_more_commits() {
     let remove = |path: &Path| fs::remove_file(path).unwrap();
     let replace = |path: &Path| {
         let copy = path.with_extension("copy");
-        // The copy is made by another process: to close a file here would let go of the locks that SQLite has on it.
+        // The copy is made by another process: to close a file here would let go of the locks that
+        // SQLite has on it.
         assert!(std::process::Command::new("cp").args([path, &copy]).status().unwrap().success());
         fs::rename(copy, path).unwrap();
     };
     let harms: [(&str, &str, Harm<'_>); _] = [
         ("store.db", "deleted or moved", &remove),
-        ("store.db", "deleted or moved", &|path| fs::rename(path, path.with_extension("moved")).unwrap()),
+        ("store.db", "deleted or moved", &|path| {
+            fs::rename(path, path.with_extension("moved")).unwrap()
+        }),
         ("store.db", "was replaced", &replace),
         ("store.db-wal", "-wal", &remove),
         ("store.db-wal", "-wal", &replace),
@@ -112,7 +133,10 @@ pub(crate) fn a_file_that_is_taken_away_takes_no_more_commits() {
                     Err(refused) => refused,
                     Ok(_) => panic!("acknowledged after {name} was harmed ({said})"),
                 };
-                assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Never));
+                assert_eq!(
+                    (refused.kind(), refused.advice()),
+                    (ErrorKind::Unavailable, Advice::Never)
+                );
                 assert!(refused.to_string().contains(said), "{refused}");
             }
             // It may not even be let go of in good order, but it must not hang.

@@ -1,7 +1,9 @@
-//! Schedule 71, COMMIT-5: the power goes away, at any moment, and what was acknowledged is there afterwards.
+//! Schedule 71, COMMIT-5: the power goes away, at any moment, and what was acknowledged is there
+//! afterwards.
 //!
-//! Acknowledgements are written to a file on the same disk, so that the shim's journal says which came before which
-//! flush. The other test runs writers that promise too much through the same machinery, which must find them out.
+//! Acknowledgements are written to a file on the same disk, so that the shim's journal says which
+//! came before which flush. The other test runs writers that promise too much through the same
+//! machinery, which must find them out.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -11,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use tidelock_store::{
-    Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, HeadQuery, Json, NewEvent, RecordKey,
-    Store, StoreExt, StreamName, Version, Write,
+    Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, HeadQuery, Json, NewEvent,
+    RecordKey, Store, StoreExt, StreamName, Version, Write,
 };
 use tidelock_store_sqlite::SqliteStore;
 
@@ -43,8 +45,12 @@ pub(crate) fn what_was_acknowledged_survives_a_loss_of_power() {
     assert_eq!(acknowledged.values().sum::<u64>(), TASKS * COMMITS);
 }
 
-/// Lets the power go away many times; what was acknowledged by then must be there. Gives what was acknowledged in the end.
-pub(crate) fn check_losses(happenings: &[(PathBuf, Happening)], dice: &mut Dice) -> BTreeMap<u64, u64> {
+/// Lets the power go away many times; what was acknowledged by then must be there. Gives what was
+/// acknowledged in the end.
+pub(crate) fn check_losses(
+    happenings: &[(PathBuf, Happening)],
+    dice: &mut Dice,
+) -> BTreeMap<u64, u64> {
     let mut at_stake = 0;
     let acknowledged = lose_power_often(happenings, dice, |folder, acknowledged| {
         let path = folder.join("store.db");
@@ -55,7 +61,10 @@ pub(crate) fn check_losses(happenings: &[(PathBuf, Happening)], dice: &mut Dice)
         block_on(async {
             for (task, number) in acknowledged {
                 let found = committed(&store, *task).await;
-                assert!(found >= *number, "task {task}: {number} were acknowledged, {found} are there");
+                assert!(
+                    found >= *number,
+                    "task {task}: {number} were acknowledged, {found} are there"
+                );
             }
         });
         drop(store);
@@ -90,13 +99,15 @@ pub(crate) fn a_careless_writer_is_found_out() {
     }
 }
 
-/// Looks at what the disk holds after losses of power spread over all that happened. Gives what was acknowledged in the end.
+/// Looks at what the disk holds after losses of power spread over all that happened. Gives what was
+/// acknowledged in the end.
 fn lose_power_often(
     happenings: &[(PathBuf, Happening)],
     dice: &mut Dice,
     mut look: impl FnMut(&Path, &BTreeMap<u64, u64>),
 ) -> BTreeMap<u64, u64> {
-    let mut moments: Vec<usize> = (0..LOSSES).map(|_| dice.below(happenings.len() as u64) as usize).collect();
+    let mut moments: Vec<usize> =
+        (0..LOSSES).map(|_| dice.below(happenings.len() as u64) as usize).collect();
     moments.push(happenings.len() - 1);
     moments.sort_unstable();
     let (mut disk, mut acknowledged) = (Disk::default(), BTreeMap::new());
@@ -122,7 +133,8 @@ fn lose_power_often(
 
 /// How many commits of a task are there; each is there whole.
 pub(crate) async fn committed(store: &SqliteStore, task: u64) -> u64 {
-    let head = store.heads(HeadQuery::Named(vec![stream(task)])).await.unwrap().heads.pop().unwrap();
+    let head =
+        store.heads(HeadQuery::Named(vec![stream(task)])).await.unwrap().heads.pop().unwrap();
     let number = head.state.version().map_or(0, Version::get);
     let noted = store.get_one(&record(task)).await.unwrap();
     let noted = noted.live().map_or(0, |record| record.value.to().unwrap());

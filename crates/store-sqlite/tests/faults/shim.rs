@@ -51,7 +51,8 @@ impl Shim {
         Control { path: self.path("control") }
     }
 
-    /// Starts a worker on this disk; its first argument is the store's file, its second the control file.
+    /// Starts a worker on this disk; its first argument is the store's file, its second the control
+    /// file.
     pub(crate) fn start(&self, role: &str, arguments: &[&dyn AsRef<OsStr>]) -> Worker {
         let (library, disk) = (self.path("shim.so"), self.disk());
         let (journal, control) = (self.journal(), self.path("control"));

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use tidelock_store::{
-    Bounds, Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Fence, ItemFilter, ItemQuery, ItemRef,
-    Json, Lease, LeaseRequest, Mark, NewEvent, QueueName, RecordKey, Settlement, Store, StoreExt, StreamName,
-    Wake, When, WorkerName, Write,
+    Bounds, Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Fence, ItemFilter, ItemQuery,
+    ItemRef, Json, Lease, LeaseRequest, Mark, NewEvent, QueueName, RecordKey, Settlement, Store,
+    StoreExt, StreamName, Wake, When, WorkerName, Write,
 };
 use tidelock_store_sqlite::SqliteStore;
 
@@ -42,11 +42,17 @@ pub(crate) fn a_killed_holders_item_is_leased_again_and_counted_once() {
             );
             assert_eq!(taken.expiries, held.expiries + 1);
             assert_eq!(taken.failures, 0, "a crash is an expiry and no failure");
-            assert!(taken.deadline >= held.deadline.plus(LEASE), "the killed one had its full time");
+            assert!(
+                taken.deadline >= held.deadline.plus(LEASE),
+                "the killed one had its full time"
+            );
         }
         let last = lease_when_free(&store, "finisher").await;
         assert_eq!(last.fence, Fence::new(7).unwrap());
-        let _ = store.commit(Commit::new().settle(Settlement::ack(last.token(), last.mark))).await.unwrap();
+        let _ = store
+            .commit(Commit::new().settle(Settlement::ack(last.token(), last.mark)))
+            .await
+            .unwrap();
         let page = store.items(ItemQuery::new(ItemFilter::default())).await.unwrap();
         assert_eq!((page.items[0].attempts, page.items[0].expiries), (0, 0));
     });
@@ -83,7 +89,8 @@ pub(crate) fn a_kill_never_leaves_half_a_commit() {
     let mut unknown = 0;
     for round in 0..ROUNDS {
         let mixer = Worker::start("mixer", &[&path]);
-        let mut lines: Vec<_> = (0..dice.below(60)).map(|_| mixer.line().expect("it goes on")).collect();
+        let mut lines: Vec<_> =
+            (0..dice.below(60)).map(|_| mixer.line().expect("it goes on")).collect();
         lines.extend(mixer.kill());
         for line in lines {
             let (lane, number) = line.split_once(' ').unwrap();
@@ -127,7 +134,10 @@ async fn numbers(path: &Path) -> BTreeMap<u64, u64> {
         }
         let item = items.iter().find(|item| item.item == lane_item(lane));
         said.push(item.map_or(0, |item| item.at.get()));
-        assert!(said.iter().all(|number| *number == said[0]), "lane {lane} has half a commit: {said:?}");
+        assert!(
+            said.iter().all(|number| *number == said[0]),
+            "lane {lane} has half a commit: {said:?}"
+        );
         found.insert(lane, said[0]);
     }
     found
@@ -148,10 +158,12 @@ pub(crate) fn mixer(part: &Part) {
 async fn mix(store: SqliteStore, lane: u64) {
     let queue = lane_item(lane).queue;
     let worker = WorkerName::new("mixer").unwrap();
-    let item = store.items(ItemQuery::new(ItemFilter::queue(queue.as_str()))).await.unwrap().items.pop();
+    let item =
+        store.items(ItemQuery::new(ItemFilter::queue(queue.as_str()))).await.unwrap().items.pop();
     let begun = item.map_or(0, |item| item.at.get());
     if begun == 0 {
-        let _ = store.commit(Commit::new().wake(Wake::to_mark(lane_item(lane), one()))).await.unwrap();
+        let _ =
+            store.commit(Commit::new().wake(Wake::to_mark(lane_item(lane), one()))).await.unwrap();
     }
     for number in begun + 1.. {
         // The last round's mixer was killed while it held the lease.
@@ -176,7 +188,9 @@ async fn mix(store: SqliteStore, lane: u64) {
         ));
         match store.commit(commit).await.unwrap() {
             CommitOutcome::Committed(_) => say(format!("{lane} {number}")),
-            CommitOutcome::Conflict(conflict) => panic!("nobody else is in lane {lane}: {conflict}"),
+            CommitOutcome::Conflict(conflict) => {
+                panic!("nobody else is in lane {lane}: {conflict}")
+            }
         }
     }
 }

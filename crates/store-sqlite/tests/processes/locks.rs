@@ -1,14 +1,14 @@
 //! Schedule 69: somebody else, with plain SQL, reads and writes the same file.
 //!
-//! A writer that reads first and writes later (a deferred transaction) is refused at once when another one was faster; the
-//! store takes the right to write first, so it only ever waits.
+//! A writer that reads first and writes later (a deferred transaction) is refused at once when
+//! another one was faster; the store takes the right to write first, so it only ever waits.
 
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 use tidelock_store::{
-    Advice, Commit, CommitOutcome, ErrorKind, ExpectedVersion, NewEvent, Result, Store, StoreExt, StreamName,
-    Version,
+    Advice, Commit, CommitOutcome, ErrorKind, ExpectedVersion, NewEvent, Result, Store, StoreExt,
+    StreamName, Version,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -16,7 +16,8 @@ use crate::worker::{Part, Worker, order, say};
 use crate::{block_on, open};
 
 pub(crate) fn foreign_transactions_never_fail_a_commit() {
-    /// At least so many, and on until the other writer has had its share too; SQLite's own waiting is not the luckiest.
+    /// At least so many, and on until the other writer has had its share too; SQLite's own waiting
+    /// is not the luckiest.
     const COMMITS: u64 = 150;
     const ENOUGH_FOR_BOTH: u64 = 20_000;
     let folder = tempfile::tempdir().unwrap();
@@ -33,16 +34,23 @@ pub(crate) fn foreign_transactions_never_fail_a_commit() {
     block_on(async {
         let mut version = 0;
         while version < COMMITS || foreign_rows().unwrap() <= 10 {
-            // A transaction that began to read a few commits ago holds on to what the file was like then.
+            // A transaction that began to read a few commits ago holds on to what the file was like
+            // then.
             if version % 10 == 0 {
                 reader.tell(if version % 20 == 0 { "begin to read" } else { "end" });
                 reader.hear("done");
             }
-            let expected = Version::new(version).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
-            let outcome = append(&store, expected).await.expect("it waits for its turn and never gives up");
+            let expected =
+                Version::new(version).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+            let outcome =
+                append(&store, expected).await.expect("it waits for its turn and never gives up");
             assert!(matches!(outcome, CommitOutcome::Committed(_)), "{outcome:?}");
             version += 1;
-            assert!(version < ENOUGH_FOR_BOTH, "the other writer wrote {} rows", foreign_rows().unwrap());
+            assert!(
+                version < ENOUGH_FOR_BOTH,
+                "the other writer wrote {} rows",
+                foreign_rows().unwrap()
+            );
         }
         assert_eq!(store.read_whole_stream(&stream()).await.unwrap().len() as u64, version);
     });
@@ -66,15 +74,24 @@ pub(crate) fn a_lock_held_for_too_long_is_unavailable_and_no_longer() {
 
         let begun = Instant::now();
         let refused = append(&store, ExpectedVersion::Any).await.expect_err("the file is locked");
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Later), "{refused}");
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (ErrorKind::Unavailable, Advice::Later),
+            "{refused}"
+        );
         assert!(refused.to_string().contains("locked by another process"), "{refused}");
         assert!(begun.elapsed() >= patience, "it waited for as long as it was told to");
-        assert_eq!(store.read_whole_stream(&stream()).await.unwrap().len(), 1, "reading needs no lock");
+        assert_eq!(
+            store.read_whole_stream(&stream()).await.unwrap().len(),
+            1,
+            "reading needs no lock"
+        );
 
         foreigner.tell("end");
         foreigner.hear("done");
-        let _ =
-            append(&store, ExpectedVersion::Exact(Version::FIRST)).await.expect("nobody holds it any more");
+        let _ = append(&store, ExpectedVersion::Exact(Version::FIRST))
+            .await
+            .expect("nobody holds it any more");
 
         // A lock that is let go in time is waited for.
         foreigner.tell("begin to write");
@@ -88,7 +105,9 @@ pub(crate) fn a_lock_held_for_too_long_is_unavailable_and_no_longer() {
 }
 
 async fn append(store: &SqliteStore, expected: ExpectedVersion) -> Result<CommitOutcome> {
-    store.commit(Commit::new().append(&stream(), expected, [NewEvent::of("done", &0).unwrap()])).await
+    store
+        .commit(Commit::new().append(&stream(), expected, [NewEvent::of("done", &0).unwrap()]))
+        .await
 }
 
 fn stream() -> StreamName {
@@ -128,7 +147,9 @@ fn write_without_pause(connection: &Connection) {
         match connection.execute("INSERT INTO foreign_rows VALUES (1)", []) {
             Ok(_) => written += 1,
             // Nobody promised it a turn; whether it had enough of them is the test's to say.
-            Err(busy) => assert_eq!(busy.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{busy}"),
+            Err(busy) => {
+                assert_eq!(busy.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{busy}")
+            }
         }
     }
     say(format!("written {written}"));

@@ -1,4 +1,5 @@
-//! The write-ahead log begins anew from time to time, also when there is never a moment without a writer.
+//! The write-ahead log begins anew from time to time, also when there is never a moment without a
+//! writer.
 
 use std::fs;
 use std::path::Path;
@@ -12,8 +13,8 @@ const PROCESSES: u64 = 5;
 const COMMITS: u64 = 180;
 /// What one commit writes, give or take.
 const COMMIT_BYTES: usize = 100_000;
-/// A log is moved from 8 MiB on, and begins anew at 32 MiB even when others are in the way. All commits together write
-/// 90 MB, so a log that never begins anew is well past this.
+/// A log is moved from 8 MiB on, and begins anew at 32 MiB even when others are in the way. All
+/// commits together write 90 MB, so a log that never begins anew is well past this.
 const LIMIT: u64 = 56 << 20;
 
 pub(crate) fn the_log_stays_short_while_several_processes_write() {
@@ -21,7 +22,8 @@ pub(crate) fn the_log_stays_short_while_several_processes_write() {
     let path = folder.path().join("store.db");
     // Held open, so that the log is not taken away when the last of them ends.
     let store = open(&path);
-    let fillers: Vec<_> = (0..PROCESSES).map(|n| Worker::start("filler", &[&path, &n.to_string()])).collect();
+    let fillers: Vec<_> =
+        (0..PROCESSES).map(|n| Worker::start("filler", &[&path, &n.to_string()])).collect();
     let mut longest = 0;
     for filler in fillers {
         let said = filler.finish().pop().expect("it says how long the log was");
@@ -46,7 +48,10 @@ pub(crate) fn filler(part: &Part) {
         let mut longest = 0;
         for _ in 0..COMMITS / 2 {
             let event = NewEvent::of("filled", &payload).unwrap();
-            let _ = store.commit(Commit::new().append(&stream, ExpectedVersion::Any, [event])).await.unwrap();
+            let _ = store
+                .commit(Commit::new().append(&stream, ExpectedVersion::Any, [event]))
+                .await
+                .unwrap();
             longest = longest.max(fs::metadata(path.with_extension("db-wal")).unwrap().len());
         }
         longest

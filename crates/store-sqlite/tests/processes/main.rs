@@ -1,8 +1,9 @@
 //! Several real processes on one file, some of them killed or stopped in the middle of their work.
 //!
-//! What the conformance suite shows with futures and handles is shown here with processes, pipes and signals. Each file
-//! is a scenario: the test at its top, and below it the parts that other processes play; those are this binary,
-//! started again. A disk or a kernel that misbehaves is the matter of the `faults` tests.
+//! What the conformance suite shows with futures and handles is shown here with processes, pipes
+//! and signals. Each file is a scenario: the test at its top, and below it the parts that other
+//! processes play; those are this binary, started again. A disk or a kernel that misbehaves is the
+//! matter of the `faults` tests.
 
 // Clippy lets tests unwrap, but does not see that a binary without the usual harness is one.
 #![allow(clippy::unwrap_used)]
@@ -32,8 +33,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     let tests: [(&str, fn()); _] = [
-        ("eight_processes_open_a_new_file_at_once", opening::eight_processes_open_a_new_file_at_once),
-        ("foreign_transactions_never_fail_a_commit", locks::foreign_transactions_never_fail_a_commit),
+        (
+            "eight_processes_open_a_new_file_at_once",
+            opening::eight_processes_open_a_new_file_at_once,
+        ),
+        (
+            "foreign_transactions_never_fail_a_commit",
+            locks::foreign_transactions_never_fail_a_commit,
+        ),
         (
             "a_lock_held_for_too_long_is_unavailable_and_no_longer",
             locks::a_lock_held_for_too_long_is_unavailable_and_no_longer,

@@ -12,7 +12,8 @@ pub(crate) fn eight_processes_open_a_new_file_at_once() {
     for _ in 0..ROUNDS {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.db");
-        let mut openers: Vec<_> = (0..PROCESSES).map(|_| Worker::start("opener", &[&path])).collect();
+        let mut openers: Vec<_> =
+            (0..PROCESSES).map(|_| Worker::start("opener", &[&path])).collect();
         for opener in &openers {
             opener.hear("ready");
         }
@@ -25,7 +26,11 @@ pub(crate) fn eight_processes_open_a_new_file_at_once() {
             opener.finish();
         }
         versions.sort_unstable();
-        assert_eq!(versions, (1..=PROCESSES as u64).collect::<Vec<_>>(), "each of them committed, once");
+        assert_eq!(
+            versions,
+            (1..=PROCESSES as u64).collect::<Vec<_>>(),
+            "each of them committed, once"
+        );
         let events = block_on(async { open(&path).read_whole_stream(&stream()).await.unwrap() });
         assert_eq!(events.len(), PROCESSES);
         check_integrity(&path);

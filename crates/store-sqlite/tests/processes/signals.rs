@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, ItemRef, Json, NewEvent, RecordKey, Signal, Store, StreamName,
-    Topic, Wake, When, Write,
+    Commit, ExpectedRevision, ExpectedVersion, ItemRef, Json, NewEvent, RecordKey, Signal, Store,
+    StreamName, Topic, Wake, When, Write,
 };
 use tokio::time::timeout;
 
@@ -13,7 +13,8 @@ use crate::{block_on, open};
 
 /// Against hanging only: a signal is a hint, but on one machine it has no reason not to come.
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Ten looks of the thread that watches the file. Silence can only be shown by listening for a while.
+/// Ten looks of the thread that watches the file. Silence can only be shown by listening for a
+/// while.
 const A_WHILE: Duration = Duration::from_millis(200);
 /// More signals than one commit can be noticed by. One that goes on for no reason goes on for ever.
 const A_FEW: usize = 5;
@@ -48,7 +49,8 @@ async fn comes(signal: &mut Signal, within: Duration) -> bool {
     timeout(within, signal.wait()).await.is_ok()
 }
 
-/// What was on its way while the commit was noticed for the first time may still come, late on a busy machine.
+/// What was on its way while the commit was noticed for the first time may still come, late on a
+/// busy machine.
 async fn falls_silent(signal: &mut Signal) -> bool {
     for _ in 0..A_FEW {
         if !comes(signal, A_WHILE).await {

@@ -1,9 +1,11 @@
-//! Writers, lessees and a reader in processes of their own on one file, while some are killed and one is stopped.
+//! Writers, lessees and a reader in processes of their own on one file, while some are killed and
+//! one is stopped.
 //!
-//! Writers append to streams that they share and wake an item for each; lessees lease the items and write down what they
-//! handled, in the commit that settles the lease; a reader follows the feed. Every process says what it is about to commit
-//! and what was acknowledged, so that afterwards the audit can hold the file against all that was said. Lessees that
-//! are to die say so while they hold a lease, and are killed then; the writers' kills hit whatever they are doing.
+//! Writers append to streams that they share and wake an item for each; lessees lease the items and
+//! write down what they handled, in the commit that settles the lease; a reader follows the feed.
+//! Every process says what it is about to commit and what was acknowledged, so that afterwards the
+//! audit can hold the file against all that was said. Lessees that are to die say so while they
+//! hold a lease, and are killed then; the writers' kills hit whatever they are doing.
 
 mod audit;
 mod journal;
@@ -40,8 +42,8 @@ const COMMITS: u64 = 100;
 const STOCK: i64 = 200;
 const LEASE: Duration = Duration::from_millis(200);
 
-/// Schedules 20, 96 and 99; LOG-2, LOG-3, LOG-7, REC-2, REC-4, LEASE-1, LEASE-2, LEASE-3, LEASE-5, LEASE-6, COMMIT-1,
-/// COMMIT-4 and COMMIT-5, each across processes.
+/// Schedules 20, 96 and 99; LOG-2, LOG-3, LOG-7, REC-2, REC-4, LEASE-1, LEASE-2, LEASE-3, LEASE-5,
+/// LEASE-6, COMMIT-1, COMMIT-4 and COMMIT-5, each across processes.
 pub(crate) fn nothing_is_lost_or_done_twice_in_a_storm_of_processes() {
     let mut dice = Dice::for_test("nothing_is_lost_or_done_twice_in_a_storm_of_processes");
     let folder = tempfile::tempdir().unwrap();
@@ -75,7 +77,8 @@ pub(crate) fn nothing_is_lost_or_done_twice_in_a_storm_of_processes() {
             let lessee = start("lessee", &format!("doomed-lessee-{n}"), 1 + dice.below(3), 0);
             scripts.push(scope.spawn(move || kill_after(lessee, HOLDING, 1, journal)));
         }
-        // Each phase begins whatever happened in the one before, so that everybody ends and the failure is shown.
+        // Each phase begins whatever happened in the one before, so that everybody ends and the
+        // failure is shown.
         let phases = [
             (scripts, Phase::EnoughWritten),
             (writers, Phase::Drain),
@@ -108,7 +111,8 @@ fn kill_after(worker: Worker, verb: &str, times: u64, journal: &Journal) {
     }
 }
 
-/// Schedule 20: stops a worker that holds leases until others have all of them, and then lets it go on.
+/// Schedule 20: stops a worker that holds leases until others have all of them, and then lets it go
+/// on.
 fn stop_past_the_lease(mut sleeper: Worker, journal: &Journal) {
     let mut held: Vec<Lease> = Vec::new();
     loop {
@@ -123,10 +127,12 @@ fn stop_past_the_lease(mut sleeper: Worker, journal: &Journal) {
     }
     sleeper.send(Signal::SIGSTOP);
     // One that nobody has taken yet is still its own to settle, however late.
-    let took_over = |held: &Lease, lease: Lease| lease.item == held.item && lease.fence > held.fence;
+    let took_over =
+        |held: &Lease, lease: Lease| lease.item == held.item && lease.fence > held.fence;
     journal.wait_until(|told| {
-        let is_taken =
-            |held: &Lease| told.iter().any(|t| t.lease().is_some_and(|lease| took_over(held, lease)));
+        let is_taken = |held: &Lease| {
+            told.iter().any(|t| t.lease().is_some_and(|lease| took_over(held, lease)))
+        };
         held.iter().all(is_taken)
     });
     sleeper.send(Signal::SIGCONT);

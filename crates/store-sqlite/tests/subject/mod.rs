@@ -1,4 +1,5 @@
-//! A fresh SQLite file on a clock that the suite moves; every handle is opened anew, with connections of its own.
+//! A fresh SQLite file on a clock that the suite moves; every handle is opened anew, with
+//! connections of its own.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -25,8 +26,10 @@ impl SqliteSubject {
 #[async_trait]
 impl Subject for SqliteSubject {
     async fn open(&self) -> Arc<dyn Store> {
-        let options = SqliteOptions { clock: Arc::new(self.clock.clone()), ..SqliteOptions::default() };
-        let store = SqliteStore::open(self.folder.path().join("store.db"), &options).expect("the file opens");
+        let options =
+            SqliteOptions { clock: Arc::new(self.clock.clone()), ..SqliteOptions::default() };
+        let store = SqliteStore::open(self.folder.path().join("store.db"), &options)
+            .expect("the file opens");
         self.first.get_or_init(|| store.clone());
         Arc::new(store)
     }
@@ -44,6 +47,11 @@ impl Subject for SqliteSubject {
     }
 
     async fn sweep(&self) {
-        self.first.get().expect("the store was opened").sweep().await.expect("an open store can be swept");
+        self.first
+            .get()
+            .expect("the store was opened")
+            .sweep()
+            .await
+            .expect("an open store can be swept");
     }
 }

@@ -1,8 +1,9 @@
 //! This test binary, started again as another process that plays a part.
 //!
-//! A worker says lines on its standard output and takes orders, a line each, on its standard input; a line that was said
-//! before a kill is still read. Waiting for a line is how the tests wait for another process: nobody sleeps. The
-//! deadline is there so that a worker that hangs fails a test instead of stopping the suite.
+//! A worker says lines on its standard output and takes orders, a line each, on its standard input;
+//! a line that was said before a kill is still read. Waiting for a line is how the tests wait for
+//! another process: nobody sleeps. The deadline is there so that a worker that hangs fails a test
+//! instead of stopping the suite.
 
 // Each of the test binaries uses what it needs of this.
 #![allow(dead_code)]
@@ -53,7 +54,8 @@ impl Part {
 
 /// Says a line to whoever started this worker.
 pub(crate) fn say(line: impl std::fmt::Display) {
-    // In one piece, so that a kill never leaves half a line, and lines of several threads do not mix.
+    // In one piece, so that a kill never leaves half a line, and lines of several threads do not
+    // mix.
     let line = format!("{line}\n");
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).expect("the test is there to listen");
@@ -89,11 +91,14 @@ impl Worker {
     ) -> Self {
         let mut command = Command::new(std::env::current_exe().expect("this binary has a path"));
         command.arg(WORKER).arg(role).args(arguments).envs(environment.iter().copied());
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let orders = child.stdin.take().expect("its input is a pipe");
         let output = BufReader::new(child.stdout.take().expect("its output is a pipe"));
         let (said, lines) = mpsc::channel();
-        thread::spawn(move || output.lines().map_while(Result::ok).try_for_each(|line| said.send(line)));
+        thread::spawn(move || {
+            output.lines().map_while(Result::ok).try_for_each(|line| said.send(line))
+        });
         Self { role: role.to_owned(), child, orders, lines }
     }
 
@@ -102,21 +107,26 @@ impl Worker {
         match self.lines.recv_timeout(PATIENCE) {
             Ok(line) => Some(line),
             Err(mpsc::RecvTimeoutError::Disconnected) => None,
-            Err(mpsc::RecvTimeoutError::Timeout) => panic!("{} says nothing for {PATIENCE:?}", self.role),
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                panic!("{} says nothing for {PATIENCE:?}", self.role)
+            }
         }
     }
 
     /// The next line, which must begin with this word; gives the rest.
     pub(crate) fn hear(&self, word: &str) -> String {
-        let line = self.line().unwrap_or_else(|| panic!("{} ended before it said {word:?}", self.role));
-        let rest =
-            line.strip_prefix(word).unwrap_or_else(|| panic!("{} says {line:?}, not {word:?}", self.role));
+        let line =
+            self.line().unwrap_or_else(|| panic!("{} ended before it said {word:?}", self.role));
+        let rest = line
+            .strip_prefix(word)
+            .unwrap_or_else(|| panic!("{} says {line:?}, not {word:?}", self.role));
         rest.trim_start().to_owned()
     }
 
     /// Gives an order.
     pub(crate) fn tell(&mut self, order: &str) {
-        writeln!(self.orders, "{order}").unwrap_or_else(|e| panic!("{} takes no orders: {e}", self.role));
+        writeln!(self.orders, "{order}")
+            .unwrap_or_else(|e| panic!("{} takes no orders: {e}", self.role));
     }
 
     /// Sends it a signal of the kernel's.

@@ -140,7 +140,9 @@ impl Reason {
             Self::Stream { .. } => ClashKind::Moved,
             Self::Untrimmable { found: StreamState::Absent, .. } => ClashKind::Gone,
             Self::Untrimmable { found: StreamState::Closed(_), .. } => ClashKind::Exceeded,
-            Self::Closed { .. } | Self::Untrimmable { found: StreamState::Open(_), .. } => ClashKind::Closed,
+            Self::Closed { .. } | Self::Untrimmable { found: StreamState::Open(_), .. } => {
+                ClashKind::Closed
+            }
             Self::Record { found: Slot::Absent | Slot::Deleted(_), .. } => ClashKind::Gone,
             Self::Record { expected: ExpectedRevision::Absent, .. } => ClashKind::Taken,
             Self::Record { .. } => ClashKind::Moved,

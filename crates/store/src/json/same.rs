@@ -1,7 +1,8 @@
 //! Whether two JSON texts say the same.
 //!
-//! Parsing both into a common value would call different numbers equal (beyond 64 bits they are rounded) and would
-//! drop all but the last of equal keys; so numbers are compared as text, and objects entry by entry.
+//! Parsing both into a common value would call different numbers equal (beyond 64 bits they are
+//! rounded) and would drop all but the last of equal keys; so numbers are compared as text, and
+//! objects entry by entry.
 
 use std::fmt;
 
@@ -12,7 +13,9 @@ pub(super) fn value(one: &str, other: &str) -> bool {
     let (one, other) = (one.trim_ascii(), other.trim_ascii());
     match (one.as_bytes().first(), other.as_bytes().first()) {
         (Some(b'{'), Some(b'{')) => both(one, other, entries),
-        (Some(b'['), Some(b'[')) => both(one, other, |one: Vec<_>, other: Vec<_>| items(&one, &other)),
+        (Some(b'['), Some(b'[')) => {
+            both(one, other, |one: Vec<_>, other: Vec<_>| items(&one, &other))
+        }
         (Some(b'"'), Some(b'"')) => {
             let text = |json| serde_json::from_str::<String>(json).ok();
             text(one).is_some() && text(one) == text(other)

@@ -1,6 +1,7 @@
 //! Why JSON is not what it was read as, in words that have none of its content in them.
 //!
-//! What serde says quotes what it found. Such errors end up in logs and in listings, and payloads must not.
+//! What serde says quotes what it found. Such errors end up in logs and in listings, and payloads
+//! must not.
 
 use std::borrow::Cow;
 
@@ -24,7 +25,8 @@ fn about_the_type(said: &str) -> Cow<'_, str> {
     }
 }
 
-/// Which of our own limits was passed. The words are put together anew, so that nothing of what is refused can be in them.
+/// Which of our own limits was passed. The words are put together anew, so that nothing of what is
+/// refused can be in them.
 fn about_a_limit(said: &str) -> Option<String> {
     if said.contains(TOO_DEEP) {
         return Some(format!("it is too deep; the limit is {} levels", limits::JSON_DEPTH));
@@ -87,8 +89,9 @@ mod tests {
 
     #[test]
     fn a_limit_that_was_passed_is_named() {
-        let refused =
-            |json: &str| unfit(&serde_json::from_str::<(crate::Json, crate::EventType)>(json).unwrap_err());
+        let refused = |json: &str| {
+            unfit(&serde_json::from_str::<(crate::Json, crate::EventType)>(json).unwrap_err())
+        };
         let deep = format!("[{}{}, \"a\"]", "[".repeat(65), "]".repeat(65));
         let long = format!("[1, \"{}\"]", "ada has 7 bytes; the limit is 3 ".repeat(5));
         for (json, says) in [

@@ -1,8 +1,9 @@
-//! Finds what must not be written as JSON: numbers that JSON cannot say, and values that are too deep.
+//! Finds what must not be written as JSON: numbers that JSON cannot say, and values that are too
+//! deep.
 //!
-//! The JSON writer turns NaN and the infinities into `null` without a word, so that what is read back is not what was
-//! stored; and it goes as deep as a value does, past the end of the stack. This serializer writes nothing: it only walks
-//! the value, and goes no deeper than JSON may be.
+//! The JSON writer turns NaN and the infinities into `null` without a word, so that what is read
+//! back is not what was stored; and it goes as deep as a value does, past the end of the stack.
+//! This serializer writes nothing: it only walks the value, and goes no deeper than JSON may be.
 
 use std::fmt;
 
@@ -40,7 +41,8 @@ impl ser::Error for Unwritable {
     }
 }
 
-/// Structures of this kind are how the JSON writer is told of text and numbers as they are; they are no level of their own.
+/// Structures of this kind are how the JSON writer is told of text and numbers as they are; they
+/// are no level of their own.
 const VERBATIM: &str = "$serde_json::private::";
 
 #[derive(Clone, Copy)]
@@ -128,7 +130,11 @@ impl Serializer for Walk {
         Ok(())
     }
 
-    fn serialize_newtype_struct<T: Serialize + ?Sized>(self, _: &'static str, value: &T) -> Outcome {
+    fn serialize_newtype_struct<T: Serialize + ?Sized>(
+        self,
+        _: &'static str,
+        value: &T,
+    ) -> Outcome {
         value.serialize(self.wrapped()?)
     }
 

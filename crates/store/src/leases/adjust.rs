@@ -57,7 +57,8 @@ impl NamePattern {
     fn check(&self, what: &str, limit: usize) -> Result<()> {
         match self {
             Self::Any => Ok(()),
-            // Whatever no name can have in it is refused: some stores could not even be asked for it.
+            // Whatever no name can have in it is refused: some stores could not even be asked for
+            // it.
             Self::OneOf(names) => {
                 check_names(names.len())?;
                 names.iter().try_for_each(|name| check_prefix(name, what, limit))
@@ -74,9 +75,11 @@ fn common<'a>(one: &'a str, other: &str) -> &'a str {
     &one[..end]
 }
 
-/// Matches `*` and `?` by remembering only the last star: each character of the name is looked at once per star.
+/// Matches `*` and `?` by remembering only the last star: each character of the name is looked at
+/// once per star.
 fn glob(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (pattern, name): (Vec<char>, Vec<char>) =
+        (pattern.chars().collect(), name.chars().collect());
     let (mut p, mut n) = (0, 0);
     let mut star = None;
     while n < name.len() {
@@ -161,14 +164,16 @@ impl ItemFilter {
             && self.held.is_none_or(|held| held == item.holder.is_some())
     }
 
-    /// Queue and key of the one item that is meant, if the filter names one: a store finds it by that name, whatever else
-    /// there is (READ-1). No item need have such a name.
+    /// Queue and key of the one item that is meant, if the filter names one: a store finds it by
+    /// that name, whatever else there is (READ-1). No item need have such a name.
     pub fn one(&self) -> Option<(&str, &str)> {
         match (&self.queue, &self.key) {
-            (NamePattern::OneOf(queues), NamePattern::OneOf(keys)) => match (&queues[..], &keys[..]) {
-                ([queue], [key]) => Some((queue, key)),
-                _ => None,
-            },
+            (NamePattern::OneOf(queues), NamePattern::OneOf(keys)) => {
+                match (&queues[..], &keys[..]) {
+                    ([queue], [key]) => Some((queue, key)),
+                    _ => None,
+                }
+            }
             _ => None,
         }
     }
@@ -185,10 +190,11 @@ impl ItemFilter {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Adjustment {
-    /// A blocked item goes on where it stopped, at once, with its counts at zero. Others are left alone.
+    /// A blocked item goes on where it stopped, at once, with its counts at zero. Others are left
+    /// alone.
     Unblock,
-    /// Back to this mark, unblocked, unheld, with its counts at zero; due at once if there is work after the mark, or
-    /// if somebody was at it. Whoever holds it loses the lease.
+    /// Back to this mark, unblocked, unheld, with its counts at zero; due at once if there is work
+    /// after the mark, or if somebody was at it. Whoever holds it loses the lease.
     Reset {
         /// Where to go back to.
         to: Mark,
@@ -208,8 +214,8 @@ pub enum Adjustment {
         /// Which.
         lane: LaneName,
     },
-    /// An idle item (with nothing to do, not held, not blocked) is forgotten after that moment, unless it is woken
-    /// before. Others are left alone.
+    /// An idle item (with nothing to do, not held, not blocked) is forgotten after that moment,
+    /// unless it is woken before. Others are left alone.
     Forget {
         /// When.
         when: When,
@@ -304,7 +310,11 @@ mod tests {
             ("", "a", false),
         ];
         for (pattern, name, expected) in cases {
-            assert_eq!(NamePattern::like(pattern).matches(name), expected, "{pattern:?} on {name:?}");
+            assert_eq!(
+                NamePattern::like(pattern).matches(name),
+                expected,
+                "{pattern:?} on {name:?}"
+            );
         }
     }
 

@@ -38,8 +38,8 @@ pub struct Item {
     pub at: Mark,
     /// Work up to here.
     pub mark: Mark,
-    /// Has something to do from this moment on; nothing to do if there is none. While the item is leased, only a timer
-    /// that is still to come.
+    /// Has something to do from this moment on; nothing to do if there is none. While the item is
+    /// leased, only a timer that is still to come.
     pub due: Option<Timestamp>,
     /// Not to be leased before this moment, however due: a retry's backoff, or a deferral.
     pub hold: Option<Timestamp>,
@@ -53,7 +53,8 @@ pub struct Item {
     pub blocked: bool,
     /// What went wrong when it was last retried or blocked.
     pub error: Option<String>,
-    /// The fence of the newest lease, or the one after it if that was revoked; none if it was never leased.
+    /// The fence of the newest lease, or the one after it if that was revoked; none if it was never
+    /// leased.
     pub fence: Option<Fence>,
     /// Who holds it. Still set after the deadline, until somebody else takes it.
     pub holder: Option<Holder>,
@@ -87,9 +88,11 @@ impl Item {
         }
     }
 
-    /// Refuses an item that no store should be asked to restore: one that is leased, or that no store could have had.
+    /// Refuses an item that no store should be asked to restore: one that is leased, or that no
+    /// store could have had.
     pub(crate) fn check_restored(&self) -> Result<()> {
-        let refuse = |what: &str| Err(StoreError::invalid(format!("restore of {}: {what}", self.item)));
+        let refuse =
+            |what: &str| Err(StoreError::invalid(format!("restore of {}: {what}", self.item)));
         let counts = [self.attempts, self.failures, self.expiries];
         let error = self.error.as_deref().unwrap_or_default();
         if self.fence.is_some() || self.holder.is_some() || self.settled.is_some() {
@@ -110,10 +113,11 @@ impl Item {
         Ok(())
     }
 
-    /// The moment from which this item can be leased; none while it is blocked or has nothing to do.
+    /// The moment from which this item can be leased; none while it is blocked or has nothing to
+    /// do.
     ///
-    /// A held item can be leased once its deadline has passed, so one index over this value finds everything that
-    /// is due and never looks at what is idle.
+    /// A held item can be leased once its deadline has passed, so one index over this value finds
+    /// everything that is due and never looks at what is idle.
     pub fn ready_at(&self) -> Option<Timestamp> {
         if self.blocked {
             return None;
@@ -154,9 +158,15 @@ impl Item {
         }
     }
 
-    /// Grants a lease. The caller has made sure that the item is ready. The fence is above the store's floor, which is at
-    /// or above the fences of all items that were forgotten or lost.
-    pub fn grant(&mut self, worker: &WorkerName, duration: Duration, now: Timestamp, floor: u64) -> Lease {
+    /// Grants a lease. The caller has made sure that the item is ready. The fence is above the
+    /// store's floor, which is at or above the fences of all items that were forgotten or lost.
+    pub fn grant(
+        &mut self,
+        worker: &WorkerName,
+        duration: Duration,
+        now: Timestamp,
+        floor: u64,
+    ) -> Lease {
         if self.holder.is_some() {
             self.expiries += 1;
         }
@@ -166,7 +176,8 @@ impl Item {
         self.fence = Some(fence);
         self.holder = Some(Holder { worker: worker.clone(), since: now, deadline });
         self.settled = None;
-        // What was due is what the lease is for; a timer that was set during an earlier lease is still to come.
+        // What was due is what the lease is for; a timer that was set during an earlier lease is
+        // still to come.
         self.due = self.due.filter(|due| *due > now);
         self.hold = None;
         Lease {
@@ -183,8 +194,14 @@ impl Item {
         }
     }
 
-    /// Extends the lease; gives the new deadline, or nothing if the lease is not this token's any more.
-    pub fn renew(&mut self, token: &LeaseToken, duration: Duration, now: Timestamp) -> Option<Timestamp> {
+    /// Extends the lease; gives the new deadline, or nothing if the lease is not this token's any
+    /// more.
+    pub fn renew(
+        &mut self,
+        token: &LeaseToken,
+        duration: Duration,
+        now: Timestamp,
+    ) -> Option<Timestamp> {
         let holder = self.holder.as_mut().filter(|_| self.fence == Some(token.fence))?;
         holder.deadline = holder.deadline.max(now.plus(duration));
         Some(holder.deadline)
@@ -207,7 +224,8 @@ impl Item {
                 if self.at < self.mark {
                     self.is_due_from(now);
                 }
-                self.forget_at = forget.filter(|_| self.due.is_none()).map(|when| when.resolve(now));
+                self.forget_at =
+                    forget.filter(|_| self.due.is_none()).map(|when| when.resolve(now));
             }
             Exit::Retry { after, error } => {
                 self.failures += 1;
@@ -254,8 +272,8 @@ impl Item {
     }
 }
 
-/// As much of an error as is worth keeping; a long message must not fail a settlement, nor one with a NUL in it, which not
-/// every database can keep.
+/// As much of an error as is worth keeping; a long message must not fail a settlement, nor one with
+/// a NUL in it, which not every database can keep.
 fn cut(error: &str) -> String {
     let kept = match error.char_indices().nth(limits::ERROR_CHARS) {
         Some((at, _)) => format!("{}…", &error[..at]),

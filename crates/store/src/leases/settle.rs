@@ -12,8 +12,8 @@ use crate::marks::Mark;
 
 /// A part of a commit: the end of a lease.
 ///
-/// The same exit with no further progress, sent again before anybody else leases the item, is accepted and changes
-/// nothing: its first reply was lost.
+/// The same exit with no further progress, sent again before anybody else leases the item, is
+/// accepted and changes nothing: its first reply was lost.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settlement {
     /// The lease.
@@ -28,12 +28,14 @@ pub struct Settlement {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Exit {
-    /// It went well. The item is due again at once if its mark is further on, but not before `defer`.
+    /// It went well. The item is due again at once if its mark is further on, but not before
+    /// `defer`.
     Ack {
         /// The earliest moment for whatever is left or comes.
         defer: Option<When>,
-        /// When the store forgets the item if it stays idle until then; never by default. A wake makes it stay. A
-        /// forgotten item has lost its cursor and its counts; fences are not reused.
+        /// When the store forgets the item if it stays idle until then; never by default. A wake
+        /// makes it stay. A forgotten item has lost its cursor and its counts; fences are not
+        /// reused.
         forget: Option<When>,
     },
     /// It failed and is to be tried again, no sooner than after this long. Counts as a failure.
@@ -89,7 +91,9 @@ impl FromStr for ExitKind {
 
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::NAMES.iter().find(|(_, known)| *known == name);
-        found.map(|(kind, _)| *kind).ok_or_else(|| StoreError::invalid(format!("{name:?} is no settlement")))
+        found
+            .map(|(kind, _)| *kind)
+            .ok_or_else(|| StoreError::invalid(format!("{name:?} is no settlement")))
     }
 }
 
@@ -107,8 +111,8 @@ impl Exit {
 }
 
 impl Settlement {
-    /// Done up to this mark. A holder that got further than the item's mark moves the mark too: wakes up to there are
-    /// done already.
+    /// Done up to this mark. A holder that got further than the item's mark moves the mark too:
+    /// wakes up to there are done already.
     pub fn ack(lease: LeaseToken, done: Mark) -> Self {
         Self { lease, done: Some(done), exit: Exit::Ack { defer: None, forget: None } }
     }
@@ -118,7 +122,8 @@ impl Settlement {
         Self { lease, done: Some(done), exit: Exit::Ack { defer: Some(until), forget: None } }
     }
 
-    /// Acknowledges an item that is finished: the store forgets it after that moment, unless it is woken before.
+    /// Acknowledges an item that is finished: the store forgets it after that moment, unless it is
+    /// woken before.
     pub fn finish(lease: LeaseToken, done: Mark, forget: When) -> Self {
         Self { lease, done: Some(done), exit: Exit::Ack { defer: None, forget: Some(forget) } }
     }

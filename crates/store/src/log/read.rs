@@ -35,7 +35,12 @@ pub struct StreamQuery {
 impl StreamQuery {
     /// The oldest events.
     pub fn forward(stream: &StreamName) -> Self {
-        Self { stream: stream.clone(), direction: Direction::Forward, from: None, limit: limits::PAGE_SIZE }
+        Self {
+            stream: stream.clone(),
+            direction: Direction::Forward,
+            from: None,
+            limit: limits::PAGE_SIZE,
+        }
     }
 
     /// The newest events, newest first.
@@ -63,7 +68,8 @@ impl StreamQuery {
     }
 }
 
-/// Events of one stream, and what the stream is like. May be fewer than asked for though more follow, but never none.
+/// Events of one stream, and what the stream is like. May be fewer than asked for though more
+/// follow, but never none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamPage {
     /// The events, in the direction that was asked for.
@@ -98,22 +104,26 @@ impl FeedFilter {
     fn metadata_passes(&self, metadata: &Json) -> bool {
         // Parsed once, however many fields are asked for.
         let Ok(fields) = metadata.to::<serde_json::Value>() else { return false };
-        self.metadata.iter().all(|(name, value)| fields.get(name).and_then(|f| f.as_str()) == Some(value))
+        self.metadata
+            .iter()
+            .all(|(name, value)| fields.get(name).and_then(|f| f.as_str()) == Some(value))
     }
 }
 
 /// Where a page of the feed begins.
 ///
-/// Positions are in order but not without gaps, so a place further back is asked for by a number of events, and never computed
-/// from a position. That number is at most [`FEED_SCAN`](limits::FEED_SCAN), 10,000.
+/// Positions are in order but not without gaps, so a place further back is asked for by a number of
+/// events, and never computed from a position. That number is at most
+/// [`FEED_SCAN`](limits::FEED_SCAN), 10,000.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FeedStart {
     /// Behind this position.
     After(Position),
-    /// With the last so many of the events up to this position; with the first event of all, if there are fewer.
+    /// With the last so many of the events up to this position; with the first event of all, if
+    /// there are fewer.
     Before(Position, usize),
-    /// With the last so many events of all. With 0 it is the end itself: an empty page, whose `next` is where to read on for what
-    /// is appended from now on.
+    /// With the last so many events of all. With 0 it is the end itself: an empty page, whose
+    /// `next` is where to read on for what is appended from now on.
     Last(usize),
 }
 
@@ -200,7 +210,9 @@ impl FeedQuery {
 
     fn check_start(&self) -> Result<()> {
         match self.from {
-            FeedStart::Before(_, events) | FeedStart::Last(events) if events > limits::FEED_SCAN => {
+            FeedStart::Before(_, events) | FeedStart::Last(events)
+                if events > limits::FEED_SCAN =>
+            {
                 let limit = limits::FEED_SCAN;
                 Err(StoreError::limit(format!("a look {events} events back; the limit is {limit}")))
             }
@@ -212,7 +224,8 @@ impl FeedQuery {
 /// Events of the feed, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FeedPage {
-    /// The events, by position. May be empty though more follow, when none of those looked at passed the filter.
+    /// The events, by position. May be empty though more follow, when none of those looked at
+    /// passed the filter.
     pub events: Vec<Event>,
     /// Read on after this. Nothing will ever appear at or before it that is not there now.
     pub next: Position,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use super::state::{ReadyLanes, State};
 use crate::clock::Timestamp;
 use crate::leases::{
-    Adjusted, Adjustment, Item, ItemFilter, ItemPage, ItemQuery, ItemRef, LeaseRequest, LeaseToken, Leased,
-    Renewal,
+    Adjusted, Adjustment, Item, ItemFilter, ItemPage, ItemQuery, ItemRef, LeaseRequest, LeaseToken,
+    Leased, Renewal,
 };
 use crate::limits;
 use crate::marks::Priority;
@@ -17,7 +17,12 @@ use crate::plan::{Candidate, Turns};
 use crate::signal::Topic;
 
 impl State {
-    pub(super) fn lease(&mut self, request: &LeaseRequest, turns: &Turns, now: Timestamp) -> Leased {
+    pub(super) fn lease(
+        &mut self,
+        request: &LeaseRequest,
+        turns: &Turns,
+        now: Timestamp,
+    ) -> Leased {
         let chosen = turns.choose(request, self.candidates(request, now));
         let mut leases = Vec::with_capacity(chosen.len());
         for key in chosen {
@@ -29,8 +34,15 @@ impl State {
         Leased { at: now, leases, next_due: self.next_due(request) }
     }
 
-    pub(super) fn renew(&mut self, token: &LeaseToken, duration: Duration, now: Timestamp) -> Renewal {
-        let Some(mut item) = self.find_item(&token.item).cloned() else { return Renewal::Lost(None) };
+    pub(super) fn renew(
+        &mut self,
+        token: &LeaseToken,
+        duration: Duration,
+        now: Timestamp,
+    ) -> Renewal {
+        let Some(mut item) = self.find_item(&token.item).cloned() else {
+            return Renewal::Lost(None);
+        };
         match item.renew(token, duration, now) {
             Some(deadline) => {
                 self.put_item(item);
@@ -86,13 +98,19 @@ impl State {
         after: Option<&'a ItemRef>,
     ) -> impl Iterator<Item = &'a Item> {
         let prefix = filter.queue.prefix();
-        let from = after.map(|item| item.queue.as_str()).filter(|queue| *queue >= prefix).unwrap_or(prefix);
+        let from = after
+            .map(|item| item.queue.as_str())
+            .filter(|queue| *queue >= prefix)
+            .unwrap_or(prefix);
         let queues = self.items.range::<str, _>((Bound::Included(from), Bound::Unbounded));
         queues.take_while(move |(queue, _)| queue.as_str().starts_with(prefix)).flat_map(
             move |(queue, items)| {
                 let after = after.filter(|item| item.queue == *queue).map(|item| &item.key);
                 items
-                    .range::<ItemKey, _>((after.map_or(Bound::Unbounded, Bound::Excluded), Bound::Unbounded))
+                    .range::<ItemKey, _>((
+                        after.map_or(Bound::Unbounded, Bound::Excluded),
+                        Bound::Unbounded,
+                    ))
                     .map(|(_, item)| item)
             },
         )
@@ -115,7 +133,10 @@ impl State {
 
     fn next_due(&self, request: &LeaseRequest) -> Option<Timestamp> {
         let lanes = self.ready.get(&request.queue)?;
-        wanted(lanes, request).filter_map(|(_, times)| times.first()).map(|(moment, _)| *moment).min()
+        wanted(lanes, request)
+            .filter_map(|(_, times)| times.first())
+            .map(|(moment, _)| *moment)
+            .min()
     }
 }
 

@@ -7,8 +7,8 @@ use super::state::{State, Stream};
 use crate::error::{Result, StoreError};
 use crate::limits;
 use crate::log::{
-    Direction, Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage, StreamQuery,
-    StreamState,
+    Direction, Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage,
+    StreamQuery, StreamState,
 };
 use crate::marks::{Position, Version};
 use crate::names::StreamName;
@@ -16,19 +16,29 @@ use crate::names::StreamName;
 impl State {
     pub(super) fn read_stream(&self, query: &StreamQuery) -> StreamPage {
         let Some(stream) = self.streams.get(&query.stream) else {
-            return StreamPage { events: Vec::new(), state: StreamState::Absent, first: None, next: None };
+            return StreamPage {
+                events: Vec::new(),
+                state: StreamState::Absent,
+                first: None,
+                next: None,
+            };
         };
         let mut events: Vec<Event> = match query.direction {
-            Direction::Forward => take(stream.events.iter().skip(stream.skipped(query.from)), query.limit),
+            Direction::Forward => {
+                take(stream.events.iter().skip(stream.skipped(query.from)), query.limit)
+            }
             Direction::Backward => {
-                let newer = query.from.map_or(0, |from| stream.row.version.get().saturating_sub(from.get()));
+                let newer = query
+                    .from
+                    .map_or(0, |from| stream.row.version.get().saturating_sub(from.get()));
                 take(
                     stream.events.iter().rev().skip(usize::try_from(newer).unwrap_or(usize::MAX)),
                     query.limit,
                 )
             }
         };
-        let next = (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
+        let next =
+            (events.len() > query.limit).then(|| events.pop()).flatten().map(|event| event.version);
         StreamPage { events, state: stream.row.state(), first: stream.row.first_left(), next }
     }
 
@@ -66,7 +76,12 @@ impl State {
         match back {
             _ if position > last => Err(StoreError::rewound(position, last)),
             0 => Ok(position),
-            events => Ok(self.feed.range(..=position).rev().nth(events).map_or(Position::START, |(p, _)| *p)),
+            events => Ok(self
+                .feed
+                .range(..=position)
+                .rev()
+                .nth(events)
+                .map_or(Position::START, |(p, _)| *p)),
         }
     }
 
@@ -78,10 +93,13 @@ impl State {
             }
             HeadQuery::Prefix { prefix, after, limit } => {
                 let from = match &after {
-                    Some(name) if name.as_str() >= prefix.as_str() => Bound::Excluded(name.as_str()),
+                    Some(name) if name.as_str() >= prefix.as_str() => {
+                        Bound::Excluded(name.as_str())
+                    }
                     _ => Bound::Included(prefix.as_str()),
                 };
-                let names = self.streams.range::<str, _>((from, Bound::Unbounded)).map(|(name, _)| name);
+                let names =
+                    self.streams.range::<str, _>((from, Bound::Unbounded)).map(|(name, _)| name);
                 let mut names = names.take_while(|name| name.as_str().starts_with(&prefix));
                 let heads: Vec<Head> =
                     names.by_ref().take(limit).map(|name| self.head(name.clone())).collect();

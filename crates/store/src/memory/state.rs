@@ -43,7 +43,8 @@ enum Leaving {
 }
 
 /// The items of one queue that are or will be ready, by lane and priority, and there by time.
-pub(super) type ReadyLanes = BTreeMap<(LaneName, Reverse<Priority>), BTreeSet<(Timestamp, ItemKey)>>;
+pub(super) type ReadyLanes =
+    BTreeMap<(LaneName, Reverse<Priority>), BTreeSet<(Timestamp, ItemKey)>>;
 
 #[derive(Debug)]
 pub(super) struct Stream {
@@ -149,19 +150,27 @@ impl State {
 
     fn forget_stream(&mut self, name: &StreamName) {
         let Some(stream) = self.streams.remove(name) else { return };
-        let floor = self.version_floors.entry(stream_category(name.as_str()).to_owned()).or_default();
+        let floor =
+            self.version_floors.entry(stream_category(name.as_str()).to_owned()).or_default();
         *floor = (*floor).max(stream.row.version.get());
     }
 
     fn put_stream(&mut self, name: StreamName, row: StreamRow) {
-        let stream =
-            self.streams.entry(name.clone()).or_insert_with(|| Stream { row, events: VecDeque::new() });
+        let stream = self
+            .streams
+            .entry(name.clone())
+            .or_insert_with(|| Stream { row, events: VecDeque::new() });
         let before = std::mem::replace(&mut stream.row, row).forget_at;
         self.reschedule(before, row.forget_at, Leaving::Stream(name));
     }
 
     /// Moves the time at which something leaves.
-    fn reschedule(&mut self, before: Option<Timestamp>, after: Option<Timestamp>, leaving: Leaving) {
+    fn reschedule(
+        &mut self,
+        before: Option<Timestamp>,
+        after: Option<Timestamp>,
+        leaving: Leaving,
+    ) {
         if let Some(after) = after {
             self.leaving.insert((after, leaving.clone()));
         }
@@ -196,7 +205,8 @@ impl State {
         self.last_position = Some(event.position);
         self.events.insert(event.id, event.clone());
         self.feed.insert(event.position, event.clone());
-        let stream = self.streams.get_mut(&event.stream).expect("the plan names the stream of each event");
+        let stream =
+            self.streams.get_mut(&event.stream).expect("the plan names the stream of each event");
         stream.events.push_back(event);
     }
 
@@ -243,8 +253,8 @@ mod tests {
     use super::*;
     use crate::limits::TOMBSTONE_MEMORY;
     use crate::{
-        AfterTrim, Append, Commit, ExpectedRevision, ExpectedVersion, Json, LeaseRequest, ManualClock,
-        MemoryStore, NewEvent, Settlement, Store, Wake, When, WorkerName, Write,
+        AfterTrim, Append, Commit, ExpectedRevision, ExpectedVersion, Json, LeaseRequest,
+        ManualClock, MemoryStore, NewEvent, Settlement, Store, Wake, When, WorkerName, Write,
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -253,8 +263,9 @@ mod tests {
     async fn do_and_be_done(store: &MemoryStore) {
         let (stream, soon) = (StreamName::new("run/a").unwrap(), When::In(SECOND));
         let item = ItemRef::parse("work", "a").unwrap();
-        let put =
-            |key| Write::put(&RecordKey::new(key).unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap());
+        let put = |key| {
+            Write::put(&RecordKey::new(key).unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap())
+        };
         let begin = Commit::new()
             .with_id(CommitId::fresh())
             .remembered_for(SECOND)
@@ -285,10 +296,16 @@ mod tests {
         {
             let state = store.lock();
             let state = state.0.as_ref().unwrap();
-            assert!(state.streams.is_empty() && state.items.is_empty() && state.remembered.is_empty());
+            assert!(
+                state.streams.is_empty() && state.items.is_empty() && state.remembered.is_empty()
+            );
             assert!(state.ready.values().all(BTreeMap::is_empty), "{:?}", state.ready);
             let values: Vec<_> = state.records.values().map(|row| row.value.is_some()).collect();
-            assert_eq!(values, [false, false], "tombstones of the deleted and of the expired record");
+            assert_eq!(
+                values,
+                [false, false],
+                "tombstones of the deleted and of the expired record"
+            );
         }
         clock.advance(TOMBSTONE_MEMORY);
         store.sweep().await.unwrap();

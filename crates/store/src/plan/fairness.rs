@@ -1,8 +1,8 @@
 //! Which of the items that are due are leased, and in what order.
 //!
-//! Higher priority first, but one slot in every [`AGE_RESERVE`](limits::AGE_RESERVE) goes to whatever has been due
-//! longest. The count of slots goes on from call to call, so that the reserve holds for workers who lease one item
-//! at a time too.
+//! Higher priority first, but one slot in every [`AGE_RESERVE`](limits::AGE_RESERVE) goes to
+//! whatever has been due longest. The count of slots goes on from call to call, so that the reserve
+//! holds for workers who lease one item at a time too.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -34,17 +34,23 @@ pub struct Turns {
 type Place = (QueueName, Option<LaneName>);
 
 impl Turns {
-    /// Chooses up to the request's limit, in order, and counts them. The candidates must hold, for each priority and
-    /// lane, as many of those that have been due longest as the request asks for.
+    /// Chooses up to the request's limit, in order, and counts them. The candidates must hold, for
+    /// each priority and lane, as many of those that have been due longest as the request asks for.
     pub fn choose(&self, request: &LeaseRequest, candidates: Vec<Candidate>) -> Vec<ItemKey> {
         let chosen = self.order(request, candidates, request.limit);
         self.count(request, chosen.len());
         chosen
     }
 
-    /// The first so many of the candidates, in the order in which they are to be leased. Nothing is counted yet: a store
-    /// that may find some of them taken asks for more than it wants, and counts what it got.
-    pub fn order(&self, request: &LeaseRequest, mut candidates: Vec<Candidate>, most: usize) -> Vec<ItemKey> {
+    /// The first so many of the candidates, in the order in which they are to be leased. Nothing is
+    /// counted yet: a store that may find some of them taken asks for more than it wants, and
+    /// counts what it got.
+    pub fn order(
+        &self,
+        request: &LeaseRequest,
+        mut candidates: Vec<Candidate>,
+        most: usize,
+    ) -> Vec<ItemKey> {
         let turn = self.lock().get(&place(request)).copied().unwrap_or_default();
         choose(&mut candidates, most, turn)
     }

@@ -1,4 +1,5 @@
-//! What a commit does to work items: leases that must stand, leases that end, items that are restored, items that wake.
+//! What a commit does to work items: leases that must stand, leases that end, items that are
+//! restored, items that wake.
 
 use std::collections::BTreeMap;
 

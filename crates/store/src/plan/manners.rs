@@ -6,8 +6,8 @@ use std::task::{Context, Poll};
 
 /// Lets the other tasks of this thread go first, once, whatever runtime it is.
 ///
-/// A store that answers without ever waiting would otherwise keep its caller's thread for as long as the caller has
-/// something to ask.
+/// A store that answers without ever waiting would otherwise keep its caller's thread for as long
+/// as the caller has something to ask.
 #[derive(Debug, Default)]
 pub struct YieldOnce {
     yielded: bool,

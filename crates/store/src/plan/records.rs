@@ -92,11 +92,15 @@ fn judge(
     }
     let revision = floors.next_revision(found.revision());
     let (row, sum) = match &write.change {
-        Change::Put { value, expires } => {
-            (RecordRow { revision, value: Some(value.clone()), expires_at: expiry(*expires, now) }, None)
-        }
+        Change::Put { value, expires } => (
+            RecordRow { revision, value: Some(value.clone()), expires_at: expiry(*expires, now) },
+            None,
+        ),
         Change::Delete if found.live().is_none() => {
-            return Ok((Written { key: write.key.clone(), revision: found.revision(), sum: None }, None));
+            return Ok((
+                Written { key: write.key.clone(), revision: found.revision(), sum: None },
+                None,
+            ));
         }
         Change::Delete => (RecordRow::tombstone(revision, now), None),
         Change::Add { delta, within, expires } => {
@@ -119,9 +123,15 @@ fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
 fn add(key: &RecordKey, found: &Slot, delta: i64, within: Bounds) -> Result<i64, Reason> {
     let value = match found.live() {
         None => 0,
-        Some(record) => {
-            record.value.as_integer().ok_or_else(|| Reason::NotACounter { found: record.clone() })?
-        }
+        Some(record) => record
+            .value
+            .as_integer()
+            .ok_or_else(|| Reason::NotACounter { found: record.clone() })?,
     };
-    within.add(value, delta).ok_or_else(|| Reason::Bound { key: key.clone(), found: value, delta, within })
+    within.add(value, delta).ok_or_else(|| Reason::Bound {
+        key: key.clone(),
+        found: value,
+        delta,
+        within,
+    })
 }

@@ -17,14 +17,19 @@ pub struct StreamRow {
     pub first: Version,
     /// Whether it has a tombstone.
     pub closed: bool,
-    /// When the store forgets it if nothing is appended until then. Only an empty stream has such a time.
+    /// When the store forgets it if nothing is appended until then. Only an empty stream has such a
+    /// time.
     pub forget_at: Option<Timestamp>,
 }
 
 impl StreamRow {
     /// The stream as its readers see it.
     pub fn state(&self) -> StreamState {
-        if self.closed { StreamState::Closed(self.version) } else { StreamState::Open(self.version) }
+        if self.closed {
+            StreamState::Closed(self.version)
+        } else {
+            StreamState::Open(self.version)
+        }
     }
 
     /// How many events are left.
@@ -65,8 +70,10 @@ pub(super) fn plan(
         }
     }
     for (at, trim) in commit.trims.iter().enumerate() {
-        let closing = commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
-        // What an earlier try closed may have been reopened by others since; only a close of this commit counts.
+        let closing =
+            commit.appends.iter().any(|a| a.stream == trim.stream && a.then == AfterAppend::Close);
+        // What an earlier try closed may have been reopened by others since; only a close of this
+        // commit counts.
         let replayed = plan.appended.iter().any(|a| a.stream == trim.stream && a.replayed);
         if let Err(reason) = plan.trim(trim, closing && !replayed, now, rows)? {
             clashes.push(Clash { part: Part::Trim(at), reason });
@@ -100,7 +107,8 @@ impl LogPlan {
         if let Err(reason) = judge(append, trim, state(row)) {
             return Ok(Err(reason));
         }
-        let last = self.events.last().map_or_else(|| rows.last_position(), |event| Ok(event.position))?;
+        let last =
+            self.events.last().map_or_else(|| rows.last_position(), |event| Ok(event.position))?;
         // A new stream begins above the versions of those of its category that were forgotten.
         let base = match row {
             Some(row) => row.version.get(),
@@ -195,7 +203,8 @@ fn closed_after(closed_before: bool, append: &Append, trim: Option<&Trim>) -> bo
     if closed_before { closes || !reopens(trim) } else { closes && !reopens(trim) }
 }
 
-/// Refuses to take a close for granted that did not come with the events the first time, or that was undone since.
+/// Refuses to take a close for granted that did not come with the events the first time, or that
+/// was undone since.
 fn check_closed_before(append: &Append, row: Option<StreamRow>) -> Result<()> {
     if append.then == AfterAppend::StayOpen || row.is_some_and(|row| row.closed) {
         return Ok(());
@@ -206,15 +215,18 @@ fn check_closed_before(append: &Append, row: Option<StreamRow>) -> Result<()> {
     )))
 }
 
-/// Finds out whether these very events are in the store already: dedupe comes before the version check, so that a
-/// retry after an unknown outcome is told what the first try did.
+/// Finds out whether these very events are in the store already: dedupe comes before the version
+/// check, so that a retry after an unknown outcome is told what the first try did.
 fn earlier_append(append: &Append, rows: &mut impl Rows) -> Result<Option<Appended>> {
     let mut earlier: Vec<Event> = Vec::new();
     for new in &append.events {
         let Some(found) = rows.event(new.id)? else { continue };
         if !found.is_same_fact(&append.stream, new) {
-            let other =
-                if found.stream == append.stream { "with other content" } else { "which is another stream" };
+            let other = if found.stream == append.stream {
+                "with other content"
+            } else {
+                "which is another stream"
+            };
             return Err(StoreError::mismatch(format!(
                 "append to stream {:?}: event id {} was used before, for version {} of stream {:?}, {other}",
                 append.stream, new.id, found.version, found.stream
@@ -233,5 +245,10 @@ fn earlier_append(append: &Append, rows: &mut impl Rows) -> Result<Option<Append
         )));
     }
     let positions = Some((earlier[0].position, last.position));
-    Ok(Some(Appended { stream: append.stream.clone(), version: last.version, positions, replayed: true }))
+    Ok(Some(Appended {
+        stream: append.stream.clone(),
+        version: last.version,
+        positions,
+        replayed: true,
+    }))
 }

@@ -1,6 +1,6 @@
-//! Has every key one result, told to everyone alike; did locks have one holder at a time, with growing fences and no late
-//! write; were never more units of a quota out than there are; and has everything come back? (CLAIM-1, CLAIM-3,
-//! CLAIM-5, CLAIM-10, CLAIM-12, CLAIM-14)
+//! Has every key one result, told to everyone alike; did locks have one holder at a time, with
+//! growing fences and no late write; were never more units of a quota out than there are; and has
+//! everything come back? (CLAIM-1, CLAIM-3, CLAIM-5, CLAIM-10, CLAIM-12, CLAIM-14)
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -52,7 +52,8 @@ fn granted_twice(inquiry: &Inquiry<'_>) -> Vec<Finding> {
 fn disorder(lock: u64, bumps: &[Bump]) -> Vec<Finding> {
     let mut findings = Vec::new();
     for pair in bumps.windows(2).filter(|pair| pair[1].fence <= pair[0].fence) {
-        let what = format!("lock {lock}: fence {} wrote after fence {} had", pair[1].fence, pair[0].fence);
+        let what =
+            format!("lock {lock}: fence {} wrote after fence {} had", pair[1].fence, pair[0].fence);
         findings.push(Finding::new(Kind::Overlap, what));
     }
     for (count, bump) in (1..).zip(bumps).filter(|(count, bump)| bump.total != *count) {
@@ -62,23 +63,27 @@ fn disorder(lock: u64, bumps: &[Bump]) -> Vec<Finding> {
     findings
 }
 
-/// What was acknowledged under a lock is there, what was refused is not, and nothing was written once another held it.
+/// What was acknowledged under a lock is there, what was refused is not, and nothing was written
+/// once another held it.
 fn late(inquiry: &Inquiry<'_>, claimed: &Claimed) -> Vec<Finding> {
     let mut written: HashMap<(u64, Fence), Timestamp> = HashMap::new();
     for (lock, events) in &claimed.bumps {
-        let bump = |event: &Event| Some((event.payload.to::<Bump>().ok()?.fence, event.recorded_at));
+        let bump =
+            |event: &Event| Some((event.payload.to::<Bump>().ok()?.fence, event.recorded_at));
         written.extend(events.iter().filter_map(bump).map(|(fence, at)| ((*lock, fence), at)));
     }
     let mut findings = Vec::new();
     for entry in entries(inquiry) {
         findings.extend(match entry {
             Entry::Bumped { lock, fence } if !written.contains_key(&(*lock, *fence)) => {
-                let what =
-                    format!("lock {lock}: the write of fence {fence} was acknowledged, and is not there");
+                let what = format!(
+                    "lock {lock}: the write of fence {fence} was acknowledged, and is not there"
+                );
                 Some(Finding::new(Kind::LostCommit, what))
             }
             Entry::Outrun { lock, fence } if written.contains_key(&(*lock, *fence)) => {
-                let what = format!("lock {lock}: the write of fence {fence} was refused, and is there");
+                let what =
+                    format!("lock {lock}: the write of fence {fence} was refused, and is there");
                 Some(Finding::new(Kind::WrittenThoughRefused, what))
             }
             Entry::Locked { lock, fence, since } => behind(&written, *lock, *fence, *since),
@@ -99,7 +104,9 @@ fn behind(
         *other == lock && *earlier < fence && **at > since
     };
     let ((_, earlier), at) = written.iter().find(is_behind)?;
-    let what = format!("lock {lock}: fence {earlier} wrote at {at}, and fence {fence} held it since {since}");
+    let what = format!(
+        "lock {lock}: fence {earlier} wrote at {at}, and fence {fence} held it since {since}"
+    );
     Some(Finding::new(Kind::Overlap, what))
 }
 
@@ -123,8 +130,8 @@ fn contradicted(inquiry: &Inquiry<'_>, claimed: &Claimed) -> Vec<Finding> {
     findings
 }
 
-/// The first moment at which more units of a quota were out than there are. Units count from when their taker had them to
-/// when it was about to give them back.
+/// The first moment at which more units of a quota were out than there are. Units count from when
+/// their taker had them to when it was about to give them back.
 fn exceeded(inquiry: &Inquiry<'_>, quota: Quota) -> Option<Finding> {
     let back: HashMap<&str, Timestamp> = entries(inquiry)
         .filter_map(|entry| match entry {
@@ -146,7 +153,8 @@ fn exceeded(inquiry: &Inquiry<'_>, quota: Quota) -> Option<Finding> {
         out += change;
         (out > quota.limit()).then_some((at, out))
     });
-    let tell =
-        |(at, out)| format!("{out} units of {quota:?} were out at {at}, and there are {}", quota.limit());
+    let tell = |(at, out)| {
+        format!("{out} units of {quota:?} were out at {at}, and there are {}", quota.limit())
+    };
     first.map(|first| Finding::new(Kind::Exceeded, tell(first)))
 }

@@ -1,5 +1,6 @@
-//! Is every acknowledged booking in the archive or still in its stream, exactly once and in order, and none that was refused;
-//! does each account go on from all of its bookings; and did every closing come to its end? (CLOSE-1 to CLOSE-6)
+//! Is every acknowledged booking in the archive or still in its stream, exactly once and in order,
+//! and none that was refused; does each account go on from all of its bookings; and did every
+//! closing come to its end? (CLOSE-1 to CLOSE-6)
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -19,20 +20,27 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
         let gone = archive.iter().map(|(version, id)| (*version, *id));
         let mut events: Vec<(u64, &str)> = gone.chain(left).collect();
         events.sort_unstable();
-        for ((version, id), expected) in events.iter().zip(1..).filter(|((version, _), nth)| version != nth) {
+        for ((version, id), expected) in
+            events.iter().zip(1..).filter(|((version, _), nth)| version != nth)
+        {
             found.push((
                 Kind::Gap,
                 format!("booking {id:?} is version {version}, where {expected} should be"),
             ));
         }
         if account.bookings.is_some_and(|bookings| bookings != events.len() as u64) {
-            let what = format!("its state counts {:?} bookings of {}", account.bookings, events.len());
+            let what =
+                format!("its state counts {:?} bookings of {}", account.bookings, events.len());
             found.push((Kind::WrongTotal, what));
         }
         events.iter().for_each(|(_, id)| *there.entry(id).or_default() += 1);
-        found.extend(account.open.then(|| (Kind::Unfinished, "its books are half closed".to_owned())));
+        found.extend(
+            account.open.then(|| (Kind::Unfinished, "its books are half closed".to_owned())),
+        );
         findings.extend(
-            found.into_iter().map(|(kind, what)| Finding::new(kind, format!("account {name}: {what}"))),
+            found
+                .into_iter()
+                .map(|(kind, what)| Finding::new(kind, format!("account {name}: {what}"))),
         );
     }
     findings.extend(misplaced(inquiry, &there));
@@ -43,7 +51,8 @@ fn entries<'a>(inquiry: &Inquiry<'a>) -> impl Iterator<Item = &'a Entry> {
     inquiry.evidence.journals.iter().flat_map(|(_, entries)| entries)
 }
 
-/// What was archived of each account by version, and pages that came again after a closing that came to its end.
+/// What was archived of each account by version, and pages that came again after a closing that
+/// came to its end.
 fn archives<'a>(inquiry: &Inquiry<'a>) -> (HashMap<&'a str, BTreeMap<u64, &'a str>>, Vec<Finding>) {
     let mut archives: HashMap<&str, BTreeMap<u64, &str>> = HashMap::new();
     let (mut findings, mut ended) = (Vec::new(), HashSet::new());
@@ -55,24 +64,31 @@ fn archives<'a>(inquiry: &Inquiry<'a>) -> (HashMap<&'a str, BTreeMap<u64, &'a st
                 Entry::Archived { account, events } => {
                     call.extend(events.iter().map(|event| (account.as_str(), event)));
                     for (version, id) in events {
-                        let first = *archives.entry(account).or_default().entry(*version).or_insert(id);
+                        let first =
+                            *archives.entry(account).or_default().entry(*version).or_insert(id);
                         if first != id {
-                            let what =
-                                format!("account {account}: version {version} is {first:?} and {id:?}");
+                            let what = format!(
+                                "account {account}: version {version} is {first:?} and {id:?}"
+                            );
                             findings.push(Finding::new(Kind::Contradiction, what));
                         }
                     }
                 }
                 Entry::Closed { .. } => {
-                    findings.extend(call.windows(2).filter(|pair| pair[1].1.0 <= pair[0].1.0).map(|pair| {
-                        Finding::new(
-                            Kind::OutOfOrder,
-                            format!("{who} archived {:?} after {:?}", pair[1], pair[0]),
-                        )
-                    }));
+                    findings.extend(call.windows(2).filter(|pair| pair[1].1.0 <= pair[0].1.0).map(
+                        |pair| {
+                            Finding::new(
+                                Kind::OutOfOrder,
+                                format!("{who} archived {:?} after {:?}", pair[1], pair[0]),
+                            )
+                        },
+                    ));
                     for event in call.drain(..) {
                         if !ended.insert(event) {
-                            findings.push(Finding::new(Kind::DoneTwice, format!("{event:?} was archived")));
+                            findings.push(Finding::new(
+                                Kind::DoneTwice,
+                                format!("{event:?} was archived"),
+                            ));
                         }
                     }
                 }
@@ -83,7 +99,8 @@ fn archives<'a>(inquiry: &Inquiry<'a>) -> (HashMap<&'a str, BTreeMap<u64, &'a st
     (archives, findings)
 }
 
-/// Bookings that are not there once, although they were acknowledged, or are there although they were refused.
+/// Bookings that are not there once, although they were acknowledged, or are there although they
+/// were refused.
 fn misplaced(inquiry: &Inquiry<'_>, there: &HashMap<&str, usize>) -> Vec<Finding> {
     let mut findings = Vec::new();
     for entry in entries(inquiry) {
@@ -93,7 +110,10 @@ fn misplaced(inquiry: &Inquiry<'_>, there: &HashMap<&str, usize>) -> Vec<Finding
                 format!("booking {id:?} was acknowledged, and is nowhere"),
             )),
             Entry::Booking { id, .. } if there.get(id.as_str()).is_some_and(|count| *count > 1) => {
-                Some(Finding::new(Kind::DoubledEvent, format!("booking {id:?} is there more than once")))
+                Some(Finding::new(
+                    Kind::DoubledEvent,
+                    format!("booking {id:?} is there more than once"),
+                ))
             }
             Entry::Shut(id) if there.contains_key(id.as_str()) => {
                 let what = format!("booking {id:?} was refused, and is there");

@@ -1,5 +1,5 @@
-//! Is every acknowledged commit there, whole and as acknowledged; is nothing there that was refused; and is everything
-//! that is there somebody's? (COMMIT-1, COMMIT-4, COMMIT-5, COMMIT-6)
+//! Is every acknowledged commit there, whole and as acknowledged; is nothing there that was
+//! refused; and is everything that is there somebody's? (COMMIT-1, COMMIT-4, COMMIT-5, COMMIT-6)
 
 use std::collections::HashSet;
 
@@ -13,9 +13,12 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let mut findings = unexplained(inquiry);
     for (id, case) in &inquiry.ledger.cases {
         let name = format!("commit {id} of {}", case.who);
-        findings.extend(answers(case).map(|(kind, what)| Finding::new(kind, format!("{name} {what}"))));
         findings
-            .extend(presence(inquiry, case).map(|(kind, what)| Finding::new(kind, format!("{name} {what}"))));
+            .extend(answers(case).map(|(kind, what)| Finding::new(kind, format!("{name} {what}"))));
+        findings.extend(
+            presence(inquiry, case)
+                .map(|(kind, what)| Finding::new(kind, format!("{name} {what}"))),
+        );
     }
     findings
 }
@@ -30,10 +33,14 @@ fn answers(case: &Case<'_>) -> Option<(Kind, String)> {
         return Some((Kind::Contradiction, "was acknowledged, and refused".to_owned()));
     }
     if let Some(other) = case.acks().find(|ack| Some(*ack) != first) {
-        return Some((Kind::Contradiction, format!("was acknowledged as {first:?} and as {other:?}")));
+        return Some((
+            Kind::Contradiction,
+            format!("was acknowledged as {first:?} and as {other:?}"),
+        ));
     }
-    case.broke_its_word()
-        .then(|| (Kind::BrokenPromise, "was written, though the error said that nothing was".to_owned()))
+    case.broke_its_word().then(|| {
+        (Kind::BrokenPromise, "was written, though the error said that nothing was".to_owned())
+    })
 }
 
 /// Whether what is there agrees with what was said.
@@ -56,14 +63,19 @@ fn presence(inquiry: &Inquiry<'_>, case: &Case<'_>) -> Option<(Kind, String)> {
 }
 
 /// Whether its events are elsewhere than the answer said.
-fn misplaced(inquiry: &Inquiry<'_>, commit: &Commit, committed: &Committed) -> Option<(Kind, String)> {
+fn misplaced(
+    inquiry: &Inquiry<'_>,
+    commit: &Commit,
+    committed: &Committed,
+) -> Option<(Kind, String)> {
     let differs = |(append, appended): (&Append, &Appended)| {
         let first = inquiry.there[&append.events.first()?.id];
         let last = inquiry.there[&append.events.last()?.id];
         let as_said = last.stream == append.stream
             && last.version == appended.version
             && appended.positions == Some((first.position, last.position));
-        (!as_said).then(|| format!("was acknowledged as {appended:?}, and its last event is {last:?}"))
+        (!as_said)
+            .then(|| format!("was acknowledged as {appended:?}, and its last event is {last:?}"))
     };
     let what = commit.appends.iter().zip(&committed.appends).find_map(differs)?;
     Some((Kind::Contradiction, what))
@@ -88,7 +100,9 @@ fn events(commit: &Commit) -> impl Iterator<Item = EventId> + '_ {
 }
 
 /// Commits that were acknowledged: what is known to have happened.
-pub(super) fn happened<'a>(inquiry: &Inquiry<'a>) -> impl Iterator<Item = (&'a Commit, &'a Committed)> {
+pub(super) fn happened<'a>(
+    inquiry: &Inquiry<'a>,
+) -> impl Iterator<Item = (&'a Commit, &'a Committed)> {
     let cases = inquiry.ledger.cases.values();
     cases.filter_map(|case| case.acked().map(|committed| (case.commit, committed)))
 }

@@ -1,5 +1,5 @@
-//! Positive controls (schedule 99): honest evidence in which nothing is found, and the same evidence doctored in one way after
-//! another, each of which must be found.
+//! Positive controls (schedule 99): honest evidence in which nothing is found, and the same
+//! evidence doctored in one way after another, each of which must be found.
 
 mod claims;
 mod closing;
@@ -65,7 +65,8 @@ fn nothing_is_found_in_honest_evidence_and_everything_is_counted() {
     assert_eq!(found(|_| ()), BTreeSet::new());
     let evidence = honest();
     let handled = evidence.reacted.as_ref().unwrap().count();
-    let tally = Tally::of(&Ledger::of(&evidence.journals), &evidence.journals, handled, Faults::default());
+    let tally =
+        Tally::of(&Ledger::of(&evidence.journals), &evidence.journals, handled, Faults::default());
     let expected = Tally {
         acked: 4,
         refused: 2,

@@ -1,5 +1,6 @@
-//! Did nobody hold an item while another did, by the store's clock; did fences grow; and was every lease that nobody settled
-//! taken over, and counted as an expiry? (LEASE-1, LEASE-2, LEASE-5, LEASE-6)
+//! Did nobody hold an item while another did, by the store's clock; did fences grow; and was every
+//! lease that nobody settled taken over, and counted as an expiry? (LEASE-1, LEASE-2, LEASE-5,
+//! LEASE-6)
 
 use std::collections::HashMap;
 
@@ -84,7 +85,11 @@ fn miscounted(before: &Grant<'_>, after: &Grant<'_>, settled: &Settled<'_>) -> O
 fn stuck(last: &Grant<'_>, settled: &Settled<'_>) -> Option<Finding> {
     let ended = settled.contains_key(&(&last.lease.item, last.lease.fence));
     (!ended).then(|| {
-        let what = format!("{} was granted {}, and nobody settled it or took it over", last.who, name(last));
+        let what = format!(
+            "{} was granted {}, and nobody settled it or took it over",
+            last.who,
+            name(last)
+        );
         Finding::new(Kind::StuckLease, what)
     })
 }

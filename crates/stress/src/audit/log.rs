@@ -1,5 +1,5 @@
-//! Are the versions of every stream contiguous, does the feed hold every event once and in order, and did whoever followed
-//! it miss nothing? (LOG-2, LOG-4, LOG-7)
+//! Are the versions of every stream contiguous, does the feed hold every event once and in order,
+//! and did whoever followed it miss nothing? (LOG-2, LOG-4, LOG-7)
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -34,8 +34,10 @@ fn unordered(feed: &[Event]) -> Option<Finding> {
 }
 
 fn gap(stream: &StreamName, events: &[Event]) -> Option<Finding> {
-    let (expected, event) = (1..).zip(events).find(|(expected, event)| event.version.get() != *expected)?;
-    let what = format!("stream {stream:?} has version {} where {expected} should be", event.version);
+    let (expected, event) =
+        (1..).zip(events).find(|(expected, event)| event.version.get() != *expected)?;
+    let what =
+        format!("stream {stream:?} has version {} where {expected} should be", event.version);
     Some(Finding::new(Kind::Gap, what))
 }
 
@@ -52,7 +54,11 @@ fn not_as_in_the_feed(inquiry: &Inquiry<'_>) -> Vec<Finding> {
         !by_itself.eq(in_feed.get(*name).into_iter().flatten().copied())
     };
     let tell = |name: &StreamName| format!("stream {name:?} is not what the feed has of it");
-    names.into_iter().filter(differs).map(|name| Finding::new(Kind::FeedDiffers, tell(name))).collect()
+    names
+        .into_iter()
+        .filter(differs)
+        .map(|name| Finding::new(Kind::FeedDiffers, tell(name)))
+        .collect()
 }
 
 /// The first place where what a follower saw is not what is there.

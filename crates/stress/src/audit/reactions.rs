@@ -1,5 +1,6 @@
-//! Did every reaction handle every event exactly once, in order at each target, with its effect always under one key; and is
-//! nothing blocked, behind or held? (REACT-1, REACT-6, REACT-11, REACT-15)
+//! Did every reaction handle every event exactly once, in order at each target, with its effect
+//! always under one key; and is nothing blocked, behind or held? (REACT-1, REACT-6, REACT-11,
+//! REACT-15)
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +21,9 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = reacted.targets.iter().filter_map(restless).collect();
     let counts = counts(inquiry, reacted);
     let effects = effects(inquiry);
-    for event in inquiry.evidence.feed.iter().filter(|event| inquiry.evidence.space.is_work(&event.stream)) {
+    for event in
+        inquiry.evidence.feed.iter().filter(|event| inquiry.evidence.space.is_work(&event.stream))
+    {
         for reaction in Reaction::ALL {
             let handling = (reaction, event.id);
             findings.extend(not_once(reaction, event, counts.get(&handling).copied().unwrap_or(0)));
@@ -49,8 +52,9 @@ fn restless(target: &Followed) -> Option<Finding> {
 
 /// The reaction whose handlers write to this stream.
 fn reaction_of(inquiry: &Inquiry<'_>, stream: &StreamName) -> Option<Reaction> {
-    let writes_to =
-        |reaction: &Reaction| stream.as_str().starts_with(&inquiry.evidence.space.handled_by(*reaction));
+    let writes_to = |reaction: &Reaction| {
+        stream.as_str().starts_with(&inquiry.evidence.space.handled_by(*reaction))
+    };
     Reaction::ALL.into_iter().find(writes_to)
 }
 
@@ -91,24 +95,32 @@ fn not_once(reaction: Reaction, event: &Event, count: u64) -> Option<Finding> {
     Some(Finding::new(kind, format!("{} by {}, {count} times", place(event), reaction.name())))
 }
 
-fn not_one_key(reaction: Reaction, event: &Event, keys: Option<&BTreeSet<&str>>) -> Option<Finding> {
+fn not_one_key(
+    reaction: Reaction,
+    event: &Event,
+    keys: Option<&BTreeSet<&str>>,
+) -> Option<Finding> {
     let count = keys.map_or(0, BTreeSet::len);
     let what = || format!("{} by {}: {count} keys, {keys:?}", place(event), reaction.name());
     (count != 1).then(|| Finding::new(Kind::WrongEffect, what()))
 }
 
-/// What was handled at a target where it does not belong, or before something that was committed earlier.
+/// What was handled at a target where it does not belong, or before something that was committed
+/// earlier.
 fn misplaced(inquiry: &Inquiry<'_>, stream: &StreamName, events: &[Event]) -> Vec<Finding> {
     let space = &inquiry.evidence.space;
     let (mut findings, mut last) = (Vec::new(), None);
     for event in events {
         let cause = handled(event).and_then(|id| inquiry.there.get(&id));
         let belongs = |cause: &&&Event| {
-            reaction_of(inquiry, stream).is_some_and(|r| space.handled(r, &r.target(cause)) == *stream)
+            reaction_of(inquiry, stream)
+                .is_some_and(|r| space.handled(r, &r.target(cause)) == *stream)
         };
         let Some(cause) = cause.filter(belongs) else {
-            let what =
-                format!("event {} of stream {stream:?} says that something strange was handled", event.id);
+            let what = format!(
+                "event {} of stream {stream:?} says that something strange was handled",
+                event.id
+            );
             findings.push(Finding::new(Kind::Unexplained, what));
             continue;
         };

@@ -1,5 +1,6 @@
-//! Did every run that was asked for complete, once, with nothing behind its end; is every step recorded once; was everything done as
-//! often as its step has it, under one key; and is what somebody was told what is recorded? (schedules 35, 36 and 88)
+//! Did every run that was asked for complete, once, with nothing behind its end; is every step
+//! recorded once; was everything done as often as its step has it, under one key; and is what
+//! somebody was told what is recorded? (schedules 35, 36 and 88)
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -20,7 +21,8 @@ type Found = Option<(Kind, String)>;
 pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let Some(ran) = &inquiry.evidence.ran else { return Vec::new() };
     let (deeds, told) = (deeds(inquiry), told(inquiry));
-    let open = ran.open.iter().map(|run| Finding::new(Kind::Unfinished, format!("run {run:?} is open")));
+    let open =
+        ran.open.iter().map(|run| Finding::new(Kind::Unfinished, format!("run {run:?} is open")));
     let mut findings: Vec<Finding> = open.collect();
     findings.extend(lost(inquiry));
     findings.extend(strange(inquiry, &deeds));
@@ -29,8 +31,12 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
         let steps = STEPS.iter().map(|step| recorded(history, step));
         let keys = AT_LEAST_ONCE.iter().map(|step| not_one_key(&deeds, run, step));
         let rest = [ended(history), counts(counted), not_at_most_once(&deeds, run, history)];
-        let all =
-            rest.into_iter().chain(steps).chain(keys).chain(contradicted(&told, run, history)).flatten();
+        let all = rest
+            .into_iter()
+            .chain(steps)
+            .chain(keys)
+            .chain(contradicted(&told, run, history))
+            .flatten();
         findings.extend(all.map(|(kind, what)| Finding::new(kind, format!("run {run:?}: {what}"))));
     }
     findings
@@ -66,16 +72,20 @@ fn lost(inquiry: &Inquiry<'_>) -> Vec<Finding> {
         Entry::Ordered(run) if there.is_some_and(|there| !there.contains_key(run)) => Some(run),
         _ => None,
     });
-    lost.map(|run| Finding::new(Kind::Unfinished, format!("run {run:?} was asked for, and is not there")))
-        .collect()
+    lost.map(|run| {
+        Finding::new(Kind::Unfinished, format!("run {run:?} was asked for, and is not there"))
+    })
+    .collect()
 }
 
 /// What was done for a run that is not there.
 fn strange(inquiry: &Inquiry<'_>, deeds: &Deeds<'_>) -> Vec<Finding> {
     let there = inquiry.evidence.ran.as_ref().map(|ran| &ran.histories);
-    let strange = deeds.keys().filter(|(run, _)| there.is_some_and(|there| !there.contains_key(*run)));
-    let tell =
-        |(run, step): &(&str, &str)| format!("step {step:?} of run {run:?}, which is not there, was done");
+    let strange =
+        deeds.keys().filter(|(run, _)| there.is_some_and(|there| !there.contains_key(*run)));
+    let tell = |(run, step): &(&str, &str)| {
+        format!("step {step:?} of run {run:?}, which is not there, was done")
+    };
     strange.map(|deed| Finding::new(Kind::Unexplained, tell(deed))).collect()
 }
 
@@ -104,7 +114,8 @@ fn recorded(history: &[Event], step: &str) -> Found {
 }
 
 fn counts(counted: i64) -> Found {
-    (counted != 1).then(|| (Kind::WrongTotal, format!("step {COUNT:?} is in the store {counted} times")))
+    (counted != 1)
+        .then(|| (Kind::WrongTotal, format!("step {COUNT:?} is in the store {counted} times")))
 }
 
 fn not_one_key(deeds: &Deeds<'_>, run: &str, step: &str) -> Found {
@@ -129,7 +140,8 @@ fn not_at_most_once(deeds: &Deeds<'_>, run: &str, history: &[Event]) -> Found {
 
 fn contradicted(told: &HashMap<&str, &str>, run: &str, history: &[Event]) -> [Found; 1] {
     let recorded = said::<Completed>(history, "~completed").pop();
-    let told = told.get(run).filter(|told| recorded.as_ref().is_some_and(|there| there.result != **told));
+    let told =
+        told.get(run).filter(|told| recorded.as_ref().is_some_and(|there| there.result != **told));
     [told.map(|told| {
         (Kind::Contradiction, format!("somebody was told {told:?}, and recorded is {recorded:?}"))
     })]

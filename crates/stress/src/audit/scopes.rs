@@ -1,5 +1,5 @@
-//! Is every acknowledged change on its board exactly once, where its answer said, and none that was declined; and did
-//! revisions grow with what is there? (SCOPE-2, SCOPE-5, SCOPE-8, SCOPE-11)
+//! Is every acknowledged change on its board exactly once, where its answer said, and none that was
+//! declined; and did revisions grow with what is there? (SCOPE-2, SCOPE-5, SCOPE-8, SCOPE-11)
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -20,8 +20,10 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let mut wishes: BTreeMap<u64, Vec<&Wish>> = BTreeMap::new();
     for wish in wished(inquiry) {
         if !answers.contains_key(wish.id.as_str()) && !declined.contains(wish.id.as_str()) {
-            findings
-                .push(Finding::new(Kind::Unresolved, format!("change {:?} never got an answer", wish.id)));
+            findings.push(Finding::new(
+                Kind::Unresolved,
+                format!("change {:?} never got an answer", wish.id),
+            ));
         }
         wishes.entry(wish.board).or_default().push(wish);
     }
@@ -31,7 +33,8 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
         let done: Vec<(&Wish, Answer)> = done.collect();
         let found = misplaced(board, &done).into_iter().chain(not_wanted(board, &done, &declined));
         let found = found.chain(disorder(&done, *last));
-        findings.extend(found.map(|(kind, what)| Finding::new(kind, format!("board {nth}: {what}"))));
+        findings
+            .extend(found.map(|(kind, what)| Finding::new(kind, format!("board {nth}: {what}"))));
     }
     findings
 }
@@ -89,22 +92,30 @@ fn misplaced(board: &Board, done: &[(&Wish, Answer)]) -> Vec<(Kind, String)> {
         match count {
             0 => found.push((Kind::LostCommit, format!("change {:?} is not there", wish.id))),
             1 if place == Some(&wish.id) => {}
-            1 => found.push((Kind::Contradiction, format!("change {:?} is not number {value}", wish.id))),
-            _ => found.push((Kind::DoneTwice, format!("change {:?} is there {count} times", wish.id))),
+            1 => found
+                .push((Kind::Contradiction, format!("change {:?} is not number {value}", wish.id))),
+            _ => found
+                .push((Kind::DoneTwice, format!("change {:?} is there {count} times", wish.id))),
         }
     }
     let increments = done.iter().filter(|(wish, _)| wish.change == Change::Increment).count();
     if i64::try_from(increments).ok() != Some(board.count) {
-        let what = format!("{increments} increments were acknowledged, and the count is {}", board.count);
+        let what =
+            format!("{increments} increments were acknowledged, and the count is {}", board.count);
         found.push((Kind::WrongTotal, what));
     }
     found
 }
 
 /// What is on the board and was declined, or is the change of no worker.
-fn not_wanted(board: &Board, done: &[(&Wish, Answer)], declined: &HashSet<&str>) -> Vec<(Kind, String)> {
+fn not_wanted(
+    board: &Board,
+    done: &[(&Wish, Answer)],
+    declined: &HashSet<&str>,
+) -> Vec<(Kind, String)> {
     let known: HashSet<&str> = done.iter().map(|(wish, _)| wish.id.as_str()).collect();
-    let strange = board.pushed.iter().chain(&board.swapped).filter(|id| !known.contains(id.as_str()));
+    let strange =
+        board.pushed.iter().chain(&board.swapped).filter(|id| !known.contains(id.as_str()));
     let tell = |id: &String| match declined.contains(id.as_str()) {
         true => (Kind::WrittenThoughRefused, format!("change {id:?} was declined, and is there")),
         false => (Kind::Unexplained, format!("change {id:?} is there, and was not acknowledged")),
@@ -121,15 +132,23 @@ fn disorder(done: &[(&Wish, Answer)], last: Option<Revision>) -> Vec<(Kind, Stri
         let what = format!("changes {:?} and {:?} have one revision", pair[0].0.id, pair[1].0.id);
         found.push((Kind::OutOfOrder, what));
     }
-    if let Some((wish, (revision, _))) = in_order.last().filter(|(_, (revision, _))| Some(*revision) > last) {
-        found
-            .push((Kind::OutOfOrder, format!("change {:?} has revision {revision}, past {last:?}", wish.id)));
+    if let Some((wish, (revision, _))) =
+        in_order.last().filter(|(_, (revision, _))| Some(*revision) > last)
+    {
+        found.push((
+            Kind::OutOfOrder,
+            format!("change {:?} has revision {revision}, past {last:?}", wish.id),
+        ));
     }
-    let kinds = [|c| c == Change::Increment, |c| c == Change::Push, |c| matches!(c, Change::Swap(_))];
+    let kinds =
+        [|c| c == Change::Increment, |c| c == Change::Push, |c| matches!(c, Change::Swap(_))];
     for is_kind in kinds {
         let values = in_order.iter().filter(|(wish, _)| is_kind(wish.change)).zip(1..);
-        for ((wish, (revision, value)), expected) in values.filter(|((_, (_, value)), nth)| value != nth) {
-            let what = format!("change {:?}, {expected} by revision {revision}, is {value}", wish.id);
+        for ((wish, (revision, value)), expected) in
+            values.filter(|((_, (_, value)), nth)| value != nth)
+        {
+            let what =
+                format!("change {:?}, {expected} by revision {revision}, is {value}", wish.id);
             found.push((Kind::OutOfOrder, what));
         }
     }

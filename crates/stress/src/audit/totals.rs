@@ -1,5 +1,5 @@
-//! Is every counter the sum of the commits that happened? They are in the same commits as the events, or nowhere
-//! (COMMIT-1, REC-4).
+//! Is every counter the sum of the commits that happened? They are in the same commits as the
+//! events, or nowhere (COMMIT-1, REC-4).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let sums = sums(inquiry);
     let wrong = |(key, there): (&RecordKey, &i64)| {
         let sum = sums.get(key).copied().unwrap_or(0);
-        let what = || format!("counter {key:?} is {there}, and commits that add up to {sum} happened");
+        let what =
+            || format!("counter {key:?} is {there}, and commits that add up to {sum} happened");
         (sum != *there).then(|| Finding::new(Kind::WrongTotal, what()))
     };
     inquiry.evidence.totals.iter().filter_map(wrong).collect()

@@ -1,4 +1,5 @@
-//! Was every event drained exactly once, in order, by somebody who held its item; and is nothing left? (LEASE-3, LEASE-5)
+//! Was every event drained exactly once, in order, by somebody who held its item; and is nothing
+//! left? (LEASE-3, LEASE-5)
 
 use tidelock::{Item, Mark, StoredEvent as Event};
 
@@ -23,10 +24,14 @@ fn written(inquiry: &Inquiry<'_>, item: &Item) -> u64 {
 /// Streams of work that have no item at all.
 fn unattended(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let evidence = inquiry.evidence;
-    let known: Vec<_> = evidence.items.iter().map(|item| evidence.space.work_of(&item.item)).collect();
-    let lost =
-        evidence.streams.keys().filter(|stream| evidence.space.is_work(stream) && !known.contains(stream));
-    lost.map(|stream| Finding::new(Kind::Undrained, format!("stream {stream:?} has no item"))).collect()
+    let known: Vec<_> =
+        evidence.items.iter().map(|item| evidence.space.work_of(&item.item)).collect();
+    let lost = evidence
+        .streams
+        .keys()
+        .filter(|stream| evidence.space.is_work(stream) && !known.contains(stream));
+    lost.map(|stream| Finding::new(Kind::Undrained, format!("stream {stream:?} has no item")))
+        .collect()
 }
 
 /// An item that is held, due or behind when everybody has gone home.
@@ -34,7 +39,8 @@ fn left_over(inquiry: &Inquiry<'_>, item: &Item) -> Vec<Finding> {
     let written = written(inquiry, item);
     let mut findings = Vec::new();
     if let Some(holder) = &item.holder {
-        let what = format!("{} is held by {:?} until {}", item.item, holder.worker, holder.deadline);
+        let what =
+            format!("{} is held by {:?} until {}", item.item, holder.worker, holder.deadline);
         findings.push(Finding::new(Kind::StuckLease, what));
     }
     if item.at.get() != written || item.due.is_some() || item.blocked {
@@ -55,7 +61,9 @@ fn drains(inquiry: &Inquiry<'_>, item: &Item) -> Vec<Finding> {
     for event in inquiry.evidence.streams.get(&stream).into_iter().flatten() {
         let drained = match event.payload.to::<Drained>() {
             Ok(drained) => drained,
-            Err(e) => return vec![Finding::new(Kind::Unexplained, format!("event {}: {e}", event.id))],
+            Err(e) => {
+                return vec![Finding::new(Kind::Unexplained, format!("event {}: {e}", event.id))];
+            }
         };
         findings.extend(misfit(item, last, drained).map(|(kind, what)| Finding::new(kind, what)));
         findings.extend(unheld(inquiry, item, event, drained));
@@ -63,7 +71,8 @@ fn drains(inquiry: &Inquiry<'_>, item: &Item) -> Vec<Finding> {
     }
     let (done, written) = (through(last), written(inquiry, item));
     if done.get() != written {
-        let what = format!("{} was drained up to {done}, and {written} events are there", item.item);
+        let what =
+            format!("{} was drained up to {done}, and {written} events are there", item.item);
         findings.push(Finding::new(Kind::Undrained, what));
     }
     findings
@@ -96,7 +105,10 @@ fn misfit(item: &Item, last: Option<Drained>, next: Drained) -> Option<(Kind, St
 fn unheld(inquiry: &Inquiry<'_>, item: &Item, event: &Event, drained: Drained) -> Option<Finding> {
     let held = inquiry.ledger.grants.contains_key(&(&item.item, drained.fence));
     let what = || {
-        format!("event {} drains {} under fence {}, which nobody held", event.id, item.item, drained.fence)
+        format!(
+            "event {} drains {} under fence {}, which nobody held",
+            event.id, item.item, drained.fence
+        )
     };
     (!held).then(|| Finding::new(Kind::Unexplained, what()))
 }

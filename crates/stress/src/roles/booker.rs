@@ -29,7 +29,9 @@ pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> 
         match account::book(&account::account(caller, &part.space, &name), &id).await {
             Ok(()) => caller.note(&Entry::Booked(id)),
             Err(ExecuteError::Store(error)) => backoff.after(&error.into()).await?,
-            Err(ExecuteError::Closed { .. } | ExecuteError::GaveUp { .. }) => caller.note(&Entry::Shut(id)),
+            Err(ExecuteError::Closed { .. } | ExecuteError::GaveUp { .. }) => {
+                caller.note(&Entry::Shut(id))
+            }
             Err(other) => return Err(Bug(other.to_string())),
         }
         sleep(dice.millis(1, 10)).await;

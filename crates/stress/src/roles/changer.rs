@@ -1,6 +1,7 @@
 //! A worker that changes a few scopes that others change too, each change under an id of its own.
 //!
-//! That it is about to ask for a change it writes down before: if it dies, the supervisor asks for it again.
+//! That it is about to ask for a change it writes down before: if it dies, the supervisor asks for
+//! it again.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
 //! A worker that claims keys, locks and quotas, each by itself and together.
 //!
-//! Under a lock it reads what the lock guards, and writes that again, in two calls. In between it may hold, say so, and
-//! wait: most are killed or stopped there. What it writes when it is late must be refused.
+//! Under a lock it reads what the lock guards, and writes that again, in two calls. In between it
+//! may hold, say so, and wait: most are killed or stopped there. What it writes when it is late
+//! must be refused.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,8 +116,10 @@ impl Claimant {
                 Ok(()) | Err(Stop::Others) => backoff = Backoff::new(),
                 Err(Stop::Bug(bug)) => return Err(bug),
                 Err(Stop::Store(trouble)) => {
-                    self.caller
-                        .note(&Entry::Stumbled { during: "claim".to_owned(), trouble: trouble.clone() });
+                    self.caller.note(&Entry::Stumbled {
+                        during: "claim".to_owned(),
+                        trouble: trouble.clone(),
+                    });
                     backoff.after(&trouble).await?;
                 }
             }
@@ -161,7 +164,13 @@ impl Claimant {
     }
 
     /// Reads what a lock guards, and may hold before that is written again.
-    async fn bump(&self, lock: u64, fence: Fence, since: Timestamp, with: Commit) -> Result<Commit, Stop> {
+    async fn bump(
+        &self,
+        lock: u64,
+        fence: Fence,
+        since: Timestamp,
+        with: Commit,
+    ) -> Result<Commit, Stop> {
         self.caller.note(&Entry::Locked { lock, fence, since });
         let before = claim::guarded(&self.caller, &self.part.space, lock).await?;
         if let Some(_over) = self.countdown.over_with(1) {
@@ -173,7 +182,12 @@ impl Claimant {
     }
 
     /// Notes what came of a write under a lock.
-    fn judge(&self, lock: u64, fence: Fence, written: Result<(), ClaimError>) -> Result<(), ClaimError> {
+    fn judge(
+        &self,
+        lock: u64,
+        fence: Fence,
+        written: Result<(), ClaimError>,
+    ) -> Result<(), ClaimError> {
         match &written {
             Ok(()) => self.caller.note(&Entry::Bumped { lock, fence }),
             Err(ClaimError::Lost { .. }) => self.caller.note(&Entry::Outrun { lock, fence }),
@@ -195,7 +209,9 @@ impl Claimant {
             }
         } else {
             let quota = Quota::Reserved.of(&self.claims, &self.part.space);
-            let Taking::Granted(reserved) = quota.reserve(units, RESERVED).await? else { return Ok(()) };
+            let Taking::Granted(reserved) = quota.reserve(units, RESERVED).await? else {
+                return Ok(());
+            };
             self.took(&id, Quota::Reserved, reserved.units(), Some(reserved.until())).await?;
             if is_given_back {
                 self.gives_back(id).await?;
@@ -205,7 +221,13 @@ impl Claimant {
         Ok(())
     }
 
-    async fn took(&self, id: &str, quota: Quota, units: i64, until: Option<Timestamp>) -> Result<(), Bug> {
+    async fn took(
+        &self,
+        id: &str,
+        quota: Quota,
+        units: i64,
+        until: Option<Timestamp>,
+    ) -> Result<(), Bug> {
         let from = self.caller.now().await?;
         let until = until.ok_or_else(|| Bug(format!("what is granted of {quota:?} never ends")))?;
         self.caller.note(&Entry::Took { id: id.to_owned(), quota, units, from, until });
@@ -221,7 +243,8 @@ impl Claimant {
 
     /// A key, a lock and a unit of a quota, or none of them.
     async fn use_all(&mut self, count: u64) -> Result<(), Stop> {
-        let (key, nth, lease) = (self.key("award", count), self.dice.below(LOCKS), self.part.load.lease);
+        let (key, nth, lease) =
+            (self.key("award", count), self.dice.below(LOCKS), self.part.load.lease);
         let lock = claim::lock(&self.claims, &self.part.space, nth).lease(lease);
         let quota = Quota::Awarded.of(&self.claims, &self.part.space);
         let compound = self.claims.compound().lock(&lock).quota(&quota, 1);
@@ -230,7 +253,8 @@ impl Claimant {
             Compounding::Won(all) => all,
             Compounding::Refused(refusals) => return self.refused(&key, &refusals),
         };
-        let fence_of = |kind| all.fences().find(|(key, _)| key.kind() == kind).map(|(_, fence)| fence);
+        let fence_of =
+            |kind| all.fences().find(|(key, _)| key.kind() == kind).map(|(_, fence)| fence);
         let (Some(won), Some(locked)) = (fence_of("idempotency"), fence_of("lock")) else {
             return Err(Bug(format!("what was won has no fences: {}", all.names())).into());
         };

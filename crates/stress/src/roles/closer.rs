@@ -1,5 +1,5 @@
-//! A worker that closes the books of accounts, in every way there is. When it is told to finish it goes on until none is
-//! left half closed.
+//! A worker that closes the books of accounts, in every way there is. When it is told to finish it
+//! goes on until none is left half closed.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -14,14 +14,17 @@ use crate::dice::Dice;
 use crate::part::Part;
 use crate::pipe::Orders;
 
-/// The books stay with a dead closer for a few seconds; what is left after so long is for the audit to name.
+/// The books stay with a dead closer for a few seconds; what is left after so long is for the audit
+/// to name.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(40);
 
 pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
     let mut dice = Dice::seeded(part.seed);
     while !orders.is_finishing() {
         let names = account::all(caller, &part.space).await?;
-        if let Some(name) = names.get(usize::try_from(dice.below(names.len().max(1) as u64)).unwrap_or(0)) {
+        if let Some(name) =
+            names.get(usize::try_from(dice.below(names.len().max(1) as u64)).unwrap_or(0))
+        {
             try_to_close(part, caller, name, way(name, &mut dice)).await?;
         }
         sleep(dice.millis(1, 20)).await;

@@ -1,14 +1,15 @@
-//! A worker that appends to streams which it shares with others, counts its commits, and wakes items.
+//! A worker that appends to streams which it shares with others, counts its commits, and wakes
+//! items.
 //!
-//! Half of its appends expect the version that it has just read, and lose against whoever was faster; half expect
-//! nothing. Some span two streams, in either order.
+//! Half of its appends expect the version that it has just read, and lose against whoever was
+//! faster; half expect nothing. Some span two streams, in either order.
 
 use std::sync::Arc;
 
 use serde_json::json;
 use tidelock::{
-    Bounds, Commit, CommitId, CommitOutcome, ExpectedVersion, Head, HeadQuery, NewEvent, StreamName, Version,
-    Wake, When, Write,
+    Bounds, Commit, CommitId, CommitOutcome, ExpectedVersion, Head, HeadQuery, NewEvent,
+    StreamName, Version, Wake, When, Write,
 };
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -19,8 +20,10 @@ use crate::dice::Dice;
 use crate::part::Part;
 use crate::pipe::Orders;
 
-/// Stands in every payload, so that whoever watches the wire can tell a commit of events from other traffic.
-pub(crate) const WATERMARK: &str = "a payload of the stress test, neither long nor short, as payloads are";
+/// Stands in every payload, so that whoever watches the wire can tell a commit of events from other
+/// traffic.
+pub(crate) const WATERMARK: &str =
+    "a payload of the stress test, neither long nor short, as payloads are";
 
 pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
     let mut callers = JoinSet::new();
@@ -60,7 +63,8 @@ impl Committer {
 
     /// One stream, or sometimes two, in any order.
     fn choose(&mut self) -> Vec<u64> {
-        let (one, other) = (self.dice.below(self.part.load.streams), self.dice.below(self.part.load.streams));
+        let (one, other) =
+            (self.dice.below(self.part.load.streams), self.dice.below(self.part.load.streams));
         if one != other && self.dice.one_in(4) { vec![one, other] } else { vec![one] }
     }
 

@@ -1,16 +1,16 @@
 //! A worker that leases items and drains their streams.
 //!
-//! What it drained it writes down in the commit that settles the lease: that is the effect which must happen once. A
-//! consumer that is to be killed or stopped says when it holds leases, and waits; if it goes on, it goes on as if
-//! nothing had happened.
+//! What it drained it writes down in the commit that settles the lease: that is the effect which
+//! must happen once. A consumer that is to be killed or stopped says when it holds leases, and
+//! waits; if it goes on, it goes on as if nothing had happened.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    Commit, CommitId, ExpectedVersion, Fence, Lease, LeaseRequest, LeaseToken, Leased, Mark, NewEvent,
-    Settlement, StreamQuery, Topic, Version, Wake, When, WorkerName,
+    Commit, CommitId, ExpectedVersion, Fence, Lease, LeaseRequest, LeaseToken, Leased, Mark,
+    NewEvent, Settlement, StreamQuery, Topic, Version, Wake, When, WorkerName,
 };
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -27,7 +27,8 @@ use crate::pipe::{Held, Orders, Report, report};
 const LEASES: u64 = 4;
 /// How many events are drained under one lease, at most.
 const EVENTS: usize = 500;
-/// An item that stays out of reach for so much longer than any lease is stuck; what is left is for the audit to name.
+/// An item that stays out of reach for so much longer than any lease is stuck; what is left is for
+/// the audit to name.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
 /// What an event of a stream of drains says.
@@ -114,7 +115,8 @@ impl Consumer {
 
     async fn settle(&mut self, lease: &Lease) -> Result<(), Bug> {
         if self.dice.one_in(4) && !self.caller.renew(&lease.token(), self.part.load.lease).await? {
-            // Told that it is lost. The commit is sent all the same: it is the fence that has to refuse it.
+            // Told that it is lost. The commit is sent all the same: it is the fence that has to
+            // refuse it.
             self.caller.note(&Entry::Late(lease.token()));
         }
         let commit = match self.other_exit(lease) {
@@ -142,7 +144,10 @@ impl Consumer {
         let space = &self.part.space;
         let from = Version::FIRST.plus(lease.at.get());
         let query = StreamQuery::forward(&space.work_of(&lease.item)).from(from).limit(EVENTS);
-        let page = self.caller.insist("read stream", || self.caller.store.read_stream(query.clone())).await?;
+        let page = self
+            .caller
+            .insist("read stream", || self.caller.store.read_stream(query.clone()))
+            .await?;
         let Some(last) = page.events.last() else {
             return Ok(Commit::new().settle(lease.ack()));
         };

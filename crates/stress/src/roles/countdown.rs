@@ -1,4 +1,5 @@
-//! Counts down to the next time that one of a worker's callers holds what it has, and waits for what happens to it.
+//! Counts down to the next time that one of a worker's callers holds what it has, and waits for
+//! what happens to it.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -32,7 +33,8 @@ impl Countdown {
     }
 }
 
-/// The next countdown begins when this is dropped: also with a handler that lost its lease while it waited.
+/// The next countdown begins when this is dropped: also with a handler that lost its lease while it
+/// waited.
 #[derive(Debug)]
 pub(super) struct Over<'a>(&'a Countdown);
 

@@ -1,6 +1,7 @@
 //! A worker that reads the feed while it grows, and writes down what it saw.
 //!
-//! It reads the feed of everything, as a filter could hide what was skipped, and keeps what is of this round.
+//! It reads the feed of everything, as a filter could hide what was skipped, and keeps what is of
+//! this round.
 
 use std::sync::Arc;
 

@@ -1,15 +1,18 @@
 //! A worker that runs an application with two reactions to the events of work.
 //!
-//! A handler writes its effect down in the journal, as if it had called somebody outside, and stages in the commit of its ack
-//! that it handled the event. In between it may hold, say so, and wait: most are killed or stopped there. When it is told to
-//! finish it goes on until nothing is left to handle.
+//! A handler writes its effect down in the journal, as if it had called somebody outside, and
+//! stages in the commit of its ack that it handled the event. In between it may hold, say so, and
+//! wait: most are killed or stopped there. When it is told to finish it goes on until nothing is
+//! left to handle.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidelock::reactions::{App, Context, Failure, InvalidReaction, Source, on_any};
 use tidelock::worker::{Pace, WorkerOptions};
-use tidelock::{ExpectedVersion, NewEvent, StoreExt, StoredEvent as Event, StreamName, Tidelock, WorkerName};
+use tidelock::{
+    ExpectedVersion, NewEvent, StoreExt, StoredEvent as Event, StreamName, Tidelock, WorkerName,
+};
 use tokio::time::sleep;
 
 use super::LOOK_AGAIN;
@@ -26,7 +29,8 @@ use crate::reaction::{Handled, Reaction};
 const BATCH: usize = 8;
 /// Targets at once.
 const SLOTS: usize = 8;
-/// Nothing that is injected keeps work from being done for nearly as long; what is left is for the audit to name.
+/// Nothing that is injected keeps work from being done for nearly as long; what is left is for the
+/// audit to name.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
 pub(super) async fn work(
@@ -64,15 +68,24 @@ impl Reactor {
             .reaction(&name(Reaction::Own), self.source(), move |event: Event, ctx: Context| {
                 own.clone().handle(Reaction::Own, vec![event], ctx)
             })
-            .batch(&name(Reaction::Gathered), gathering, BATCH, move |events: Vec<Event>, ctx: Context| {
-                gathered.clone().handle(Reaction::Gathered, events, ctx)
-            })
+            .batch(
+                &name(Reaction::Gathered),
+                gathering,
+                BATCH,
+                move |events: Vec<Event>, ctx: Context| {
+                    gathered.clone().handle(Reaction::Gathered, events, ctx)
+                },
+            )
             .build()
     }
 
-    /// It is the processes that die here, and not by what they handle: no event is to be blocked for that.
+    /// It is the processes that die here, and not by what they handle: no event is to be blocked
+    /// for that.
     fn source(&self) -> Source<Event> {
-        on_any().in_streams(self.part.space.work_prefix()).lease(self.part.load.lease).expiries(u32::MAX)
+        on_any()
+            .in_streams(self.part.space.work_prefix())
+            .lease(self.part.load.lease)
+            .expiries(u32::MAX)
     }
 
     fn options(&self, holds: Holds) -> WorkerOptions {
@@ -94,9 +107,11 @@ impl Reactor {
             self.caller.note(&Entry::Effect { reaction, event, key });
         }
         let stream = self.part.space.handled(reaction, ctx.target().as_str());
-        let handled = events.iter().map(|event| Handled { event: event.id, fence: ctx.lease().fence });
         let handled =
-            handled.map(|handled| NewEvent::of("handled", &handled)).collect::<Result<Vec<_>, _>>()?;
+            events.iter().map(|event| Handled { event: event.id, fence: ctx.lease().fence });
+        let handled = handled
+            .map(|handled| NewEvent::of("handled", &handled))
+            .collect::<Result<Vec<_>, _>>()?;
         let strayed = self.stray(&ctx, &stream, &handled).await?;
         self.hold_now_and_then(&ctx).await;
         if !strayed {
@@ -106,7 +121,12 @@ impl Reactor {
     }
 
     /// A handler with this flaw writes past the commit of its ack.
-    async fn stray(&self, ctx: &Context, stream: &StreamName, handled: &[NewEvent]) -> Result<bool, Failure> {
+    async fn stray(
+        &self,
+        ctx: &Context,
+        stream: &StreamName,
+        handled: &[NewEvent],
+    ) -> Result<bool, Failure> {
         if self.part.flaw != Some(Flaw::Strays) {
             return Ok(false);
         }

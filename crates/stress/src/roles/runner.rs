@@ -1,8 +1,9 @@
 //! A worker that drives runs.
 //!
-//! A step writes its effect down in the journal, as if it had called somebody outside; the step in the store counts there. Behind
-//! its effect, and before that is recorded, it may hold, say so, and wait: most are killed or stopped there. When the worker is
-//! told to finish it goes on until no run is open.
+//! A step writes its effect down in the journal, as if it had called somebody outside; the step in
+//! the store counts there. Behind its effect, and before that is recorded, it may hold, say so, and
+//! wait: most are killed or stopped there. When the worker is told to finish it goes on until no
+//! run is open.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +27,8 @@ use crate::trouble::Trouble;
 
 /// Runs at once.
 const SLOTS: usize = 8;
-/// Nothing that is injected keeps a run from ending for nearly as long; what is left is for the audit to name.
+/// Nothing that is injected keeps a run from ending for nearly as long; what is left is for the
+/// audit to name.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 /// A nap that the run is kept in hand for,
 const SHORT_NAP: Duration = Duration::from_millis(20);
@@ -66,7 +68,8 @@ impl Runner {
         tidelock.app().worker(self.options(holds)).register(self.workflow()).build()
     }
 
-    /// It is the processes that die here, and not by what they drive: no run is to be blocked for that.
+    /// It is the processes that die here, and not by what they drive: no run is to be blocked for
+    /// that.
     fn workflow(self: &Arc<Self>) -> Workflow {
         let runner = self.clone();
         let workflow = Workflow::boxed(self.part.space.workflow(), move |ctx, (): ()| {
@@ -111,7 +114,8 @@ impl Runner {
         Ok(true)
     }
 
-    /// Waits inside the step: with a flaw, inside the one where it shows. Most are killed or stopped meanwhile.
+    /// Waits inside the step: with a flaw, inside the one where it shows. Most are killed or
+    /// stopped meanwhile.
     async fn hold_now_and_then(&self, key: &StepKey) {
         if self.part.flaw == Some(Flaw::Strays) && key.step().as_str() != COUNT {
             return;
@@ -123,7 +127,8 @@ impl Runner {
         }
     }
 
-    /// The lease under which this worker drives a run; none if the store gives no answer, or says that it is lost.
+    /// The lease under which this worker drives a run; none if the store gives no answer, or says
+    /// that it is lost.
     async fn lease_on(&self, run: &str) -> Option<LeaseToken> {
         let item = self.caller.store.item(&self.part.space.run_item(run)).await.ok()??;
         let is_own = item.holder.is_some_and(|holder| holder.worker.as_str() == self.part.name);

@@ -1,7 +1,8 @@
 //! A worker that starts runs, sends each the signal that it waits for, and waits for their results.
 //!
-//! It has few runs under way at once, so that whoever drives them, however slow, is never far behind. That it is about to ask for
-//! a run it writes down before: if it dies, the supervisor asks for it again.
+//! It has few runs under way at once, so that whoever drives them, however slow, is never far
+//! behind. That it is about to ask for a run it writes down before: if it dies, the supervisor asks
+//! for it again.
 
 use std::sync::Arc;
 use std::time::Duration;

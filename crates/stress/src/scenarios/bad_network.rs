@@ -1,7 +1,8 @@
-//! Connections cut and replies swallowed, by a proxy between the workers and the server (schedules 10 and 12).
+//! Connections cut and replies swallowed, by a proxy between the workers and the server (schedules
+//! 10 and 12).
 //!
-//! The server is well all the time, and hears requests whose answers nobody gets. Callers that wait in vain give up, and
-//! their commits may land after that.
+//! The server is well all the time, and hears requests whose answers nobody gets. Callers that wait
+//! in vain give up, and their commits may land after that.
 
 use std::time::Duration;
 
@@ -44,8 +45,10 @@ impl Scenario for BadNetwork {
 
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
         // Each in its turn.
-        let (fault, injure) =
-            INJURIES.into_iter().min_by_key(|(fault, _)| stage.faults.of(*fault)).expect("there are some");
+        let (fault, injure) = INJURIES
+            .into_iter()
+            .min_by_key(|(fault, _)| stage.faults.of(*fault))
+            .expect("there are some");
         let (time, pause) = (stage.dice.millis(20, 900), stage.dice.millis(20, 200));
         stage.cut_after_request(WATERMARK.as_bytes());
         stage.injure_network(fault, injure, time);

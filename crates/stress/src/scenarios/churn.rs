@@ -1,4 +1,5 @@
-//! Leases that are short and end in every way there is, while committers wake the same few items again and again.
+//! Leases that are short and end in every way there is, while committers wake the same few items
+//! again and again.
 
 use std::time::Duration;
 
@@ -14,7 +15,12 @@ impl Scenario for Churn {
     }
 
     fn load(&self) -> Load {
-        Load { streams: 12, lease: Duration::from_millis(150), exits: Exits::All, ..Load::default() }
+        Load {
+            streams: 12,
+            lease: Duration::from_millis(150),
+            exits: Exits::All,
+            ..Load::default()
+        }
     }
 
     fn floors(&self, seconds: u64) -> Floors {

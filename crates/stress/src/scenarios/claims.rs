@@ -1,8 +1,9 @@
-//! Keys, locks and quotas whose claimants are killed, and stopped until others have taken over, while they hold them
-//! (schedules 58 and 67).
+//! Keys, locks and quotas whose claimants are killed, and stopped until others have taken over,
+//! while they hold them (schedules 58 and 67).
 //!
-//! A claimant that something is to happen to says that it holds a lock and waits; the store is asked whether it does. What
-//! it writes late must be refused, and what it held must come back by itself.
+//! A claimant that something is to happen to says that it holds a lock and waits; the store is
+//! asked whether it does. What it writes late must be refused, and what it held must come back by
+//! itself.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! Accounts whose books are closed, restarted and cut to a window while others book in them, by processes that are killed in
-//! the middle of it (schedule 32).
+//! Accounts whose books are closed, restarted and cut to a window while others book in them, by
+//! processes that are killed in the middle of it (schedule 32).
 //!
-//! The archive is the closer's journal. What a dead closer began another finishes, once its lease has run out.
+//! The archive is the closer's journal. What a dead closer began another finishes, once its lease
+//! has run out.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! One stream that everybody appends to: of those who expect the same version one gets through, and the others hear why.
+//! One stream that everybody appends to: of those who expect the same version one gets through, and
+//! the others hear why.
 
 use super::Scenario;
 use crate::floors::Floors;

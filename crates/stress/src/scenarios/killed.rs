@@ -1,6 +1,8 @@
-//! Workers killed: consumers while they hold leases, committers in the middle of their commits (schedules 23, 58 and 99).
+//! Workers killed: consumers while they hold leases, committers in the middle of their commits
+//! (schedules 23, 58 and 99).
 //!
-//! A consumer that is to die says that it holds leases and waits; the store is asked whether it does; then it is killed.
+//! A consumer that is to die says that it holds leases and waits; the store is asked whether it
+//! does; then it is killed.
 
 use super::Scenario;
 use crate::cast::{self, COMMITTER, Seat};
@@ -39,7 +41,8 @@ impl Scenario for Killed {
     }
 
     fn floors(&self, seconds: u64) -> Floors {
-        let faults = vec![(Fault::KilledHolding, seconds.div_ceil(3)), (Fault::Killed, seconds.div_ceil(3))];
+        let faults =
+            vec![(Fault::KilledHolding, seconds.div_ceil(3)), (Fault::Killed, seconds.div_ceil(3))];
         Floors { faults, ..Floors::default() }
     }
 }

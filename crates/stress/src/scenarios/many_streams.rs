@@ -1,4 +1,5 @@
-//! Many streams, and nobody much in anybody's way: whatever goes wrong here goes wrong without a fault.
+//! Many streams, and nobody much in anybody's way: whatever goes wrong here goes wrong without a
+//! fault.
 
 use super::Scenario;
 use crate::floors::Floors;

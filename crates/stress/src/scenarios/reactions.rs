@@ -1,7 +1,9 @@
-//! Applications whose handlers are killed, and stopped until others have taken over, while they handle (schedule 20).
+//! Applications whose handlers are killed, and stopped until others have taken over, while they
+//! handle (schedule 20).
 //!
-//! A handler that something is to happen to says that it is at it and waits; the store is asked whether it holds its target.
-//! What it staged must not land, and whoever takes over must handle the same events again, under the same keys.
+//! A handler that something is to happen to says that it is at it and waits; the store is asked
+//! whether it holds its target. What it staged must not land, and whoever takes over must handle
+//! the same events again, under the same keys.
 
 use std::time::Duration;
 

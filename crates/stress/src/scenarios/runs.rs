@@ -1,8 +1,10 @@
-//! Runs whose processes are killed, and stopped until others have taken over, in the middle of steps; those who start them are
-//! killed too, and so is the server, where there is one (schedules 35, 36 and 88).
+//! Runs whose processes are killed, and stopped until others have taken over, in the middle of
+//! steps; those who start them are killed too, and so is the server, where there is one (schedules
+//! 35, 36 and 88).
 //!
-//! A step that something is to happen to says that it is at it and waits; the store is asked whether its process holds the run. What it
-//! did must be done again under the same key, or never again, or be there once, as the step has it.
+//! A step that something is to happen to says that it is at it and waits; the store is asked
+//! whether its process holds the run. What it did must be done again under the same key, or never
+//! again, or be there once, as the step has it.
 
 use std::time::Duration;
 

@@ -1,7 +1,8 @@
-//! A few hot scopes that many processes change, which are killed, and stopped for longer than a change may take, in the
-//! middle of anything.
+//! A few hot scopes that many processes change, which are killed, and stopped for longer than a
+//! change may take, in the middle of anything.
 //!
-//! Every change has an id. What a dead process asked for is asked for again under it: by then it was done, or is done now.
+//! Every change has an id. What a dead process asked for is asked for again under it: by then it
+//! was done, or is done now.
 
 use std::time::Duration;
 

@@ -1,6 +1,8 @@
-//! The server stopped in immediate mode in the middle of everything, and started again (schedules 10 and 12).
+//! The server stopped in immediate mode in the middle of everything, and started again (schedules
+//! 10 and 12).
 //!
-//! Commits that were on their way are lost, or happened and nobody heard; both must be told apart by sending them again.
+//! Commits that were on their way are lost, or happened and nobody heard; both must be told apart
+//! by sending them again.
 
 use super::Scenario;
 use crate::failure::Failure;

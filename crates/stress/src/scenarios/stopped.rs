@@ -1,7 +1,8 @@
-//! Workers stopped (SIGSTOP) and continued: consumers with leases in hand until others have their items, others in the middle
-//! of anything (schedule 20).
+//! Workers stopped (SIGSTOP) and continued: consumers with leases in hand until others have their
+//! items, others in the middle of anything (schedule 20).
 //!
-//! A stopped worker does not know that time has passed. What it commits when it goes on must be refused.
+//! A stopped worker does not know that time has passed. What it commits when it goes on must be
+//! refused.
 
 use super::Scenario;
 use crate::cast::{self, COMMITTER, CONSUMER, Seat};
@@ -28,7 +29,9 @@ impl Scenario for Stopped {
 
     fn injure(&self, stage: &mut Stage<'_>) -> Result<(), Failure> {
         if let Some((who, leases)) = stage.wait_for_holder()? {
-            stage.stop_while(&who, Fault::StoppedHolding, |stage| stage.wait_for_takeover(&leases))?;
+            stage.stop_while(&who, Fault::StoppedHolding, |stage| {
+                stage.wait_for_takeover(&leases)
+            })?;
             stage.release(&who);
         }
         let seat = [COMMITTER, CONSUMER][usize::from(stage.dice.one_in(2))];
@@ -42,6 +45,10 @@ impl Scenario for Stopped {
 
     fn floors(&self, seconds: u64) -> Floors {
         let stops = seconds.div_ceil(4);
-        Floors { faults: vec![(Fault::StoppedHolding, stops)], refused_late: stops, ..Floors::default() }
+        Floors {
+            faults: vec![(Fault::StoppedHolding, stops)],
+            refused_late: stops,
+            ..Floors::default()
+        }
     }
 }

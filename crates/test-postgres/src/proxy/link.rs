@@ -30,7 +30,8 @@ pub(super) struct Wires {
     server: TcpStream,
 }
 
-/// Carries one connection from its beginning to its end. A server that is not there is a client that is turned away.
+/// Carries one connection from its beginning to its end. A server that is not there is a client
+/// that is turned away.
 pub(super) fn run(client: TcpStream, network: &Network) {
     let Ok(wires) = Wires::connect(client, network.target()).map(Arc::new) else { return };
     let Some(id) = network.enter(&wires) else { return };
@@ -51,8 +52,9 @@ impl Wires {
         Ok(Self { client, server })
     }
 
-    /// Ends the reading on both sides, which says nothing to either peer, and has the closing of the sockets, which
-    /// follows from it, say "reset". A socket that is closed already is what we want.
+    /// Ends the reading on both sides, which says nothing to either peer, and has the closing of
+    /// the sockets, which follows from it, say "reset". A socket that is closed already is what we
+    /// want.
     pub(super) fn reset(&self) {
         let at_once = libc::linger { l_onoff: 1, l_linger: 0 };
         for wire in [&self.client, &self.server] {

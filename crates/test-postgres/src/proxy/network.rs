@@ -1,6 +1,8 @@
-//! What all connections of a proxy share: how the network is, where it leads, and which connections there are.
+//! What all connections of a proxy share: how the network is, where it leads, and which connections
+//! there are.
 //!
-//! Every decision is made under one lock, so that an order is either not yet given or holds for every byte.
+//! Every decision is made under one lock, so that an order is either not yet given or holds for
+//! every byte.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -137,7 +139,8 @@ impl Network {
         self.changed.notify_all();
     }
 
-    /// Says what is to be done with a chunk, as soon as that is certain. The end of a stream is an empty chunk.
+    /// Says what is to be done with a chunk, as soon as that is certain. The end of a stream is an
+    /// empty chunk.
     pub(super) fn judge(&self, id: LineId, direction: Direction, chunk: &[u8]) -> Verdict {
         let mut state = self.state();
         loop {

@@ -1,6 +1,7 @@
 //! How the data of a server comes to be: anew, or as a copy of a server that runs.
 //!
-//! The programs that do it work in the server's folder, where its guardian finds them should we not live to see it.
+//! The programs that do it work in the server's folder, where its guardian finds them should we not
+//! live to see it.
 
 use std::fs::File;
 use std::io::Write;
@@ -25,9 +26,13 @@ const SETTINGS: [(&str, &str); 5] = [
     ("wal_retrieve_retry_interval", "100ms"),
 ];
 
-/// Makes the data of an empty server. Copying a template would be faster, and would give all servers the identifier by
-/// which PostgreSQL knows that two of them are of one origin.
-pub(super) fn anew(programs: &Programs, folder: &Folder, settings: &[(&str, &str)]) -> Result<(), Failure> {
+/// Makes the data of an empty server. Copying a template would be faster, and would give all
+/// servers the identifier by which PostgreSQL knows that two of them are of one origin.
+pub(super) fn anew(
+    programs: &Programs,
+    folder: &Folder,
+    settings: &[(&str, &str)],
+) -> Result<(), Failure> {
     let mut initdb = programs.command("initdb");
     initdb.current_dir(folder.path()).arg("-D").arg(folder.data());
     initdb.args(["-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C"]);
@@ -44,13 +49,17 @@ pub(super) fn copy_of(
     folder: &Folder,
     name: &str,
 ) -> Result<(), Failure> {
-    let source =
-        format!("host=127.0.0.1 port={} user=postgres application_name={}", primary.port(), quote(name));
+    let source = format!(
+        "host=127.0.0.1 port={} user=postgres application_name={}",
+        primary.port(),
+        quote(name)
+    );
     let mut backup = programs.command("pg_basebackup");
     backup.current_dir(folder.path()).args(["-d", &source, "-D"]).arg(folder.data());
     backup.args(["--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync"]);
     output_of(&mut backup)?;
-    // The copied file names the standbys of the primary. Promoted, this server would wait for itself.
+    // The copied file names the standbys of the primary. Promoted, this server would wait for
+    // itself.
     append(&folder.data().join("postgresql.auto.conf"), [&("synchronous_standby_names", "")])
 }
 
@@ -61,12 +70,15 @@ fn append<'a>(
 ) -> Result<(), Failure> {
     let lines: String =
         settings.into_iter().map(|(name, value)| format!("{name} = {}\n", quote(value))).collect();
-    let written =
-        File::options().append(true).open(file).and_then(|mut file| file.write_all(lines.as_bytes()));
+    let written = File::options()
+        .append(true)
+        .open(file)
+        .and_then(|mut file| file.write_all(lines.as_bytes()));
     written.map_err(Failure::to(format!("write {}", file.display())))
 }
 
-/// In quotes, as a file of settings and a connection string want it; both take a backslash for an escape.
+/// In quotes, as a file of settings and a connection string want it; both take a backslash for an
+/// escape.
 fn quote(value: &str) -> String {
     format!("'{}'", value.replace('\\', "\\\\").replace('\'', "\\'"))
 }

@@ -12,8 +12,8 @@ use crate::programs::judge;
 use crate::server::Server;
 
 impl Server {
-    /// Runs statements one after the other as the superuser, up to the first that fails, and gives back what they
-    /// print: a line for each row, with `|` between the columns.
+    /// Runs statements one after the other as the superuser, up to the first that fails, and gives
+    /// back what they print: a line for each row, with `|` between the columns.
     pub fn run_sql(&self, database: &str, sql: &str) -> Result<String, Failure> {
         let psql = self.psql(database).spawn().map_err(Failure::to("start psql"))?;
         let output = converse(psql, sql).map_err(Failure::to("wait for psql"))?;
@@ -27,8 +27,9 @@ impl Server {
 
     /// Changes a setting for good, and waits until it is in force.
     ///
-    /// Behaviour: new sessions have it from the first; an open one takes it up before its next statement. One that only
-    /// a restart brings into force is a failure, though the next restart will have it.
+    /// Behaviour: new sessions have it from the first; an open one takes it up before its next
+    /// statement. One that only a restart brings into force is a failure, though the next restart
+    /// will have it.
     pub fn set(&self, setting: &str, value: &str) -> Result<(), Failure> {
         let before = self.run_sql("postgres", "SELECT clock_timestamp()")?;
         let change = format!("ALTER SYSTEM SET {} = {}", identifier(setting), literal(value));
@@ -42,14 +43,17 @@ impl Server {
         wait_for("the settings to be loaded", || {
             Ok((self.run_sql("postgres", &question)? == "t").then_some(()))
         })?;
-        // A new session has read them, so every process has been told to. The checkpointer decides for all whether
-        // commits wait for a standby, and it reads its settings before it takes an order.
+        // A new session has read them, so every process has been told to. The checkpointer decides
+        // for all whether commits wait for a standby, and it reads its settings before it takes an
+        // order.
         self.run_sql("postgres", "CHECKPOINT").map(drop)
     }
 
     fn check_that_it_needs_no_restart(&self, setting: &str) -> Result<(), Failure> {
-        let question =
-            format!("SELECT pending_restart FROM pg_settings WHERE name = lower({})", literal(setting));
+        let question = format!(
+            "SELECT pending_restart FROM pg_settings WHERE name = lower({})",
+            literal(setting)
+        );
         match self.run_sql("postgres", &question)?.as_str() {
             "t" => Err(Failure::new(format!("the setting {setting} takes a restart"))),
             _ => Ok(()),
@@ -65,8 +69,8 @@ impl Server {
     }
 }
 
-/// By standard input, where every statement is a transaction of its own; and listening while we speak, so that neither
-/// side waits for the other with a full pipe.
+/// By standard input, where every statement is a transaction of its own; and listening while we
+/// speak, so that neither side waits for the other with a full pipe.
 pub(crate) fn converse(mut psql: Child, sql: &str) -> io::Result<Output> {
     let mut input = psql.stdin.take().expect("asked for when psql was started");
     thread::scope(|threads| {

@@ -44,7 +44,8 @@ async fn records(store: &dyn Store, name: &str) {
 
 /// Put in, leased and done, some of them twice.
 async fn items(store: &dyn Store, name: &str) {
-    let (queue, worker) = (QueueName::new(format!("{name}-queue")).unwrap(), WorkerName::new(name).unwrap());
+    let (queue, worker) =
+        (QueueName::new(format!("{name}-queue")).unwrap(), WorkerName::new(name).unwrap());
     for key in ["a", "b", "a"] {
         let item = ItemRef::parse(queue.as_str(), key).unwrap();
         commit(store, Commit::new().wake(Wake::at(item, When::NOW))).await;
@@ -59,7 +60,8 @@ async fn run(tidelock: &Tidelock, name: &str) {
     let workflow = Workflow::new(format!("{name}-workflow"), double);
     let running = Running::start(tidelock.app().worker(brisk(name)).register(workflow));
     for (run, input, succeeds) in [("run-1", 21, true), ("run-2", 0, false)] {
-        let run = tidelock.runs().start(&format!("{name}-workflow"), &format!("{name}-{run}"), &input);
+        let run =
+            tidelock.runs().start(&format!("{name}-workflow"), &format!("{name}-{run}"), &input);
         let ended = run.version(1).await.unwrap().result::<u64>().within(crate::PATIENCE).await;
         assert_eq!(ended.is_ok(), succeeds, "{ended:?}");
     }
@@ -68,13 +70,20 @@ async fn run(tidelock: &Tidelock, name: &str) {
 
 async fn double(ctx: &mut Ctx, input: u64) -> Result<u64, StepError> {
     let doubled = ctx.step("double", |_| async move {
-        input.checked_mul(2).filter(|n| *n > 0).ok_or_else(|| Failure::fatal("there is nothing to double"))
+        input
+            .checked_mul(2)
+            .filter(|n| *n > 0)
+            .ok_or_else(|| Failure::fatal("there is nothing to double"))
     });
     doubled.await
 }
 
 async fn put(store: &dyn Store, key: &RecordKey) {
-    commit(store, Commit::new().write(Write::put(key, ExpectedRevision::Any, Json::new(&1).unwrap()))).await;
+    commit(
+        store,
+        Commit::new().write(Write::put(key, ExpectedRevision::Any, Json::new(&1).unwrap())),
+    )
+    .await;
 }
 
 async fn commit(store: &dyn Store, commit: Commit) {

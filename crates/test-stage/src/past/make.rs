@@ -9,10 +9,12 @@ use super::{DUMP, FILE};
 
 /// A file at schema 1, after [`leave`](super::leave): `sqlite3 FILE .dump`.
 const SQLITE_1: &str = include_str!("../../fixtures/sqlite-1.sql");
-/// A schema at schema 1, after [`leave`](super::leave): `pg_dump --schema tidelock --no-owner`, without its settings.
+/// A schema at schema 1, after [`leave`](super::leave): `pg_dump --schema tidelock --no-owner`,
+/// without its settings.
 const POSTGRES_1: &str = include_str!("../../fixtures/postgres-1.sql");
 
-/// Makes a file, and a dump of a schema if there is a server that all tests share. `command` is the `tidelock` command.
+/// Makes a file, and a dump of a schema if there is a server that all tests share. `command` is the
+/// `tidelock` command.
 pub fn make(folder: &Path, command: &Path) {
     let export = export(folder, command);
     let file = folder.join(FILE);

@@ -1,8 +1,8 @@
 //! Asking the store for one right, or for several at once: all of them in one commit, or none.
 //!
-//! What is expected of the store is first that everything is free. A refusal says what is there instead, and each bid learns
-//! from it: that somebody else has it, or that it can be had after all on another condition (a lease that has run out, say),
-//! which the next commit then compares with.
+//! What is expected of the store is first that everything is free. A refusal says what is there
+//! instead, and each bid learns from it: that somebody else has it, or that it can be had after all
+//! on another condition (a lease that has run out, say), which the next commit then compares with.
 
 use std::fmt::Debug;
 
@@ -24,7 +24,8 @@ pub(super) trait Bid: Debug + Send {
     /// Adds what it takes to a commit.
     fn stage(&self, commit: Commit) -> Result<Commit>;
 
-    /// Whether it can tell from what is there that its commit has landed, when nobody heard the answer.
+    /// Whether it can tell from what is there that its commit has landed, when nobody heard the
+    /// answer.
     fn is_witness(&self) -> bool;
 
     /// The commit has landed.
@@ -83,7 +84,8 @@ pub(super) async fn bid(
             }
             CommitOutcome::Conflict(conflict) => conflict,
         };
-        let mut learned = bids.iter_mut().map(|bid| bid.learn(&conflict)).collect::<Result<Vec<_>>>()?;
+        let mut learned =
+            bids.iter_mut().map(|bid| bid.learn(&conflict)).collect::<Result<Vec<_>>>()?;
         learned.retain(|learned| *learned != Learned::Nothing);
         if let Some(since) = learned.iter().find_map(|learned| learned.landed()) {
             return Ok(Bidding::Won(match since {

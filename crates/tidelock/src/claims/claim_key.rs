@@ -1,7 +1,8 @@
 //! The name of a claim: what kind of right it is, and to what, in words that an operator can read.
 //!
-//! A key is put together from its parts and never written by hand, so that no two rights share one by accident and a look at
-//! the store says what each is about: `singleton/prayer/child-7/2026-11-15`.
+//! A key is put together from its parts and never written by hand, so that no two rights share one
+//! by accident and a look at the store says what each is about:
+//! `singleton/prayer/child-7/2026-11-15`.
 
 use std::fmt;
 
@@ -96,7 +97,10 @@ mod tests {
     #[test]
     fn a_key_says_what_it_is_about() {
         let key = ClaimKey::new("singleton", &"prayer").part(&"child-7").part(&"2026-11-15");
-        assert_eq!((key.kind(), key.as_str()), ("singleton", "singleton/prayer/child-7/2026-11-15"));
+        assert_eq!(
+            (key.kind(), key.as_str()),
+            ("singleton", "singleton/prayer/child-7/2026-11-15")
+        );
     }
 
     #[test]
@@ -106,7 +110,10 @@ mod tests {
         assert_ne!(ClaimKey::new("lock", &"a/b"), ClaimKey::new("lock", &"a%2Fb"));
         assert!(ClaimKey::new("lock", &"").is_hollow() && !apart.is_hollow());
         let quota = || ClaimKey::new("quota", &"points");
-        assert_eq!(quota().per(&"day in Europe/Berlin").as_str(), "quota/points/per day in Europe%2FBerlin");
+        assert_eq!(
+            quota().per(&"day in Europe/Berlin").as_str(),
+            "quota/points/per day in Europe%2FBerlin"
+        );
         assert_ne!(quota().per(&"day"), quota().part(&"per day"));
         assert_ne!(quota().part(&"per day"), quota().part(&"%70er day"));
     }

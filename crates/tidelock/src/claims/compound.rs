@@ -1,9 +1,10 @@
-//! Compound: several rights at once. One commit takes them all, or none: there is nothing to clean up, no order to get wrong, and
-//! nobody who has one waits for somebody who has the other.
+//! Compound: several rights at once. One commit takes them all, or none: there is nothing to clean
+//! up, no order to get wrong, and nobody who has one waits for somebody who has the other.
 //!
-//! All of them have one lease, which ends at one moment for all parts: what is drawn of quotas is a reservation until then, and is confirmed when
-//! the compound is completed. Whoever wants locks that others stand in line for stands in all those lines, with numbers
-//! that are drawn in one commit; so the order is the same in every line, and no two wait for each other.
+//! All of them have one lease, which ends at one moment for all parts: what is drawn of quotas is a
+//! reservation until then, and is confirmed when the compound is completed. Whoever wants locks
+//! that others stand in line for stands in all those lines, with numbers that are drawn in one
+//! commit; so the order is the same in every line, and no two wait for each other.
 
 mod all_of;
 mod refusal;
@@ -87,7 +88,8 @@ impl Compound {
         self
     }
 
-    /// And so much of this quota: reserved for as long as the rest is held, and taken for good when that is completed.
+    /// And so much of this quota: reserved for as long as the rest is held, and taken for good when
+    /// that is completed.
     pub fn quota(mut self, quota: &Quota, units: u32) -> Self {
         self.quotas.push((quota.clone(), units));
         self
@@ -99,14 +101,16 @@ impl Compound {
         self
     }
 
-    /// How long to wait while nothing but locks is in the way; not at all unless this says otherwise.
+    /// How long to wait while nothing but locks is in the way; not at all unless this says
+    /// otherwise.
     pub fn patience(mut self, patience: Patience) -> Self {
         self.patience = patience;
         self
     }
 
-    /// How long a holder that has died keeps others waiting, for all parts; the shortest of their leases unless this says otherwise,
-    /// or half a minute if there are only quotas. The lease of one that lives is renewed, so it need not be as long as the work.
+    /// How long a holder that has died keeps others waiting, for all parts; the shortest of their
+    /// leases unless this says otherwise, or half a minute if there are only quotas. The lease of
+    /// one that lives is renewed, so it need not be as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = Some(lease);
         self
@@ -137,16 +141,23 @@ impl Compound {
         outcome
     }
 
-    /// Stands in line for every lock until it is this one's turn in all of them and everything can be had, or until patience is over.
-    async fn in_line(&self, lines: &mut [Line], waiting: &mut Waiting) -> Result<Compounding, ClaimError> {
+    /// Stands in line for every lock until it is this one's turn in all of them and everything can
+    /// be had, or until patience is over.
+    async fn in_line(
+        &self,
+        lines: &mut [Line],
+        waiting: &mut Waiting,
+    ) -> Result<Compounding, ClaimError> {
         Line::draw(lines).await?;
         loop {
             let (refusals, wait_for) = match turn(lines).await? {
                 Turns::First(leave) => match self.attempt(Vec::new(), leave).await {
-                    Ok(Compounding::Refused(refusals)) => match refusal::lock_to_wait_for(&refusals)? {
-                        Some(record) => (refusals, record),
-                        None => return Ok(Compounding::Refused(refusals)),
-                    },
+                    Ok(Compounding::Refused(refusals)) => {
+                        match refusal::lock_to_wait_for(&refusals)? {
+                            Some(record) => (refusals, record),
+                            None => return Ok(Compounding::Refused(refusals)),
+                        }
+                    }
                     Ok(won) => {
                         lines.iter_mut().for_each(Line::left);
                         return Ok(won);
@@ -155,7 +166,10 @@ impl Compound {
                     Err(ClaimError::Refused { conflict, .. })
                         if lines.iter().any(|line| line.has_lost(&conflict)) =>
                     {
-                        lines.iter_mut().filter(|line| line.has_lost(&conflict)).for_each(Line::left);
+                        lines
+                            .iter_mut()
+                            .filter(|line| line.has_lost(&conflict))
+                            .for_each(Line::left);
                         continue;
                     }
                     Err(error) => return Err(error),
@@ -173,7 +187,11 @@ impl Compound {
     }
 
     /// Tries to have all of them, on these conditions, and with this in the commit.
-    async fn attempt(&self, mut alone: Vec<NobodyWaits>, leave: Commit) -> Result<Compounding, ClaimError> {
+    async fn attempt(
+        &self,
+        mut alone: Vec<NobodyWaits>,
+        leave: Commit,
+    ) -> Result<Compounding, ClaimError> {
         let mut stakes = self.stakes().await?;
         self.check(&stakes)?;
         let mut draws = self.draws().await?;
@@ -187,7 +205,8 @@ impl Compound {
             self.set_end(&mut stakes, &mut draws, lease).await?;
             let bids = stakes.iter_mut().map(|stake| stake as &mut dyn Bid);
             let bids = bids.chain(draws.iter_mut().map(|draw| draw as &mut dyn Bid));
-            let mut bids: Vec<_> = bids.chain(alone.iter_mut().map(|alone| alone as &mut dyn Bid)).collect();
+            let mut bids: Vec<_> =
+                bids.chain(alone.iter_mut().map(|alone| alone as &mut dyn Bid)).collect();
             if let Bidding::Won(at) = bid(&self.claims, &mut bids, with.clone()).await? {
                 let all = self.all_of(&first, stakes, draws, at, lease).await?;
                 telemetry::claimed(&first, &self.claims.by, "won");
@@ -229,7 +248,8 @@ impl Compound {
         let mut holds = Vec::new();
         for mut stake in stakes {
             // Under an operation, a part of what was won before may have been given back since.
-            let revision = stake.won_under().ok_or_else(|| ClaimError::Settled { key: stake.key.clone() })?;
+            let revision =
+                stake.won_under().ok_or_else(|| ClaimError::Settled { key: stake.key.clone() })?;
             holds.push(Hold::new(&stake, revision, at));
         }
         let mut pledges = Vec::new();
@@ -278,7 +298,10 @@ impl Compound {
     }
 
     /// Those who stand in line. A line in which nobody is left is no longer looked at.
-    async fn those_who_wait(&self, alone: &mut Vec<NobodyWaits>) -> Result<Vec<Refusal>, ClaimError> {
+    async fn those_who_wait(
+        &self,
+        alone: &mut Vec<NobodyWaits>,
+    ) -> Result<Vec<Refusal>, ClaimError> {
         let mut refusals = Vec::new();
         for alone in alone.iter().filter(|alone| alone.met) {
             if let Some(by) = Line::new(&self.claims, &alone.key)?.first().await? {
@@ -315,7 +338,11 @@ impl Compound {
     }
 
     /// Everything that is in the way; nothing if what was is out of it now.
-    async fn refusals(&self, stakes: &mut [Stake], draws: &mut [Draw]) -> Result<Vec<Refusal>, ClaimError> {
+    async fn refusals(
+        &self,
+        stakes: &mut [Stake],
+        draws: &mut [Draw],
+    ) -> Result<Vec<Refusal>, ClaimError> {
         let mut refusals: Vec<Refusal> = stakes.iter_mut().filter_map(Refusal::of).collect();
         for ((quota, _), draw) in self.quotas.iter().zip(draws) {
             match quota.make_room(draw).await {
@@ -363,7 +390,9 @@ impl Compounding {
     pub fn won(self) -> Result<AllOf, Refusal> {
         match self {
             Self::Won(all) => Ok(all),
-            Self::Refused(refusals) => Err(refusals.into_iter().next().expect("something was in the way")),
+            Self::Refused(refusals) => {
+                Err(refusals.into_iter().next().expect("something was in the way"))
+            }
         }
     }
 }

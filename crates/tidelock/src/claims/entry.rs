@@ -12,7 +12,8 @@ use super::{Claims, Fingerprint};
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Entry {
     pub(super) state: State,
-    /// Tells one try to claim from every other, so that whoever does not hear how a commit ended can see it.
+    /// Tells one try to claim from every other, so that whoever does not hear how a commit ended
+    /// can see it.
     pub(super) token: Uuid,
     pub(super) by: WorkerName,
     /// The id of what was asked for, so that whoever asks for it again finds it to be their own.
@@ -83,12 +84,15 @@ impl Entry {
     /// When it was claimed, by the clock of the claimant: for people, and for nothing else.
     pub(super) fn begun(&self) -> Option<Timestamp> {
         let (seconds, nanos) = self.token.get_timestamp()?.to_unix();
-        let micros =
-            i64::try_from(seconds).ok()?.checked_mul(1_000_000)?.checked_add(i64::from(nanos / 1_000))?;
+        let micros = i64::try_from(seconds)
+            .ok()?
+            .checked_mul(1_000_000)?
+            .checked_add(i64::from(nanos / 1_000))?;
         Timestamp::from_micros(micros).ok()
     }
 
-    /// Whether this is what that asks for, done for whoever asked for it before and as far as it was then.
+    /// Whether this is what that asks for, done for whoever asked for it before and as far as it
+    /// was then.
     pub(super) fn is_same_operation(&self, asked: &Self) -> bool {
         self.operation.is_some() && self.operation == asked.operation && self.state == asked.state
     }

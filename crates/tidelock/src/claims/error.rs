@@ -6,11 +6,13 @@ use tidelock_store::{Conflict, Fence, StoreError, Timestamp, WorkerName};
 
 use super::{ClaimKey, Mismatch};
 
-/// A claim that did not come to its end. Nothing was written, unless a `Store` error says that it may have been.
+/// A claim that did not come to its end. Nothing was written, unless a `Store` error says that it
+/// may have been.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ClaimError {
-    /// The lease ran out and somebody else has claimed it since: what this claimant did must not count.
+    /// The lease ran out and somebody else has claimed it since: what this claimant did must not
+    /// count.
     #[error(
         "claim {key:?}: fence {fence} is no longer the newest, somebody else has claimed it since; drop this work"
     )]
@@ -20,7 +22,8 @@ pub enum ClaimError {
         /// The fence that it was held under.
         fence: Fence,
     },
-    /// It was brought to its end, or given back, under this fence: there is nothing left to be done with it.
+    /// It was brought to its end, or given back, under this fence: there is nothing left to be done
+    /// with it.
     #[error(
         "claim {key:?}: it was completed or given back under fence {fence}; claim it again to see what came of it"
     )]
@@ -47,7 +50,9 @@ pub enum ClaimError {
         error: String,
     },
     /// Waited, and somebody else is still at it.
-    #[error("claim {key:?}: {by:?} is still at it after {waited:?}; wait longer, or ask again later")]
+    #[error(
+        "claim {key:?}: {by:?} is still at it after {waited:?}; wait longer, or ask again later"
+    )]
     StillHeld {
         /// Which claim.
         key: ClaimKey,

@@ -1,15 +1,16 @@
 //! Claims that are held: their fences, and the lease that is renewed for as long as somebody works.
 //!
-//! Claims that were won together are renewed, and given back, together: in one commit, or not at all. The fence of a claim is the
-//! revision of its record, which a renewal does not touch; so whatever carries it is refused from the moment that
-//! somebody else takes the claim over, and not before.
+//! Claims that were won together are renewed, and given back, together: in one commit, or not at
+//! all. The fence of a claim is the revision of its record, which a renewal does not touch; so
+//! whatever carries it is refused from the moment that somebody else takes the claim over, and not
+//! before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Fence, Guard, RecordKey, Result, Revision,
-    Slot, Timestamp, When, Write,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Fence, Guard, RecordKey, Result,
+    Revision, Slot, Timestamp, When, Write,
 };
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -50,7 +51,8 @@ impl Hold {
         }
     }
 
-    /// What is gone on with under this revision. How long its result is kept was said when it was claimed.
+    /// What is gone on with under this revision. How long its result is kept was said when it was
+    /// claimed.
     pub(super) fn resumed(
         key: &ClaimKey,
         entry: Entry,
@@ -76,7 +78,8 @@ impl Hold {
         self.key.kind() == keys::LOCK
     }
 
-    /// What came of it, instead of the claim. The lease is left to run out; nobody looks at it any more.
+    /// What came of it, instead of the claim. The lease is left to run out; nobody looks at it any
+    /// more.
     pub(super) fn conclude(&self, entry: &Entry) -> Result<Write> {
         let write = Write::put(&self.record, self.mine(), entry.json()?);
         Ok(match self.ttl {
@@ -113,11 +116,13 @@ impl Hold {
         ExpectedRevision::Revision(self.revision)
     }
 
-    /// Whether this is what the holder itself leaves behind: its result, or nothing, right after its claim. Whoever takes a claim
-    /// over writes at least twice before nothing is there again.
+    /// Whether this is what the holder itself leaves behind: its result, or nothing, right after
+    /// its claim. Whoever takes a claim over writes at least twice before nothing is there again.
     fn is_ended(&self, slot: &Slot) -> bool {
         match slot {
-            Slot::Live(record) => Entry::read(record).is_ok_and(|entry| entry.token == self.entry.token),
+            Slot::Live(record) => {
+                Entry::read(record).is_ok_and(|entry| entry.token == self.entry.token)
+            }
             Slot::Deleted(revision) => *revision == self.revision.plus(1),
             Slot::Absent => false,
         }
@@ -204,7 +209,8 @@ impl Holding {
         }
     }
 
-    /// Makes a commit that ends what is held. If nobody heard how an earlier try of it ended, what is there now tells.
+    /// Makes a commit that ends what is held. If nobody heard how an earlier try of it ended, what
+    /// is there now tells.
     pub(super) async fn end(&self, commit: Commit) -> Result<Ended, ClaimError> {
         match self.claims.send(&commit).await? {
             CommitOutcome::Committed(committed) => {
@@ -218,7 +224,8 @@ impl Holding {
         }
     }
 
-    /// Makes a commit that ends all that is held, with what is drawn of quotas as it stands at that moment.
+    /// Makes a commit that ends all that is held, with what is drawn of quotas as it stands at that
+    /// moment.
     pub(super) async fn end_all(
         &self,
         make: impl Fn(&[View]) -> Result<Commit, ClaimError>,
@@ -249,11 +256,13 @@ impl Holding {
 
     /// Fine, if all of these were given back, and none was completed.
     pub(super) fn released_before(&self, conflict: &Conflict) -> Result<(), ClaimError> {
-        let completed = |hold: &&Hold| hold.left(conflict).is_some_and(|slot| slot.live().is_some());
+        let completed =
+            |hold: &&Hold| hold.left(conflict).is_some_and(|slot| slot.live().is_some());
         self.holds().iter().find(completed).map_or(Ok(()), |hold| Err(hold.over()))
     }
 
-    /// Gives all of these back without anybody waiting for it; if that does not get through, their lease runs out.
+    /// Gives all of these back without anybody waiting for it; if that does not get through, their
+    /// lease runs out.
     pub(super) fn release_later(&self) {
         self.beat.abort();
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
@@ -267,7 +276,9 @@ impl Holding {
 
     /// Tells a claim that was lost from whatever else does not hold.
     pub(super) fn refused(&self, conflict: Conflict) -> ClaimError {
-        if let Some(hold) = self.holds().iter().find(|hold| found(&conflict, &hold.record).is_some()) {
+        if let Some(hold) =
+            self.holds().iter().find(|hold| found(&conflict, &hold.record).is_some())
+        {
             self.lost.cancel();
             return hold.lost();
         }
@@ -297,8 +308,11 @@ impl Held {
             let views = Pledge::look(&self.claims, &self.pledges).await?;
             let commit = self.holds.iter().fold(Commit::new(), |commit, hold| hold.release(commit));
             let mut both = self.pledges.iter().zip(&views);
-            let commit = both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
-            let Some(conflict) = self.claims.store().commit(commit).await?.conflict() else { return Ok(()) };
+            let commit =
+                both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
+            let Some(conflict) = self.claims.store().commit(commit).await?.conflict() else {
+                return Ok(());
+            };
             let is_lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
             if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
                 return Ok(());
@@ -311,13 +325,16 @@ impl Held {
     async fn renew(&self) -> Result<Option<Conflict>, ClaimError> {
         if self.pledges.is_empty() {
             let term = Term::lasting(self.lease);
-            let commit =
-                self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+            let commit = self
+                .holds
+                .iter()
+                .try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
             return Ok(self.claims.store().commit(commit).await?.conflict());
         }
         for _ in 0..ATTEMPTS {
             let views = Pledge::look(&self.claims, &self.pledges).await?;
-            let Some(conflict) = self.claims.store().commit(self.renewal(&views).await?).await?.conflict()
+            let Some(conflict) =
+                self.claims.store().commit(self.renewal(&views).await?).await?.conflict()
             else {
                 return self.tidy(&views).await.map(|()| None);
             };
@@ -342,7 +359,8 @@ impl Held {
         let now = self.claims.store().now().await?;
         let end = shared_end(now, self.lease);
         let term = Term::until(end, now);
-        let commit = self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+        let commit =
+            self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
         let mut both = self.pledges.iter().zip(views);
         both.try_fold(commit, |commit, (pledge, view)| pledge.extend(commit, view, end))
     }

@@ -1,7 +1,8 @@
 //! Idempotency: what a request asks for is done once, however often it is asked.
 //!
-//! The key is claimed before the work begins. The lease of a claim whose work is under way has nothing to do with the life of
-//! the result: a process that dies leaves the key to the next one, and a result is there for as long as it was to be.
+//! The key is claimed before the work begins. The lease of a claim whose work is under way has
+//! nothing to do with the life of the result: a process that dies leaves the key to the next one,
+//! and a result is there for as long as it was to be.
 
 mod holder;
 mod look;
@@ -70,7 +71,9 @@ pub enum Claim<T> {
 
 /// A key that was used for another request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("claim {key:?}: it was used by {by:?} for another request; use a key of its own for each request")]
+#[error(
+    "claim {key:?}: it was used by {by:?} for another request; use a key of its own for each request"
+)]
 pub struct Mismatch {
     /// Which key.
     pub key: ClaimKey,
@@ -92,7 +95,8 @@ impl Idempotency {
         }
     }
 
-    /// For this request: the same key with another one is a [`Mismatch`]. Only a digest of it is stored.
+    /// For this request: the same key with another one is a [`Mismatch`]. Only a digest of it is
+    /// stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.fingerprint = Fingerprint::of(request).map(Some);
         self
@@ -104,15 +108,15 @@ impl Idempotency {
         self
     }
 
-    /// How long a claimant that has died keeps others waiting; half a minute unless this says otherwise. The lease of one that
-    /// lives is renewed, so it need not be as long as the work.
+    /// How long a claimant that has died keeps others waiting; half a minute unless this says
+    /// otherwise. The lease of one that lives is renewed, so it need not be as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long the result is kept after the work was completed; 30 days by default. A key whose result has left is
-    /// as one that was never used.
+    /// Sets how long the result is kept after the work was completed; 30 days by default. A key
+    /// whose result has left is as one that was never used.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self

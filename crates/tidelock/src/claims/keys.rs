@@ -30,8 +30,9 @@ pub(super) fn record(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim", key)
 }
 
-/// There for as long as the claimant may work. It stands right behind the claim, because the two are written together, and neighbours are on the same page of
-/// an index; and no claim has this key, since no part of a claim's key is empty.
+/// There for as long as the claimant may work. It stands right behind the claim, because the two
+/// are written together, and neighbours are on the same page of an index; and no claim has this
+/// key, since no part of a claim's key is empty.
 pub(super) fn lease(key: &ClaimKey) -> Result<RecordKey> {
     lease_of(&record(key)?)
 }
@@ -41,7 +42,8 @@ pub(super) fn line(key: &ClaimKey) -> Result<RecordKey> {
     under("~claim-line", key)
 }
 
-/// The places in the line for a lock. They are used again and again, so that a line leaves nothing behind that grows.
+/// The places in the line for a lock. They are used again and again, so that a line leaves nothing
+/// behind that grows.
 pub(super) fn place(key: &ClaimKey, place: usize) -> Result<RecordKey> {
     under("~claim-place", &key.clone().part(&place))
 }
@@ -66,7 +68,8 @@ pub(super) fn named(claim: &str) -> Result<RecordKey> {
     if claim.split('/').any(str::is_empty) {
         return Err(hollow(claim));
     }
-    RecordKey::new(format!("{CLAIMS}{claim}")).map_err(|error| error.about(format_args!("claim {claim:?}")))
+    RecordKey::new(format!("{CLAIMS}{claim}"))
+        .map_err(|error| error.about(format_args!("claim {claim:?}")))
 }
 
 /// What the windows of quotas begin with whose keys begin like this.
@@ -145,14 +148,16 @@ pub(super) fn is_lease(record: &RecordKey) -> bool {
 }
 
 fn of(place: &str, name: &str) -> Result<RecordKey> {
-    RecordKey::new(format!("{place}{name}")).map_err(|error| error.about(format_args!("claim {name:?}")))
+    RecordKey::new(format!("{place}{name}"))
+        .map_err(|error| error.about(format_args!("claim {name:?}")))
 }
 
 fn under(place: &str, key: &ClaimKey) -> Result<RecordKey> {
     if key.is_hollow() {
         return Err(hollow(key.as_str()));
     }
-    RecordKey::new(format!("{place}/{key}")).map_err(|error| error.about(format_args!("claim {key:?}")))
+    RecordKey::new(format!("{place}/{key}"))
+        .map_err(|error| error.about(format_args!("claim {key:?}")))
 }
 
 fn hollow(key: &str) -> StoreError {

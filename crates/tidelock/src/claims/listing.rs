@@ -2,7 +2,8 @@
 
 use serde::Serialize;
 use tidelock_store::{
-    Fence, Record, RecordKey, RecordPage, RecordQuery, Result, Slot, StoreExt, Timestamp, WorkerName,
+    Fence, Record, RecordKey, RecordPage, RecordQuery, Result, Slot, StoreExt, Timestamp,
+    WorkerName,
 };
 
 use super::entry::{Entry, LeaseNote, State};
@@ -17,7 +18,8 @@ pub struct Pending {
     pub by: WorkerName,
     /// Since when; not known once the lease has run out.
     pub since: Option<Timestamp>,
-    /// Until when, unless they ask for longer. None if the lease has run out: they died, or gave up without a word, and whoever comes next takes it over.
+    /// Until when, unless they ask for longer. None if the lease has run out: they died, or gave up
+    /// without a word, and whoever comes next takes it over.
     pub until: Option<Timestamp>,
 }
 
@@ -31,8 +33,8 @@ pub struct PendingPage {
 }
 
 impl Claims {
-    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`) and that somebody is at, or was when they died;
-    /// after this key, if one is given.
+    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`) and that somebody is
+    /// at, or was when they died; after this key, if one is given.
     ///
     /// # Errors
     /// `Store` if the store fails.
@@ -43,19 +45,29 @@ impl Claims {
         for record in &page.records {
             let entry = Entry::read(record)?;
             if entry.is_pending() {
-                pending.push((keys::lease_of(&record.key)?, keys::shown(&record.key).to_owned(), entry.by));
+                pending.push((
+                    keys::lease_of(&record.key)?,
+                    keys::shown(&record.key).to_owned(),
+                    entry.by,
+                ));
             }
         }
         let leases: Vec<_> = pending.iter().map(|(lease, ..)| lease.clone()).collect();
         let slots = self.store().get(&leases).await?;
-        let listed = pending.into_iter().zip(slots).map(|((_, key, by), slot)| listed(key, by, &slot));
+        let listed =
+            pending.into_iter().zip(slots).map(|((_, key, by), slot)| listed(key, by, &slot));
         Ok(PendingPage { claims: listed.collect(), next: page.next })
     }
 }
 
 fn listed(key: String, by: WorkerName, lease: &Slot) -> Pending {
     let lease = lease.live();
-    Pending { key, by, since: lease.and_then(LeaseNote::since), until: lease.and_then(|l| l.expires_at) }
+    Pending {
+        key,
+        by,
+        since: lease.and_then(LeaseNote::since),
+        until: lease.and_then(|l| l.expires_at),
+    }
 }
 
 /// How a claim stands.
@@ -87,7 +99,8 @@ impl ClaimState {
     }
 }
 
-/// A claim, as it stands. What came of it is not told here: it may be large, and is nobody's business but that of who asks for it.
+/// A claim, as it stands. What came of it is not told here: it may be large, and is nobody's
+/// business but that of who asks for it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ClaimInfo {
     /// The name of the claim, with its kind.
@@ -98,7 +111,8 @@ pub struct ClaimInfo {
     pub by: WorkerName,
     /// Grows with every claimant; the one that is at it holds it under this.
     pub fence: Fence,
-    /// Since when; once the lease of somebody who is not done has run out, going by the clock that they had.
+    /// Since when; once the lease of somebody who is not done has run out, going by the clock that
+    /// they had.
     pub since: Option<Timestamp>,
     /// Until when, unless they ask for longer; of a result, how long it is kept.
     pub until: Option<Timestamp>,
@@ -136,24 +150,37 @@ pub struct QuotaPage {
 }
 
 impl Claims {
-    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`), whatever came of them, after this key.
+    /// A page of the claims that begin like this (`lock/`, `idempotency/pay:`), whatever came of
+    /// them, after this key.
     ///
     /// # Errors
     /// `LimitExceeded` if more are asked for than a page has; otherwise what the store says.
-    pub async fn list(&self, prefix: &str, after: Option<RecordKey>, limit: usize) -> Result<ClaimPage> {
+    pub async fn list(
+        &self,
+        prefix: &str,
+        after: Option<RecordKey>,
+        limit: usize,
+    ) -> Result<ClaimPage> {
         let query = RecordQuery { prefix: format!("{}{prefix}", keys::CLAIMS), after, limit };
         let page = self.scan(query).await?;
         let leases = page.records.iter().map(|record| keys::lease_of(&record.key));
         let slots = self.slots(leases.collect::<Result<_>>()?).await?;
-        let listed = page.records.iter().zip(&slots).map(|(record, lease)| ClaimInfo::of(record, lease));
+        let listed =
+            page.records.iter().zip(&slots).map(|(record, lease)| ClaimInfo::of(record, lease));
         Ok(ClaimPage { claims: listed.collect::<Result<_>>()?, next: page.next })
     }
 
-    /// A page of the quotas that begin like this and that somebody has taken from in the period that is open, after this key.
+    /// A page of the quotas that begin like this and that somebody has taken from in the period
+    /// that is open, after this key.
     ///
     /// # Errors
     /// As [`list`](Self::list).
-    pub async fn quotas(&self, prefix: &str, after: Option<RecordKey>, limit: usize) -> Result<QuotaPage> {
+    pub async fn quotas(
+        &self,
+        prefix: &str,
+        after: Option<RecordKey>,
+        limit: usize,
+    ) -> Result<QuotaPage> {
         let query = RecordQuery { prefix: keys::windows(prefix), after, limit };
         let page = self.store().full_page(query).await?;
         let names = || page.records.iter().map(|record| keys::of_window(&record.key));
@@ -172,7 +199,8 @@ impl Claims {
         Ok(QuotaPage { quotas, next: page.next })
     }
 
-    /// A page of claims, without the leases that stand between them. Like the store, it gives less than a page rather than look at everything.
+    /// A page of claims, without the leases that stand between them. Like the store, it gives less
+    /// than a page rather than look at everything.
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
         let mut page = self.store().full_page(query.clone()).await?;
         let mut found = page.records.len();
@@ -206,7 +234,9 @@ impl ClaimInfo {
     fn of(record: &Record, lease: &Slot) -> Result<Self> {
         let (entry, lease) = (Entry::read(record)?, lease.live());
         let (state, since, until) = match (entry.state, lease) {
-            (State::Pending, Some(lease)) => (ClaimState::Pending, LeaseNote::since(lease), lease.expires_at),
+            (State::Pending, Some(lease)) => {
+                (ClaimState::Pending, LeaseNote::since(lease), lease.expires_at)
+            }
             (State::Pending, None) => (ClaimState::Stale, entry.begun(), None),
             (State::Done, _) => (ClaimState::Done, entry.at, record.expires_at),
             (State::Failed, _) => (ClaimState::Failed, entry.at, record.expires_at),
@@ -226,6 +256,10 @@ impl ClaimInfo {
 impl QuotaInfo {
     fn of(window: &Record, taken: &Slot) -> Result<Self> {
         let used = taken.live().map(|record| record.value.to()).transpose()?.unwrap_or(0);
-        Ok(Self { key: keys::of_window(&window.key).to_owned(), used, resets_at: window.expires_at })
+        Ok(Self {
+            key: keys::of_window(&window.key).to_owned(),
+            used,
+            resets_at: window.expires_at,
+        })
     }
 }

@@ -1,7 +1,9 @@
-//! Lock: one at a time, in the order in which they came; given back when its guard goes away, whatever makes it go.
+//! Lock: one at a time, in the order in which they came; given back when its guard goes away,
+//! whatever makes it go.
 //!
-//! Whoever finds the lock free, and nobody waiting, takes it in one commit. Everybody else stands in a line that is kept in the
-//! store, so that it holds across processes. A lock whose holder died is taken over by compare when its lease has run out.
+//! Whoever finds the lock free, and nobody waiting, takes it in one commit. Everybody else stands
+//! in a line that is kept in the store, so that it holds across processes. A lock whose holder died
+//! is taken over by compare when its lease has run out.
 
 mod crowd;
 mod guard;
@@ -40,15 +42,17 @@ pub struct Lock {
     patience: Patience,
 }
 
-/// Asks in a task of its own, so that a commit which has begun is never left alone: if nobody waits for the guard any more, it
-/// goes away, and gives the lock back.
+/// Asks in a task of its own, so that a commit which has begun is never left alone: if nobody waits
+/// for the guard any more, it goes away, and gives the lock back.
 async fn to_its_end(
     ask: impl Future<Output = Result<Locking, ClaimError>> + Send + 'static,
 ) -> Result<Locking, ClaimError> {
     match tokio::spawn(ask).await {
         Ok(asked) => asked,
         Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
-        Err(_) => Err(StoreError::invalid("a lock was asked for while the runtime was shut down").into()),
+        Err(_) => {
+            Err(StoreError::invalid("a lock was asked for while the runtime was shut down").into())
+        }
     }
 }
 
@@ -107,8 +111,8 @@ impl Lock {
         self
     }
 
-    /// How long a holder that has died keeps others waiting; three seconds unless this says otherwise. The lease of one that
-    /// lives is renewed, so it need not be as long as the work.
+    /// How long a holder that has died keeps others waiting; three seconds unless this says
+    /// otherwise. The lease of one that lives is renewed, so it need not be as long as the work.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
@@ -136,13 +140,17 @@ impl Lock {
     /// `Store` if the store fails, or a name cannot be one.
     ///
     /// # Cancel safety
-    /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself, and has no lock: one that is
-    /// granted meanwhile is given back at once; under an [operation](Claims::operation), it is left for whoever asks again, until its lease has run out.
+    /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself,
+    /// and has no lock: one that is granted meanwhile is given back at once; under an
+    /// [operation](Claims::operation), it is left for whoever asks again, until its lease has run
+    /// out.
     pub async fn acquire(&self) -> Result<Locking, ClaimError> {
         let mut waiting = self.patience.begin();
         let (lock, first) = (self.clone(), waiting);
         let outcome = match to_its_end(async move { lock.at_once(&first).await }).await? {
-            Locking::Busy(_) if !self.patience.deadline.is_zero() => self.in_line(&mut waiting).await?,
+            Locking::Busy(_) if !self.patience.deadline.is_zero() => {
+                self.in_line(&mut waiting).await?
+            }
             outcome => outcome,
         };
         let name = if matches!(outcome, Locking::Locked(_)) { "won" } else { "held" };

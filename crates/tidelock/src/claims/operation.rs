@@ -1,7 +1,9 @@
 //! Something that is asked for once: whoever asks again under its id gets what the first one got.
 //!
-//! The record of a claim has the id of the operation that claimed it, so that whoever asks again finds it to be their own. Where the same request comes to another record the
-//! next day, as quotas and singletons do with their periods, a note says what came of it: it is written in the commit that takes, and refuses every other one.
+//! The record of a claim has the id of the operation that claimed it, so that whoever asks again
+//! finds it to be their own. Where the same request comes to another record the next day, as quotas
+//! and singletons do with their periods, a note says what came of it: it is written in the commit
+//! that takes, and refuses every other one.
 
 use std::time::Duration;
 
@@ -36,7 +38,8 @@ impl Operation {
     }
 }
 
-/// Under an id by which it can be sent again: by the sender, and, under an operation, by whoever asks again.
+/// Under an id by which it can be sent again: by the sender, and, under an operation, by whoever
+/// asks again.
 pub(super) fn repeatable(operation: Option<&Operation>, commit: Commit) -> Commit {
     match operation {
         Some(operation) => sender::once(commit, &operation.id),

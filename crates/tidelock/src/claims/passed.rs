@@ -1,14 +1,17 @@
 //! Rights that go from hand to hand: held by whoever has the fence, in this process or another.
 //!
-//! A guard renews its lease for as long as it lives, and so belongs to one task. A server that hands a right to somebody outside
-//! keeps nothing between two of their calls: it [passes on](super::LockGuard::pass_on) what it won, and goes on with it by key and
-//! fence when they come back. Nobody renews such a right but by asking for it; it is never given back by going out of scope.
+//! A guard renews its lease for as long as it lives, and so belongs to one task. A server that
+//! hands a right to somebody outside keeps nothing between two of their calls: it [passes
+//! on](super::LockGuard::pass_on) what it won, and goes on with it by key and fence when they come
+//! back. Nobody renews such a right but by asking for it; it is never given back by going out of
+//! scope.
 
 use std::time::Duration;
 
 use serde::Serialize;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Fence, Guard, RecordKey, Result, Revision, Slot, Timestamp,
+    Commit, CommitOutcome, ExpectedRevision, Fence, Guard, RecordKey, Result, Revision, Slot,
+    Timestamp,
 };
 
 use super::entry::Entry;
@@ -35,7 +38,8 @@ impl Passed {
 
 /// A right that is gone on with, by its fence. Dropping it changes nothing.
 ///
-/// Whatever is asked is judged by the store, in the commit: a fence that is no longer the newest is refused.
+/// Whatever is asked is judged by the store, in the commit: a fence that is no longer the newest is
+/// refused.
 #[derive(Debug, Clone)]
 #[must_use = "nothing is done before it is renewed, completed or given back"]
 pub struct Resumed {
@@ -82,7 +86,8 @@ impl Resumed {
     /// Holds it for so long from now on, by the store's clock, and says until when that is.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it; `Over` if it was completed or given back; `Store` if the lease is no time, or too long.
+    /// `Lost` if somebody else has it; `Over` if it was completed or given back; `Store` if the
+    /// lease is no time, or too long.
     pub async fn renew(&self, lease: Duration) -> Result<Timestamp, ClaimError> {
         term::check(&self.key, "lease", lease)?;
         let hold = match self.look().await? {
@@ -114,7 +119,8 @@ impl Resumed {
         }
     }
 
-    /// What has become of it. The first write after a claim is its holder's, or that of whoever takes it over, who is then at it.
+    /// What has become of it. The first write after a claim is its holder's, or that of whoever
+    /// takes it over, who is then at it.
     pub(super) async fn look(&self) -> Result<Found, ClaimError> {
         let slots = self.claims.store().get(&places(&self.key)?).await?;
         let mine = self.revision();
@@ -123,10 +129,12 @@ impl Resumed {
                 let entry = Entry::read(claim)?;
                 Found::Held(Box::new(self.hold(entry, lease).await?))
             }
-            [Slot::Live(claim), _] if claim.revision.get() == mine.get() + 1 => match Entry::read(claim)? {
-                entry if entry.is_pending() => Found::Lost,
-                entry => Found::Over(Box::new(entry)),
-            },
+            [Slot::Live(claim), _] if claim.revision.get() == mine.get() + 1 => {
+                match Entry::read(claim)? {
+                    entry if entry.is_pending() => Found::Lost,
+                    entry => Found::Over(Box::new(entry)),
+                }
+            }
             [Slot::Deleted(revision), _] if revision.get() == mine.get() + 1 => Found::Released,
             _ => Found::Lost,
         })

@@ -66,7 +66,8 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// Waits until it is time for another look, or until something may have happened; says no when the time is over.
+    /// Waits until it is time for another look, or until something may have happened; says no when
+    /// the time is over.
     pub(super) async fn next(&mut self, signal: &mut Signal, random: &Random) -> bool {
         let left = self.until.saturating_duration_since(Instant::now());
         if left.is_zero() {
@@ -99,7 +100,8 @@ mod tests {
         let (random, mut waiting) = (Random::seeded(7), Patience::SHORT.begin());
         for looks in 0..100 {
             waiting.looks = looks;
-            let (least, most) = (50 * u128::from(looks.clamp(1, 10)), 100 * u128::from(looks.clamp(1, 10)));
+            let (least, most) =
+                (50 * u128::from(looks.clamp(1, 10)), 100 * u128::from(looks.clamp(1, 10)));
             assert!((least..=most).contains(&waiting.pause(&random).as_millis()));
         }
         assert!(Patience::of(Duration::MAX).begin().until > Instant::now());

@@ -1,6 +1,7 @@
 //! Stretches of the calendar, in somebody's time zone: what "once a day" means.
 //!
-//! The moment that counts is the store's. A day is what the zone says it is: 23 or 25 hours long when clocks change.
+//! The moment that counts is the store's. A day is what the zone says it is: 23 or 25 hours long
+//! when clocks change.
 
 use std::fmt;
 use std::time::Duration;
@@ -42,7 +43,8 @@ pub(super) struct Stretch {
 }
 
 impl Period {
-    /// How it is named in a key, with its zone: nothing if there is only one, empty if the zone has no name.
+    /// How it is named in a key, with its zone: nothing if there is only one, empty if the zone has
+    /// no name.
     pub(super) fn named(self, zone: &TimeZone) -> Option<String> {
         match self {
             Self::Ever => None,
@@ -65,7 +67,8 @@ impl Period {
         if let Self::Every(long) = self {
             bounds::keeps("a period", long)?;
         }
-        let unfit = |e: jiff::Error| StoreError::invalid(format!("the {self} of {now} has no end: {e}"));
+        let unfit =
+            |e: jiff::Error| StoreError::invalid(format!("the {self} of {now} has no end: {e}"));
         let moment = jiff::Timestamp::from_microsecond(now.micros()).map_err(unfit)?;
         self.stretch(&moment.to_zoned(zone.clone())).map_err(unfit)?
     }
@@ -74,20 +77,26 @@ impl Period {
         let date = now.date();
         let (label, next) = match self {
             Self::Ever => return Ok(Ok(Stretch { label: String::new(), end: None })),
-            Self::Every(long) => return Ok(Ok(Stretch { label: String::new(), end: Some(When::In(long)) })),
+            Self::Every(long) => {
+                return Ok(Ok(Stretch { label: String::new(), end: Some(When::In(long)) }));
+            }
             Self::Hour => return Ok(hour(now)),
             Self::Day => (date.to_string(), date.tomorrow()?),
             Self::Week => {
                 let week = date.iso_week_date();
-                let monday = date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days())?;
+                let monday =
+                    date.checked_sub(i64::from(date.weekday().to_monday_zero_offset()).days())?;
                 (format!("{}-W{:02}", week.year(), week.week()), monday.checked_add(7.days())?)
             }
             Self::Month => {
                 (date.strftime("%Y-%m").to_string(), date.first_of_month().checked_add(1.month())?)
             }
-            Self::Year => (date.strftime("%Y").to_string(), date.first_of_year().checked_add(1.year())?),
+            Self::Year => {
+                (date.strftime("%Y").to_string(), date.first_of_year().checked_add(1.year())?)
+            }
         };
-        // Midnight as the zone has it: the first moment of the day, if clocks are set forward across it.
+        // Midnight as the zone has it: the first moment of the day, if clocks are set forward
+        // across it.
         let end = next.to_zoned(now.time_zone().clone())?;
         Ok(ends(label, end.timestamp()))
     }
@@ -142,7 +151,10 @@ mod tests {
     #[test]
     fn a_day_is_the_zones() {
         let late = "2026-11-15T23:30:00Z";
-        assert_eq!(stretch(Period::Day, late, &TimeZone::UTC), pair("2026-11-15", "2026-11-16T00Z"));
+        assert_eq!(
+            stretch(Period::Day, late, &TimeZone::UTC),
+            pair("2026-11-15", "2026-11-16T00Z")
+        );
         assert_eq!(stretch(Period::Day, late, &berlin()), pair("2026-11-16", "2026-11-16T23Z"));
         assert_eq!(
             stretch(Period::Day, "2026-11-15T23:59:59.999999Z", &TimeZone::UTC),

@@ -1,8 +1,9 @@
 //! Quota: so much in a period and no more, whoever takes it.
 //!
-//! What was taken is a counter that the store adds to within a bound, in the same commit that asks whether the period is still
-//! open. The period is a record that expires when it is over, so the store's clock decides which one is charged, at the moment
-//! of the commit; its revision tells one period from the next, so that what is given back goes where it was taken from.
+//! What was taken is a counter that the store adds to within a bound, in the same commit that asks
+//! whether the period is still open. The period is a record that expires when it is over, so the
+//! store's clock decides which one is charged, at the moment of the commit; its revision tells one
+//! period from the next, so that what is given back goes where it was taken from.
 
 mod booking;
 mod crediting;
@@ -19,7 +20,8 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Revision, Slot, StoreError, Timestamp, Write,
+    Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Revision, Slot, StoreError,
+    Timestamp, Write,
 };
 
 use super::bid::{Bid, Bidding, bid};
@@ -70,7 +72,14 @@ impl Window {
 impl Quota {
     pub(super) fn new(claims: Claims, name: &impl fmt::Display, limit: i64) -> Self {
         let name = ClaimKey::new(keys::QUOTA, name);
-        Self { claims, name, limit, period: Period::Ever, zone: TimeZone::UTC, guess: Arc::default() }
+        Self {
+            claims,
+            name,
+            limit,
+            period: Period::Ever,
+            zone: TimeZone::UTC,
+            guess: Arc::default(),
+        }
     }
 
     /// So much for each of these.
@@ -116,12 +125,19 @@ impl Quota {
         Ok(self.told(taken.map(|draw| draw.grant())))
     }
 
-    /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed. While many reservations of the
-    /// quota stand, up to a 64th of that later: [`Reservation::until`] says when.
+    /// Takes so much for a while: it goes back by itself after `life`, unless it is confirmed.
+    /// While many reservations of the quota stand, up to a 64th of that later:
+    /// [`Reservation::until`] says when.
     ///
     /// # Errors
-    /// As [`take`](Self::take); and `Settled` if it was reserved before, under the same [operation](Claims::operation), and has been confirmed, given back or gone back by itself since.
-    pub async fn reserve(&self, units: u32, life: Duration) -> Result<Taking<Reservation>, ClaimError> {
+    /// As [`take`](Self::take); and `Settled` if it was reserved before, under the same
+    /// [operation](Claims::operation), and has been confirmed, given back or gone back by itself
+    /// since.
+    pub async fn reserve(
+        &self,
+        units: u32,
+        life: Duration,
+    ) -> Result<Taking<Reservation>, ClaimError> {
         term::check(&self.key(), "life", life)?;
         let reserved = match self.draw(units, Some(life), Commit::new()).await? {
             Ok(draw) => Ok(Reservation::of(self.clone(), draw).await?),
@@ -169,7 +185,8 @@ impl Quota {
             draw.booking = Some(Booking::lasting(self, draw.window, life, false).await?);
         }
         for _ in 0..ATTEMPTS {
-            if let Bidding::Won(_) = bid(&self.claims, &mut [&mut draw as &mut dyn Bid], with.clone()).await?
+            if let Bidding::Won(_) =
+                bid(&self.claims, &mut [&mut draw as &mut dyn Bid], with.clone()).await?
             {
                 self.remember(draw.window);
                 return Ok(Ok(draw));
@@ -184,7 +201,8 @@ impl Quota {
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
-    /// After a refusal: opens the next window, or credits what has lapsed; or says that there is not so much.
+    /// After a refusal: opens the next window, or credits what has lapsed; or says that there is
+    /// not so much.
     pub(super) async fn make_room(&self, draw: &mut Draw) -> Result<Option<Exceeded>, ClaimError> {
         match draw.met.take() {
             Some(Met::Exceeded(used)) => {

@@ -1,7 +1,7 @@
 //! Frees a claim whose claimant is gone, for operators.
 //!
-//! Nobody has to wait for this: whoever comes next takes such a claim over. It is for those of which nobody will come, and which would otherwise
-//! stand there as begun for ever.
+//! Nobody has to wait for this: whoever comes next takes such a claim over. It is for those of
+//! which nobody will come, and which would otherwise stand there as begun for ever.
 
 use tidelock_store::{
     Commit, ExpectedRevision, Json, Record, RecordKey, Result, Slot, Timestamp, WorkerName, Write,
@@ -34,8 +34,9 @@ pub enum Released {
 }
 
 impl Claims {
-    /// Frees a claim, by its whole name (`lock/till`, `idempotency/pay:42`), if its lease has run out and nothing came of it. Judged by the
-    /// store, inside the commit: a claimant who is only slow keeps it, and one who comes meanwhile, too.
+    /// Frees a claim, by its whole name (`lock/till`, `idempotency/pay:42`), if its lease has run
+    /// out and nothing came of it. Judged by the store, inside the commit: a claimant who is only
+    /// slow keeps it, and one who comes meanwhile, too.
     ///
     /// # Errors
     /// `Invalid` if it cannot be a name; otherwise what the store says.
@@ -58,8 +59,15 @@ impl Claims {
             let entry = Entry::read(there)?;
             match leased.live() {
                 _ if !entry.is_pending() => return Ok(Released::Over),
-                Some(leased) => return Ok(Released::Held { by: entry.by, until: leased.expires_at }),
-                None if self.send(&freeing(there, &entry, note.as_ref())?).await?.committed().is_ok() => {
+                Some(leased) => {
+                    return Ok(Released::Held { by: entry.by, until: leased.expires_at });
+                }
+                None if self
+                    .send(&freeing(there, &entry, note.as_ref())?)
+                    .await?
+                    .committed()
+                    .is_ok() =>
+                {
                     return Ok(Released::Free { by: entry.by });
                 }
                 // It has moved meanwhile.

@@ -1,4 +1,5 @@
-//! Singleton: one of a kind for a scope, and for a period; whoever comes too late learns who was first, and when.
+//! Singleton: one of a kind for a scope, and for a period; whoever comes too late learns who was
+//! first, and when.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,7 +7,9 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Commit, ExpectedRevision, Json, StoreError, Timestamp, When, WorkerName, Write};
+use tidelock_store::{
+    Commit, ExpectedRevision, Json, StoreError, Timestamp, When, WorkerName, Write,
+};
 
 use super::bid::{Bid, Bidding, bid};
 use super::entry::Entry;
@@ -16,7 +19,8 @@ use super::stake::{Rival, Stake, Standing};
 use super::{ClaimError, ClaimKey, Claims, OnFailure, Period, Won, keys, term};
 use crate::telemetry;
 
-/// How long one who has died before it was done keeps others out, unless something else is asked for.
+/// How long one who has died before it was done keeps others out, unless something else is asked
+/// for.
 const LEASE: Duration = Duration::from_secs(30);
 
 /// The right to be the only one.
@@ -70,7 +74,13 @@ impl Winner {
     }
 
     fn rival(key: &ClaimKey, rival: Rival) -> Self {
-        Self { key: key.clone(), by: rival.entry.by, at: rival.since, until: rival.until, details: None }
+        Self {
+            key: key.clone(),
+            by: rival.entry.by,
+            at: rival.since,
+            until: rival.until,
+            details: None,
+        }
     }
 
     fn entry(key: &ClaimKey, entry: Entry) -> Self {
@@ -96,8 +106,8 @@ impl Singleton {
         self
     }
 
-    /// One for each of these stretches of time; one for ever unless this says otherwise. The stretch is that of the store's clock
-    /// when the claim begins.
+    /// One for each of these stretches of time; one for ever unless this says otherwise. The
+    /// stretch is that of the store's clock when the claim begins.
     pub fn per(mut self, period: Period) -> Self {
         self.period = period;
         self
@@ -109,13 +119,15 @@ impl Singleton {
         self
     }
 
-    /// How long one who has died before it was done keeps others out; half a minute unless this says otherwise.
+    /// How long one who has died before it was done keeps others out; half a minute unless this
+    /// says otherwise.
     pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// Sets how long it is remembered: by default until its period is over, and indefinitely if it has none.
+    /// Sets how long it is remembered: by default until its period is over, and indefinitely if it
+    /// has none.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.ttl = Some(ttl);
         self
@@ -137,7 +149,8 @@ impl Singleton {
         })
     }
 
-    /// Takes it at once, with what others are to learn, and together with the rest of a commit: all of it lands, or none.
+    /// Takes it at once, with what others are to learn, and together with the rest of a commit: all
+    /// of it lands, or none.
     ///
     /// # Errors
     /// `Refused` if some part of the commit does not hold.
@@ -164,8 +177,8 @@ impl Singleton {
         })
     }
 
-    /// The part of a commit that takes it, for a commit that somebody else makes: a reaction's, say. That commit is refused if
-    /// somebody was first.
+    /// The part of a commit that takes it, for a commit that somebody else makes: a reaction's,
+    /// say. That commit is refused if somebody was first.
     ///
     /// # Errors
     /// `Store` if the store fails, or the details cannot be stored.
@@ -174,7 +187,8 @@ impl Singleton {
         let key = self.key_at(now)?;
         term::check_ttl(&key, self.life())?;
         let record = keys::record(&key)?;
-        let write = Write::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
+        let write =
+            Write::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
         Ok(match self.life() {
             Some(ttl) => write.expiring(When::In(ttl)),
             None => write,
@@ -186,13 +200,21 @@ impl Singleton {
         Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())
     }
 
-    fn taken(&self, details: &(impl Serialize + ?Sized), now: Timestamp) -> Result<Entry, StoreError> {
+    fn taken(
+        &self,
+        details: &(impl Serialize + ?Sized),
+        now: Timestamp,
+    ) -> Result<Entry, StoreError> {
         Ok(Entry::pending(&self.claims, None).done(Json::new(details)?, now))
     }
 
     /// The condition that it was not taken under the same operation, in whichever period.
     fn not_yet(&self) -> Result<Option<NotYet>, StoreError> {
-        self.claims.operation.as_ref().map(|operation| NotYet::new(operation, &self.key)).transpose()
+        self.claims
+            .operation
+            .as_ref()
+            .map(|operation| NotYet::new(operation, &self.key))
+            .transpose()
     }
 
     /// The whole name of the claim at this moment.
@@ -205,7 +227,8 @@ impl Singleton {
         })
     }
 
-    /// How long it is remembered: a stretch that begins when it is taken has nothing else to end by.
+    /// How long it is remembered: a stretch that begins when it is taken has nothing else to end
+    /// by.
     fn life(&self) -> Option<Duration> {
         match self.period {
             Period::Every(long) => Some(self.ttl.unwrap_or(long)),
@@ -223,7 +246,9 @@ impl Singleton {
                 telemetry::claim_contended(&stake.key, &self.claims.by, rival.by(), 1);
                 ("held", Single::Taken(Winner::rival(&stake.key, *rival)))
             }
-            (Standing::Over(entry), _) => ("taken", Single::Taken(Winner::entry(&stake.key, *entry))),
+            (Standing::Over(entry), _) => {
+                ("taken", Single::Taken(Winner::entry(&stake.key, *entry)))
+            }
         };
         telemetry::claimed(&stake.key, &self.claims.by, name);
         single

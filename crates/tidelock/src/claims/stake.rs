@@ -1,13 +1,15 @@
-//! A bid for a claim that one claimant has at a time: a record that says who, and a lease that says for how long.
+//! A bid for a claim that one claimant has at a time: a record that says who, and a lease that says
+//! for how long.
 //!
-//! The first commit expects neither record. If the claim is there and its lease is not, the lease has run out: the next commit
-//! takes the claim over, on the condition that both are still so. No clock but the store's is ever looked at, and nothing is ever deleted to make room.
+//! The first commit expects neither record. If the claim is there and its lease is not, the lease
+//! has run out: the next commit takes the claim over, on the condition that both are still so. No
+//! clock but the store's is ever looked at, and nothing is ever deleted to make room.
 
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, Committed, Conflict, ExpectedRevision, Record, RecordKey, Result, Revision, Slot, Timestamp,
-    When, WorkerName, Write,
+    Commit, Committed, Conflict, ExpectedRevision, Record, RecordKey, Result, Revision, Slot,
+    Timestamp, When, WorkerName, Write,
 };
 
 use super::bid::{Bid, Learned, found};
@@ -74,7 +76,11 @@ impl Rival {
 }
 
 impl Stake {
-    pub(super) fn new(key: ClaimKey, entry: Entry, lease: impl Into<Option<Duration>>) -> Result<Self> {
+    pub(super) fn new(
+        key: ClaimKey,
+        entry: Entry,
+        lease: impl Into<Option<Duration>>,
+    ) -> Result<Self> {
         let (record, lease_record) = (keys::record(&key)?, keys::lease(&key)?);
         let lease = lease.into();
         lease.map_or(Ok(()), |lease| term::check(&key, "lease", lease))?;
@@ -95,7 +101,8 @@ impl Stake {
         self.standing.take().or_else(|| self.lapsed()).expect("whoever bids learns how it stands")
     }
 
-    /// The fence that it was won under; none if it is known of other claims only that they were won.
+    /// The fence that it was won under; none if it is known of other claims only that they were
+    /// won.
     pub(super) fn won_under(&mut self) -> Option<Revision> {
         match self.standing.take().or_else(|| self.lapsed()) {
             Some(Standing::Won(revision)) => Some(revision),
@@ -134,7 +141,9 @@ impl Stake {
             return Ok(self.refused(Standing::Over(Box::new(entry))));
         }
         match lease {
-            Some(Slot::Live(lease)) => Ok(self.refused(Standing::Held(Box::new(Rival::new(entry, lease))))),
+            Some(Slot::Live(lease)) => {
+                Ok(self.refused(Standing::Held(Box::new(Rival::new(entry, lease)))))
+            }
             _ => {
                 self.seen = Seen::Stale(Box::new((record.revision, entry)));
                 Ok(Learned::Again)
@@ -156,7 +165,8 @@ impl Stake {
         }
     }
 
-    /// It was claimed for the same operation. If its lease has run out since, it is taken over like any other.
+    /// It was claimed for the same operation. If its lease has run out since, it is taken over like
+    /// any other.
     fn met_own(&mut self, revision: Revision, entry: Entry, lease: Option<&Slot>) -> Learned {
         match lease {
             Some(Slot::Live(lease)) => self.landed(revision, entry, LeaseNote::since(lease)),
@@ -174,10 +184,13 @@ impl Stake {
         Learned::Landed(since)
     }
 
-    /// What was claimed for the same operation and has run out, but is nobody else's: others of a compound have shown that it was won.
+    /// What was claimed for the same operation and has run out, but is nobody else's: others of a
+    /// compound have shown that it was won.
     fn lapsed(&self) -> Option<Standing> {
         match &self.seen {
-            Seen::Stale(stale) if stale.1.is_same_operation(&self.entry) => Some(Standing::Won(stale.0)),
+            Seen::Stale(stale) if stale.1.is_same_operation(&self.entry) => {
+                Some(Standing::Won(stale.0))
+            }
             _ => None,
         }
     }

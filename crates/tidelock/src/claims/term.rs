@@ -10,7 +10,8 @@ use crate::bounds;
 /// The shortest time that the clock of a store can tell from none.
 const SHORTEST: Duration = Duration::from_micros(1);
 
-/// When a lease ends: so long after it was granted, or, for what is held together, at one moment for all of it.
+/// When a lease ends: so long after it was granted, or, for what is held together, at one moment
+/// for all of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Term {
     pub(super) length: Duration,
@@ -32,13 +33,16 @@ impl Term {
 /// Refuses a lease that is over before it begins, or that outlasts what a store leases.
 pub(super) fn check(key: &ClaimKey, what: &str, long: Duration) -> Result<()> {
     if long < SHORTEST {
-        let context =
-            format!("claim {key:?}: a {what} of {long:?} is over before it begins; say 1 ms or more");
+        let context = format!(
+            "claim {key:?}: a {what} of {long:?} is over before it begins; say 1 ms or more"
+        );
         return Err(StoreError::invalid(context));
     }
     if long > limits::LEASE_DURATION {
         let most = limits::LEASE_DURATION;
-        return Err(StoreError::limit(format!("claim {key:?}: a {what} of {long:?}; the limit is {most:?}")));
+        return Err(StoreError::limit(format!(
+            "claim {key:?}: a {what} of {long:?}; the limit is {most:?}"
+        )));
     }
     Ok(())
 }

@@ -9,8 +9,8 @@ use tidelock_store::Event as StoredEvent;
 
 /// Takes events before they go. Any async function of a list of stored events that can fail is one.
 ///
-/// What it has answered for is gone from the store afterwards: it should answer when its own storage is safe. The same page can
-/// come a second time, after a crash; event ids tell.
+/// What it has answered for is gone from the store afterwards: it should answer when its own
+/// storage is safe. The same page can come a second time, after a crash; event ids tell.
 pub trait Archive: Send + Sync {
     /// Takes these events of one stream, which follow the last ones that it took.
     fn take(&self, events: Vec<StoredEvent>) -> BoxFuture<'static, Result<(), ArchiveFailure>>;

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Timestamp, Version, When,
-    Write,
+    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Timestamp,
+    Version, When, Write,
 };
 
 use super::desk::Desk;
@@ -58,7 +58,8 @@ impl Plan {
         !matches!(self, Self::Window { .. })
     }
 
-    /// The last version that goes, of a stream at this version with this oldest event; none if none would.
+    /// The last version that goes, of a stream at this version with this oldest event; none if none
+    /// would.
     pub(super) fn through(self, version: Version, first: Option<Version>) -> Option<Version> {
         match self {
             Self::StayClosed => Some(version),
@@ -89,7 +90,8 @@ impl Books {
         Ok(Some(Self { revision: Some(record.revision), ..record.value.to()? }))
     }
 
-    /// A commit that notes this, provided that the desk is still ours and nobody else wrote meanwhile.
+    /// A commit that notes this, provided that the desk is still ours and nobody else wrote
+    /// meanwhile.
     pub(super) fn note(&self, desk: &Desk<'_>, stream: &StreamName) -> Result<Commit> {
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         let write = Write::put(&keys::record(stream)?, expected, Json::new(self)?);
@@ -105,8 +107,9 @@ mod tests {
     #[test]
     fn a_window_keeps_what_it_says_and_goes_only_where_there_is_something() {
         let version = |n| Version::new(n).unwrap();
-        let window =
-            |keep, at, first: Option<u64>| Plan::Window { keep }.through(version(at), first.map(version));
+        let window = |keep, at, first: Option<u64>| {
+            Plan::Window { keep }.through(version(at), first.map(version))
+        };
         assert_eq!(window(3, 10, Some(1)), Some(version(7)));
         assert_eq!(window(3, 10, Some(7)), Some(version(7)));
         assert_eq!(window(3, 10, Some(8)), None);

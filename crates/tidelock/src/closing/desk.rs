@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseRequest, LeaseToken, Renewal, Result, Revision,
-    Settlement, Store, StoreExt, StreamName, Timestamp, Wake, When, WorkerName, limits,
+    ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseRequest, LeaseToken, Renewal, Result,
+    Revision, Settlement, Store, StoreExt, StreamName, Timestamp, Wake, When, WorkerName, limits,
 };
 use uuid::Uuid;
 
@@ -38,8 +38,11 @@ impl<'a> Desk<'a> {
         match leased.leases.into_iter().next() {
             Some(lease) => Ok(Self { store, stream: stream.clone(), lease, duration, since }),
             None => {
-                let until =
-                    store.item(&item).await?.and_then(|item| item.holder).map(|holder| holder.deadline);
+                let until = store
+                    .item(&item)
+                    .await?
+                    .and_then(|item| item.holder)
+                    .map(|holder| holder.deadline);
                 Err(CloseError::Busy { stream: stream.clone(), until })
             }
         }
@@ -95,7 +98,8 @@ impl<'a> Desk<'a> {
     /// Ends the lease. The item is not needed again: the next caller wakes it, or makes another.
     pub(super) async fn leave(self) {
         let forget = When::In(limits::ITEM_MEMORY);
-        let finished = Commit::new().settle(Settlement::finish(self.token(), self.lease.mark, forget));
+        let finished =
+            Commit::new().settle(Settlement::finish(self.token(), self.lease.mark, forget));
         // If it does not get through, the lease runs out.
         let _ = self.store.commit(finished).await;
     }

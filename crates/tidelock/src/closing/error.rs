@@ -6,8 +6,8 @@ use super::archive::ArchiveFailure;
 use crate::events::LoadError;
 use crate::reactions::Unfinished;
 
-/// A closing that did not come to its end. Nothing is lost: no event goes before the archive has it, and the same call goes on
-/// where this one stopped.
+/// A closing that did not come to its end. Nothing is lost: no event goes before the archive has
+/// it, and the same call goes on where this one stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CloseError {
@@ -35,7 +35,8 @@ pub enum CloseError {
         /// Its version.
         version: Version,
     },
-    /// The store refused, each time, because of something that others did to the stream or to its snapshot.
+    /// The store refused, each time, because of something that others did to the stream or to its
+    /// snapshot.
     #[error(
         "stream {stream:?}: its books did not land, because others were in the way each time: {conflict}"
     )]
@@ -56,7 +57,9 @@ pub enum CloseError {
         until: Option<Timestamp>,
     },
     /// An earlier closing was begun in another way and is not done.
-    #[error("stream {stream:?}: {begun} was begun and is not done; finish that first, by calling it again")]
+    #[error(
+        "stream {stream:?}: {begun} was begun and is not done; finish that first, by calling it again"
+    )]
     OtherPlan {
         /// Which.
         stream: StreamName,

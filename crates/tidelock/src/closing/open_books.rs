@@ -35,7 +35,8 @@ pub(crate) struct OpenBooksPage {
 impl OpenBooks {
     /// A page of them, after this key.
     pub(crate) async fn page(store: &dyn Store, after: Option<RecordKey>) -> Result<OpenBooksPage> {
-        let page = store.full_page(RecordQuery { after, ..RecordQuery::prefix(keys::RECORDS) }).await?;
+        let page =
+            store.full_page(RecordQuery { after, ..RecordQuery::prefix(keys::RECORDS) }).await?;
         let mut books = Vec::new();
         for record in &page.records {
             let there: Books = record.value.to()?;
@@ -47,8 +48,9 @@ impl OpenBooks {
     }
 
     async fn of(store: &dyn Store, key: &RecordKey, books: Books) -> Result<Self> {
-        let stream = keys::stream_of(key)
-            .ok_or_else(|| StoreError::corrupt(format!("record {key:?} is of no stream's books")))?;
+        let stream = keys::stream_of(key).ok_or_else(|| {
+            StoreError::corrupt(format!("record {key:?} is of no stream's books"))
+        })?;
         let holder = store.item(&keys::item(&stream)).await?.and_then(|item| item.holder);
         Ok(Self {
             stream,

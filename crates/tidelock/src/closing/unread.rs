@@ -1,7 +1,8 @@
 //! The books of a stream of which nothing is known but its name.
 //!
-//! Whoever looks after a store can close any stream for good without the program that knows what its events mean. That is all: without a
-//! state there is no snapshot, and so such a stream cannot go on from one.
+//! Whoever looks after a store can close any stream for good without the program that knows what
+//! its events mean. That is all: without a state there is no snapshot, and so such a stream cannot
+//! go on from one.
 
 use tidelock_store::{Json, Result, StoreError, StreamName};
 
@@ -19,8 +20,9 @@ pub struct Unread;
 pub enum NoEvent {}
 
 impl Tidelock {
-    /// Goes for the books of any stream, to [`close`](Closing::close) them; see [`books`](AggregateRef::books) for the archive. The
-    /// events are not read, so the stream cannot be restarted.
+    /// Goes for the books of any stream, to [`close`](Closing::close) them; see
+    /// [`books`](AggregateRef::books) for the archive. The events are not read, so the stream
+    /// cannot be restarted.
     pub fn books(&self, stream: &StreamName, archive: impl Archive + 'static) -> Closing<Unread> {
         AggregateRef::of_stream(self.clone(), stream).books(archive)
     }

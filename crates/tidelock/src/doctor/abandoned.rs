@@ -1,7 +1,9 @@
-//! Claims whose claimants died, or gave up without a word: the work was begun, and nothing came of it.
+//! Claims whose claimants died, or gave up without a word: the work was begun, and nothing came of
+//! it.
 //!
-//! Whoever asks next takes such a claim over, so a request that is repeated mends it. A lock is then as good as free. But a request that nobody repeats
-//! stands there as begun for ever, and whatever it had done by then stays done.
+//! Whoever asks next takes such a claim over, so a request that is repeated mends it. A lock is
+//! then as good as free. But a request that nobody repeats stands there as begun for ever, and
+//! whatever it had done by then stays done.
 
 use tidelock_store::{Result, limits};
 
@@ -19,7 +21,10 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
     loop {
         let page = claims.list("", after.take(), limits::PAGE_SIZE).await?;
         looked += page.claims.len();
-        page.claims.iter().filter_map(|claim| finding(claim, exam)).for_each(|finding| findings.add(finding));
+        page.claims
+            .iter()
+            .filter_map(|claim| finding(claim, exam))
+            .for_each(|finding| findings.add(finding));
         match page.next {
             Some(next) if looked < exam.scan => after = Some(next),
             Some(_) => {

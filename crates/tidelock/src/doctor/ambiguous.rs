@@ -1,4 +1,5 @@
-//! Runs that wait for an operator: nobody knows whether one of their steps was done, and it must not be done twice.
+//! Runs that wait for an operator: nobody knows whether one of their steps was done, and it must
+//! not be done twice.
 
 use tidelock_store::Result;
 
@@ -14,7 +15,9 @@ pub(super) async fn look(run: &RunInfo, exam: &Exam, findings: &mut Findings) ->
     let runs = Tidelock::over(exam.store.clone()).runs();
     // A run that has just been removed has nothing to be told about.
     if let Ok(Standing::Waiting { on, .. }) = runs.run(run.run.as_str()).standing().await {
-        on.iter().filter_map(|awaited| finding(run, awaited)).for_each(|finding| findings.add(finding));
+        on.iter()
+            .filter_map(|awaited| finding(run, awaited))
+            .for_each(|finding| findings.add(finding));
     }
     Ok(())
 }
@@ -31,6 +34,7 @@ fn finding(run: &RunInfo, awaited: &Awaited) -> Option<Finding> {
             "its worker died during step {:?}, and nobody knows whether it was done",
             step.as_str()
         ),
-        cure: Cure::advice(advice).then(Action::Resolve { run: run.run.clone(), step: step.clone() }),
+        cure: Cure::advice(advice)
+            .then(Action::Resolve { run: run.run.clone(), step: step.clone() }),
     })
 }

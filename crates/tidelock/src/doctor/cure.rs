@@ -1,6 +1,8 @@
-//! What mends a finding: something that people have to do or know, and something that Tidelock can do for them.
+//! What mends a finding: something that people have to do or know, and something that Tidelock can
+//! do for them.
 //!
-//! An [`Action`] is data, so that one reader can print it as a command and another can send it as a request.
+//! An [`Action`] is data, so that one reader can print it as a command and another can send it as a
+//! request.
 
 mod command;
 
@@ -20,13 +22,15 @@ pub struct Cure {
     pub advice: Option<String>,
     /// What can then be done; where there are several, one of them.
     pub actions: Vec<Action>,
-    /// The URL of the store that commands name, as it may be shown; none if the doctor does not know it.
+    /// The URL of the store that commands name, as it may be shown; none if the doctor does not
+    /// know it.
     pub store: Option<String>,
 }
 
 /// Something that an operator can have done.
 ///
-/// Whoever turns these into something else (commands, requests, buttons) has to say of each what becomes of it; so there are these and no others.
+/// Whoever turns these into something else (commands, requests, buttons) has to say of each what
+/// becomes of it; so there are these and no others.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum Action {
@@ -160,7 +164,9 @@ impl Work {
     pub(super) fn of(item: &Item) -> Self {
         match Followed::of(item.clone()) {
             Some(target) => Self::Target { reaction: target.reaction, target: target.target },
-            None => Self::Item { queue: item.item.queue.to_string(), key: item.item.key.to_string() },
+            None => {
+                Self::Item { queue: item.item.queue.to_string(), key: item.item.key.to_string() }
+            }
         }
     }
 

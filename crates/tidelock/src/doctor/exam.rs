@@ -70,11 +70,17 @@ impl Exam {
         Timestamp::from_micros(self.now.micros().checked_sub(long)?).ok()
     }
 
-    /// Looks at the work items: first at those that are blocked or held, which are few and found at once, then at the rest.
-    pub(super) async fn items(&self, routes: &BTreeSet<ItemRef>, findings: &mut Findings) -> Result<()> {
+    /// Looks at the work items: first at those that are blocked or held, which are few and found at
+    /// once, then at the rest.
+    pub(super) async fn items(
+        &self,
+        routes: &BTreeSet<ItemRef>,
+        findings: &mut Findings,
+    ) -> Result<()> {
         let mut unserved = Unserved::default();
         let all = ItemFilter::default;
-        for filter in [all().blocked(true), all().blocked(false).held(true), all().blocked(false).held(false)]
+        for filter in
+            [all().blocked(true), all().blocked(false).held(true), all().blocked(false).held(false)]
         {
             self.look_through(filter, routes, findings, &mut unserved).await?;
         }
@@ -96,7 +102,8 @@ impl Exam {
                 return Ok(());
             }
             looked += 1;
-            // Both are looked at elsewhere, by what they are about. How long an archive takes is up to it.
+            // Both are looked at elsewhere, by what they are about. How long an archive takes is up
+            // to it.
             if routes.contains(&item.item) || is_desk(&item.item.queue) {
                 continue;
             }
@@ -121,6 +128,7 @@ pub(super) fn unfinished(of: Thing, looked: usize) -> Finding {
         thing: of,
         since: None,
         what: format!("there are more than the {looked} that were looked at"),
-        cure: Cure::advice("look at more").then(Action::LookFurther { scan: looked.saturating_mul(10) }),
+        cure: Cure::advice("look at more")
+            .then(Action::LookFurther { scan: looked.saturating_mul(10) }),
     }
 }

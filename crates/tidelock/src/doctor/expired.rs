@@ -1,4 +1,5 @@
-//! Leases whose time is over and which nobody has taken: their holders are silent, and nobody else serves the queue.
+//! Leases whose time is over and which nobody has taken: their holders are silent, and nobody else
+//! serves the queue.
 
 use tidelock_store::Item;
 

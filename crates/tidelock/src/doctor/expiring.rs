@@ -1,4 +1,5 @@
-//! Leases that are about to run out. A worker that is well renews in time, so its leases are seldom seen like this.
+//! Leases that are about to run out. A worker that is well renews in time, so its leases are seldom
+//! seen like this.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Items whose leases run out again and again: something about them stops or kills whoever works on them.
+//! Items whose leases run out again and again: something about them stops or kills whoever works on
+//! them.
 
 use std::time::Duration;
 
@@ -28,7 +29,10 @@ pub(super) fn look(item: &Item, _: &Exam) -> Option<Finding> {
         severity: Severity::Sick,
         thing: Thing::of(item),
         since: item.holder.as_ref().map(|holder| holder.since),
-        what: format!("its lease ran out {} times since it last made progress{holder}", item.expiries),
+        what: format!(
+            "its lease ran out {} times since it last made progress{holder}",
+            item.expiries
+        ),
         cure: Cure::advice("look at what its workers died of; meanwhile, keep it from others")
             .then(Action::Defer { work: Work::of(item), wait: MEANWHILE }),
     })

@@ -1,4 +1,5 @@
-//! Streams whose closing was begun, and at which nobody is any more: they are shut, and their events neither archived nor gone.
+//! Streams whose closing was begun, and at which nobody is any more: they are shut, and their
+//! events neither archived nor gone.
 
 use tidelock_store::{Result, Version};
 
@@ -14,7 +15,10 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
     loop {
         let page = OpenBooks::page(&*exam.store, after.take()).await?;
         looked += page.looked;
-        page.books.iter().filter(|books| is_left(books, exam)).for_each(|books| findings.add(finding(books)));
+        page.books
+            .iter()
+            .filter(|books| is_left(books, exam))
+            .for_each(|books| findings.add(finding(books)));
         match page.next {
             Some(next) if looked < exam.scan => after = Some(next),
             Some(_) => {

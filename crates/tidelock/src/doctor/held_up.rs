@@ -10,7 +10,11 @@ use super::finding::{Finding, Kind, Severity};
 use super::thing::Thing;
 use super::words::{many, span};
 
-pub(super) async fn look(postgres: &PostgresStore, exam: &Exam, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look(
+    postgres: &PostgresStore,
+    exam: &Exam,
+    findings: &mut Findings,
+) -> Result<()> {
     let held_up = postgres.held_up().await?;
     if let Some(commits) = held_up.commits.filter(|commits| commits.waiting_for >= exam.patience) {
         findings.add(held_commits(&commits, exam));
@@ -23,7 +27,10 @@ pub(super) async fn look(postgres: &PostgresStore, exam: &Exam, findings: &mut F
 
 fn held_commits(held: &HeldCommits, exam: &Exam) -> Finding {
     let (sessions, waited) = (many(held.sessions_waiting, "session"), span(held.waiting_for));
-    let what = format!("{sessions} waiting to commit, the first for {waited}, for {}", described(&held.by));
+    let what = format!(
+        "{sessions} waiting to commit, the first for {waited}, for {}",
+        described(&held.by)
+    );
     Finding { since: exam.ago(held.waiting_for), ..finding(Thing::Commits, what, &held.by) }
 }
 
@@ -41,15 +48,20 @@ fn finding(thing: Thing, what: String, by: &Holder) -> Finding {
         0 => Cure::advice(
             "COMMIT PREPARED or ROLLBACK PREPARED in the database; SELECT * FROM pg_prepared_xacts names it",
         ),
-        session => Cure::advice("end that transaction, or its session").then(Action::EndSession { session }),
+        session => Cure::advice("end that transaction, or its session")
+            .then(Action::EndSession { session }),
     };
     Finding { kind: Kind::HeldUp, severity: Severity::Sick, thing, since: None, what, cure }
 }
 
 fn described(by: &Holder) -> String {
-    let application = by.application.as_deref().filter(|name| !name.is_empty()).unwrap_or("no name");
+    let application =
+        by.application.as_deref().filter(|name| !name.is_empty()).unwrap_or("no name");
     let role = by.role.as_deref().unwrap_or("unknown");
     let state = by.state.as_deref().unwrap_or("unknown");
     let open = by.open_for.map_or_else(String::new, |open| format!(", open for {}", span(open)));
-    format!("session {} ({application:?}, role {role:?}, from {}, {state}{open})", by.session, by.client)
+    format!(
+        "session {} ({application:?}, role {role:?}, from {}, {state}{open})",
+        by.session, by.client
+    )
 }

@@ -1,13 +1,17 @@
-//! Things that everybody wants at once. What waits for one of them is not stuck, only slow; so these are notices.
+//! Things that everybody wants at once. What waits for one of them is not stuck, only slow; so
+//! these are notices.
 //!
-//! Nothing is scanned for them. Streams: the newest events of the feed say who writes where. Locks: whoever waits for one stands in a line that
-//! is kept in the store, and is gone when nobody does. Of a record that many write to, a store keeps nothing but its newest revision;
-//! that contention is counted by the processes that meet it, in their metrics.
+//! Nothing is scanned for them. Streams: the newest events of the feed say who writes where. Locks:
+//! whoever waits for one stands in a line that is kept in the store, and is gone when nobody does.
+//! Of a record that many write to, a store keeps nothing but its newest revision; that contention
+//! is counted by the processes that meet it, in their metrics.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use tidelock_store::{Event, FeedQuery, FeedStart, Result, StoreExt, StreamName, Timestamp, limits};
+use tidelock_store::{
+    Event, FeedQuery, FeedStart, Result, StoreExt, StreamName, Timestamp, limits,
+};
 
 use super::cure::Cure;
 use super::diagnosis::Findings;
@@ -28,7 +32,11 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
     let lately = newest.iter().filter(|event| exam.now.since(event.recorded_at) <= LATELY);
     let written = Written::count(lately);
     written.hot().for_each(|finding| findings.add(finding));
-    Crowd::all(&*exam.store).await?.into_iter().map(in_line).for_each(|finding| findings.add(finding));
+    Crowd::all(&*exam.store)
+        .await?
+        .into_iter()
+        .map(in_line)
+        .for_each(|finding| findings.add(finding));
     Ok(())
 }
 
@@ -37,7 +45,8 @@ async fn newest(exam: &Exam) -> Result<Vec<Event>> {
     Ok(exam.store.full_page(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
 }
 
-/// The moments at which commits wrote, by stream. What was committed at one moment was committed together, and met nobody.
+/// The moments at which commits wrote, by stream. What was committed at one moment was committed
+/// together, and met nobody.
 #[derive(Debug, Default)]
 struct Written {
     streams: BTreeMap<StreamName, BTreeSet<Timestamp>>,
@@ -56,8 +65,10 @@ impl Written {
 
     /// Streams that most commits go to.
     fn hot(&self) -> impl Iterator<Item = Finding> {
-        let most =
-            self.streams.iter().filter(|(_, moments)| moments.len() >= CROWD && moments.len() * 2 > self.all);
+        let most = self
+            .streams
+            .iter()
+            .filter(|(_, moments)| moments.len() >= CROWD && moments.len() * 2 > self.all);
         most.filter_map(|(stream, moments)| finding(stream, moments, self.all))
     }
 }
@@ -115,7 +126,9 @@ mod tests {
 
     impl Clock for Ticking {
         fn wall(&self) -> Timestamp {
-            Timestamp::from_micros(1_893_456_000_000_000).expect("it is in this century").plus(self.elapsed())
+            Timestamp::from_micros(1_893_456_000_000_000)
+                .expect("it is in this century")
+                .plus(self.elapsed())
         }
 
         fn elapsed(&self) -> Duration {
@@ -128,8 +141,14 @@ mod tests {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::with_clock(Arc::new(Ticking::default())));
         let streams = (0..to_others).map(|nth| format!("order-{nth}"));
         for stream in streams.chain(std::iter::repeat_n("till".to_owned(), to_one)) {
-            let (stream, event) = (StreamName::new(stream).unwrap(), NewEvent::of("noted", &1).unwrap());
-            store.append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap().committed().unwrap();
+            let (stream, event) =
+                (StreamName::new(stream).unwrap(), NewEvent::of("noted", &1).unwrap());
+            store
+                .append(&stream, ExpectedVersion::Any, vec![event])
+                .await
+                .unwrap()
+                .committed()
+                .unwrap();
         }
         let diagnosis = Doctor::over(store).examine().await.unwrap();
         assert!(diagnosis.is_healthy(), "to be slow is not to be ill");

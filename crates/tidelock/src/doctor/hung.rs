@@ -1,4 +1,5 @@
-//! Work that is held and renewed for longer than any of it should take, without progress: its handler hangs.
+//! Work that is held and renewed for longer than any of it should take, without progress: its
+//! handler hangs.
 
 use tidelock_store::{Holder, Item, Result, StreamQuery, Timestamp};
 
@@ -11,7 +12,9 @@ use crate::runs::{self, run_of};
 
 pub(super) async fn look(item: &Item, exam: &Exam) -> Result<Option<Finding>> {
     let standing = item.holder.as_ref().filter(|holder| holder.deadline > exam.now);
-    let Some(holder) = standing.filter(|holder| exam.is_overlong(holder.since)) else { return Ok(None) };
+    let Some(holder) = standing.filter(|holder| exam.is_overlong(holder.since)) else {
+        return Ok(None);
+    };
     let moved = moved(item, exam).await?.map_or(holder.since, |moved| moved.max(holder.since));
     Ok(exam.is_overlong(moved).then(|| finding(item, holder, moved, exam)))
 }

@@ -33,6 +33,7 @@ fn unfinished(looked: usize) -> Finding {
         thing: Thing::Runs,
         since: None,
         what: format!("there may be more open ones than the {looked} newest, which were looked at"),
-        cure: Cure::advice("look at more").then(Action::LookAtMoreRuns { runs: looked.saturating_mul(10) }),
+        cure: Cure::advice("look at more")
+            .then(Action::LookAtMoreRuns { runs: looked.saturating_mul(10) }),
     }
 }

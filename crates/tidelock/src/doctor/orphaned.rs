@@ -1,8 +1,9 @@
 //! Results that nobody is there for: those of runs whose parents have ended without them.
 //!
-//! A run that started another waits for its result. If it ends first (it was terminated, it failed, or its code did not wait), the
-//! child goes on, and what comes of it is seen by nobody who does not ask for it by name. Ended runs that are kept longer than they were
-//! to be are told of with the queues that nobody serves.
+//! A run that started another waits for its result. If it ends first (it was terminated, it failed,
+//! or its code did not wait), the child goes on, and what comes of it is seen by nobody who does
+//! not ask for it by name. Ended runs that are kept longer than they were to be are told of with
+//! the queues that nobody serves.
 
 use tidelock_store::{Result, StoreExt, Timestamp};
 
@@ -52,6 +53,7 @@ fn finding(run: &RunInfo, parent: &Parent, end: &End) -> Finding {
             parent.run.as_str(),
             parent.name.as_str()
         ),
-        cure: Cure::advice("nothing, if it should go on; else").then(Action::Cancel { run: run.run.clone() }),
+        cure: Cure::advice("nothing, if it should go on; else")
+            .then(Action::Cancel { run: run.run.clone() }),
     }
 }

@@ -1,4 +1,5 @@
-//! Runs that could not be driven: their code does not fit their history, or panics. They are tried again, and neither failed nor lost.
+//! Runs that could not be driven: their code does not fit their history, or panics. They are tried
+//! again, and neither failed nor lost.
 
 use tidelock_store::Item;
 

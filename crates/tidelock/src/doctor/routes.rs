@@ -1,4 +1,5 @@
-//! Reactions whose events do not reach their targets: routing stopped, or nobody does it, or it is behind.
+//! Reactions whose events do not reach their targets: routing stopped, or nobody does it, or it is
+//! behind.
 
 use std::collections::BTreeSet;
 
@@ -30,8 +31,12 @@ async fn look_at(route: &RouteState, exam: &Exam) -> Result<Option<Finding>> {
     match next_event(route, exam).await {
         Ok(Next::Event(next)) => Ok(behind(route, &next, exam)),
         Ok(Next::None) => Ok(None),
-        Ok(Next::Further(looked)) => Ok(Some(unfinished(Thing::Reaction(route.reaction.clone()), looked))),
-        Err(error) if error.kind() == ErrorKind::Rewound => Ok(Some(stopped(route, error.context()))),
+        Ok(Next::Further(looked)) => {
+            Ok(Some(unfinished(Thing::Reaction(route.reaction.clone()), looked)))
+        }
+        Err(error) if error.kind() == ErrorKind::Rewound => {
+            Ok(Some(stopped(route, error.context())))
+        }
         Err(error) => Err(error),
     }
 }
@@ -44,10 +49,11 @@ enum Next {
     Further(usize),
 }
 
-/// The first event that the reaction has yet to be given. Reactions follow none of Tidelock's own streams; what they write there
-/// themselves comes behind their place.
+/// The first event that the reaction has yet to be given. Reactions follow none of Tidelock's own
+/// streams; what they write there themselves comes behind their place.
 async fn next_event(route: &RouteState, exam: &Exam) -> Result<Next> {
-    let mut events = exam.store.rows(FeedQuery::after(route.position).stream_prefix(&route.streams));
+    let mut events =
+        exam.store.rows(FeedQuery::after(route.position).stream_prefix(&route.streams));
     for _ in 0..exam.scan {
         match events.next().await? {
             Some(event) if is_reserved(event.stream.as_str()) => {}
@@ -59,15 +65,20 @@ async fn next_event(route: &RouteState, exam: &Exam) -> Result<Next> {
 }
 
 fn stopped(route: &RouteState, error: &str) -> Finding {
-    let anew = |from_beginning| Action::Reroute { reaction: route.reaction.clone(), from_beginning };
-    let cure = Cure::advice("let it go on if the cause is gone; after a restore, route its events anew");
+    let anew =
+        |from_beginning| Action::Reroute { reaction: route.reaction.clone(), from_beginning };
+    let cure =
+        Cure::advice("let it go on if the cause is gone; after a restore, route its events anew");
     Finding {
         kind: Kind::Route,
         severity: Severity::Sick,
         thing: Thing::Reaction(route.reaction.clone()),
         since: None,
         what: format!("its events are routed no further than {}: {error}", route.position),
-        cure: cure.then(Action::Unblock(Work::all_of(&route.item.queue))).then(anew(true)).then(anew(false)),
+        cure: cure
+            .then(Action::Unblock(Work::all_of(&route.item.queue)))
+            .then(anew(true))
+            .then(anew(false)),
     }
 }
 
@@ -88,7 +99,8 @@ fn behind(route: &RouteState, next: &StoredEvent, exam: &Exam) -> Option<Finding
                 "worker {:?} routes its events, but the first after {position} waits for {waited}",
                 holder.worker
             ),
-            "look at what that process says; if it hangs, end it, and another one takes over".to_owned(),
+            "look at what that process says; if it hangs, end it, and another one takes over"
+                .to_owned(),
         ),
     };
     Some(Finding {

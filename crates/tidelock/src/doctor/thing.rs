@@ -8,7 +8,8 @@ use tidelock_store::{Item, ItemRef, Mark, QueueName, StreamName};
 use crate::reactions::Followed;
 use crate::runs::{RunId, WorkflowVersion, run_of};
 
-/// What a finding is about. It is written, and serialised, as people call it: `reaction "mail", target "order-1"`.
+/// What a finding is about. It is written, and serialised, as people call it: `reaction "mail",
+/// target "order-1"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Thing {
@@ -85,11 +86,15 @@ impl fmt::Display for Thing {
             Self::Queue(queue) => write!(f, "queue {queue:?}"),
             Self::Item(item) => write!(f, "{item}"),
             Self::Reaction(reaction) => write!(f, "reaction {reaction:?}"),
-            Self::Target { reaction, target } => write!(f, "reaction {reaction:?}, target {target:?}"),
+            Self::Target { reaction, target } => {
+                write!(f, "reaction {reaction:?}, target {target:?}")
+            }
             Self::Event { reaction, position } => {
                 write!(f, "reaction {reaction:?}, event at position {position}")
             }
-            Self::Workflow(workflow, version) => write!(f, "workflow {workflow:?}, version {version}"),
+            Self::Workflow(workflow, version) => {
+                write!(f, "workflow {workflow:?}, version {version}")
+            }
             Self::Run(run) => write!(f, "run {:?}", run.as_str()),
         }
     }

@@ -1,4 +1,5 @@
-//! Queues with items that are due, and nobody who takes them. One finding for each queue, however many items wait.
+//! Queues with items that are due, and nobody who takes them. One finding for each queue, however
+//! many items wait.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,8 @@ impl Unserved {
     pub(super) fn count(&mut self, item: &Item, exam: &Exam) {
         let queue = &item.item.queue;
         let Some(ready) = item.ready_at().filter(|ready| exam.is_long_ago(*ready)) else { return };
-        let waiting = self.queues.entry(queue.clone()).or_insert(Waiting { items: 0, since: ready });
+        let waiting =
+            self.queues.entry(queue.clone()).or_insert(Waiting { items: 0, since: ready });
         waiting.items += 1;
         waiting.since = waiting.since.min(ready);
     }

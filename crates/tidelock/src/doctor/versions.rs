@@ -10,7 +10,8 @@ use super::thing::Thing;
 pub(super) async fn look(doctor: &Doctor) -> Result<Finding> {
     let (kind, own) = (doctor.store.capabilities().name, env!("CARGO_PKG_VERSION"));
     let server = server(doctor, kind).await?;
-    let tables = schema_of(kind).map_or_else(String::new, |schema| format!(", schema {schema}, up to date"));
+    let tables =
+        schema_of(kind).map_or_else(String::new, |schema| format!(", schema {schema}, up to date"));
     Ok(Finding {
         kind: Kind::Store,
         severity: Severity::Fact,
@@ -21,7 +22,8 @@ pub(super) async fn look(doctor: &Doctor) -> Result<Finding> {
     })
 }
 
-/// The version of a store's tables. A store that is open has those that this program knows, because it opens with no others.
+/// The version of a store's tables. A store that is open has those that this program knows, because
+/// it opens with no others.
 fn schema_of(kind: &str) -> Option<usize> {
     match kind {
         #[cfg(feature = "postgres")]
@@ -47,7 +49,8 @@ async fn server(doctor: &Doctor, kind: &str) -> Result<String> {
 
 #[cfg(feature = "postgres")]
 async fn version_of(postgres: &tidelock_store_postgres::PostgresStore) -> Result<String> {
-    let asked = postgres.begin().await?.query("SELECT current_setting('server_version')", &[]).await;
+    let asked =
+        postgres.begin().await?.query("SELECT current_setting('server_version')", &[]).await;
     let version = asked.ok().and_then(|rows| rows.first()?.try_get::<_, String>(0).ok());
     Ok(format!("PostgreSQL {}", version.unwrap_or_else(|| "of an unknown version".to_owned())))
 }

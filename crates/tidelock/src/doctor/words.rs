@@ -1,4 +1,5 @@
-//! How findings are worded: lengths of time for people, and words for a shell. For whoever prints them beside other things, too.
+//! How findings are worded: lengths of time for people, and words for a shell. For whoever prints
+//! them beside other things, too.
 
 mod count;
 mod moments;

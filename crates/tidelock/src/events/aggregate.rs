@@ -5,8 +5,8 @@ use crate::event::Event;
 
 /// State that is folded from the events of one stream.
 ///
-/// The stream of an aggregate is named after its kind and its id: `stock-sku-7`. Its state before the first event is the
-/// default.
+/// The stream of an aggregate is named after its kind and its id: `stock-sku-7`. Its state before
+/// the first event is the default.
 ///
 /// ```
 /// use tidelock::prelude::*;
@@ -56,7 +56,8 @@ use crate::event::Event;
 /// # }
 /// ```
 pub trait Aggregate: Default + Clone + Send + Sync + 'static {
-    /// What the names of its streams begin with. Without a `-`, and not with a `~` at the beginning.
+    /// What the names of its streams begin with. Without a `-`, and not with a `~` at the
+    /// beginning.
     const KIND: &'static str;
 
     /// The facts that it is folded from.
@@ -65,8 +66,9 @@ pub trait Aggregate: Default + Clone + Send + Sync + 'static {
     /// Takes note of a fact. It happened: there is nothing to check and nothing to refuse.
     fn apply(&mut self, event: &Self::Event);
 
-    /// Whether an event that was decided on without knowing of another is as right after it. If that holds for all of them, a
-    /// conflict is settled by appending what was decided behind what was missed, instead of deciding again.
+    /// Whether an event that was decided on without knowing of another is as right after it. If
+    /// that holds for all of them, a conflict is settled by appending what was decided behind what
+    /// was missed, instead of deciding again.
     fn commutes(ours: &Self::Event, theirs: &Self::Event) -> bool {
         let _ = (ours, theirs);
         false

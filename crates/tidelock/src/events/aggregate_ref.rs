@@ -45,8 +45,8 @@ impl<A: Aggregate> AggregateRef<A> {
     /// The stream that it is folded from.
     ///
     /// # Errors
-    /// If kind and id make no name: see [`Aggregate::KIND`]; an id is not empty, has no control characters, and is not
-    /// too long.
+    /// If kind and id make no name: see [`Aggregate::KIND`]; an id is not empty, has no control
+    /// characters, and is not too long.
     pub fn stream(&self) -> Result<&StreamName> {
         self.stream.as_ref().map_err(Clone::clone)
     }
@@ -89,19 +89,22 @@ impl<A: Aggregate> AggregateRef<A> {
         Recorded::read(&**store, events).await
     }
 
-    /// Decides on the state, and appends what was decided, if the stream is still where the state was; otherwise decides again.
+    /// Decides on the state, and appends what was decided, if the stream is still where the state
+    /// was; otherwise decides again.
     ///
     /// # Behaviour
-    /// - A decision that says no is told as [`Refused`](ExecuteError::Refused), once it is known that the state it was taken on is
-    ///   that of the store (EVT-3).
-    /// - It is taken again after a conflict, as the [retry policy](crate::RetryPolicy) has it (EVT-2), or its events are moved behind what was
-    ///   missed, if they [commute](Aggregate::commutes) (EVT-5).
-    /// - In one process, callers of one aggregate take turns, first come, first served, and share commits (EVT-7).
+    /// - A decision that says no is told as [`Refused`](ExecuteError::Refused), once it is known
+    ///   that the state it was taken on is that of the store (EVT-3).
+    /// - It is taken again after a conflict, as the [retry policy](crate::RetryPolicy) has it
+    ///   (EVT-2), or its events are moved behind what was missed, if they
+    ///   [commute](Aggregate::commutes) (EVT-5).
+    /// - In one process, callers of one aggregate take turns, first come, first served, and share
+    ///   commits (EVT-7).
     /// - After an unknown outcome the same commit is sent again (EVT-6).
     ///
     /// # Cancel safety
-    /// If the future is dropped while it waits for its turn, nothing happened. Later it may have happened, and may still.
-    /// Name an [operation](Self::operation) to be able to ask again.
+    /// If the future is dropped while it waits for its turn, nothing happened. Later it may have
+    /// happened, and may still. Name an [operation](Self::operation) to be able to ask again.
     pub async fn execute<D: Decided<A::Event>, X>(
         &self,
         decide: impl FnMut(&A) -> Result<D, X>,

@@ -37,14 +37,16 @@ impl<A: Aggregate> Command<A> {
 
     setters!();
 
-    /// The same, only if the aggregate is at this version. Another version is a [conflict](ExecuteError::Conflict), and is not retried:
-    /// it was the caller who looked, and who has to look again.
+    /// The same, only if the aggregate is at this version. Another version is a
+    /// [conflict](ExecuteError::Conflict), and is not retried: it was the caller who looked, and
+    /// who has to look again.
     pub fn at_version(mut self, version: Version) -> Self {
         self.options.pinned = Some(ExpectedVersion::Exact(version));
         self
     }
 
-    /// The same, only if the aggregate does not exist yet; otherwise as for [`at_version`](Self::at_version).
+    /// The same, only if the aggregate does not exist yet; otherwise as for
+    /// [`at_version`](Self::at_version).
     pub fn new_only(mut self) -> Self {
         self.options.pinned = Some(ExpectedVersion::NoStream);
         self
@@ -64,8 +66,12 @@ impl<A: Aggregate> Command<A> {
         if !self.options.want_to_be_alone() {
             let place = self.tidelock().lines().place(self.target.stream()?);
             let attempts = self.options.retry.unwrap_or(self.tidelock().retry()).begin();
-            let queued =
-                Queued { tidelock: self.tidelock(), options: &self.options, place: &place, attempts };
+            let queued = Queued {
+                tidelock: self.tidelock(),
+                options: &self.options,
+                place: &place,
+                attempts,
+            };
             if let Some(executed) = queued.execute(&mut decide).await? {
                 return Ok(executed);
             }
@@ -74,8 +80,9 @@ impl<A: Aggregate> Command<A> {
         Ok(executed.pop().expect("one stream gives one answer"))
     }
 
-    /// Appends events without looking at the state, if the stream is as expected. Under [ids of the caller's](Self::event_ids) this
-    /// can be repeated: events that are there already give the original answer.
+    /// Appends events without looking at the state, if the stream is as expected. Under [ids of the
+    /// caller's](Self::event_ids) this can be repeated: events that are there already give the
+    /// original answer.
     pub async fn append(
         self,
         expected: ExpectedVersion,
@@ -94,7 +101,11 @@ impl<A: Aggregate> Command<A> {
                     position: appended.and_then(|appended| Some(appended.positions?.1)),
                     events: ids,
                     attempts: 1,
-                    how: if appended.is_some_and(|a| a.replayed) { How::Replayed } else { How::Decided },
+                    how: if appended.is_some_and(|a| a.replayed) {
+                        How::Replayed
+                    } else {
+                        How::Decided
+                    },
                     stream,
                 })
             }
@@ -107,8 +118,9 @@ impl<A: Aggregate> Command<A> {
         }
     }
 
-    /// What a decision on the state as it is in the store now would commit: the parts of a commit, which the caller sends. If that meets a
-    /// conflict, ask again. For those who have a commit of their own to put it in.
+    /// What a decision on the state as it is in the store now would commit: the parts of a commit,
+    /// which the caller sends. If that meets a conflict, ask again. For those who have a commit of
+    /// their own to put it in.
     pub async fn propose<D: Decided<A::Event>, X>(
         self,
         decide: impl FnMut(&A) -> Result<D, X>,
@@ -122,7 +134,11 @@ impl<A: Aggregate> Command<A> {
         } else if self.ids.len() == events.len() {
             Encoded::with_ids(events, &self.options.metadata, |at| self.ids[at])
         } else {
-            Err(StoreError::invalid(format!("{} event ids for {} events", self.ids.len(), events.len())))
+            Err(StoreError::invalid(format!(
+                "{} event ids for {} events",
+                self.ids.len(),
+                events.len()
+            )))
         };
         encoded.map_err(|e| e.about(format_args!("stream {:?}", self.target.stream())))
     }
@@ -211,7 +227,8 @@ impl<A: Aggregate> Queued<'_, A> {
         }
     }
 
-    /// What leads to no commit is only true if it was compared with the store, or if the batch that it hangs on is.
+    /// What leads to no commit is only true if it was compared with the store, or if the batch that
+    /// it hangs on is.
     fn nothing<X>(&self, view: &View<A>, answer: Result<Executed, ExecuteError<X>>) -> Turn<A, X> {
         if view.tail.is_none() && !view.is_fresh {
             self.place.distrust();
@@ -242,10 +259,12 @@ impl<A: Aggregate> Queued<'_, A> {
         if encoded.is_personal() {
             return Ok(Turn::Alone);
         }
-        // From here on it is noted what others append, however long it takes until this caller learns that it has lost.
+        // From here on it is noted what others append, however long it takes until this caller
+        // learns that it has lost.
         let decided = self.place.carry(events, view.landed);
         let more = decided.events.len() as u64;
-        let version = view.version.map_or(Version::FIRST.plus(more - 1), |before| before.plus(more));
+        let version =
+            view.version.map_or(Version::FIRST.plus(more - 1), |before| before.plus(more));
         match self.place.push(view, &decided.events, encoded.events) {
             Some(share) => Ok(Turn::Shared { share, decided, version, how }),
             None => Ok(Turn::LookAgain(Some(decided))),
@@ -258,13 +277,17 @@ impl<A: Aggregate> Queued<'_, A> {
         let encoded = Encoded::fresh(events, &self.options.metadata)
             .map_err(|e| e.about(format_args!("stream {stream:?}")))?;
         if encoded.is_large() {
-            let check = Commit::new().append(stream, ExpectedVersion::Any, encoded.events.iter().cloned());
+            let check =
+                Commit::new().append(stream, ExpectedVersion::Any, encoded.events.iter().cloned());
             check.check()?;
         }
         Ok(encoded)
     }
 
-    async fn wait_for<X>(&self, batch: Option<Arc<Batch<A>>>) -> Result<Option<Moved>, ExecuteError<X>> {
+    async fn wait_for<X>(
+        &self,
+        batch: Option<Arc<Batch<A>>>,
+    ) -> Result<Option<Moved>, ExecuteError<X>> {
         match batch {
             Some(batch) => self.judge(batch.outcome(self.place, self.tidelock).await),
             None => Ok(None),
@@ -292,7 +315,13 @@ impl<A: Aggregate> Queued<'_, A> {
         }
     }
 
-    async fn landed(&self, share: &Share<A>, version: Version, outcome: &Outcome, how: How) -> Executed {
+    async fn landed(
+        &self,
+        share: &Share<A>,
+        version: Version,
+        outcome: &Outcome,
+        how: How,
+    ) -> Executed {
         if let Some(folded) = share.batch.take_snapshot() {
             keep(self.tidelock, &self.place.stream, &folded).await;
         }

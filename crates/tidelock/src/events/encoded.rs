@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tidelock_store::{
-    Commit, EventId, EventType, ExpectedRevision, ExpectedVersion, Json, NewEvent, Result, StreamName, Write,
-    limits,
+    Commit, EventId, EventType, ExpectedRevision, ExpectedVersion, Json, NewEvent, Result,
+    StreamName, Write, limits,
 };
 
 use super::{keys, personal};
@@ -54,8 +54,10 @@ impl Encoded {
 
     /// Whether it may be more than a store takes, which is then worth a closer look.
     pub(crate) fn is_large(&self) -> bool {
-        let bytes = self.events.iter().map(|e| e.payload.as_str().len() + e.metadata.as_str().len());
-        self.events.len() > limits::EVENTS_PER_COMMIT || bytes.sum::<usize>() > limits::METADATA_BYTES
+        let bytes =
+            self.events.iter().map(|e| e.payload.as_str().len() + e.metadata.as_str().len());
+        self.events.len() > limits::EVENTS_PER_COMMIT
+            || bytes.sum::<usize>() > limits::METADATA_BYTES
     }
 
     /// The commit with these events at the end of this stream.
@@ -66,8 +68,10 @@ impl Encoded {
         expected: ExpectedVersion,
     ) -> Result<Commit> {
         let commit = self.writes.into_iter().fold(commit, Commit::write);
-        let guarded =
-            self.subjects.iter().try_fold(commit, |commit, subject| personal::guard(commit, subject));
+        let guarded = self
+            .subjects
+            .iter()
+            .try_fold(commit, |commit, subject| personal::guard(commit, subject));
         Ok(guarded?.append(stream, expected, self.events))
     }
 
@@ -82,7 +86,8 @@ impl Encoded {
     fn keep_apart(&mut self, id: EventId, values: BTreeMap<String, Vec<Value>>) -> Result<()> {
         for (subject, values) in values {
             let key = keys::personal(&subject, id)?;
-            // The same event sent again writes the same again; an erased subject is the guard's affair.
+            // The same event sent again writes the same again; an erased subject is the guard's
+            // affair.
             self.writes.push(Write::put(&key, ExpectedRevision::Any, Json::new(&values)?));
             if !self.subjects.contains(&subject) {
                 self.subjects.push(subject);
@@ -118,7 +123,8 @@ mod tests {
     }
 
     async fn read(store: &MemoryStore) -> Vec<Joined> {
-        let events = store.read_whole_stream(&StreamName::new("club-chess").unwrap()).await.unwrap();
+        let events =
+            store.read_whole_stream(&StreamName::new("club-chess").unwrap()).await.unwrap();
         let recorded = Recorded::read(store, events).await.unwrap();
         recorded.into_iter().map(|recorded| recorded.event).collect()
     }

@@ -63,7 +63,8 @@ pub struct VersionConflict {
     pub found: StreamState,
 }
 
-/// A decision that did not become events. Nothing was written, unless a `Store` error says that it may have been.
+/// A decision that did not become events. Nothing was written, unless a `Store` error says that it
+/// may have been.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExecuteError<X> {
@@ -140,7 +141,9 @@ impl<X> ExecuteError<X> {
         match self {
             Self::Refused(reason) => ExecuteError::Refused(map(reason)),
             Self::Conflict { stream, conflict } => ExecuteError::Conflict { stream, conflict },
-            Self::GaveUp { stream, attempts, last } => ExecuteError::GaveUp { stream, attempts, last },
+            Self::GaveUp { stream, attempts, last } => {
+                ExecuteError::GaveUp { stream, attempts, last }
+            }
             Self::WaitedTooLong { stream } => ExecuteError::WaitedTooLong { stream },
             Self::Closed { stream, version } => ExecuteError::Closed { stream, version },
             Self::SubjectErased { subject } => ExecuteError::SubjectErased { subject },

@@ -9,7 +9,8 @@ pub struct Executed {
     pub stream: StreamName,
     /// The stream's version after it; none if there is no stream, because nothing was decided.
     pub version: Option<Version>,
-    /// The position of its last event, by which followers can tell that they have seen it; none if there are no events.
+    /// The position of its last event, by which followers can tell that they have seen it; none if
+    /// there are no events.
     pub position: Option<Position>,
     /// Its events.
     pub events: Vec<EventId>,

@@ -3,7 +3,9 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tidelock_store::{Event as StoredEvent, ExpectedVersion, Position, StreamName, Timestamp, Version};
+use tidelock_store::{
+    Event as StoredEvent, ExpectedVersion, Position, StreamName, Timestamp, Version,
+};
 
 use super::aggregate::Aggregate;
 
@@ -34,7 +36,8 @@ pub(crate) struct Folded<A> {
     pub(crate) version: Option<Version>,
     /// Where the last event is in the feed, and since when.
     pub(crate) last: Option<(Position, Timestamp)>,
-    /// Whether any event had personal data in it. Such a state is kept nowhere: not in memory, and not as a snapshot.
+    /// Whether any event had personal data in it. Such a state is kept nowhere: not in memory, and
+    /// not as a snapshot.
     pub(crate) personal: bool,
 }
 

@@ -26,7 +26,9 @@ pub(crate) fn snapshot(stream: &StreamName) -> Result<RecordKey> {
 /// Where it says what an operation did to a stream.
 pub(crate) fn operation(stream: &StreamName, operation: &str) -> Result<RecordKey> {
     if operation.is_empty() {
-        return Err(StoreError::invalid(format!("stream {stream:?}: an operation with an empty id")));
+        return Err(StoreError::invalid(format!(
+            "stream {stream:?}: an operation with an empty id"
+        )));
     }
     RecordKey::new(format!("~operation/{}/{operation}", escaped(stream.as_str())))
 }
@@ -64,10 +66,14 @@ mod tests {
     #[test]
     fn kind_and_id_can_be_told_apart() {
         assert_eq!(stream("stock", "sku-7").unwrap().as_str(), "stock-sku-7");
-        for (kind, id) in [("", "7"), ("~links", "7"), ("a-b", "7"), ("stock", ""), ("stock", "a\nb")] {
+        for (kind, id) in
+            [("", "7"), ("~links", "7"), ("a-b", "7"), ("stock", ""), ("stock", "a\nb")]
+        {
             stream(kind, id).expect_err(kind);
         }
-        assert!(stream("stock", &"7".repeat(300)).unwrap_err().to_string().contains("the limit is 256"));
+        assert!(
+            stream("stock", &"7".repeat(300)).unwrap_err().to_string().contains("the limit is 256")
+        );
         assert_eq!(stream("stock", "~7/ü %").unwrap().as_str(), "stock-~7/ü %");
     }
 

@@ -1,13 +1,14 @@
 //! The line of those who decide about one aggregate, in one process.
 //!
-//! Callers take turns, first come, first served. Whoever has the turn decides on the state as it will be once
-//! everything that was decided before is committed, puts the events into the open batch, and lets the next one in; the batch is
-//! committed meanwhile, and the next one when it is done. So a hot aggregate costs one commit for many decisions, and nobody
-//! fights anybody. If a batch does not land, nothing that was decided on top of it lands either, and all of
-//! it is decided again.
+//! Callers take turns, first come, first served. Whoever has the turn decides on the state as it
+//! will be once everything that was decided before is committed, puts the events into the open
+//! batch, and lets the next one in; the batch is committed meanwhile, and the next one when it is
+//! done. So a hot aggregate costs one commit for many decisions, and nobody fights anybody. If a
+//! batch does not land, nothing that was decided on top of it lands either, and all of it is
+//! decided again.
 //!
-//! A refusal must not rest on something that never happened, nor on a state that others have changed since: it is only given
-//! out once what it was decided on is known to be in the store.
+//! A refusal must not rest on something that never happened, nor on a state that others have
+//! changed since: it is only given out once what it was decided on is known to be in the store.
 
 mod batch;
 mod missed;
@@ -89,7 +90,8 @@ impl<A: Aggregate> Line<A> {
         }
     }
 
-    /// What to decide on, for whoever has the turn. Reads only if the state is not known, or may be behind.
+    /// What to decide on, for whoever has the turn. Reads only if the state is not known, or may be
+    /// behind.
     pub(crate) async fn view(&self, store: &(impl Store + ?Sized)) -> Result<View<A>, LoadError> {
         if let Some(view) = self.lock().view() {
             return Ok(view);
@@ -138,7 +140,10 @@ impl<A: Aggregate> Line<A> {
         encoded: Vec<NewEvent>,
     ) -> Option<Share<A>> {
         let mut inner = self.lock();
-        if inner.failures != view.failures || inner.base.is_none() || inner.version() != view.version {
+        if inner.failures != view.failures
+            || inner.base.is_none()
+            || inner.version() != view.version
+        {
             return None;
         }
         if let Some(ahead) = &mut inner.ahead {
@@ -185,7 +190,8 @@ impl<A: Aggregate> Line<A> {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner<A>> {
-        // Users' code runs under this lock only in `apply`; a state that it left half done is not used again.
+        // Users' code runs under this lock only in `apply`; a state that it left half done is not
+        // used again.
         self.inner.lock().unwrap_or_else(|poisoned: PoisonError<MutexGuard<'_, Inner<A>>>| {
             self.inner.clear_poison();
             let mut inner = poisoned.into_inner();
@@ -219,7 +225,10 @@ impl<A: Aggregate> Inner<A> {
         }
         let ahead = self.ahead.get_or_insert_with(|| {
             let mut state = A::clone(&base.state);
-            self.pending.iter().flat_map(|events| events.iter()).for_each(|event| state.apply(event));
+            self.pending
+                .iter()
+                .flat_map(|events| events.iter())
+                .for_each(|event| state.apply(event));
             Arc::new(state)
         });
         let state = ahead.clone();
@@ -249,7 +258,8 @@ impl<A: Aggregate> Inner<A> {
         }
     }
 
-    /// Remembers a state that was read, unless a newer one is known, or one that things hang on, or it holds personal data.
+    /// Remembers a state that was read, unless a newer one is known, or one that things hang on, or
+    /// it holds personal data.
     fn offer(&mut self, folded: Folded<A>) {
         if !self.pending.is_empty() {
             return;

@@ -1,8 +1,10 @@
-//! Who stands where, and the states that are remembered: one line for each aggregate that was used lately.
+//! Who stands where, and the states that are remembered: one line for each aggregate that was used
+//! lately.
 //!
-//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those that were used
-//! least lately and that nobody stands in are forgotten, an eighth of them at a time, so that finding them costs next to
-//! nothing. A line without a state is forgotten as soon as nobody stands in it.
+//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those
+//! that were used least lately and that nobody stands in are forgotten, an eighth of them at a
+//! time, so that finding them costs next to nothing. A line without a state is forgotten as soon as
+//! nobody stands in it.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -87,7 +89,8 @@ impl Lines {
 }
 
 impl Entries {
-    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left alone.
+    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left
+    /// alone.
     fn forget(&mut self, left: usize) {
         let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
         let surplus = uses.len().saturating_sub(left);
@@ -173,7 +176,11 @@ mod tests {
             found(&tidelock, id).await;
             found(&tidelock, 0).await;
         }
-        assert!((80..=80 + 10 + 64 + 1).contains(&tidelock.lines().len()), "{}", tidelock.lines().len());
+        assert!(
+            (80..=80 + 10 + 64 + 1).contains(&tidelock.lines().len()),
+            "{}",
+            tidelock.lines().len()
+        );
         let remembered = |id: &str| {
             let stream = StreamName::new(format!("club-{id}")).unwrap();
             tidelock.lines().place::<Club>(&stream).has_state()

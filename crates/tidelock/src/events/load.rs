@@ -1,8 +1,8 @@
 //! Folding a stream: from a snapshot or from the start, up to its end or up to a moment.
 
 use tidelock_store::{
-    Event as StoredEvent, Position, Store, StreamName, StreamPage, StreamQuery, StreamState, Timestamp,
-    Version,
+    Event as StoredEvent, Position, Store, StreamName, StreamPage, StreamQuery, StreamState,
+    Timestamp, Version,
 };
 
 use super::aggregate::Aggregate;
@@ -49,7 +49,8 @@ pub(crate) async fn load<A: Aggregate>(
         if let Some(folded) = load_from(store, stream, snapshot, until).await? {
             return Ok(folded);
         }
-        // Events may have gone since the look at the snapshot; then there is another snapshot by now.
+        // Events may have gone since the look at the snapshot; then there is another snapshot by
+        // now.
         if before.replace(version) == Some(version) {
             break;
         }
@@ -60,14 +61,16 @@ pub(crate) async fn load<A: Aggregate>(
 /// How often a state is looked for whose events go while it is.
 const TRIES: usize = 8;
 
-/// The state from this snapshot, or else from the first event; nothing if the stream goes on from neither.
+/// The state from this snapshot, or else from the first event; nothing if the stream goes on from
+/// neither.
 async fn load_from<A: Aggregate>(
     store: &(impl Store + ?Sized),
     stream: &StreamName,
     snapshot: Option<Folded<A>>,
     until: Until,
 ) -> Result<Option<Folded<A>>, LoadError> {
-    let fits = |snapshot: &Folded<A>| snapshot.version.is_some_and(|v| until.includes(v, snapshot.last));
+    let fits =
+        |snapshot: &Folded<A>| snapshot.version.is_some_and(|v| until.includes(v, snapshot.last));
     if let Some(snapshot) = snapshot.filter(fits)
         // A snapshot that the stream does not go on from is of another life of it.
         && let Some(folded) = go_on(store, stream, snapshot, until, drop_them).await?
@@ -92,8 +95,9 @@ async fn trimmed(store: &(impl Store + ?Sized), stream: &StreamName) -> LoadErro
     }
 }
 
-/// Folds what is missing from a state; nothing comes back if the stream does not go on where the state ends. The events of each
-/// page are handed over once they are folded, with the version of the first.
+/// Folds what is missing from a state; nothing comes back if the stream does not go on where the
+/// state ends. The events of each page are handed over once they are folded, with the version of
+/// the first.
 pub(crate) async fn go_on<A: Aggregate>(
     store: &(impl Store + ?Sized),
     stream: &StreamName,

@@ -1,12 +1,14 @@
 //! Operations that are done once, however often they are asked for.
 //!
-//! What an operation did is written into a record, in its own commit. Whoever asks for it again reads the record, or,
-//! coming at the same time, is refused by it and then reads it. The ids of its events follow from the operation, so that even
-//! when the record has been forgotten the events cannot be there twice.
+//! What an operation did is written into a record, in its own commit. Whoever asks for it again
+//! reads the record, or, coming at the same time, is refused by it and then reads it. The ids of
+//! its events follow from the operation, so that even when the record has been forgotten the events
+//! cannot be there twice.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    EventId, ExpectedRevision, Json, RecordKey, Result, Store, StoreExt, StreamName, Version, When, Write,
+    EventId, ExpectedRevision, Json, RecordKey, Result, Store, StoreExt, StreamName, Version, When,
+    Write,
 };
 use uuid::Uuid;
 
@@ -40,7 +42,10 @@ pub(crate) fn write(operation: &OperationId, key: &RecordKey, did: &[Did]) -> Re
 }
 
 /// What it did, if it was done.
-pub(crate) async fn find(store: &(impl Store + ?Sized), key: &RecordKey) -> Result<Option<Vec<Executed>>> {
+pub(crate) async fn find(
+    store: &(impl Store + ?Sized),
+    key: &RecordKey,
+) -> Result<Option<Vec<Executed>>> {
     let Some(record) = store.get_one(key).await?.into_live() else { return Ok(None) };
     let mut executed = Vec::new();
     for did in record.value.to::<Vec<Did>>()? {

@@ -66,8 +66,9 @@ macro_rules! setters {
             self
         }
 
-        /// The same, done once: if it was done before under this id, the answer is what it did then, and nothing is decided. It
-        /// is remembered for seven days. A decision that says no is not remembered.
+        /// The same, done once: if it was done before under this id, the answer is what it did
+        /// then, and nothing is decided. It is remembered for seven days. A decision that says no
+        /// is not remembered.
         pub fn operation(mut self, id: impl Into<String>) -> Self {
             let operation = $crate::events::options::OperationId::new(id, self.options.remembered);
             self.options.operation = Some(operation);
@@ -83,7 +84,8 @@ macro_rules! setters {
             self
         }
 
-        /// The same, with these parts in the same commit: records, wakes, fences and whatever else a commit can have.
+        /// The same, with these parts in the same commit: records, wakes, fences and whatever else
+        /// a commit can have.
         pub fn also(mut self, parts: tidelock_store::Commit) -> Self {
             self.options.also = parts;
             self

@@ -1,12 +1,14 @@
 //! Personal data, kept apart from the events that it belongs to.
 //!
-//! A [`Personal`] value names its subject. In the log there is only the subject; the value is in a record of its own, written in the
-//! event's commit and joined when the event is read. Erasing a subject first puts a mark under its name, which every commit
-//! with data about it is guarded by and every reader looks at, and then takes the records away: so nothing can be
-//! added behind an erasure's back, and nothing is read after it, wherever it is interrupted.
+//! A [`Personal`] value names its subject. In the log there is only the subject; the value is in a
+//! record of its own, written in the event's commit and joined when the event is read. Erasing a
+//! subject first puts a mark under its name, which every commit with data about it is guarded by
+//! and every reader looks at, and then takes the records away: so nothing can be added behind an
+//! erasure's back, and nothing is read after it, wherever it is interrupted.
 //!
-//! While an event is encoded the values are spelled out in its JSON, and `split` takes them from there. Anywhere else, in a
-//! snapshot or a log line say, a `Personal` is written as its subject alone.
+//! While an event is encoded the values are spelled out in its JSON, and `split` takes them from
+//! there. Anywhere else, in a snapshot or a log line say, a `Personal` is written as its subject
+//! alone.
 
 mod erase;
 mod split;
@@ -137,6 +139,9 @@ mod tests {
         let inside = spelled_out(outside);
         assert_eq!(inside, json!({ "~personal": { "subject": "user-7", "value": "Ada" } }));
         assert_eq!(serde_json::from_value::<Personal<String>>(outside()).unwrap().get(), None);
-        assert_eq!(serde_json::from_value::<Personal<String>>(inside).unwrap().get().unwrap(), "Ada");
+        assert_eq!(
+            serde_json::from_value::<Personal<String>>(inside).unwrap().get().unwrap(),
+            "Ada"
+        );
     }
 }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use crate::deadline;
 use tokio::time::Instant;
 
-/// What to do about conflicts, and about a store that does not answer: how many attempts, what pauses between them, and until
-/// when.
+/// What to do about conflicts, and about a store that does not answer: how many attempts, what
+/// pauses between them, and until when.
 ///
-/// The pause before attempt n is drawn between nothing and `first_pause` doubled n - 2 times, but no more than
-/// `longest_pause`: those who met in a conflict do not meet again in step. The deadline ends the waiting, never a commit that is under way: what comes
-/// back is always known.
+/// The pause before attempt n is drawn between nothing and `first_pause` doubled n - 2 times, but
+/// no more than `longest_pause`: those who met in a conflict do not meet again in step. The
+/// deadline ends the waiting, never a commit that is under way: what comes back is always known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RetryPolicy {
     /// How many attempts at most, the first one included.
@@ -83,7 +83,8 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// When to stop waiting. The time counts from the first wait, which is when the call first could not go on.
+    /// When to stop waiting. The time counts from the first wait, which is when the call first
+    /// could not go on.
     pub(crate) fn deadline(&mut self) -> Option<Instant> {
         let since = *self.since.get_or_insert_with(Instant::now);
         self.policy.deadline.map(|long| deadline::later(since, long))
@@ -127,8 +128,10 @@ mod tests {
 
     #[test]
     fn pauses_double_up_to_the_longest() {
-        let policy = RetryPolicy { longest_pause: Duration::from_millis(20), ..RetryPolicy::default() };
-        let longest: Vec<u128> = (1..6).map(|made| policy.longest_after(made).as_millis()).collect();
+        let policy =
+            RetryPolicy { longest_pause: Duration::from_millis(20), ..RetryPolicy::default() };
+        let longest: Vec<u128> =
+            (1..6).map(|made| policy.longest_after(made).as_millis()).collect();
         assert_eq!(longest, [4, 8, 16, 20, 20]);
         assert_eq!(policy.longest_after(u32::MAX), policy.longest_pause);
     }

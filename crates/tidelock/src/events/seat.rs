@@ -1,6 +1,7 @@
 //! A turn that is kept until the commit is done, for decisions that need a commit to themselves.
 //!
-//! Several seats are taken in the order of the streams' names, so that two who want the same ones never wait for each other.
+//! Several seats are taken in the order of the streams' names, so that two who want the same ones
+//! never wait for each other.
 
 use std::sync::Arc;
 
@@ -40,7 +41,8 @@ pub struct Seat<A: Aggregate> {
 #[async_trait]
 pub(crate) trait AnySeat: Send {
     fn stream(&self) -> &StreamName;
-    /// Waits for a turn, and for everything decided before it; says no when the deadline has passed.
+    /// Waits for a turn, and for everything decided before it; says no when the deadline has
+    /// passed.
     async fn sit(&mut self, tidelock: &Tidelock, deadline: Option<Instant>) -> bool;
     /// Looks at the state.
     async fn look(&mut self, tidelock: &Tidelock) -> Result<(), LoadError>;
@@ -166,7 +168,8 @@ impl<A: Aggregate> AnySeat for Seat<A> {
     }
 
     fn landed(&mut self, committed: &Committed) -> Executed {
-        let appended = committed.appends.iter().find(|appended| appended.stream == self.place.stream);
+        let appended =
+            committed.appends.iter().find(|appended| appended.stream == self.place.stream);
         let Did { stream, version, events } = self.did();
         if let Some(appended) = appended {
             self.take_note(appended, committed.at);
@@ -184,7 +187,11 @@ impl<A: Aggregate> AnySeat for Seat<A> {
 }
 
 /// Keeps a state beside its stream. If that does not work, the next one will.
-pub(crate) async fn keep<A: Aggregate>(tidelock: &Tidelock, stream: &StreamName, folded: &Folded<A>) {
+pub(crate) async fn keep<A: Aggregate>(
+    tidelock: &Tidelock,
+    stream: &StreamName,
+    folded: &Folded<A>,
+) {
     if let Err(error) = A::snapshots().keep(&**tidelock.store(), stream, folded).await {
         tracing::warn!(stream = stream.as_str(), %error, "a snapshot could not be kept");
     }
@@ -211,7 +218,8 @@ pub trait Take<D>: Seats {
     fn take(&mut self, decided: D);
 }
 
-/// Some aggregates that can be decided about together: references in a tuple, or a slice of one kind.
+/// Some aggregates that can be decided about together: references in a tuple, or a slice of one
+/// kind.
 pub trait Streams {
     /// Their seats.
     type Seats: Seats;

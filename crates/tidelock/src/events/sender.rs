@@ -11,13 +11,15 @@ pub(crate) fn repeatable(commit: Commit) -> Commit {
     if only_appends || commit.id.is_some() { commit } else { commit.with_retry_id() }
 }
 
-/// Under an id that the same commit of the same operation has again, so that whoever makes it a second time has the first one's result.
+/// Under an id that the same commit of the same operation has again, so that whoever makes it a
+/// second time has the first one's result.
 pub(crate) fn once(commit: Commit, operation: &str) -> Commit {
     let id = Uuid::new_v5(&Uuid::from_bytes(commit.fingerprint()), operation.as_bytes());
     commit.with_id(CommitId::from_bytes(id.into_bytes()))
 }
 
-/// Sends a commit; if the store does not say what became of it, sends the same one again, which then tells.
+/// Sends a commit; if the store does not say what became of it, sends the same one again, which
+/// then tells.
 pub(crate) async fn send(
     store: &(impl Store + ?Sized),
     commit: &Commit,

@@ -1,16 +1,17 @@
 //! States kept beside their streams, so that loading does not begin at the first event.
 //!
-//! A snapshot is a record. It is written after the commit that called for it, and whether that works is nobody's problem: the
-//! stream has everything. A newer snapshot is never replaced by an older one. One that was written for another shape
-//! of the state, or that does not meet the events that are left, is not used.
+//! A snapshot is a record. It is written after the commit that called for it, and whether that
+//! works is nobody's problem: the stream has everything. A newer snapshot is never replaced by an
+//! older one. One that was written for another shape of the state, or that does not meet the events
+//! that are left, is not used.
 
 use std::fmt;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    ExpectedRevision, Json, Position, Result, Slot, Store, StoreError, StoreExt, StreamName, Timestamp,
-    Version, Write,
+    ExpectedRevision, Json, Position, Result, Slot, Store, StoreError, StoreExt, StreamName,
+    Timestamp, Version, Write,
 };
 
 use super::folded::Folded;
@@ -50,8 +51,8 @@ impl<A> Snapshots<A> {
         Self { when: When::Every(u64::MAX), schema: 1, codec: None }
     }
 
-    /// The same, for this shape of the state: count it up when the state's fields change. Snapshots of another shape are
-    /// not used.
+    /// The same, for this shape of the state: count it up when the state's fields change. Snapshots
+    /// of another shape are not used.
     #[must_use]
     pub fn schema(mut self, schema: u32) -> Self {
         self.schema = schema;
@@ -79,7 +80,8 @@ impl<A: Serialize + DeserializeOwned> Snapshots<A> {
 impl<A> Snapshots<A> {
     /// Whether a commit that brought a stream from one version to another calls for a snapshot.
     pub(crate) fn are_due(&self, before: Option<Version>, after: &Folded<A>) -> bool {
-        let Some(version) = after.version.filter(|_| self.codec.is_some() && !after.personal) else {
+        let Some(version) = after.version.filter(|_| self.codec.is_some() && !after.personal)
+        else {
             return false;
         };
         match self.when {
@@ -110,7 +112,8 @@ impl<A> Snapshots<A> {
         self.codec.is_some()
     }
 
-    /// What keeps this state, to be put into a commit; nothing if one is kept already that reaches this version.
+    /// What keeps this state, to be put into a commit; nothing if one is kept already that reaches
+    /// this version.
     pub(crate) async fn write(
         &self,
         store: &(impl Store + ?Sized),
@@ -164,7 +167,8 @@ impl<A> Snapshots<A> {
 }
 
 fn replacing(slot: &Slot) -> ExpectedRevision {
-    slot.live().map_or(ExpectedRevision::Absent, |record| ExpectedRevision::Revision(record.revision))
+    slot.live()
+        .map_or(ExpectedRevision::Absent, |record| ExpectedRevision::Revision(record.revision))
 }
 
 fn stored(slot: &Slot) -> Option<Snapshot> {

@@ -70,8 +70,9 @@ impl<S: Seats> Together<S> {
 
     setters!();
 
-    /// Decides on the states of all of them, and appends what was decided in one commit. A stream for which nothing was decided was
-    /// looked at: it must not have moved either. Otherwise as for one aggregate.
+    /// Decides on the states of all of them, and appends what was decided in one commit. A stream
+    /// for which nothing was decided was looked at: it must not have moved either. Otherwise as for
+    /// one aggregate.
     ///
     /// The answer says for each stream, in the order in which they were named, what became of it.
     pub async fn execute<D, X>(
@@ -89,16 +90,19 @@ impl<S: Seats> Together<S> {
             }
             let how = run.settle_on(&mut decide).await?;
             let Some(commit) = run.commit()? else { return Ok(run.nothing(how)) };
-            let sent = send(&**run.tidelock.store(), &commit, run.tidelock.retry(), run.tidelock.random());
+            let sent =
+                send(&**run.tidelock.store(), &commit, run.tidelock.retry(), run.tidelock.random());
             match sent.await? {
-                CommitOutcome::Committed(committed) => return Ok(run.landed(&committed, how).await),
+                CommitOutcome::Committed(committed) => {
+                    return Ok(run.landed(&committed, how).await);
+                }
                 CommitOutcome::Conflict(conflict) => run.lose(conflict).await?,
             }
         }
     }
 
-    /// Decides on the states as they are in the store now, and gives what was decided as the parts of a commit, to be sent by the
-    /// caller. If that meets a conflict, decide again.
+    /// Decides on the states as they are in the store now, and gives what was decided as the parts
+    /// of a commit, to be sent by the caller. If that meets a conflict, decide again.
     pub(crate) async fn propose<D, X>(
         self,
         mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
@@ -125,15 +129,24 @@ struct Run<S> {
 
 impl<S: Seats> Run<S> {
     fn new(tidelock: Tidelock, mut seats: S, options: Options) -> Result<Self> {
-        let streams: Vec<StreamName> = seats.each().iter().map(|seat| seat.stream().clone()).collect();
-        let first = streams.first().ok_or_else(|| StoreError::invalid("a decision about no streams"))?;
-        if let Some(twice) =
-            streams.iter().enumerate().find_map(|(at, name)| streams[..at].iter().find(|s| *s == name))
+        let streams: Vec<StreamName> =
+            seats.each().iter().map(|seat| seat.stream().clone()).collect();
+        let first =
+            streams.first().ok_or_else(|| StoreError::invalid("a decision about no streams"))?;
+        if let Some(twice) = streams
+            .iter()
+            .enumerate()
+            .find_map(|(at, name)| streams[..at].iter().find(|s| *s == name))
         {
-            return Err(StoreError::invalid(format!("stream {twice:?} comes twice in one decision")));
+            return Err(StoreError::invalid(format!(
+                "stream {twice:?} comes twice in one decision"
+            )));
         }
-        let operation =
-            options.operation.as_ref().map(|operation| operation::key(operation, first)).transpose()?;
+        let operation = options
+            .operation
+            .as_ref()
+            .map(|operation| operation::key(operation, first))
+            .transpose()?;
         let attempts = options.retry.unwrap_or(tidelock.retry()).begin();
         Ok(Self { tidelock, seats, options, attempts, operation })
     }
@@ -158,8 +171,8 @@ impl<S: Seats> Run<S> {
         }
     }
 
-    /// Looks, and decides. What leads to no commit is only true if it was compared with the store: then it is decided again on
-    /// states that were.
+    /// Looks, and decides. What leads to no commit is only true if it was compared with the store:
+    /// then it is decided again on states that were.
     async fn settle_on<D, X>(
         &mut self,
         decide: &mut impl FnMut(S::States<'_>) -> Result<D, X>,
@@ -184,7 +197,8 @@ impl<S: Seats> Run<S> {
                 return Ok(How::Decided);
             }
             if self.seats.each().iter().all(|seat| seat.is_fresh()) {
-                return refused.map_or(Ok(How::Decided), |reason| Err(ExecuteError::Refused(reason)));
+                return refused
+                    .map_or(Ok(How::Decided), |reason| Err(ExecuteError::Refused(reason)));
             }
             self.seats.each().iter().for_each(|seat| seat.distrust());
         }
@@ -255,7 +269,9 @@ impl<S: Seats> Run<S> {
         let attempts = self.attempts.made;
         let mut executed: Vec<Executed> =
             self.seats.each().into_iter().map(|seat| seat.landed(committed)).collect();
-        executed.iter_mut().for_each(|executed| (executed.attempts, executed.how) = (attempts, how));
+        executed
+            .iter_mut()
+            .for_each(|executed| (executed.attempts, executed.how) = (attempts, how));
         for seat in self.seats.each() {
             seat.keep_snapshot(&self.tidelock).await;
         }
@@ -264,7 +280,8 @@ impl<S: Seats> Run<S> {
 
     /// Lets others in and waits, if another attempt can help.
     async fn lose<X>(&mut self, conflict: Conflict) -> Result<(), ExecuteError<X>> {
-        let streams: Vec<StreamName> = self.seats.each().iter().map(|seat| seat.stream().clone()).collect();
+        let streams: Vec<StreamName> =
+            self.seats.each().iter().map(|seat| seat.stream().clone()).collect();
         let lost = judge(conflict, &streams, self.operation.as_ref())?;
         self.seats.each().into_iter().for_each(AnySeat::stand_up);
         match lost {
@@ -277,7 +294,9 @@ impl<S: Seats> Run<S> {
                 telemetry::contended(&stream, self.attempts.made);
                 match self.attempts.next(self.tidelock.random()).await {
                     true => Ok(()),
-                    false => Err(ExecuteError::GaveUp { stream, attempts: self.attempts.made, last }),
+                    false => {
+                        Err(ExecuteError::GaveUp { stream, attempts: self.attempts.made, last })
+                    }
                 }
             }
         }

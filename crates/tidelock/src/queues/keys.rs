@@ -2,7 +2,8 @@
 
 use tidelock_store::{ItemRef, RecordKey};
 
-/// Where the data of an item is kept. The length tells where the queue's name ends, whatever is in it.
+/// Where the data of an item is kept. The length tells where the queue's name ends, whatever is in
+/// it.
 pub(super) fn data(item: &ItemRef) -> RecordKey {
     let (queue, key) = (item.queue.as_str(), item.key.as_str());
     let name = format!("~work/{}/{queue}/{key}", queue.len());
@@ -23,7 +24,8 @@ mod tests {
 
     #[test]
     fn the_longest_names_fit() {
-        let (queue, key) = ("q".repeat(limits::QUEUE_NAME_BYTES), "k".repeat(limits::ITEM_KEY_BYTES));
+        let (queue, key) =
+            ("q".repeat(limits::QUEUE_NAME_BYTES), "k".repeat(limits::ITEM_KEY_BYTES));
         assert!(data(&ItemRef::parse(&queue, &key).unwrap()).as_str().ends_with(&key));
     }
 }

@@ -25,8 +25,15 @@ pub enum ItemState {
 
 impl ItemState {
     /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Blocked, Self::Held, Self::Expired, Self::Due, Self::Waiting, Self::Scheduled, Self::Idle];
+    pub const ALL: [Self; 7] = [
+        Self::Blocked,
+        Self::Held,
+        Self::Expired,
+        Self::Due,
+        Self::Waiting,
+        Self::Scheduled,
+        Self::Idle,
+    ];
 
     /// That of this item, at this moment.
     pub fn of(item: &Item, now: Timestamp) -> Self {
@@ -59,7 +66,9 @@ impl ItemState {
         match self {
             Self::Blocked => filter.blocked(true),
             Self::Held | Self::Expired => filter.blocked(false).held(true),
-            Self::Due | Self::Waiting | Self::Scheduled | Self::Idle => filter.blocked(false).held(false),
+            Self::Due | Self::Waiting | Self::Scheduled | Self::Idle => {
+                filter.blocked(false).held(false)
+            }
         }
     }
 }

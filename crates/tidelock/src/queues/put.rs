@@ -6,8 +6,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tidelock_store::{
-    Commit, ExpectedRevision, ItemRef, Json, LaneName, Mark, Priority, Result, StoreError, Timestamp, Wake,
-    When, Write,
+    Commit, ExpectedRevision, ItemRef, Json, LaneName, Mark, Priority, Result, StoreError,
+    Timestamp, Wake, When, Write,
 };
 
 use super::keys;
@@ -17,8 +17,9 @@ use crate::handle::Tidelock;
 
 /// An item that is to be put in: await it, and learn when it was.
 ///
-/// An item that is there already is woken: the earliest time and the furthest mark count. One that somebody is at is due again
-/// once they are done. One that is blocked stays so until somebody unblocks it.
+/// An item that is there already is woken: the earliest time and the furthest mark count. One that
+/// somebody is at is due again once they are done. One that is blocked stays so until somebody
+/// unblocks it.
 #[derive(Debug)]
 #[must_use = "nothing is put in before this is awaited"]
 pub struct Put {
@@ -30,7 +31,12 @@ pub struct Put {
 
 impl Put {
     pub(super) fn new(tidelock: Tidelock, item: Result<ItemRef>) -> Self {
-        Self { tidelock, wake: item.map(|item| Wake::at(item, When::NOW)), data: None, operation: None }
+        Self {
+            tidelock,
+            wake: item.map(|item| Wake::at(item, When::NOW)),
+            data: None,
+            operation: None,
+        }
     }
 
     /// The same, due then.
@@ -38,7 +44,8 @@ impl Put {
         self.with(|wake| wake.due = Some(when))
     }
 
-    /// The same, with work up to this mark, and due at once for that only: a mark that is done already wakes nobody.
+    /// The same, with work up to this mark, and due at once for that only: a mark that is done
+    /// already wakes nobody.
     pub fn to_mark(self, mark: Mark) -> Self {
         self.with(|wake| {
             wake.mark = Some(mark);
@@ -56,8 +63,8 @@ impl Put {
         self.with(|wake| wake.priority = Some(priority))
     }
 
-    /// Sets the data that a worker gets with its lease. It replaces what was there, and is deleted when the item is
-    /// acknowledged, unless the item was put in again meanwhile.
+    /// Sets the data that a worker gets with its lease. It replaces what was there, and is deleted
+    /// when the item is acknowledged, unless the item was put in again meanwhile.
     pub fn data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
         match Json::new(data) {
             Ok(data) => self.data = Some(data),
@@ -66,7 +73,8 @@ impl Put {
         self
     }
 
-    /// The same, put in once: if it was put in before under this id, exactly like this, the answer is when that was, and nobody is woken. It is remembered for seven days.
+    /// The same, put in once: if it was put in before under this id, exactly like this, the answer
+    /// is when that was, and nobody is woken. It is remembered for seven days.
     pub fn operation(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
         self
@@ -82,13 +90,15 @@ impl Put {
     async fn put(self) -> Result<Timestamp> {
         let (tidelock, wake) = (self.tidelock, self.wake?);
         self.operation.as_deref().map_or(Ok(()), bounds::names)?;
-        let data = self.data.map(|data| Write::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
+        let data =
+            self.data.map(|data| Write::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
         let commit = data.into_iter().fold(Commit::new().wake(wake), Commit::write);
         let commit = match self.operation {
             Some(id) => sender::once(commit, &id),
             None => sender::repeatable(commit),
         };
-        let sent = sender::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
+        let sent =
+            sender::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
         let refused = |_| StoreError::corrupt("a wake without expectations was refused");
         Ok(sent.committed().map_err(refused)?.at)
     }

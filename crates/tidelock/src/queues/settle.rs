@@ -1,18 +1,19 @@
 //! Ending many leases in as few commits as it takes, each for itself.
 //!
-//! An item that is acknowledged without a mark is finished: its data goes with the ack, and the store forgets the item
-//! itself a while later.
+//! An item that is acknowledged without a mark is finished: its data goes with the ack, and the
+//! store forgets the item itself a while later.
 
 use tidelock_store::{
-    Commit, CommitOutcome, Conflict, Exit, ExpectedRevision, Item, Mark, Part, Reason, Result, Settlement,
-    Slot, Store, StoreError, StoreExt, When, Write, limits,
+    Commit, CommitOutcome, Conflict, Exit, ExpectedRevision, Item, Mark, Part, Reason, Result,
+    Settlement, Slot, Store, StoreError, StoreExt, When, Write, limits,
 };
 
 use super::keys;
 use crate::events::sender;
 use crate::handle::Tidelock;
 
-/// Leases that end in one commit. Each may take a record with it, and a commit has room for [`limits::PARTS_PER_COMMIT`].
+/// Leases that end in one commit. Each may take a record with it, and a commit has room for
+/// [`limits::PARTS_PER_COMMIT`].
 const AT_ONCE: usize = limits::PARTS_PER_COMMIT / 2;
 
 /// What became of a settlement.
@@ -24,7 +25,10 @@ pub enum Settled {
     Lost(Option<Box<Item>>),
 }
 
-pub(super) async fn settle(tidelock: &Tidelock, settlements: Vec<Settlement>) -> Result<Vec<Settled>> {
+pub(super) async fn settle(
+    tidelock: &Tidelock,
+    settlements: Vec<Settlement>,
+) -> Result<Vec<Settled>> {
     let settlements: Vec<_> = settlements.into_iter().map(finishing).collect();
     let mut settled = Vec::with_capacity(settlements.len());
     for some in settlements.chunks(AT_ONCE) {
@@ -70,8 +74,9 @@ fn finishing(mut settlement: Settlement) -> Settlement {
     settlement
 }
 
-/// Deletes the data of the items that these settlements finish. A delete expects the revision that was read *before* the
-/// item was seen with nothing more to do, so data that a later put wrote is never deleted.
+/// Deletes the data of the items that these settlements finish. A delete expects the revision that
+/// was read *before* the item was seen with nothing more to do, so data that a later put wrote is
+/// never deleted.
 async fn deletions<'a>(
     store: &dyn Store,
     settlements: impl Iterator<Item = &'a Settlement>,
@@ -80,12 +85,14 @@ async fn deletions<'a>(
     if finished.is_empty() {
         return Ok(Vec::new());
     }
-    let keys: Vec<_> = finished.iter().map(|settlement| keys::data(&settlement.lease.item)).collect();
+    let keys: Vec<_> =
+        finished.iter().map(|settlement| keys::data(&settlement.lease.item)).collect();
     let mut deletions = Vec::new();
     for (settlement, slot) in finished.into_iter().zip(store.get(&keys).await?) {
         let Slot::Live(data) = slot else { continue };
         let item = store.item(&settlement.lease.item).await?;
-        if item.is_some_and(|item| item.is_held_under(settlement.lease.fence) && has_no_more(&item)) {
+        if item.is_some_and(|item| item.is_held_under(settlement.lease.fence) && has_no_more(&item))
+        {
             deletions.push(Write::delete(&data.key, ExpectedRevision::Revision(data.revision)));
         }
     }
@@ -114,7 +121,9 @@ impl Refused {
         let mut refused = Self { lost: Vec::new(), data_changed: false };
         for clash in conflict.clashes {
             match (clash.part, clash.reason) {
-                (Part::Settlement(nth), Reason::LeaseLost { found, .. }) => refused.lost.push((nth, found)),
+                (Part::Settlement(nth), Reason::LeaseLost { found, .. }) => {
+                    refused.lost.push((nth, found))
+                }
                 (Part::Write(_), _) => refused.data_changed = true,
                 _ => {}
             }

@@ -1,7 +1,7 @@
 //! Leasing what is due, and waiting for it.
 //!
-//! Whoever stops waiting leaves no lease behind: the asking is done by a task of its own, which comes to its end, and what it was
-//! granted is given back if nobody is there to have it.
+//! Whoever stops waiting leaves no lease behind: the asking is done by a task of its own, which
+//! comes to its end, and what it was granted is given back if nobody is there to have it.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{
-    Commit, Json, LaneName, Lease, LeaseRequest, Leased, QueueName, Result, Settlement, Signal, Store,
-    StoreError, Topic, WorkerName,
+    Commit, Json, LaneName, Lease, LeaseRequest, Leased, QueueName, Result, Settlement, Signal,
+    Store, StoreError, Topic, WorkerName,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -23,13 +23,15 @@ use crate::handle::Tidelock;
 /// How long a lease is, unless something else is asked for.
 const LEASE: Duration = Duration::from_secs(30);
 
-/// How often it is looked without being told, at first and later: a signal may be lost, and some never come from another process.
+/// How often it is looked without being told, at first and later: a signal may be lost, and some
+/// never come from another process.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// Leases of what is due: await it.
 ///
 /// # Cancel safety
-/// Whoever stops waiting has leased nothing: what was granted meanwhile is given back at once. Only its attempt stays counted.
+/// Whoever stops waiting has leased nothing: what was granted meanwhile is given back at once. Only
+/// its attempt stays counted.
 #[derive(Debug)]
 #[must_use = "nothing is leased before this is awaited"]
 pub struct Take {
@@ -49,8 +51,8 @@ pub struct Taken {
 
 impl Take {
     pub(super) fn new(tidelock: &Tidelock, queue: Result<QueueName>, worker: &str) -> Self {
-        let request =
-            queue.and_then(|queue| Ok(LeaseRequest::new(&queue, &WorkerName::new(worker)?, LEASE, 1)));
+        let request = queue
+            .and_then(|queue| Ok(LeaseRequest::new(&queue, &WorkerName::new(worker)?, LEASE, 1)));
         Self { store: tidelock.store().clone(), request, within: Duration::ZERO }
     }
 
@@ -87,7 +89,8 @@ impl Take {
         request.check()?;
         let (give, have) = oneshot::channel();
         tokio::spawn(ask(store.clone(), request, self.within, give));
-        let granted = have.await.map_err(|_| StoreError::corrupt("whoever asked for leases has died"))??;
+        let granted =
+            have.await.map_err(|_| StoreError::corrupt("whoever asked for leases has died"))??;
         let leases = with_data(&*store, granted.leases()).await?;
         granted.keep();
         Ok(leases)
@@ -136,7 +139,8 @@ async fn wait(signal: &mut Signal, pause: Duration) {
     let _told_or_not = tokio::time::timeout(pause, signal.wait()).await;
 }
 
-/// How long until something is due by itself. Not nothing, though what is due already was somebody else's a moment ago.
+/// How long until something is due by itself. Not nothing, though what is due already was somebody
+/// else's a moment ago.
 fn next(leased: &Leased) -> Duration {
     let due = leased.next_due.map_or(Duration::MAX, |due| due.since(leased.at));
     due.max(Duration::from_millis(1))
@@ -184,6 +188,7 @@ async fn with_data(store: &dyn Store, leases: &[Lease]) -> Result<Vec<Taken>> {
         return Ok(Vec::new());
     }
     let keys: Vec<_> = leases.iter().map(|lease| keys::data(&lease.item)).collect();
-    let data = store.get(&keys).await?.into_iter().map(|slot| slot.into_live().map(|record| record.value));
+    let data =
+        store.get(&keys).await?.into_iter().map(|slot| slot.into_live().map(|record| record.value));
     Ok(leases.iter().cloned().zip(data).map(|(lease, data)| Taken { lease, data }).collect())
 }

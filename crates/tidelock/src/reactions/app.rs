@@ -67,8 +67,8 @@ impl AppBuilder {
 
     /// And this reaction, one event at a time.
     ///
-    /// The handler may run more than once for an event, if its process dies or its lease is lost before the ack; what it
-    /// stages in its context lands exactly once.
+    /// The handler may run more than once for an event, if its process dies or its lease is lost
+    /// before the ack; what it stages in its context lands exactly once.
     #[must_use]
     pub fn reaction<I, F, R>(self, name: &str, source: Source<I>, handler: F) -> Self
     where
@@ -90,8 +90,8 @@ impl AppBuilder {
         self.with(name, source, Batch::new(most, handler))
     }
 
-    /// And this projection: the events of each target, folded into one row, which is written with the ack. Read it with
-    /// [`Reactions::row`](super::Reactions::row).
+    /// And this projection: the events of each target, folded into one row, which is written with
+    /// the ack. Read it with [`Reactions::row`](super::Reactions::row).
     #[must_use]
     pub fn projection<I, S>(
         self,
@@ -106,8 +106,8 @@ impl AppBuilder {
         self.with(name, source, Fold::<I, S, _>::new(fold))
     }
 
-    /// And this reaction, whose handler gets a transaction in the store's PostgreSQL database: the rows it writes to tables
-    /// of its own land with the ack, or not at all.
+    /// And this reaction, whose handler gets a transaction in the store's PostgreSQL database: the
+    /// rows it writes to tables of its own land with the ack, or not at all.
     #[cfg(feature = "postgres")]
     #[must_use]
     pub fn in_postgres<I, F, R>(
@@ -119,14 +119,18 @@ impl AppBuilder {
     ) -> Self
     where
         I: Input,
-        F: Fn(I, Arc<tidelock_store_postgres::OwnTransaction>, Context) -> R + Clone + Send + Sync + 'static,
+        F: Fn(I, Arc<tidelock_store_postgres::OwnTransaction>, Context) -> R
+            + Clone
+            + Send
+            + Sync
+            + 'static,
         R: Future<Output = Result<(), Failure>> + Send + 'static,
     {
         self.with(name, source, super::handler::InPostgres::new(store.clone(), handler))
     }
 
-    /// And this reaction, whose handler answers with statements for tables of its own in the store's SQLite file: they run in the
-    /// transaction of the ack, or not at all.
+    /// And this reaction, whose handler answers with statements for tables of its own in the
+    /// store's SQLite file: they run in the transaction of the ack, or not at all.
     #[cfg(feature = "sqlite")]
     #[must_use]
     pub fn in_sqlite<I, F, R>(
@@ -139,7 +143,9 @@ impl AppBuilder {
     where
         I: Input,
         F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
-        R: Future<Output = Result<Vec<tidelock_store_sqlite::OwnStatement>, Failure>> + Send + 'static,
+        R: Future<Output = Result<Vec<tidelock_store_sqlite::OwnStatement>, Failure>>
+            + Send
+            + 'static,
     {
         self.with(name, source, super::handler::InSqlite::new(store.clone(), handler))
     }
@@ -147,8 +153,9 @@ impl AppBuilder {
     /// The same, serving these lanes only. By default all are served.
     #[must_use]
     pub fn lanes<'a>(mut self, lanes: impl IntoIterator<Item = &'a str>) -> Self {
-        let check =
-            |lane: &str| LaneName::new(lane).map_err(|e| setting(format!("lane {lane}"), e.context()));
+        let check = |lane: &str| {
+            LaneName::new(lane).map_err(|e| setting(format!("lane {lane}"), e.context()))
+        };
         self.lanes.extend(lanes.into_iter().map(check));
         self
     }
@@ -167,7 +174,8 @@ impl AppBuilder {
         self
     }
 
-    /// The same; a process that dies is succeeded in routing after this long. The default is 15 seconds.
+    /// The same; a process that dies is succeeded in routing after this long. The default is 15
+    /// seconds.
     #[must_use]
     pub fn route_lease(mut self, lease: Duration) -> Self {
         self.route_lease = lease;
@@ -181,7 +189,8 @@ impl AppBuilder {
     pub fn build(self) -> Result<App, InvalidReaction> {
         let reactions: Vec<Reaction> = self.reactions.into_iter().collect::<Result<_, _>>()?;
         let mut names = HashSet::new();
-        if let Some(twice) = reactions.iter().find(|reaction| !names.insert(reaction.name.clone())) {
+        if let Some(twice) = reactions.iter().find(|reaction| !names.insert(reaction.name.clone()))
+        {
             return Err(InvalidReaction::Twice { name: twice.name.to_string() });
         }
         check_workflows(&self.workflows)?;
@@ -209,7 +218,11 @@ impl AppBuilder {
     }
 }
 
-fn reaction<I>(name: &str, source: Source<I>, handler: impl Handler) -> Result<Reaction, InvalidReaction> {
+fn reaction<I>(
+    name: &str,
+    source: Source<I>,
+    handler: impl Handler,
+) -> Result<Reaction, InvalidReaction> {
     let name = ReactionName::new(name)?;
     if let Some(problem) = source.problem {
         return Err(InvalidReaction::Option { name: name.to_string(), problem });
@@ -230,8 +243,12 @@ fn check_reaction(reaction: &Reaction) -> Result<(), InvalidReaction> {
     let options = &reaction.options;
     let problem = match check_lease(options.lease) {
         Err(problem) => problem,
-        Ok(()) if options.limit == Some(0) => "at most 0 targets at once; it needs at least 1".to_owned(),
-        Ok(()) if reaction.handler.batch() == 0 => "batches of 0 events; they have at least 1".to_owned(),
+        Ok(()) if options.limit == Some(0) => {
+            "at most 0 targets at once; it needs at least 1".to_owned()
+        }
+        Ok(()) if reaction.handler.batch() == 0 => {
+            "batches of 0 events; they have at least 1".to_owned()
+        }
         Ok(()) => return Ok(()),
     };
     Err(InvalidReaction::Option { name: reaction.name.to_string(), problem })
@@ -272,14 +289,17 @@ fn own_name() -> WorkerName {
 }
 
 impl App {
-    /// Runs until `shutdown` is ready, and then until what still runs has ended (or the worker's patience has).
+    /// Runs until `shutdown` is ready, and then until what still runs has ended (or the worker's
+    /// patience has).
     ///
-    /// When this future is dropped or aborted, the application stops where it is, as if its process had died: handlers and runs
-    /// are dropped where they wait, and nothing more is leased, renewed, routed or written. What they were at is neither acked nor
-    /// released: its leases run out, and other processes, or the next application, go on.
+    /// When this future is dropped or aborted, the application stops where it is, as if its process
+    /// had died: handlers and runs are dropped where they wait, and nothing more is leased,
+    /// renewed, routed or written. What they were at is neither acked nor released: its leases run
+    /// out, and other processes, or the next application, go on.
     ///
     /// # Errors
-    /// If the reactions cannot be registered with the store. Later failures of the store are logged and waited out.
+    /// If the reactions cannot be registered with the store. Later failures of the store are logged
+    /// and waited out.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
         for reaction in &self.reactions {
             register(self.tidelock.store(), reaction).await?;
@@ -298,7 +318,8 @@ impl App {
         stopped
     }
 
-    /// Runs for as long as the process does, or until this future is dropped: see [`run_until`](Self::run_until).
+    /// Runs for as long as the process does, or until this future is dropped: see
+    /// [`run_until`](Self::run_until).
     ///
     /// # Errors
     /// As [`run_until`](Self::run_until).
@@ -320,9 +341,11 @@ impl App {
         })
     }
 
-    /// Served by processes that have links. That a holder died over one of its items says nothing about the next.
+    /// Served by processes that have links. That a holder died over one of its items says nothing
+    /// about the next.
     fn link_removals(&self) -> Option<Served> {
-        let computed = self.reactions.iter().any(|reaction| matches!(reaction.route, Route::Computed(_)));
+        let computed =
+            self.reactions.iter().any(|reaction| matches!(reaction.route, Route::Computed(_)));
         let served = Served::new(&keys::link_removals(), Arc::new(RemovingLinks));
         computed.then(|| served.expiries(u32::MAX).timeout(LINK_REMOVAL_TIMEOUT))
     }
@@ -330,7 +353,8 @@ impl App {
     fn targets(&self, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Vec<Served> {
         let options = &reaction.options;
         let work = Arc::new(Reacting::new(&self.tidelock, reaction, recent));
-        let served = Served::new(&reaction.queue, work).leased_for(options.lease).expiries(options.expiries);
+        let served =
+            Served::new(&reaction.queue, work).leased_for(options.lease).expiries(options.expiries);
         let served = served.timeout(options.timeout).minding_its_time();
         let served = options.limit.map_or(served.clone(), |limit| served.at_most(limit));
         self.in_lanes(&served)
@@ -343,7 +367,8 @@ impl App {
         }
     }
 
-    /// Held for as long as the process lives; that earlier holders died says nothing about the next one.
+    /// Held for as long as the process lives; that earlier holders died says nothing about the next
+    /// one.
     fn route(&self, reaction: &Arc<Reaction>, router: &Arc<Router>) -> Served {
         let work = Arc::new(Routing { router: router.clone(), reaction: reaction.clone() });
         let served = Served::new(&keys::route_queue(&reaction.name), work);

@@ -1,6 +1,7 @@
 //! How long to wait before a failed item is tried again.
 //!
-//! The wait is stored with the item, so that every worker honours it and the lease is free meanwhile.
+//! The wait is stored with the item, so that every worker honours it and the lease is free
+//! meanwhile.
 
 use std::time::Duration;
 
@@ -38,8 +39,8 @@ impl Backoff {
         Self { growth: Growth::Exponential, first, longest, jitter: 0.0 }
     }
 
-    /// The same, each wait cut by a random share of up to this much: 0.5 waits between half as long and as long. What
-    /// failed together is then not tried again together.
+    /// The same, each wait cut by a random share of up to this much: 0.5 waits between half as long
+    /// and as long. What failed together is then not tried again together.
     #[must_use]
     pub fn with_jitter(mut self, share: f64) -> Self {
         self.jitter = share.clamp(0.0, 1.0);
@@ -51,11 +52,17 @@ impl Backoff {
         let wait = match self.growth {
             Growth::Fixed => self.first,
             Growth::Linear => self.first.saturating_mul(failures.saturating_add(1)),
-            Growth::Exponential => self.first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX)),
+            Growth::Exponential => {
+                self.first.saturating_mul(1_u32.checked_shl(failures).unwrap_or(u32::MAX))
+            }
         };
         // No store holds anything for longer.
         let cut = (self.jitter * random).clamp(0.0, 1.0);
-        wait.min(self.longest).min(limits::HORIZON).mul_f64(if cut.is_nan() { 1.0 } else { 1.0 - cut })
+        wait.min(self.longest).min(limits::HORIZON).mul_f64(if cut.is_nan() {
+            1.0
+        } else {
+            1.0 - cut
+        })
     }
 }
 
@@ -86,7 +93,9 @@ mod tests {
     #[test]
     fn no_wait_is_longer_than_a_store_holds_anything() {
         let long = [Duration::ZERO, Duration::from_nanos(1), limits::HORIZON, Duration::MAX];
-        for (first, longest) in long.into_iter().flat_map(|first| long.map(|longest| (first, longest))) {
+        for (first, longest) in
+            long.into_iter().flat_map(|first| long.map(|longest| (first, longest)))
+        {
             for backoff in [
                 Backoff::fixed(first),
                 Backoff::linear(first, longest),
@@ -94,7 +103,9 @@ mod tests {
                 Backoff::exponential(first, longest).with_jitter(f64::INFINITY),
                 Backoff::fixed(first).with_jitter(f64::NAN),
             ] {
-                for (failures, random) in [(0, 0.0), (1, 1.0), (31, 0.5), (32, f64::NAN), (u32::MAX, -1.0)] {
+                for (failures, random) in
+                    [(0, 0.0), (1, 1.0), (31, 0.5), (32, f64::NAN), (u32::MAX, -1.0)]
+                {
                     assert!(backoff.after(failures, random) <= limits::HORIZON, "{backoff:?}");
                 }
             }

@@ -1,4 +1,5 @@
-//! What a handler can do besides its own affairs: write in the commit of its ack, and know where it stands.
+//! What a handler can do besides its own affairs: write in the commit of its ack, and know where it
+//! stands.
 
 use std::fmt::{Debug, Display};
 use std::future::Future;
@@ -6,8 +7,8 @@ use std::sync::{Arc, MutexGuard};
 
 use serde::Serialize;
 use tidelock_store::{
-    Commit, Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken, NewEvent,
-    RecordKey, Result, Store, StreamName, Wake, Write,
+    Commit, Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken,
+    NewEvent, RecordKey, Result, Store, StreamName, Wake, Write,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +23,8 @@ use crate::runs::{RunError, RunId, SendSignal, Start};
 use crate::staging::{Stage, Staged};
 use crate::worker::Task;
 
-/// A handler's way to the store. Whatever is staged here lands in the commit of the handler's ack, or not at all.
+/// A handler's way to the store. Whatever is staged here lands in the commit of the handler's ack,
+/// or not at all.
 #[derive(Debug, Clone)]
 pub struct Context {
     shared: Arc<Shared>,
@@ -85,7 +87,8 @@ impl Context {
         &self.shared.stage.tidelock
     }
 
-    /// What events should say that this one led to: its correlation, itself as the cause, and this reaction.
+    /// What events should say that this one led to: its correlation, itself as the cause, and this
+    /// reaction.
     pub fn metadata(&self) -> &Metadata {
         &self.shared.stage.metadata
     }
@@ -100,8 +103,8 @@ impl Context {
         self.shared.task.token()
     }
 
-    /// The key for effects outside the store: the same for this reaction and this event, however often it is handled. In a
-    /// batch it is that of the first event.
+    /// The key for effects outside the store: the same for this reaction and this event, however
+    /// often it is handled. In a batch it is that of the first event.
     pub fn effect_key(&self) -> String {
         self.effect_key_of(self.shared.cause)
     }
@@ -121,12 +124,16 @@ impl Context {
         self.shared.rebuild
     }
 
-    /// Does something outside the store, under a stable key: at least once. Left out, giving nothing, for events that were
-    /// handled before a reset (unless the reset asked for effects to be repeated).
+    /// Does something outside the store, under a stable key: at least once. Left out, giving
+    /// nothing, for events that were handled before a reset (unless the reset asked for effects to
+    /// be repeated).
     ///
     /// # Errors
     /// Whatever the effect failed with.
-    pub async fn external<T, F>(&self, effect: impl FnOnce(String) -> F) -> Result<Option<T>, Failure>
+    pub async fn external<T, F>(
+        &self,
+        effect: impl FnOnce(String) -> F,
+    ) -> Result<Option<T>, Failure>
     where
         F: Future<Output = Result<T, Failure>>,
     {
@@ -136,8 +143,9 @@ impl Context {
         }
     }
 
-    /// Stages events at the end of a stream, which must then be as expected. They inherit the correlation of the event that
-    /// is handled and name it as their cause, unless they say otherwise.
+    /// Stages events at the end of a stream, which must then be as expected. They inherit the
+    /// correlation of the event that is handled and name it as their cause, unless they say
+    /// otherwise.
     pub fn append(
         &self,
         stream: &StreamName,
@@ -147,26 +155,34 @@ impl Context {
         self.shared.stage.append(stream, expected, events);
     }
 
-    /// Stages events at the end of a stream, whatever was appended to it meanwhile. Only for events that need no decision: a
-    /// decision on an old state can sell what is not there.
-    pub fn append_unchecked(&self, stream: &StreamName, events: impl IntoIterator<Item = NewEvent>) {
+    /// Stages events at the end of a stream, whatever was appended to it meanwhile. Only for events
+    /// that need no decision: a decision on an old state can sell what is not there.
+    pub fn append_unchecked(
+        &self,
+        stream: &StreamName,
+        events: impl IntoIterator<Item = NewEvent>,
+    ) {
         self.append(stream, ExpectedVersion::Any, events);
     }
 
-    /// Takes a decision on state as it is now, and stages the parts of a commit that it comes to. If somebody else is quicker, the
-    /// decision is taken again, and the handler is not.
+    /// Takes a decision on state as it is now, and stages the parts of a commit that it comes to.
+    /// If somebody else is quicker, the decision is taken again, and the handler is not.
     ///
     /// # Errors
     /// Whatever the decision failed with.
-    pub async fn decide<F>(&self, decide: impl Fn() -> F + Send + Sync + 'static) -> Result<(), Failure>
+    pub async fn decide<F>(
+        &self,
+        decide: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Result<(), Failure>
     where
         F: Future<Output = Result<Commit, Failure>> + Send + 'static,
     {
         self.shared.stage.decide(decide).await
     }
 
-    /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is quicker, it is decided again, and the
-    /// handler is not run again; if the decision then says no, the handler is, and finds the state that made it so.
+    /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is
+    /// quicker, it is decided again, and the handler is not run again; if the decision then says
+    /// no, the handler is, and finds the state that made it so.
     ///
     /// One decision about each aggregate: what is staged is not yet there for a second one to see.
     ///
@@ -185,18 +201,21 @@ impl Context {
         self.shared.stage.execute(id, decide).await
     }
 
-    /// Stages the start of a run: it is there once the ack is. Nothing is done if it is there already, with the same input: see
-    /// [`Start`].
+    /// Stages the start of a run: it is there once the ack is. Nothing is done if it is there
+    /// already, with the same input: see [`Start`].
     pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> Start {
         let order = Order::new(workflow, run, input);
         Start::new(self.destination(), order).metadata(self.metadata().clone())
     }
 
-    /// Stages a signal to a run: it is sent with the ack, once for this event and this name, even if the target is reset and the
-    /// event is handled again. Several signals of one name to one run need [ids](SendSignal::id) of their own.
+    /// Stages a signal to a run: it is sent with the ack, once for this event and this name, even
+    /// if the target is reset and the event is handled again. Several signals of one name to one
+    /// run need [ids](SendSignal::id) of their own.
     pub fn signal(&self, run: &str, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
-        let letter = RunId::new(run).map_err(RunError::from).and_then(|run| Letter::new(run, name, payload));
-        let signal = SendSignal::new(self.destination(), letter.map(|letter| letter.about(self.metadata())));
+        let letter =
+            RunId::new(run).map_err(RunError::from).and_then(|run| Letter::new(run, name, payload));
+        let signal =
+            SendSignal::new(self.destination(), letter.map(|letter| letter.about(self.metadata())));
         signal.id(format!("{}:{name}", self.effect_key()))
     }
 

@@ -3,8 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
-/// A handler's failure. Every error becomes one with `?` and is tried again; what trying again cannot help is made with
-/// [`Failure::fatal`].
+/// A handler's failure. Every error becomes one with `?` and is tried again; what trying again
+/// cannot help is made with [`Failure::fatal`].
 ///
 /// ```
 /// # use tidelock::reactions::Failure;

@@ -1,22 +1,27 @@
-//! Events that a target handled and that are gone since: a rebuild would leave them out without a word.
+//! Events that a target handled and that are gone since: a rebuild would leave them out without a
+//! word.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tidelock_store::{Item, ItemKey, Position, Result, Store, StoreError, StreamName, StreamQuery, Version};
+use tidelock_store::{
+    Item, ItemKey, Position, Result, Store, StoreError, StreamName, StreamQuery, Version,
+};
 
 use super::links::Link;
 use super::router::Cursor;
 use super::{ReactionName, keys};
 
-/// A target that cannot be rebuilt: events that it handled were cleared away, when the books of their stream were closed.
+/// A target that cannot be rebuilt: events that it handled were cleared away, when the books of
+/// their stream were closed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EventsGone {
     /// The reaction.
     pub reaction: String,
     /// The target.
     pub target: String,
-    /// A stream that feeds it; the stream of its links, if those to the events that are gone were removed.
+    /// A stream that feeds it; the stream of its links, if those to the events that are gone were
+    /// removed.
     pub stream: StreamName,
     /// Its events up to here are gone.
     pub through: Version,

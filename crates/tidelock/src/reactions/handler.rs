@@ -26,13 +26,18 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// How many events one call can take.
     fn batch(&self) -> usize;
 
-    /// The record that the events of this target are folded into, if that is what is done with them.
+    /// The record that the events of this target are folded into, if that is what is done with
+    /// them.
     fn row(&self, _reaction: &ReactionName, _target: &ItemKey) -> Result<Option<RecordKey>> {
         Ok(None)
     }
 
     /// Handles events of one target, oldest first; never none.
-    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>>;
+    fn handle(
+        &self,
+        events: Vec<Event>,
+        context: Context,
+    ) -> BoxFuture<'static, Result<(), Failure>>;
 }
 
 /// One event at a time.
@@ -57,7 +62,11 @@ where
         1
     }
 
-    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+    fn handle(
+        &self,
+        events: Vec<Event>,
+        context: Context,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
         let handler = self.handler.clone();
         async move {
             for event in I::read(&**context.store(), events).await? {
@@ -92,7 +101,11 @@ where
         self.most
     }
 
-    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+    fn handle(
+        &self,
+        events: Vec<Event>,
+        context: Context,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
         let handler = self.handler.clone();
         async move {
             let events = I::read(&**context.store(), events).await?;

@@ -1,7 +1,8 @@
 //! The work on one target: read what is new, hand it to the handler, and settle.
 //!
-//! Events go to the handler one after another (or in batches). The first call that stages something for the store ends the
-//! lease with it: the next event's handler finds it there. Calls that stage nothing share one ack.
+//! Events go to the handler one after another (or in batches). The first call that stages something
+//! for the store ends the lease with it: the next event's handler finds it there. Calls that stage
+//! nothing share one ack.
 
 mod page;
 
@@ -12,7 +13,8 @@ use std::time::Duration;
 use futures_util::future::{BoxFuture, Shared};
 use futures_util::{FutureExt, TryFutureExt};
 use tidelock_store::{
-    Commit, Event, ExpectedRevision, Lease, Mark, Position, Result, Settlement, Store, StoreError, Write,
+    Commit, Event, ExpectedRevision, Lease, Mark, Position, Result, Settlement, Store, StoreError,
+    Write,
 };
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
@@ -29,7 +31,8 @@ use crate::telemetry;
 use crate::worker::{Handling, Settled, Task, Work, panic_message, timed_out, within};
 use page::Page;
 
-/// How long a target is kept by calls that stage nothing, before what they did is acked and the next one may have it.
+/// How long a target is kept by calls that stage nothing, before what they did is acked and the
+/// next one may have it.
 const TURN: Duration = Duration::from_secs(60);
 
 /// The rebuilds of all items that were leased together, read in one go.
@@ -60,12 +63,19 @@ impl Work for Reacting {
 impl Reacting {
     pub(crate) fn new(tidelock: &Tidelock, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Self {
         let (tidelock, store) = (tidelock.clone(), tidelock.store().clone());
-        Self { tidelock, store, reaction: reaction.clone(), recent: recent.clone(), start: Arc::default() }
+        Self {
+            tidelock,
+            store,
+            reaction: reaction.clone(),
+            recent: recent.clone(),
+            start: Arc::default(),
+        }
     }
 
     /// Read after the leases were granted: a reset that comes later revokes them.
     fn rebuilds(self, tasks: &[Task]) -> Rebuilds {
-        let keys = tasks.iter().map(|task| Rebuild::key(&self.reaction.name, &task.lease().item.key));
+        let keys =
+            tasks.iter().map(|task| Rebuild::key(&self.reaction.name, &task.lease().item.key));
         let keys: Result<Vec<_>> = keys.collect();
         async move {
             let slots = self.store.get(&keys?).await?;
@@ -82,17 +92,26 @@ impl Reacting {
         let rebuild = rebuilds.await?[nth].clone();
         let page = Page::read(&self, task.lease(), rebuild.as_ref()).await?;
         if let Some(gone) = self.gone(&task, rebuild.as_ref(), &page).await? {
-            let error = format!("{gone}; to handle what is left all the same, ask for a partial reset");
+            let error =
+                format!("{gone}; to handle what is left all the same, ask for a partial reset");
             return task.settle(Settlement::block(task.token(), error)).await;
         }
-        Turn { reacting: &self, begun: Instant::now(), done: task.lease().at, task, rebuild }.take(page).await
+        Turn { reacting: &self, begun: Instant::now(), done: task.lease().at, task, rebuild }
+            .take(page)
+            .await
     }
 
-    /// What is gone of what a rebuild has still to handle: anywhere when it begins, and in its next page after that. Whatever
-    /// reset the target, it is not rebuilt without it, unless that was asked for.
+    /// What is gone of what a rebuild has still to handle: anywhere when it begins, and in its next
+    /// page after that. Whatever reset the target, it is not rebuilt without it, unless that was
+    /// asked for.
     ///
     /// Looked for after the page was read, so that what goes in between is found.
-    async fn gone(&self, task: &Task, rebuild: Option<&Rebuild>, page: &Page) -> Result<Option<EventsGone>> {
+    async fn gone(
+        &self,
+        task: &Task,
+        rebuild: Option<&Rebuild>,
+        page: &Page,
+    ) -> Result<Option<EventsGone>> {
         let (name, Lease { at, item, .. }) = (&self.reaction.name, task.lease());
         if !rebuild.is_some_and(|rebuild| rebuild.needs_all_after(*at)) {
             return Ok(None);
@@ -128,7 +147,9 @@ impl Turn<'_> {
         while let Some((events, mark)) = page.next_batch(batch) {
             match self.handle(events, mark).await {
                 Err(failure) => return self.fail(failure).await,
-                Ok(staged) if !staged.is_empty() => return self.land(staged, page.reached(mark)).await,
+                Ok(staged) if !staged.is_empty() => {
+                    return self.land(staged, page.reached(mark)).await;
+                }
                 Ok(_) => self.done = mark,
             }
             if self.task.lost().is_cancelled() {
@@ -142,12 +163,18 @@ impl Turn<'_> {
         self.ack().await
     }
 
-    /// A panic is a failure of this handler and of nothing else; so is a call that takes too long, which is dropped.
+    /// A panic is a failure of this handler and of nothing else; so is a call that takes too long,
+    /// which is dropped.
     async fn handle(&self, events: Vec<Event>, mark: Mark) -> Result<Staged, Failure> {
         let reaction = &self.reacting.reaction;
         let count = events.len() as u64;
-        let context =
-            Context::new(&self.reacting.tidelock, &self.task, &reaction.name, &events[0], self.replay(mark));
+        let context = Context::new(
+            &self.reacting.tidelock,
+            &self.task,
+            &reaction.name,
+            &events[0],
+            self.replay(mark),
+        );
         let timeout = reaction.options.timeout;
         let handling = AssertUnwindSafe(async {
             let handled = within(timeout, reaction.handler.handle(events, context.clone())).await;
@@ -157,7 +184,8 @@ impl Turn<'_> {
         let handled = handling.catch_unwind().await.unwrap_or_else(|panic| {
             Err(Failure::again(format!("the handler panicked: {}", panic_message(&*panic))))
         });
-        metrics::counter!(telemetry::HANDLED, "reaction" => reaction.name.to_string()).increment(count);
+        metrics::counter!(telemetry::HANDLED, "reaction" => reaction.name.to_string())
+            .increment(count);
         handled.map(|()| context.take())
     }
 
@@ -167,7 +195,8 @@ impl Turn<'_> {
 
     async fn ack(self) -> Result<Settled> {
         let settlement = Settlement::ack(self.task.token(), self.done);
-        let mut commit = self.ending_rebuild(self.done).fold(Commit::new().settle(settlement), Commit::write);
+        let mut commit =
+            self.ending_rebuild(self.done).fold(Commit::new().settle(settlement), Commit::write);
         commit.writes.extend(self.without_row()?);
         let outcome = self.task.commit(commit).await?;
         Ok(outcome.committed().map_or(Settled::Lost, |_| Settled::Acked))
@@ -187,8 +216,8 @@ impl Turn<'_> {
         self.rebuild.as_ref().filter(|_| self.task.lease().at == Mark::ZERO)
     }
 
-    /// A row from before the reset goes with the ack that begins the rebuild, if no event has replaced it: there may be none
-    /// left, or none in the first page.
+    /// A row from before the reset goes with the ack that begins the rebuild, if no event has
+    /// replaced it: there may be none left, or none in the first page.
     fn without_row(&self) -> Result<Option<Write>> {
         let Some(_) = self.begun_rebuild() else { return Ok(None) };
         let Reaction { name, handler, .. } = &*self.reacting.reaction;
@@ -212,7 +241,12 @@ impl Turn<'_> {
 }
 
 /// How a failure ends a lease, after this many earlier ones.
-pub(super) fn failed(reaction: &Reaction, task: &Task, failures: u32, failure: &Failure) -> Settlement {
+pub(super) fn failed(
+    reaction: &Reaction,
+    task: &Task,
+    failures: u32,
+    failure: &Failure,
+) -> Settlement {
     let options = &reaction.options;
     let exhausted = failures >= options.retries && options.exhausted == Exhausted::Block;
     match failure.is_retryable() && !exhausted {

@@ -16,8 +16,8 @@ pub trait Input: Sized + Send + Sync + 'static {
     /// The events in this form.
     ///
     /// # Errors
-    /// If one is not of this form. That blocks the target at once, because the same event will not read otherwise until the
-    /// code changes. A failure of the store is tried again.
+    /// If one is not of this form. That blocks the target at once, because the same event will not
+    /// read otherwise until the code changes. A failure of the store is tried again.
     fn read(store: &dyn Store, events: Vec<Event>) -> BoxFuture<'_, Result<Vec<Self>, Failure>>;
 }
 

@@ -1,4 +1,5 @@
-//! The only place where a record key, a queue, an item key or a reserved stream of reactions is spelled.
+//! The only place where a record key, a queue, an item key or a reserved stream of reactions is
+//! spelled.
 //!
 //! Everything that Tidelock names for itself begins with `~`.
 
@@ -30,7 +31,8 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// The queue of a reaction's targets.
 pub(crate) fn queue(reaction: &ReactionName) -> QueueName {
-    QueueName::new(format!("{QUEUE}{reaction}")).expect("a reaction's name leaves room for its queue's")
+    QueueName::new(format!("{QUEUE}{reaction}"))
+        .expect("a reaction's name leaves room for its queue's")
 }
 
 /// The pattern of all reactions' queues.
@@ -43,14 +45,16 @@ pub(crate) fn queue_named(reaction: &str) -> String {
     format!("{QUEUE}{reaction}")
 }
 
-/// The reaction whose targets are the items of a queue; nothing, if it is the queue of something else.
+/// The reaction whose targets are the items of a queue; nothing, if it is the queue of something
+/// else.
 pub fn reaction_of(queue: &QueueName) -> Option<&str> {
     queue.as_str().strip_prefix(QUEUE)
 }
 
 /// The queue of the one item that stands for the right to route a reaction's events.
 pub(crate) fn route_queue(reaction: &ReactionName) -> QueueName {
-    QueueName::new(format!("{ROUTE}{reaction}")).expect("a reaction's name leaves room for its queue's")
+    QueueName::new(format!("{ROUTE}{reaction}"))
+        .expect("a reaction's name leaves room for its queue's")
 }
 
 /// The pattern of all route queues.
@@ -60,7 +64,10 @@ pub(crate) fn route_queues() -> String {
 
 /// The right to route a reaction's events.
 pub(crate) fn route_item(reaction: &ReactionName) -> ItemRef {
-    ItemRef { queue: route_queue(reaction), key: ItemKey::new("router").expect("it is short and plain") }
+    ItemRef {
+        queue: route_queue(reaction),
+        key: ItemKey::new("router").expect("it is short and plain"),
+    }
 }
 
 /// How far a reaction's events were routed.
@@ -89,14 +96,16 @@ pub(crate) fn links(reaction: &ReactionName, target: &ItemKey) -> Result<StreamN
     StreamName::new(format!("{LINKS}{reaction}/{target}"))
 }
 
-/// The reactions whose links are to be cleared of those that lead to nothing, each due a while after a closing.
+/// The reactions whose links are to be cleared of those that lead to nothing, each due a while
+/// after a closing.
 pub(crate) fn link_removals() -> QueueName {
     QueueName::new(LINK_REMOVALS).expect("it is short and plain")
 }
 
 /// The right to clear a reaction's links.
 pub(crate) fn link_removal(reaction: &ReactionName) -> ItemRef {
-    let key = ItemKey::new(reaction.as_str()).expect("a reaction's name leaves room for its item's");
+    let key =
+        ItemKey::new(reaction.as_str()).expect("a reaction's name leaves room for its item's");
     ItemRef { queue: link_removals(), key }
 }
 

@@ -1,16 +1,17 @@
 //! What reactions keep about events that are gone, and its removal.
 //!
-//! A stream that was closed for good leaves a cursor with each reaction that followed it, which nothing will move again. A
-//! stream that lost its events leaves links to them in the streams of computed targets. The cursors are forgotten when the
-//! stream is closed. The links are removed by a work item per reaction, which a closing makes due a minute later: many
-//! closings in a row cost one pass over the reaction's targets.
+//! A stream that was closed for good leaves a cursor with each reaction that followed it, which
+//! nothing will move again. A stream that lost its events leaves links to them in the streams of
+//! computed targets. The cursors are forgotten when the stream is closed. The links are removed by
+//! a work item per reaction, which a closing makes due a minute later: many closings in a row cost
+//! one pass over the reaction's targets.
 
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, AfterTrim, Append, Commit, CommitOutcome, Event, ExpectedVersion, Item, ItemFilter, ItemKey,
-    ItemQuery, NamePattern, RecordQuery, Result, Settlement, Store, StoreExt, StreamName, StreamQuery,
-    Version, Wake, When, limits,
+    Adjustment, AfterTrim, Append, Commit, CommitOutcome, Event, ExpectedVersion, Item, ItemFilter,
+    ItemKey, ItemQuery, NamePattern, RecordQuery, Result, Settlement, Store, StoreExt, StreamName,
+    StreamQuery, Version, Wake, When, limits,
 };
 
 use super::links::Link;
@@ -27,7 +28,8 @@ async fn followers(store: &dyn Store, stream: &StreamName) -> Result<Vec<(Reacti
     let mut followers = Vec::new();
     let mut routes = store.rows(RecordQuery::prefix(keys::route_records()));
     while let Some(record) = routes.next().await? {
-        let name = keys::routed_reaction(record.key.as_str()).and_then(|name| ReactionName::new(name).ok());
+        let name = keys::routed_reaction(record.key.as_str())
+            .and_then(|name| ReactionName::new(name).ok());
         let cursor: Cursor = record.value.to()?;
         if stream.as_str().starts_with(&cursor.streams) {
             followers.extend(name.map(|name| (name, cursor.computed)));
@@ -39,15 +41,20 @@ async fn followers(store: &dyn Store, stream: &StreamName) -> Result<Vec<(Reacti
 /// Wakes the removal of links, for the commit that takes a stream's events away.
 pub(crate) async fn link_removals(store: &dyn Store, stream: &StreamName) -> Result<Vec<Wake>> {
     let followers = followers(store, stream).await?.into_iter().filter(|(_, computed)| *computed);
-    Ok(followers.map(|(reaction, _)| Wake::at(keys::link_removal(&reaction), When::In(DELAY))).collect())
+    Ok(followers
+        .map(|(reaction, _)| Wake::at(keys::link_removal(&reaction), When::In(DELAY)))
+        .collect())
 }
 
-/// Has the cursors forgotten that reactions have on a stream that was closed for good. Those that have something left to
-/// do stay.
+/// Has the cursors forgotten that reactions have on a stream that was closed for good. Those that
+/// have something left to do stay.
 pub(crate) async fn forget_cursors(store: &dyn Store, stream: &StreamName) -> Result<()> {
     let Ok(key) = ItemKey::new(stream.as_str()) else { return Ok(()) };
-    for (reaction, _) in followers(store, stream).await?.into_iter().filter(|(_, computed)| !computed) {
-        let filter = ItemFilter::queue(keys::queue(&reaction).as_str()).key(NamePattern::is(key.as_str()));
+    for (reaction, _) in
+        followers(store, stream).await?.into_iter().filter(|(_, computed)| !computed)
+    {
+        let filter =
+            ItemFilter::queue(keys::queue(&reaction).as_str()).key(NamePattern::is(key.as_str()));
         store.adjust(filter, Adjustment::Forget { when: When::In(limits::ITEM_MEMORY) }).await?;
     }
     Ok(())
@@ -68,7 +75,8 @@ async fn remove(task: Task) -> Result<Settled> {
         return task.settle(finished(&task)).await;
     };
     let store = task.store().clone();
-    let mut targets = store.rows(ItemQuery::new(ItemFilter::queue(keys::queue(&reaction).as_str())));
+    let mut targets =
+        store.rows(ItemQuery::new(ItemFilter::queue(keys::queue(&reaction).as_str())));
     while let Some(target) = targets.next().await? {
         if task.stopping().is_cancelled() {
             return task.settle(Settlement::release(task.token())).await;
@@ -84,15 +92,21 @@ fn finished(task: &Task) -> Settlement {
     Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY))
 }
 
-/// Removes the oldest links of one target as far as their events are gone and were handled; false if the lease is lost.
+/// Removes the oldest links of one target as far as their events are gone and were handled; false
+/// if the lease is lost.
 async fn remove_of(task: &Task, reaction: &ReactionName, target: &Item) -> Result<bool> {
     let links = keys::links(reaction, &target.item.key)?;
     loop {
-        let page = task.store().read_stream(StreamQuery::forward(&links).limit(LINKS_AT_ONCE)).await?;
-        let Some(through) = gone(&**task.store(), &page.events, target).await? else { return Ok(true) };
+        let page =
+            task.store().read_stream(StreamQuery::forward(&links).limit(LINKS_AT_ONCE)).await?;
+        let Some(through) = gone(&**task.store(), &page.events, target).await? else {
+            return Ok(true);
+        };
         let close = Append::closing(&links, ExpectedVersion::Exists);
-        let commit =
-            Commit::new().with_append(close).trim(&links, through, AfterTrim::Reopen).fenced_by(task.token());
+        let commit = Commit::new()
+            .with_append(close)
+            .trim(&links, through, AfterTrim::Reopen)
+            .fenced_by(task.token());
         if let CommitOutcome::Conflict(conflict) = task.commit(commit).await? {
             return Ok(!is_loss(&conflict));
         }

@@ -1,14 +1,16 @@
 //! Links: which events were routed to a computed target, in the order of the feed.
 //!
-//! A link is an event in a reserved stream of the target. So one target that is fed by several streams gets all of their events,
-//! has versions to count its progress by, and costs no more the longer its history is.
+//! A link is an event in a reserved stream of the target. So one target that is fed by several
+//! streams gets all of their events, has versions to count its progress by, and costs no more the
+//! longer its history is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Event, EventType, Json, NewEvent, Result, Store, StoreExt, StreamName, StreamQuery, Version, limits,
+    Event, EventType, Json, NewEvent, Result, Store, StoreExt, StreamName, StreamQuery, Version,
+    limits,
 };
 
 use super::keys;
@@ -54,7 +56,10 @@ impl Link {
         for (stream, versions) in missing(recent, &links, &mut found) {
             read(store, &stream, versions, &mut found).await?;
         }
-        Ok(links.iter().map(|link| found.get(&(link.stream.clone(), link.version)).cloned()).collect())
+        Ok(links
+            .iter()
+            .map(|link| found.get(&(link.stream.clone(), link.version)).cloned())
+            .collect())
     }
 }
 
@@ -64,7 +69,11 @@ type Found = BTreeMap<(StreamName, Version), Event>;
 const NEAR: u64 = 64;
 
 /// The stretches to read of each stream for what is not at hand.
-fn missing(recent: &Recent, links: &[Link], found: &mut Found) -> Vec<(StreamName, RangeInclusive<Version>)> {
+fn missing(
+    recent: &Recent,
+    links: &[Link],
+    found: &mut Found,
+) -> Vec<(StreamName, RangeInclusive<Version>)> {
     let mut wanted = BTreeSet::new();
     for link in links {
         match recent.get(&link.stream, link.version) {
@@ -91,7 +100,8 @@ async fn read(
     found: &mut Found,
 ) -> Result<()> {
     let (first, last) = versions.into_inner();
-    let limit = usize::try_from(last.get() - first.get() + 1).unwrap_or(usize::MAX).min(limits::PAGE_SIZE);
+    let limit =
+        usize::try_from(last.get() - first.get() + 1).unwrap_or(usize::MAX).min(limits::PAGE_SIZE);
     let mut events = store.rows(StreamQuery::forward(stream).from(first).limit(limit));
     while let Some(event) = events.next().await? {
         let version = event.version;

@@ -1,4 +1,5 @@
-//! What operators see: every (reaction, target), every event without a route, and how far each reaction's routing is.
+//! What operators see: every (reaction, target), every event without a route, and how far each
+//! reaction's routing is.
 
 use serde::Serialize;
 use tidelock_store::{Holder, Item, ItemRef, LaneName, Mark, Position, Priority, Timestamp};
@@ -41,7 +42,8 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// How many events are known to wait; an upper bound, because some may be of types that the reaction does not want.
+    /// How many events are known to wait; an upper bound, because some may be of types that the
+    /// reaction does not want.
     pub fn lag(&self) -> u64 {
         match self.unrouted {
             true => u64::from(self.at < self.mark),
@@ -102,13 +104,15 @@ pub struct RouteState {
 }
 
 impl RouteState {
-    /// Whether a process routes its events at this moment: it has the right to, and its time is not over.
+    /// Whether a process routes its events at this moment: it has the right to, and its time is not
+    /// over.
     pub fn is_routed(&self, now: Timestamp) -> bool {
         !self.blocked && self.holder.as_ref().is_some_and(|holder| holder.deadline > now)
     }
 
-    /// How many positions of a feed that ends here its router has yet to look at; an upper bound of the events to route, because others have
-    /// positions, too. Nothing while nobody routes: then it does not lag but stands still, for ever if nobody ever runs it again, and whether
+    /// How many positions of a feed that ends here its router has yet to look at; an upper bound of
+    /// the events to route, because others have positions, too. Nothing while nobody routes: then
+    /// it does not lag but stands still, for ever if nobody ever runs it again, and whether
     /// anything waits for it is what [the doctor](crate::doctor) says.
     pub fn lag(&self, end: Position, now: Timestamp) -> Option<u64> {
         self.is_routed(now).then(|| end.get().saturating_sub(self.position.get()))

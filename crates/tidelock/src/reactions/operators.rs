@@ -7,14 +7,16 @@ use std::sync::Arc;
 
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, Json,
-    LaneName, Mark, NamePattern, Priority, QueueName, Record, RecordQuery, Result, Store, StoreError,
-    StoreExt, When, Write, limits,
+    Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, ItemRef,
+    Json, LaneName, Mark, NamePattern, Priority, QueueName, Record, RecordQuery, Result, Store,
+    StoreError, StoreExt, When, Write, limits,
 };
 
 use super::rebuild::{Rebuild, Rebuilding};
 use super::router::{Cursor, Rerouted};
-use super::{EventsGone, Followed, FollowedPage, ReactionName, ResetError, RouteState, Start, keys};
+use super::{
+    EventsGone, Followed, FollowedPage, ReactionName, ResetError, RouteState, Start, keys,
+};
 use crate::missing::{Missing, is_any, near};
 
 pub use filter::ReactionFilter;
@@ -46,8 +48,8 @@ impl Reactions {
         Ok(self.items(filter).await?.into_iter().filter_map(Followed::of).collect())
     }
 
-    /// A page of the targets that pass, after this one, for those who must not read all of them at once. What feeds a target
-    /// is not looked at.
+    /// A page of the targets that pass, after this one, for those who must not read all of them at
+    /// once. What feeds a target is not looked at.
     pub async fn page(
         &self,
         filter: &ReactionFilter,
@@ -67,7 +69,8 @@ impl Reactions {
 
     /// How far the routing of each reaction is, and who does it.
     pub async fn routes(&self) -> Result<Vec<RouteState>> {
-        let filter = ItemFilter { queue: NamePattern::like(keys::route_queues()), ..ItemFilter::default() };
+        let filter =
+            ItemFilter { queue: NamePattern::like(keys::route_queues()), ..ItemFilter::default() };
         let mut items: BTreeMap<String, Item> = BTreeMap::new();
         for item in self.all(filter).await? {
             items.insert(item.item.queue.as_str().to_owned(), item);
@@ -81,31 +84,43 @@ impl Reactions {
         Ok(routes)
     }
 
-    /// Blocked targets that pass go on where they stopped, at once. Events without a route are tried again.
+    /// Blocked targets that pass go on where they stopped, at once. Events without a route are
+    /// tried again.
     pub async fn unblock(&self, filter: &ReactionFilter) -> Result<Adjusted> {
         self.adjust(&filter.clone().blocked(true), &Adjustment::Unblock).await
     }
 
-    /// Targets that pass begin anew: every event is handled again. What they did outside the store is done again only if asked
-    /// for. Whoever is at one of them loses the lease.
+    /// Targets that pass begin anew: every event is handled again. What they did outside the store
+    /// is done again only if asked for. Whoever is at one of them loses the lease.
     ///
-    /// Effects of events that were handled while this call was under way may be repeated; they have the same key.
+    /// Effects of events that were handled while this call was under way may be repeated; they have
+    /// the same key.
     ///
     /// # Errors
-    /// [`EventsGone`](ResetError::EventsGone) if events that a target has handled were cleared away since, by
-    /// [closing](crate::Closing) the books of their stream: it would be rebuilt without them. Nothing is reset then.
-    pub async fn reset(&self, filter: &ReactionFilter, effects: Effects) -> Result<Adjusted, ResetError> {
+    /// [`EventsGone`](ResetError::EventsGone) if events that a target has handled were cleared away
+    /// since, by [closing](crate::Closing) the books of their stream: it would be rebuilt without
+    /// them. Nothing is reset then.
+    pub async fn reset(
+        &self,
+        filter: &ReactionFilter,
+        effects: Effects,
+    ) -> Result<Adjusted, ResetError> {
         let items = self.resettable(filter).await?;
         EventsGone::refuse(&*self.store, &items, &self.cursors().await?).await?;
         Ok(self.reset_items(items, effects, false).await?)
     }
 
-    /// The same, whatever is gone: every event that is left is handled again, and a projection's row is made of those alone. Where
-    /// nothing is left, the row is deleted; tables that a handler writes to itself are its own affair.
+    /// The same, whatever is gone: every event that is left is handled again, and a projection's
+    /// row is made of those alone. Where nothing is left, the row is deleted; tables that a handler
+    /// writes to itself are its own affair.
     ///
     /// # Errors
     /// What the store says.
-    pub async fn reset_partial(&self, filter: &ReactionFilter, effects: Effects) -> Result<Adjusted> {
+    pub async fn reset_partial(
+        &self,
+        filter: &ReactionFilter,
+        effects: Effects,
+    ) -> Result<Adjusted> {
         let items = self.resettable(filter).await?;
         self.reset_items(items, effects, true).await
     }
@@ -115,7 +130,12 @@ impl Reactions {
         Ok(items.filter(|item| !keys::is_unrouted(&item.item.key)).collect())
     }
 
-    async fn reset_items(&self, items: Vec<Item>, effects: Effects, partial: bool) -> Result<Adjusted> {
+    async fn reset_items(
+        &self,
+        items: Vec<Item>,
+        effects: Effects,
+        partial: bool,
+    ) -> Result<Adjusted> {
         let mut by_queue: BTreeMap<QueueName, Vec<Item>> = BTreeMap::new();
         for item in items {
             by_queue.entry(item.item.queue.clone()).or_default().push(item);
@@ -126,7 +146,8 @@ impl Reactions {
                 self.note_rebuilds(items, effects, partial).await?;
                 let keys = items.iter().map(|item| item.item.key.as_str().to_owned()).collect();
                 let filter = ItemFilter::queue(queue.as_str()).key(NamePattern::OneOf(keys));
-                let adjusted = self.store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
+                let adjusted =
+                    self.store.adjust(filter, Adjustment::Reset { to: Mark::ZERO }).await?;
                 sum = plus(sum, adjusted);
             }
         }
@@ -150,16 +171,18 @@ impl Reactions {
         self.adjust(filter, &Adjustment::Move { lane }).await
     }
 
-    /// Routes a reaction's events anew: from the beginning, or from the end as it is now. For a reaction whose routing has
-    /// stopped because the log is not the one it knew (it was restored, or imported).
+    /// Routes a reaction's events anew: from the beginning, or from the end as it is now. For a
+    /// reaction whose routing has stopped because the log is not the one it knew (it was restored,
+    /// or imported).
     ///
-    /// Targets that are streams go on at their own versions, whatever this says; reset them to begin anew. Events that are routed
-    /// again to computed targets are handled again.
+    /// Targets that are streams go on at their own versions, whatever this says; reset them to
+    /// begin anew. Events that are routed again to computed targets are handled again.
     pub async fn reroute(&self, reaction: &str, from: Start) -> Result<Rerouted> {
         super::router::reroute(&self.store, &named(reaction)?, from, None).await
     }
 
-    /// The same, once: if it was done before under this id, nothing is routed anew. It is remembered for seven days.
+    /// The same, once: if it was done before under this id, nothing is routed anew. It is
+    /// remembered for seven days.
     pub async fn reroute_once(
         &self,
         reaction: &str,
@@ -170,7 +193,11 @@ impl Reactions {
     }
 
     /// The row that a projection keeps for a target.
-    pub async fn row<S: DeserializeOwned>(&self, projection: &str, target: &str) -> Result<Option<S>> {
+    pub async fn row<S: DeserializeOwned>(
+        &self,
+        projection: &str,
+        target: &str,
+    ) -> Result<Option<S>> {
         let slot = self.store.get_one(&keys::row(projection, target)?).await?;
         slot.into_live().map(|record| record.value.to()).transpose()
     }
@@ -179,11 +206,14 @@ impl Reactions {
     pub async fn rows<S: DeserializeOwned>(&self, projection: &str) -> Result<Vec<(String, S)>> {
         let prefix = keys::rows(projection);
         let records = self.records(&prefix).await?;
-        let row = |record: Record| Ok((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?));
+        let row = |record: Record| {
+            Ok((record.key.as_str()[prefix.len()..].to_owned(), record.value.to()?))
+        };
         records.into_iter().map(row).collect()
     }
 
-    /// The name in this filter that nothing has, if there is one: for whoever was told that nothing is meant. A pattern is no name.
+    /// The name in this filter that nothing has, if there is one: for whoever was told that nothing
+    /// is meant. A pattern is no name.
     ///
     /// # Errors
     /// What the store says.
@@ -234,7 +264,8 @@ impl Reactions {
         Ok(items)
     }
 
-    /// The work items that are meant, as the store knows them: one filter, or one for each reaction.
+    /// The work items that are meant, as the store knows them: one filter, or one for each
+    /// reaction.
     pub async fn item_filters(&self, filter: &ReactionFilter) -> Result<Vec<ItemFilter>> {
         match filter.needs_sources() {
             true => Ok(filter.fed_by_sources(&self.cursors().await?)),
@@ -259,10 +290,13 @@ impl Reactions {
         self.store.rows(ItemQuery::new(filter)).all().await
     }
 
-    /// Notes for each item how far it had come. A rebuild that was under way keeps the further mark.
+    /// Notes for each item how far it had come. A rebuild that was under way keeps the further
+    /// mark.
     async fn note_rebuilds(&self, items: &[Item], effects: Effects, partial: bool) -> Result<()> {
-        let keys: Vec<_> =
-            items.iter().map(|item| rebuild_key(&item.item.queue, &item.item.key)).collect::<Result<_>>()?;
+        let keys: Vec<_> = items
+            .iter()
+            .map(|item| rebuild_key(&item.item.queue, &item.item.key))
+            .collect::<Result<_>>()?;
         let slots = self.store.get(&keys).await?;
         let mut commit = Commit::new();
         for ((item, key), slot) in items.iter().zip(&keys).zip(&slots) {
@@ -287,7 +321,8 @@ fn plus(one: Adjusted, other: Adjusted) -> Adjusted {
 fn route_state(key: &str, cursor: Cursor, item: Option<Item>) -> Option<RouteState> {
     let reaction = keys::routed_reaction(key)?.to_owned();
     let own = keys::route_item(&ReactionName::new(&reaction).ok()?);
-    let (holder, blocked, error) = item.map_or((None, false, None), |i| (i.holder, i.blocked, i.error));
+    let (holder, blocked, error) =
+        item.map_or((None, false, None), |i| (i.holder, i.blocked, i.error));
     Some(RouteState {
         reaction,
         item: own,

@@ -23,7 +23,8 @@ pub enum Exhausted {
     /// It is blocked until somebody unblocks it.
     #[default]
     Block,
-    /// It is tried on and on, with the longest wait. Events behind it wait for as long; they are never skipped.
+    /// It is tried on and on, with the longest wait. Events behind it wait for as long; they are
+    /// never skipped.
     KeepTrying,
 }
 

@@ -40,7 +40,9 @@ pub enum InvalidReaction {
     #[error(transparent)]
     Workflow(crate::runs::InvalidName),
     /// One version of a workflow, twice.
-    #[error("workflow {name:?} is registered twice as version {version}; give one of them another version")]
+    #[error(
+        "workflow {name:?} is registered twice as version {version}; give one of them another version"
+    )]
     TwiceAWorkflow {
         /// The name.
         name: String,
@@ -72,7 +74,11 @@ impl ReactionName {
     /// [`InvalidReaction::Name`] if it cannot be one.
     pub fn new(name: &str) -> Result<Self, InvalidReaction> {
         let odd = |c: char| c.is_control() || matches!(c, '/' | '*' | '?');
-        if name.is_empty() || name.len() > NAME_BYTES || keys::is_reserved(name) || name.contains(odd) {
+        if name.is_empty()
+            || name.len() > NAME_BYTES
+            || keys::is_reserved(name)
+            || name.contains(odd)
+        {
             return Err(InvalidReaction::Name { name: name.chars().take(NAME_BYTES).collect() });
         }
         Ok(Self(name.into()))

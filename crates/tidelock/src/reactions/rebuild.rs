@@ -1,4 +1,5 @@
-//! That a target was reset, and up to where its events were handled before: what was done elsewhere is not done again.
+//! That a target was reset, and up to where its events were handled before: what was done elsewhere
+//! is not done again.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{ItemKey, Mark, RecordKey, Result, Revision, Slot};

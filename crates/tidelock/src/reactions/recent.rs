@@ -1,7 +1,8 @@
 //! Events that this process has just routed, so that its handlers need not read them again.
 //!
-//! Events do not change, so a copy is as good as the store's. It is bounded, and whatever is not here is read. But events
-//! can be cleared away, by any process, and stay here: a rebuild reads from the store alone.
+//! Events do not change, so a copy is as good as the store's. It is bounded, and whatever is not
+//! here is read. But events can be cleared away, by any process, and stay here: a rebuild reads
+//! from the store alone.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};

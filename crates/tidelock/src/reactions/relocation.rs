@@ -1,13 +1,15 @@
-//! What of a reaction hangs on the places of events in the feed, for whoever moves a log to another store.
+//! What of a reaction hangs on the places of events in the feed, for whoever moves a log to another
+//! store.
 //!
-//! Streams, versions, records and items can be copied as they are; positions cannot, because each store gives out its own. Reactions remember some:
-//! how far events are routed, and which of them have no route yet. Without a translation they would go on at a wrong place, or not at all.
+//! Streams, versions, records and items can be copied as they are; positions cannot, because each
+//! store gives out its own. Reactions remember some: how far events are routed, and which of them
+//! have no route yet. Without a translation they would go on at a wrong place, or not at all.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock_store::{
-    Item, ItemFilter, ItemRef, Json, Mark, NamePattern, Position, QueueName, Record, RecordKey, Result,
-    StreamName,
+    Item, ItemFilter, ItemRef, Json, Mark, NamePattern, Position, QueueName, Record, RecordKey,
+    Result, StreamName,
 };
 
 use super::router::Cursor;
@@ -16,7 +18,8 @@ use super::{Reactions, keys};
 /// Where an event of one store lies in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Landmark {
-    /// The position, in the new store, of the last event up to the place that was remembered; the start, if there was none.
+    /// The position, in the new store, of the last event up to the place that was remembered; the
+    /// start, if there was none.
     pub position: Position,
     /// Whether that event is the one at that place, and not an earlier one.
     pub exact: bool,
@@ -69,7 +72,8 @@ impl Relocation {
         Ok(Record { value: Json::new(&cursor)?, ..record })
     }
 
-    /// The item as it must be in the new store; nothing if it stands for an event that is not there any more.
+    /// The item as it must be in the new store; nothing if it stands for an event that is not there
+    /// any more.
     ///
     /// # Errors
     /// None today.
@@ -85,14 +89,16 @@ impl Relocation {
         Ok(Some(Item { item: ItemRef { key, queue: item.item.queue.clone() }, at, mark, ..item }))
     }
 
-    /// A place that nobody remembered is before everything: what is done twice is better than what is never done.
+    /// A place that nobody remembered is before everything: what is done twice is better than what
+    /// is never done.
     fn of(&self, position: Position) -> Landmark {
         let start = Landmark { position: Position::START, exact: false };
         self.landmarks.get(&position).copied().unwrap_or(start)
     }
 }
 
-/// Whether a stream, a record or a queue is kept by reactions: without all of these they begin as if they were new.
+/// Whether a stream, a record or a queue is kept by reactions: without all of these they begin as
+/// if they were new.
 #[derive(Debug, Clone, Copy)]
 pub struct KeptByReactions;
 

@@ -23,7 +23,8 @@ pub(crate) enum Route {
     Computed(Arc<Compute>),
 }
 
-/// What a routing function may give: a name, perhaps a name (no name: this event is not for the reaction), or a failure.
+/// What a routing function may give: a name, perhaps a name (no name: this event is not for the
+/// reaction), or a failure.
 pub trait IntoTarget {
     /// The target's name, if there is one.
     ///
@@ -66,7 +67,10 @@ impl Route {
     ) -> Result<Option<ItemKey>, Failure> {
         let computing = AssertUnwindSafe(compute(store.clone(), event.clone()));
         let target = computing.catch_unwind().await.unwrap_or_else(|panic| {
-            Err(Failure::again(format!("the routing function panicked: {}", panic_message(&*panic))))
+            Err(Failure::again(format!(
+                "the routing function panicked: {}",
+                panic_message(&*panic)
+            )))
         })?;
         target.map(|target| check(reaction, target)).transpose()
     }
@@ -80,8 +84,11 @@ fn check(reaction: &ReactionName, target: String) -> Result<ItemKey, Failure> {
     }
     let key = ItemKey::new(target).map_err(Failure::fatal)?;
     keys::links(reaction, &key).map_err(|_| {
-        let (bytes, limit) = (key.as_str().len(), limits::STREAM_NAME_BYTES - reaction.as_str().len() - 8);
-        Failure::fatal(format!("target has {bytes} bytes; the limit for reaction {reaction} is {limit}"))
+        let (bytes, limit) =
+            (key.as_str().len(), limits::STREAM_NAME_BYTES - reaction.as_str().len() - 8);
+        Failure::fatal(format!(
+            "target has {bytes} bytes; the limit for reaction {reaction} is {limit}"
+        ))
     })?;
     Ok(key)
 }
@@ -100,6 +107,11 @@ mod tests {
         assert!(routed("~links/x").unwrap_err().to_string().contains("begins with ~"));
         assert!(routed("").is_err());
         assert!(routed("x".repeat(244)).is_ok());
-        assert!(routed("x".repeat(245)).unwrap_err().to_string().contains("limit for reaction ship is 244"));
+        assert!(
+            routed("x".repeat(245))
+                .unwrap_err()
+                .to_string()
+                .contains("limit for reaction ship is 244")
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! The router: reads the feed once for all reactions that this process routes, and wakes their targets.
+//! The router: reads the feed once for all reactions that this process routes, and wakes their
+//! targets.
 //!
-//! Each reaction has one route item; whoever leases it routes that reaction's events, and keeps the lease for as long as it
-//! lives. How far it has come is a record that moves in the same commit as the wakes, under the fence of the lease: whoever takes
-//! over goes on exactly there, and an earlier holder writes nothing more.
+//! Each reaction has one route item; whoever leases it routes that reaction's events, and keeps the
+//! lease for as long as it lives. How far it has come is a record that moves in the same commit as
+//! the wakes, under the fence of the lease: whoever takes over goes on exactly there, and an
+//! earlier holder writes nothing more.
 //!
 //! It never runs a handler and never waits for one.
 
@@ -16,8 +18,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, ErrorKind, EventType, FeedPage, FeedQuery, LeaseToken, Position, Result, Settlement,
-    Store, StoreError, Topic, limits,
+    Advice, Commit, ErrorKind, EventType, FeedPage, FeedQuery, LeaseToken, Position, Result,
+    Settlement, Store, StoreError, Topic, limits,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -33,10 +35,12 @@ use tips::Tips;
 pub use cursor::Rerouted;
 pub(crate) use cursor::{Cursor, cursor_of, register, reroute};
 
-/// How often the feed is looked at without a signal, and how often cursors that moved past nothing of interest are saved.
+/// How often the feed is looked at without a signal, and how often cursors that moved past nothing
+/// of interest are saved.
 const POLL: Duration = Duration::from_secs(1);
 
-/// Reactions that share a page at most: one event that all of them want takes four parts for each, and must fit into a commit.
+/// Reactions that share a page at most: one event that all of them want takes four parts for each,
+/// and must fit into a commit.
 const TOGETHER: usize = limits::PARTS_PER_COMMIT / 8;
 
 /// Routes events for the reactions whose route items this process holds.
@@ -116,8 +120,8 @@ impl Router {
         while !stopping.is_cancelled() && self.pass().await {}
     }
 
-    /// One page for everybody; tells whether there is more. Reactions that are at the same place share the page, and one that
-    /// has far to go holds back nobody who has not.
+    /// One page for everybody; tells whether there is more. Reactions that are at the same place
+    /// share the page, and one that has far to go holds back nobody who has not.
     async fn pass(&self) -> bool {
         let mut more = false;
         for group in self.groups() {
@@ -143,8 +147,9 @@ impl Router {
         if page.next == first.cursor.position {
             return Ok(page.at_end);
         }
-        self.recent
-            .keep(page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))));
+        self.recent.keep(
+            page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))),
+        );
         let portions = Portions::plan(&self.store, group, &page).await?;
         for portion in portions {
             if !self.write(group, portion).await? {
@@ -155,7 +160,8 @@ impl Router {
         Ok(page.at_end)
     }
 
-    /// Writes a portion; tells whether it held. If not, the page is read anew by whoever still holds its route.
+    /// Writes a portion; tells whether it held. If not, the page is read anew by whoever still
+    /// holds its route.
     async fn write(&self, group: &[Held], portion: portion::Portion) -> Result<bool> {
         let versions = self.tips().known(&portion);
         let versions = tips::complete(&*self.store, versions, &portion).await?;
@@ -204,9 +210,11 @@ impl Router {
         }
     }
 
-    /// Saves cursors that moved past nothing of interest, so that whoever takes over has little to look at again.
+    /// Saves cursors that moved past nothing of interest, so that whoever takes over has little to
+    /// look at again.
     async fn save(&self) {
-        let unsaved: Vec<Held> = self.lock().values().filter(|held| held.is_unsaved()).cloned().collect();
+        let unsaved: Vec<Held> =
+            self.lock().values().filter(|held| held.is_unsaved()).cloned().collect();
         for unsaved in unsaved.chunks(limits::PARTS_PER_COMMIT / 2) {
             if let Err(error) = self.save_all(unsaved).await {
                 tracing::warn!(%error, "routes could not be saved");
@@ -230,7 +238,8 @@ impl Router {
         }
     }
 
-    /// What a store could not do now it may do later. What it refuses for good stops these routes, where operators see it.
+    /// What a store could not do now it may do later. What it refuses for good stops these routes,
+    /// where operators see it.
     async fn met(&self, group: &[Held], error: &StoreError) {
         if error.advice() == Advice::Never {
             group.iter().for_each(|held| held.failed.tell(advice_on(error)));
@@ -257,14 +266,16 @@ fn advice_on(error: &StoreError) -> String {
     }
 }
 
-/// Everything that any of them wants. The store leaves out the rest, if they all say what they want.
+/// Everything that any of them wants. The store leaves out the rest, if they all say what they
+/// want.
 fn query(after: Position, group: &[Held]) -> FeedQuery {
     let query = FeedQuery::after(after);
     let mut types: Vec<EventType> =
         group.iter().flat_map(|held| held.reaction.types.iter().cloned()).collect();
     types.sort();
     types.dedup();
-    let all = group.iter().any(|held| held.reaction.types.is_empty()) || types.len() > limits::PAGE_SIZE;
+    let all =
+        group.iter().any(|held| held.reaction.types.is_empty()) || types.len() > limits::PAGE_SIZE;
     match (all, group) {
         (true, [only]) => query.stream_prefix(only.reaction.streams.clone()),
         (true, _) => query,

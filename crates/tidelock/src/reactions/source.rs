@@ -47,8 +47,8 @@ impl<I: Input> Source<I> {
         }
     }
 
-    /// The same, to a target computed from the event: a name, no name (the event is skipped), or a failure. A failure, or a
-    /// panic, holds back this event alone, where operators see it.
+    /// The same, to a target computed from the event: a name, no name (the event is skipped), or a
+    /// failure. A failure, or a panic, holds back this event alone, where operators see it.
     ///
     /// The function must not look at anything but the event: it may be called more than once.
     #[must_use]
@@ -75,7 +75,8 @@ impl<I: Input> Source<I> {
     /// The same, of these types only.
     #[must_use]
     pub fn of_types(mut self, types: impl IntoIterator<Item = impl Into<String>>) -> Self {
-        let types: Result<Vec<_>, _> = types.into_iter().map(|name| EventType::new(name.into())).collect();
+        let types: Result<Vec<_>, _> =
+            types.into_iter().map(|name| EventType::new(name.into())).collect();
         match types {
             Ok(types) => self.types = types,
             Err(error) => self.problem = Some(error.to_string()),
@@ -104,23 +105,26 @@ impl<I: Input> Source<I> {
         self
     }
 
-    /// The same, and this is what becomes of a target whose retries are used up. By default it is blocked.
+    /// The same, and this is what becomes of a target whose retries are used up. By default it is
+    /// blocked.
     #[must_use]
     pub fn exhausted(mut self, exhausted: Exhausted) -> Self {
         self.options.exhausted = exhausted;
         self
     }
 
-    /// The same, leased for this long at a time; renewed while the handler works. The default is 30 seconds.
+    /// The same, leased for this long at a time; renewed while the handler works. The default is 30
+    /// seconds.
     #[must_use]
     pub fn lease(mut self, lease: Duration) -> Self {
         self.options.lease = lease;
         self
     }
 
-    /// The same, with this much time for one call of the handler: for an event, or a batch. A call that takes longer is dropped
-    /// where it waits, and counts as a failure: nothing that it staged is written, it is retried like any other, and its slot is
-    /// free. A handler that blocks its thread cannot be dropped: its lease is renewed no more and runs out, which
+    /// The same, with this much time for one call of the handler: for an event, or a batch. A call
+    /// that takes longer is dropped where it waits, and counts as a failure: nothing that it staged
+    /// is written, it is retried like any other, and its slot is free. A handler that blocks its
+    /// thread cannot be dropped: its lease is renewed no more and runs out, which
     /// [`expiries`](Self::expiries) counts. The default is [five minutes](crate::worker::TIMEOUT).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {

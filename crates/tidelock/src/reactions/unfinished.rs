@@ -1,14 +1,15 @@
 //! What reactions have left to do with the events of one stream.
 //!
-//! Asked before those events go away. It looks at how far each reaction's events were routed, and then at the targets that
-//! have something to do: that of the stream itself, or, where targets are computed, those with a link to it.
+//! Asked before those events go away. It looks at how far each reaction's events were routed, and
+//! then at the targets that have something to do: that of the stream itself, or, where targets are
+//! computed, those with a link to it.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
 use tidelock_store::{
-    Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Position, RecordQuery, Result, Store, StoreExt,
-    StreamName, StreamQuery, Version,
+    Item, ItemFilter, ItemQuery, ItemRef, NamePattern, Position, RecordQuery, Result, Store,
+    StoreExt, StreamName, StreamQuery, Version,
 };
 
 use super::links::Link;
@@ -24,7 +25,8 @@ pub struct Unfinished {
     pub target: Option<String>,
     /// What went wrong there, if it is blocked.
     pub blocked: Option<String>,
-    /// Done up to here: a mark of the target, or a position of the feed if not all events were routed yet.
+    /// Done up to here: a mark of the target, or a position of the feed if not all events were
+    /// routed yet.
     pub at: u64,
     /// How many events it has left at most.
     pub behind: u64,
@@ -38,7 +40,8 @@ impl Unfinished {
         self.blocked.is_some()
     }
 
-    /// The first reaction that is not done with this stream's events up to a version, those apart whose names are given.
+    /// The first reaction that is not done with this stream's events up to a version, those apart
+    /// whose names are given.
     pub(crate) async fn find(
         store: &dyn Store,
         stream: &StreamName,
@@ -49,7 +52,8 @@ impl Unfinished {
         let sought = Sought { store, stream, through, position: last.position };
         let mut routes = store.rows(RecordQuery::prefix(keys::route_records()));
         while let Some(route) = routes.next().await? {
-            let name = keys::routed_reaction(route.key.as_str()).and_then(|n| ReactionName::new(n).ok());
+            let name =
+                keys::routed_reaction(route.key.as_str()).and_then(|n| ReactionName::new(n).ok());
             let Some(name) = name.filter(|name| !ignored.contains(name.as_str())) else { continue };
             if let Some(unfinished) = sought.of(&name, &route.value.to()?).await? {
                 return Ok(Some(unfinished));
@@ -58,7 +62,8 @@ impl Unfinished {
         Ok(None)
     }
 
-    /// The same, compared with what was found at an earlier look: where that is not so any more, something was done.
+    /// The same, compared with what was found at an earlier look: where that is not so any more,
+    /// something was done.
     pub(crate) fn since(self, earlier: &Self) -> Self {
         let place = |found: &Self| (found.reaction.clone(), found.target.clone(), found.at);
         Self { advanced: place(&self) != place(earlier), ..self }
@@ -148,10 +153,13 @@ impl Sought<'_> {
         Ok(item.filter(|item| item.at < item.mark && item.at.get() < self.through.get()))
     }
 
-    /// The first target with a link to these events that it has not followed yet, or an event that has no target yet.
+    /// The first target with a link to these events that it has not followed yet, or an event that
+    /// has no target yet.
     async fn linked(&self, reaction: &ReactionName) -> Result<Option<Item>> {
-        let filter =
-            ItemFilter { queue: NamePattern::is(keys::queue(reaction).as_str()), ..ItemFilter::default() };
+        let filter = ItemFilter {
+            queue: NamePattern::is(keys::queue(reaction).as_str()),
+            ..ItemFilter::default()
+        };
         let mut items = self.store.rows(ItemQuery::new(filter));
         while let Some(item) = items.next().await? {
             if item.at < item.mark && self.waits_at(reaction, &item).await? {
@@ -175,8 +183,11 @@ impl Sought<'_> {
 
     async fn has_link(&self, reaction: &ReactionName, item: &Item) -> Result<bool> {
         let links = keys::links(reaction, &item.item.key)?;
-        let mut links = self.store.rows(StreamQuery::forward(&links).from(Version::new(item.at.get() + 1)?));
-        while let Some(link) = links.next().await?.filter(|link| link.version.get() <= item.mark.get()) {
+        let mut links =
+            self.store.rows(StreamQuery::forward(&links).from(Version::new(item.at.get() + 1)?));
+        while let Some(link) =
+            links.next().await?.filter(|link| link.version.get() <= item.mark.get())
+        {
             if link.payload.to::<Link>()?.leads_to(self.stream, self.through) {
                 return Ok(true);
             }

@@ -1,11 +1,12 @@
-//! Events whose route failed: each is a work item of its own, tried again with the reaction's backoff and then blocked, where
-//! operators see it. When its route is found at last, the event joins its target.
+//! Events whose route failed: each is a work item of its own, tried again with the reaction's
+//! backoff and then blocked, where operators see it. When its route is found at last, the event
+//! joins its target.
 
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Event, ExpectedVersion, ItemKey, Mark, Position, Result, Settlement, Store,
-    StoreExt, Version, Wake, When, limits,
+    Commit, CommitOutcome, Event, ExpectedVersion, ItemKey, Mark, Position, Result, Settlement,
+    Store, StoreExt, Version, Wake, When, limits,
 };
 
 use super::handling::{failed, store_failure};
@@ -15,7 +16,8 @@ use super::route::Route;
 use super::{Failure, keys};
 use crate::worker::{Settled, Task};
 
-/// The item for an event whose route failed. It counts as undone until its mark, the event's position, is acked.
+/// The item for an event whose route failed. It counts as undone until its mark, the event's
+/// position, is acked.
 pub(crate) fn wake(reaction: &Reaction, position: Position) -> Wake {
     let wake = Wake::to_mark(reaction.item(&keys::unrouted(position)), Mark::from(position));
     with_options(reaction, wake)
@@ -31,8 +33,14 @@ pub(crate) fn with_options(reaction: &Reaction, wake: Wake) -> Wake {
 }
 
 /// Tries the route of one event again.
-pub(crate) async fn route_again(store: &Arc<dyn Store>, reaction: &Reaction, task: &Task) -> Result<Settled> {
-    let Some(event) = find(&**store, task.lease().mark).await? else { return ack(task, None).await };
+pub(crate) async fn route_again(
+    store: &Arc<dyn Store>,
+    reaction: &Reaction,
+    task: &Task,
+) -> Result<Settled> {
+    let Some(event) = find(&**store, task.lease().mark).await? else {
+        return ack(task, None).await;
+    };
     match target(store, reaction, &event).await {
         Ok(target) => join(&**store, reaction, task, &event, target).await,
         Err(failure) => match store_failure(&failure) {

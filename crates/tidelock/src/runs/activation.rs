@@ -1,11 +1,13 @@
 //! One turn of a run in one worker's hands: what its function and its driver share.
 //!
-//! The function is replayed against its past. The order in which things were known is kept: the end of an operation is handed
-//! to the function only when everything that was known before it has been asked for again and handed over, so that steps
-//! awaited together are replayed as they first were, whatever the code does with them. An operation that is not recorded
-//! begins only when the replay is over. If nothing moves and the replay is not over, the code does not fit its history.
+//! The function is replayed against its past. The order in which things were known is kept: the end
+//! of an operation is handed to the function only when everything that was known before it has been
+//! asked for again and handed over, so that steps awaited together are replayed as they first were,
+//! whatever the code does with them. An operation that is not recorded begins only when the replay
+//! is over. If nothing moves and the replay is not over, the code does not fit its history.
 //!
-//! The function's side never waits for the store: it puts entries in a queue, and the driver writes them.
+//! The function's side never waits for the store: it puts entries in a queue, and the driver writes
+//! them.
 
 mod bookkeeping;
 mod op;
@@ -133,7 +135,8 @@ impl Activation {
         self.task.store()
     }
 
-    /// The store's time: never ahead of it, and behind it by no more than the way of the lease's answer.
+    /// The store's time: never ahead of it, and behind it by no more than the way of the lease's
+    /// answer.
     pub(crate) fn now(&self) -> Timestamp {
         self.granted.0.plus(self.granted.1.elapsed())
     }
@@ -182,7 +185,8 @@ impl State {
         self.wakers.drain().for_each(|(_, waker)| waker.wake());
     }
 
-    /// Moves on as far as what was known has been asked for and handed over, and wakes whoever is next.
+    /// Moves on as far as what was known has been asked for and handed over, and wakes whoever is
+    /// next.
     pub(crate) fn nudge(&mut self) {
         let was_replay = self.order.is_replay();
         if let Some(next) = self.order.advance(&self.past) {
@@ -225,8 +229,10 @@ impl State {
 
     /// What the history has next, and what the function asked for instead.
     pub(crate) fn misfit(&self) -> String {
-        let expected =
-            self.order.next(&self.past).map(|record| format!("{} {:?}", record.kind, record.name.as_str()));
+        let expected = self
+            .order
+            .next(&self.past)
+            .map(|record| format!("{} {:?}", record.kind, record.name.as_str()));
         let expected = expected.unwrap_or_else(|| "nothing more".into());
         let found = self.held.clone().unwrap_or_else(|| "nothing that it could go on with".into());
         format!(

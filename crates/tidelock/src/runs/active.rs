@@ -1,7 +1,7 @@
 //! The runs that one process drives at the moment.
 //!
-//! Activations of one run never overlap in a process: whoever lost its lease to another worker of the same process is told,
-//! and waited for.
+//! Activations of one run never overlap in a process: whoever lost its lease to another worker of
+//! the same process is told, and waited for.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

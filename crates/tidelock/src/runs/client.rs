@@ -1,7 +1,8 @@
 //! The runs of a store, for whoever starts them, waits for them, or looks after them.
 //!
-//! Nothing here drives a run: a worker does, in whichever process has registered its workflow. What is done here is a commit
-//! that a worker then finds; so two callers, or a caller and a worker, can never drive a run twice.
+//! Nothing here drives a run: a worker does, in whichever process has registered its workflow. What
+//! is done here is a commit that a worker then finds; so two callers, or a caller and a worker, can
+//! never drive a run twice.
 
 pub(crate) mod destination;
 mod error;

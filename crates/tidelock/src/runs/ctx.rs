@@ -1,11 +1,11 @@
 //! What a workflow's function does its work with.
 //!
-//! Everything that it does through this is recorded under a name, and found again by it in a replay: names are unique in a run;
-//! in a loop, put the number of the round in. Everything between must come out the same each time: time, chance and the
-//! outside world are asked through this.
+//! Everything that it does through this is recorded under a name, and found again by it in a
+//! replay: names are unique in a run; in a loop, put the number of the round in. Everything between
+//! must come out the same each time: time, chance and the outside world are asked through this.
 //!
-//! Operations can be awaited together, with `tokio::join!`, `try_join!` or `futures`' combinators: a replay hands results over
-//! in the order in which they were first known.
+//! Operations can be awaited together, with `tokio::join!`, `try_join!` or `futures`' combinators:
+//! a replay hands results over in the order in which they were first known.
 
 mod child;
 mod effect;
@@ -68,16 +68,19 @@ impl Ctx {
         &self.activation.tidelock
     }
 
-    /// The same, for cleaning up: its operations go on when the run is to cancel, or its time is up.
+    /// The same, for cleaning up: its operations go on when the run is to cancel, or its time is
+    /// up.
     #[must_use]
     pub fn cleanup(&self) -> Self {
         Self { activation: self.activation.clone(), cleanup: true }
     }
 
-    /// Begins the run again with this input and an empty history, in one commit; what runs beside this is dropped. Signals that
-    /// nobody received are kept. For runs without an end, whose history would grow and grow.
+    /// Begins the run again with this input and an empty history, in one commit; what runs beside
+    /// this is dropped. Signals that nobody received are kept. For runs without an end, whose
+    /// history would grow and grow.
     ///
-    /// Never ready, so that it can stand wherever a result is expected: `return ctx.continue_as_new(&next).await`.
+    /// Never ready, so that it can stand wherever a result is expected: `return
+    /// ctx.continue_as_new(&next).await`.
     ///
     /// # Errors
     /// If the input cannot be stored.

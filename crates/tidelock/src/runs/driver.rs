@@ -1,8 +1,10 @@
-//! Drives one turn of a run: polls its function in place, writes what it records, and settles the lease.
+//! Drives one turn of a run: polls its function in place, writes what it records, and settles the
+//! lease.
 //!
-//! The function is not spawned: steps that it awaits together share this task, and closures may borrow. At most one commit is
-//! under way; the function goes on meanwhile. When it waits and nothing of it runs, the turn ends: the function is dropped, and
-//! what it waits for is left to the store.
+//! The function is not spawned: steps that it awaits together share this task, and closures may
+//! borrow. At most one commit is under way; the function goes on meanwhile. When it waits and
+//! nothing of it runs, the turn ends: the function is dropped, and what it waits for is left to the
+//! store.
 
 mod body;
 mod children;
@@ -114,7 +116,12 @@ impl Driver {
         }
     }
 
-    async fn turn(&mut self, body: &mut Body<'_>, sending: &mut Option<Sending>, returned: bool) -> Turn {
+    async fn turn(
+        &mut self,
+        body: &mut Body<'_>,
+        sending: &mut Option<Sending>,
+        returned: bool,
+    ) -> Turn {
         let task = self.activation.task.clone();
         let (timer, listens) = (self.next_timer(), self.listens());
         let wait = timer.map(|timer| timer.since(self.activation.now()));
@@ -136,7 +143,8 @@ impl Driver {
         turn
     }
 
-    /// Time enough has passed for the function to move. If a step runs, or something is to be written, it does.
+    /// Time enough has passed for the function to move. If a step runs, or something is to be
+    /// written, it does.
     async fn stalled(&mut self) -> Result<Option<Settled>> {
         if !self.activation.state().is_quiet() {
             self.moved = Instant::now();
@@ -155,7 +163,8 @@ impl Driver {
         !state.outstanding.is_empty() && (state.active > 0 || self.resting)
     }
 
-    /// Lent for the length of one wait. It is taken before the first look, and kept, so that nothing is missed.
+    /// Lent for the length of one wait. It is taken before the first look, and kept, so that
+    /// nothing is missed.
     fn hint(&mut self) -> Signal {
         let (store, item) = (self.activation.store(), &self.activation.task.lease().item);
         self.hint.take().unwrap_or_else(|| store.signal(Topic::Queue(item.queue.clone())))
@@ -240,7 +249,8 @@ impl Driver {
     fn mind_the_deadline(&self) {
         let now = self.activation.now();
         let mut state = self.activation.state();
-        let Some(deadline) = self.deadline(state.cancel()).filter(|deadline| *deadline <= now) else {
+        let Some(deadline) = self.deadline(state.cancel()).filter(|deadline| *deadline <= now)
+        else {
             return;
         };
         let entry = Entry::from(OutOfTime { deadline });

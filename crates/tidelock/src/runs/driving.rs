@@ -36,16 +36,19 @@ impl Work for Driving {
 }
 
 impl Driving {
-    /// The queue of a workflow, as a worker serves it. That holders died is the run's affair, not the worker's.
+    /// The queue of a workflow, as a worker serves it. That holders died is the run's affair, not
+    /// the worker's.
     pub(crate) fn served(tidelock: &Tidelock, workflow: &Arc<Workflow>) -> Served {
         let driving = Self { tidelock: tidelock.clone(), workflow: workflow.clone() };
         let queue = keys::queue(workflow.known_name(), workflow.version);
-        let served = Served::new(&queue, Arc::new(driving)).leased_for(workflow.lease).expiries(u32::MAX);
+        let served =
+            Served::new(&queue, Arc::new(driving)).leased_for(workflow.lease).expiries(u32::MAX);
         let served = served.timeout(workflow.stall).minding_its_time();
         workflow.limit.map_or(served.clone(), |limit| served.at_most(limit))
     }
 
-    /// Read after the leases were granted: whatever changes a summary later is refused, or ends the run.
+    /// Read after the leases were granted: whatever changes a summary later is refused, or ends the
+    /// run.
     fn summaries(&self, tasks: &[Task]) -> Summaries {
         let keys: Vec<_> = tasks.iter().map(|task| keys::summary(&run_of(task))).collect();
         let store = self.tidelock.store().clone();
@@ -81,11 +84,15 @@ impl Driving {
                 None => return self.again(task, there).await,
             }
         }
-        let activation = Activation::new(&self.tidelock, &task, there, loaded.past, loaded.metadata);
-        Driver::new(activation, version, self.workflow.stall).drive(&*self.workflow.code, input).await
+        let activation =
+            Activation::new(&self.tidelock, &task, there, loaded.past, loaded.metadata);
+        Driver::new(activation, version, self.workflow.stall)
+            .drive(&*self.workflow.code, input)
+            .await
     }
 
-    /// A signal came while the run was taken over, or the lease is lost, which the next try will tell.
+    /// A signal came while the run was taken over, or the lease is lost, which the next try will
+    /// tell.
     fn again(&self, task: Task, there: Summarised) -> BoxFuture<'_, Result<Settled>> {
         async move {
             match task.lost().is_cancelled() {
@@ -97,7 +104,8 @@ impl Driving {
     }
 }
 
-/// Notes that an earlier holder died, before anything else is done: whatever kills this one too will be known for it.
+/// Notes that an earlier holder died, before anything else is done: whatever kills this one too
+/// will be known for it.
 async fn take_over(task: &Task, run: &RunId, version: Version) -> Result<Option<Version>> {
     let entry = Entry::from(TakenOver { fence: task.lease().fence }).encode()?;
     let commit = Commit::new()

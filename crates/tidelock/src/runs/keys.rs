@@ -1,9 +1,12 @@
-//! The only place where a stream, a record key, a queue, an item key or a reserved signal of runs is spelled.
+//! The only place where a stream, a record key, a queue, an item key or a reserved signal of runs
+//! is spelled.
 //!
-//! Everything that Tidelock names for itself begins with `~`. Names of workflows have no `/` and no `@`, and ids of runs
-//! come last, so no key is part of another's.
+//! Everything that Tidelock names for itself begins with `~`. Names of workflows have no `/` and no
+//! `@`, and ids of runs come last, so no key is part of another's.
 
-use tidelock_store::{EventId, ItemKey, ItemRef, QueueName, RecordKey, Result, StreamName, Timestamp};
+use tidelock_store::{
+    EventId, ItemKey, ItemRef, QueueName, RecordKey, Result, StreamName, Timestamp,
+};
 use uuid::Uuid;
 
 use super::names::ScheduleName;
@@ -84,14 +87,20 @@ pub(crate) fn range_of(key: &RecordKey) -> Option<&str> {
     key.as_str().get(..=at)
 }
 
-/// A key behind all those that begin like this, which ends with a slash, and before all others that come after them.
+/// A key behind all those that begin like this, which ends with a slash, and before all others that
+/// come after them.
 pub(crate) fn behind(prefix: &str) -> Result<RecordKey> {
     // The character after a slash.
     RecordKey::new(format!("{}0", prefix.strip_suffix('/').unwrap_or(prefix)))
 }
 
 /// Where a run is found by an attribute, and the time of its start.
-pub(crate) fn attribute(name: &str, value: &str, started_at: Timestamp, run: &RunId) -> Result<RecordKey> {
+pub(crate) fn attribute(
+    name: &str,
+    value: &str,
+    started_at: Timestamp,
+    run: &RunId,
+) -> Result<RecordKey> {
     placed(&attribute_of(name, value), started_at, run.as_str())
         .map_err(|e| e.about(format_args!("attribute {name:?} of run {:?}", run.as_str())))
 }
@@ -101,12 +110,14 @@ pub(crate) fn attribute_of(name: &str, value: &str) -> String {
     format!("{ATTRIBUTE}{}={}/", escaped(name), escaped(value))
 }
 
-/// The place of a run among those whose keys begin alike: newest first, and by id among those of one moment.
+/// The place of a run among those whose keys begin alike: newest first, and by id among those of
+/// one moment.
 pub(crate) fn placed(prefix: &str, started_at: Timestamp, run: &str) -> Result<RecordKey> {
     RecordKey::new(format!("{prefix}{}/{run}", age(started_at)))
 }
 
-/// A key behind the places of all runs that were started at this moment or later, and before all others.
+/// A key behind the places of all runs that were started at this moment or later, and before all
+/// others.
 pub(crate) fn before(prefix: &str, moment: Timestamp) -> Result<RecordKey> {
     behind(&format!("{prefix}{}/", age(moment)))
 }
@@ -166,13 +177,15 @@ pub(crate) fn scheduled_run(schedule: &ScheduleName, moment: Timestamp) -> RunId
     RunId::new(format!("{schedule}@{second}Z")).expect(ROOM)
 }
 
-/// The id of the event that a signal becomes: the same for the same signal, so that it is there once.
+/// The id of the event that a signal becomes: the same for the same signal, so that it is there
+/// once.
 pub(crate) fn signal_event(run: &RunId, signal_id: &str) -> EventId {
     let name = format!("{run}\0signal\0{signal_id}");
     EventId::from_bytes(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).into_bytes())
 }
 
-/// The id of the event that something asked of a run becomes: the same for the same operation, so that it is there once.
+/// The id of the event that something asked of a run becomes: the same for the same operation, so
+/// that it is there once.
 pub(crate) fn operation_event(run: &RunId, operation: &str) -> EventId {
     let name = format!("{run}\0operation\0{operation}");
     EventId::from_bytes(Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes()).into_bytes())
@@ -205,7 +218,8 @@ mod tests {
     fn newer_runs_come_first_and_no_workflow_is_among_anothers() {
         let workflow = |name: &str| WorkflowName::new(name).unwrap();
         let at = |micros| Timestamp::from_micros(micros).unwrap();
-        let key = |name: &str, micros| index(RunState::Open, &workflow(name), at(micros), &run("r"));
+        let key =
+            |name: &str, micros| index(RunState::Open, &workflow(name), at(micros), &run("r"));
         assert!(key("checkout", 2) < key("checkout", 1));
         let behind = behind(&index_of(RunState::Open, &workflow("checkout"))).unwrap();
         assert!(key("checkout", 1) < behind && key("checkout-2", 1) < behind);

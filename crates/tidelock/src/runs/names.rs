@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// Bytes in the id of a run; streams, records and items that are named after it leave this much room.
+/// Bytes in the id of a run; streams, records and items that are named after it leave this much
+/// room.
 const RUN_ID_BYTES: usize = 200;
 /// Bytes in a workflow's name.
 const WORKFLOW_NAME_BYTES: usize = 64;
@@ -97,7 +98,8 @@ name!(
     RunId, Run, RUN_ID_BYTES, |_| false
 );
 name!(
-    /// The name of a workflow. It is in the store: a workflow under another name is another workflow.
+    /// The name of a workflow. It is in the store: a workflow under another name is another
+    /// workflow.
     WorkflowName, Workflow, WORKFLOW_NAME_BYTES, |c| matches!(c, '/' | '@' | '*' | '?')
 );
 name!(
@@ -135,7 +137,8 @@ impl RunId {
         Self(id.into())
     }
 
-    /// The run that a run starts as its child under this name. In a later generation the name means another child.
+    /// The run that a run starts as its child under this name. In a later generation the name means
+    /// another child.
     pub(crate) fn child(&self, name: &StepName, generation: u32) -> Result<Self, InvalidName> {
         match generation {
             1 => Self::new(format!("{self}/{name}")),

@@ -1,4 +1,5 @@
-//! The start of a run, as the parts of a commit: for callers, for parents, for reactions and for schedules.
+//! The start of a run, as the parts of a commit: for callers, for parents, for reactions and for
+//! schedules.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -41,13 +42,26 @@ impl Opening {
     ) -> Self {
         let (deadline, parent, retention) = (None, None, None);
         let (attributes, metadata) = (BTreeMap::new(), Metadata::new());
-        Self { run, workflow, version, input, at, deadline, parent, attributes, retention, metadata }
+        Self {
+            run,
+            workflow,
+            version,
+            input,
+            at,
+            deadline,
+            parent,
+            attributes,
+            retention,
+            metadata,
+        }
     }
 
-    /// The commit that starts it: its first entry behind signals that came before, its summary where there is none, and its
-    /// item, due at once. Refused, with the summary in the conflict, if there is such a run.
+    /// The commit that starts it: its first entry behind signals that came before, its summary
+    /// where there is none, and its item, due at once. Refused, with the summary in the conflict,
+    /// if there is such a run.
     pub(crate) fn parts(&self) -> Result<Commit> {
-        let entry = Entry::Started(self.started()).encode()?.with_metadata(self.metadata.to_json()?);
+        let entry =
+            Entry::Started(self.started()).encode()?.with_metadata(self.metadata.to_json()?);
         let summary = self.summary();
         let commit = Commit::new()
             .append(&keys::stream(&self.run), ExpectedVersion::Any, [entry])
@@ -96,8 +110,9 @@ impl Opening {
     }
 }
 
-/// Writes a value so that the same value is the same text, whatever order its keys came in; and in whatever order this build of
-/// the JSON library keeps them, which is up to a program's other dependencies.
+/// Writes a value so that the same value is the same text, whatever order its keys came in; and in
+/// whatever order this build of the JSON library keeps them, which is up to a program's other
+/// dependencies.
 fn write_sorted(value: &Value, to: &mut String) {
     match value {
         Value::Object(fields) => {

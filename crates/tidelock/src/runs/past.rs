@@ -1,4 +1,5 @@
-//! A history, folded: what was recorded under each name, which signals came, and in what order things were known.
+//! A history, folded: what was recorded under each name, which signals came, and in what order
+//! things were known.
 //!
 //! Linear in the length of the history, and nothing but memory: no store is asked here.
 
@@ -86,7 +87,8 @@ impl Past {
             Entry::StepFailed(e) => self.end(&e.name.clone(), Kind::Step, End::Failed(e)),
             Entry::AttemptFailed(e) => {
                 let record = self.record(&e.name, Kind::Step)?;
-                (record.attempts, record.again_at, record.intent) = (e.attempt, Some(e.again_at), false);
+                (record.attempts, record.again_at, record.intent) =
+                    (e.attempt, Some(e.again_at), false);
                 Ok(())
             }
             Entry::Intent(e) => {
@@ -95,8 +97,12 @@ impl Past {
                 (record.intent, record.ambiguous) = (true, false);
                 Ok(())
             }
-            Entry::Ambiguous(e) => self.record(&e.name, Kind::Step).map(|record| record.ambiguous = true),
-            Entry::Timer(e) => self.record(&e.name, Kind::Sleep).map(|record| record.until = Some(e.until)),
+            Entry::Ambiguous(e) => {
+                self.record(&e.name, Kind::Step).map(|record| record.ambiguous = true)
+            }
+            Entry::Timer(e) => {
+                self.record(&e.name, Kind::Sleep).map(|record| record.until = Some(e.until))
+            }
             Entry::Fired(e) => self.end(&e.name, Kind::Sleep, End::Fired),
             Entry::Waiting(e) => self.record(&e.name, Kind::Wait).map(|record| {
                 (record.until, record.signal) = (e.until, Some(e.signal));
@@ -121,7 +127,11 @@ impl Past {
 
     /// Nothing that was recorded before counts any more; signals that nobody received do.
     fn begin_again(&mut self, continued: Continued) {
-        *self = Self { input: Some(continued.input), metadata: Some(continued.metadata), ..Self::default() };
+        *self = Self {
+            input: Some(continued.input),
+            metadata: Some(continued.metadata),
+            ..Self::default()
+        };
         continued.carried.into_iter().for_each(|signal| self.inbox.put(signal));
         continued.seen.iter().for_each(|id| self.inbox.forget(id));
     }

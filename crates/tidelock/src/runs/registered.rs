@@ -1,7 +1,9 @@
-//! Which workflows there are: those of this process, and the newest version of each that any process has registered.
+//! Which workflows there are: those of this process, and the newest version of each that any
+//! process has registered.
 //!
-//! A run follows one version of its workflow for good. Whoever starts it without saying which gets the newest of its own
-//! process, so that what it starts can be driven there; a process that drives nothing gets the newest that anybody has.
+//! A run follows one version of its workflow for good. Whoever starts it without saying which gets
+//! the newest of its own process, so that what it starts can be driven there; a process that drives
+//! nothing gets the newest that anybody has.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -9,7 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Commit, CommitOutcome, ExpectedRevision, Json, Result, Slot, Store, StoreExt, Write};
+use tidelock_store::{
+    Commit, CommitOutcome, ExpectedRevision, Json, Result, Slot, Store, StoreExt, Write,
+};
 
 use super::workflow::Code;
 use super::{Workflow, WorkflowName, WorkflowVersion, keys};
@@ -42,8 +46,9 @@ impl Registered {
             if !self.supersedes(Self::of(&slot)?) {
                 return Ok(());
             }
-            let expected =
-                slot.live().map_or(ExpectedRevision::Absent, |r| ExpectedRevision::Revision(r.revision));
+            let expected = slot
+                .live()
+                .map_or(ExpectedRevision::Absent, |r| ExpectedRevision::Revision(r.revision));
             let commit = Commit::new().write(Write::put(&key, expected, Json::new(self)?));
             // Whoever was quicker has said something too: look at it.
             if let CommitOutcome::Committed(_) = store.commit(commit).await? {
@@ -91,7 +96,8 @@ impl Workflows {
         self.lock().newest.get(workflow).copied()
     }
 
-    /// Whether the function of this version can read this input, as far as this process knows it; if not, why.
+    /// Whether the function of this version can read this input, as far as this process knows it;
+    /// if not, why.
     pub(crate) fn check(
         &self,
         workflow: &WorkflowName,

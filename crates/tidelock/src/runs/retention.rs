@@ -1,12 +1,13 @@
 //! The removal of runs that have ended and are kept no longer.
 //!
-//! The end of a run puts an item into a queue, due when its retention is over; whoever serves that queue takes the run's
-//! history, its summary and everything that it is found by away, in one commit. The id is then free for another run. The
-//! store forgets the emptied stream and the items a while later.
+//! The end of a run puts an item into a queue, due when its retention is over; whoever serves that
+//! queue takes the run's history, its summary and everything that it is found by away, in one
+//! commit. The id is then free for another run. The store forgets the emptied stream and the items
+//! a while later.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Result, Settlement, StoreError, StoreExt,
-    Wake, When, limits,
+    AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Result, Settlement, StoreError,
+    StoreExt, Wake, When, limits,
 };
 
 use super::summary::Summarised;
@@ -26,7 +27,8 @@ impl Work for Removing {
 /// Decides on the run as it is, and again if somebody changed it meanwhile: a retry, say.
 async fn remove(task: Task) -> Result<Settled> {
     loop {
-        let finished = Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY));
+        let finished =
+            Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY));
         let commit = decide(&task).await?.settle(finished);
         match task.commit(commit).await? {
             CommitOutcome::Committed(_) => return Ok(Settled::Acked),

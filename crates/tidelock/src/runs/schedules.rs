@@ -1,8 +1,9 @@
 //! Runs that are started by the calendar.
 //!
-//! A schedule is a record, and a work item that is due at its next occurrence; whoever serves schedules takes it then, starts the
-//! run and moves the record in one commit. The run's id has the occurrence in it. So two schedulers, or one that died and its
-//! successor, start one run for each occurrence.
+//! A schedule is a record, and a work item that is due at its next occurrence; whoever serves
+//! schedules takes it then, starts the run and moves the record in one commit. The run's id has the
+//! occurrence in it. So two schedulers, or one that died and its successor, start one run for each
+//! occurrence.
 
 mod catch_up;
 mod error;
@@ -36,8 +37,8 @@ impl Schedules {
         Self { tidelock }
     }
 
-    /// Sets up a schedule, or changes it. Said again in the same words it changes nothing, so a program can say it whenever it
-    /// starts: what was missed meanwhile is still made up for.
+    /// Sets up a schedule, or changes it. Said again in the same words it changes nothing, so a
+    /// program can say it whenever it starts: what was missed meanwhile is still made up for.
     ///
     /// # Errors
     /// What is wrong with the schedule, or what the store says.
@@ -64,7 +65,8 @@ impl Schedules {
         self.change(&name, |there, _| Ok(Stored { paused: true, ..existing(&name, there)? })).await
     }
 
-    /// The schedule goes on with its next occurrence. Those that came while it was paused are not made up for.
+    /// The schedule goes on with its next occurrence. Those that came while it was paused are not
+    /// made up for.
     ///
     /// # Errors
     /// [`NoSchedule`](ScheduleError::NoSchedule), or what the store says.
@@ -72,7 +74,8 @@ impl Schedules {
         let name = ScheduleName::new(name)?;
         self.change(&name, |there, now| {
             let stored = existing(&name, there)?;
-            let next = if stored.paused { stored.plan.timetable()?.after(now) } else { stored.next };
+            let next =
+                if stored.paused { stored.plan.timetable()?.after(now) } else { stored.next };
             Ok(Stored { paused: false, next, ..stored })
         })
         .await
@@ -114,19 +117,23 @@ impl Schedules {
         Ok(listed)
     }
 
-    /// Makes the schedule what `change` says of what is there, provided that nobody else changed it meanwhile.
+    /// Makes the schedule what `change` says of what is there, provided that nobody else changed it
+    /// meanwhile.
     async fn change(
         &self,
         name: &ScheduleName,
         change: impl Fn(Option<&Kept>, tidelock_store::Timestamp) -> Result<Stored, ScheduleError>,
     ) -> Result<ScheduleInfo, ScheduleError> {
-        let contended = |attempts| ScheduleError::Contended { schedule: name.to_string(), attempts };
+        let contended =
+            |attempts| ScheduleError::Contended { schedule: name.to_string(), attempts };
         let changed = carry_out(&self.tidelock, contended, || async {
             let store = self.tidelock.store();
             let kept = Kept::of(&store.get_one(&keys::schedule(name)).await?)?;
             let stored = change(kept.as_ref(), store.now().await?)?;
             match kept {
-                Some(kept) if kept.stored == stored => Ok::<_, ScheduleError>(Proposal::Answer(stored)),
+                Some(kept) if kept.stored == stored => {
+                    Ok::<_, ScheduleError>(Proposal::Answer(stored))
+                }
                 kept => Ok(Proposal::commit(parts(name, kept.as_ref(), &stored)?, stored)),
             }
         });
@@ -135,9 +142,15 @@ impl Schedules {
 }
 
 /// The commit that makes a schedule this: its record, and its item due at the next occurrence.
-fn parts(name: &ScheduleName, there: Option<&Kept>, stored: &Stored) -> Result<Commit, ScheduleError> {
-    let expected = there.map_or(ExpectedRevision::Absent, |kept| ExpectedRevision::Revision(kept.revision));
-    let commit = Commit::new().write(Write::put(&keys::schedule(name), expected, Json::new(stored)?));
+fn parts(
+    name: &ScheduleName,
+    there: Option<&Kept>,
+    stored: &Stored,
+) -> Result<Commit, ScheduleError> {
+    let expected =
+        there.map_or(ExpectedRevision::Absent, |kept| ExpectedRevision::Revision(kept.revision));
+    let commit =
+        Commit::new().write(Write::put(&keys::schedule(name), expected, Json::new(stored)?));
     let wake = stored.next.map(|next| Wake::at(keys::schedule_item(name), When::At(next)));
     Ok(wake.into_iter().fold(commit, Commit::wake))
 }

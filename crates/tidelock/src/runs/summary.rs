@@ -1,15 +1,16 @@
-//! What a run is, in short: a record beside its history, for whoever asks without reading all of that.
+//! What a run is, in short: a record beside its history, for whoever asks without reading all of
+//! that.
 //!
-//! It changes when the run starts, ends, continues as new or is retried, and never for a step. Where the run is found in
-//! listings changes in the same commits.
+//! It changes when the run starts, ends, continues as new or is retried, and never for a step.
+//! Where the run is found in listings changes in the same commits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, ItemRef, Json, Record, Result, Revision, Slot, Timestamp, Version, Wake, When,
-    Write,
+    Commit, ExpectedRevision, ItemRef, Json, Record, Result, Revision, Slot, Timestamp, Version,
+    Wake, When, Write,
 };
 
 use super::names::{StepName, WorkflowName};
@@ -33,7 +34,8 @@ pub enum RunState {
 
 impl RunState {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Open, Self::Completed, Self::Failed, Self::Cancelled, Self::Terminated];
+    pub const ALL: [Self; 5] =
+        [Self::Open, Self::Completed, Self::Failed, Self::Cancelled, Self::Terminated];
 
     /// The state's name, as it is stored.
     pub fn as_str(self) -> &'static str {
@@ -95,7 +97,8 @@ pub(crate) struct Summary {
     pub(crate) input_digest: String,
     /// How often it has begun: 1, and one more each time that it continued as new.
     pub(crate) generation: u32,
-    /// Where in the stream this generation begins; at the first event that is there, if this is not said.
+    /// Where in the stream this generation begins; at the first event that is there, if this is not
+    /// said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) begins: Option<Version>,
 }
@@ -153,11 +156,13 @@ impl Summarised {
     }
 
     fn from_record(run: &RunId, record: &Record) -> Result<Self> {
-        let summary = record.value.to().map_err(|e| e.about(format_args!("run {:?}", run.as_str())))?;
+        let summary =
+            record.value.to().map_err(|e| e.about(format_args!("run {:?}", run.as_str())))?;
         Ok(Self { run: run.clone(), summary, revision: record.revision })
     }
 
-    /// The writes that make it this, provided that nobody changed it meanwhile. What it is found by moves along.
+    /// The writes that make it this, provided that nobody changed it meanwhile. What it is found by
+    /// moves along.
     pub(crate) fn become_writes(&self, next: &Summary) -> Result<Vec<Write>> {
         let expected = ExpectedRevision::Revision(self.revision);
         let mut writes = vec![Write::put(&keys::summary(&self.run), expected, Json::new(next)?)];
@@ -177,7 +182,8 @@ impl Summarised {
         Ok(writes)
     }
 
-    /// The same commit, which also ends it like this: its parent is woken, and whoever clears away what is kept no longer.
+    /// The same commit, which also ends it like this: its parent is woken, and whoever clears away
+    /// what is kept no longer.
     pub(crate) fn end(&self, commit: Commit, state: RunState, at: Timestamp) -> Result<Commit> {
         let ended = Summary { state, ended_at: Some(at), ..self.summary.clone() };
         let parent = ended.parent.as_ref().map(|parent| Wake::at(parent.item(), When::NOW));
@@ -189,8 +195,10 @@ impl Summarised {
     /// The writes that take it away, with everything that it is found by.
     pub(crate) fn removal_writes(&self) -> Result<Vec<Write>> {
         let expected = ExpectedRevision::Revision(self.revision);
-        let mut writes =
-            vec![Write::delete(&keys::summary(&self.run), expected), self.summary.unindexed(&self.run)];
+        let mut writes = vec![
+            Write::delete(&keys::summary(&self.run), expected),
+            self.summary.unindexed(&self.run),
+        ];
         for (name, value) in &self.summary.attributes {
             let key = keys::attribute(name, value, self.summary.started_at, &self.run)?;
             writes.push(Write::delete(&key, ExpectedRevision::Any));

@@ -1,4 +1,5 @@
-//! A workflow, as it is registered: a function under a name and a version, and how its runs are driven.
+//! A workflow, as it is registered: a function under a name and a version, and how its runs are
+//! driven.
 
 use std::error::Error;
 use std::fmt;
@@ -48,7 +49,8 @@ where
     }
 }
 
-/// How long runs are kept after they have ended, unless their workflow or their start says otherwise.
+/// How long runs are kept after they have ended, unless their workflow or their start says
+/// otherwise.
 pub(crate) const RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 /// A workflow, to be registered with an application.
@@ -66,7 +68,8 @@ pub struct Workflow {
 }
 
 impl Workflow {
-    /// This function under this name, as version 1. Its runs are leased for 30 seconds at a time, which are renewed.
+    /// This function under this name, as version 1. Its runs are leased for 30 seconds at a time,
+    /// which are renewed.
     pub fn new<I, O, E, F>(name: impl AsRef<str>, function: F) -> Self
     where
         F: for<'c> WorkflowFn<'c, I, Output = O, Error = E>,
@@ -86,7 +89,8 @@ impl Workflow {
         }
     }
 
-    /// A closure under this name, as version 1: for a function that has something of its surroundings in it.
+    /// A closure under this name, as version 1: for a function that has something of its
+    /// surroundings in it.
     ///
     /// ```
     /// # use tidelock::prelude::*;
@@ -111,8 +115,8 @@ impl Workflow {
         Self::new(name, function)
     }
 
-    /// The same, as this version. Runs follow the version that was the newest when they started: keep the old one registered
-    /// until they have ended.
+    /// The same, as this version. Runs follow the version that was the newest when they started:
+    /// keep the old one registered until they have ended.
     #[must_use]
     pub fn version(mut self, version: u32) -> Self {
         self.version = WorkflowVersion(version);
@@ -126,10 +130,11 @@ impl Workflow {
         self
     }
 
-    /// The same; a run is parked whose function waits for so long for something that its [`Ctx`] did not give it: no step runs,
-    /// and nothing is recorded. Steps have [timeouts](super::Step::timeout) of their own. A function that blocks its thread for
-    /// so long cannot be parked: its lease is renewed no more and runs out, which [`deaths`](Self::deaths) counts. The default
-    /// is [five minutes](TIMEOUT).
+    /// The same; a run is parked whose function waits for so long for something that its [`Ctx`]
+    /// did not give it: no step runs, and nothing is recorded. Steps have
+    /// [timeouts](super::Step::timeout) of their own. A function that blocks its thread for so long
+    /// cannot be parked: its lease is renewed no more and runs out, which [`deaths`](Self::deaths)
+    /// counts. The default is [five minutes](TIMEOUT).
     #[must_use]
     pub fn stalled_after(mut self, stall: Duration) -> Self {
         self.stall = stall;
@@ -143,15 +148,16 @@ impl Workflow {
         self
     }
 
-    /// The same; a run over which so many processes died in a row, without anything being recorded between, is blocked. The
-    /// default is 5.
+    /// The same; a run over which so many processes died in a row, without anything being recorded
+    /// between, is blocked. The default is 5.
     #[must_use]
     pub fn deaths(mut self, deaths: u32) -> Self {
         self.deaths = deaths;
         self
     }
 
-    /// Sets how long runs are kept after they have ended, unless their start says otherwise. The default is 30 days.
+    /// Sets how long runs are kept after they have ended, unless their start says otherwise. The
+    /// default is 30 days.
     #[must_use]
     pub fn retention(mut self, retention: Duration) -> Self {
         self.retention = Some(retention);
@@ -170,7 +176,9 @@ impl Workflow {
         let retention = self.retention.map_or(Ok(()), |long| bounds::keeps("a retention", long));
         match retention {
             Err(problem) => Some(problem.context().to_owned()),
-            Ok(()) if self.limit == Some(0) => Some("at most 0 runs at once; it needs at least 1".to_owned()),
+            Ok(()) if self.limit == Some(0) => {
+                Some("at most 0 runs at once; it needs at least 1".to_owned())
+            }
             Ok(()) if self.stall.is_zero() => {
                 Some(format!("stalled after {:?}; it needs some time before each step", self.stall))
             }
@@ -208,7 +216,11 @@ pub(crate) trait Code: Send + Sync + 'static {
     fn check(&self, input: &Json) -> tidelock_store::Result<()>;
 
     /// Runs it against its past, and undoes what is to be undone if it fails.
-    fn run(&self, activation: Arc<Activation>, input: Json) -> BoxFuture<'_, Result<Json, BodyError>>;
+    fn run(
+        &self,
+        activation: Arc<Activation>,
+        input: Json,
+    ) -> BoxFuture<'_, Result<Json, BodyError>>;
 }
 
 struct Typed<I, O, E, F> {
@@ -227,7 +239,11 @@ where
         input.to::<I>().map(drop)
     }
 
-    fn run(&self, activation: Arc<Activation>, input: Json) -> BoxFuture<'_, Result<Json, BodyError>> {
+    fn run(
+        &self,
+        activation: Arc<Activation>,
+        input: Json,
+    ) -> BoxFuture<'_, Result<Json, BodyError>> {
         async move {
             let mut ctx = Ctx::new(&activation);
             let input = match input.to() {
@@ -252,12 +268,15 @@ fn input_name() -> StepName {
 }
 
 fn result_of(output: &impl Serialize) -> Result<Json, BodyError> {
-    let unstorable = |error: String| BodyError::from(format!("the result cannot be stored: {error}"));
+    let unstorable =
+        |error: String| BodyError::from(format!("the result cannot be stored: {error}"));
     let result = Json::new(output).map_err(|e| unstorable(e.context().into()))?;
     // The entry around it needs a few bytes too.
     let most = limits::PAYLOAD_BYTES - 64;
     match result.as_str().len() {
-        bytes if bytes > most => Err(unstorable(format!("it has {bytes} bytes; the limit is {most}"))),
+        bytes if bytes > most => {
+            Err(unstorable(format!("it has {bytes} bytes; the limit is {most}")))
+        }
         _ => Ok(result),
     }
 }

@@ -1,13 +1,14 @@
-//! A mutation of a durable scope that has a commit to itself: one that is made once, that the caller pins to a revision, that creates or deletes, or that other parts
-//! of a commit go with.
+//! A mutation of a durable scope that has a commit to itself: one that is made once, that the
+//! caller pins to a revision, that creates or deletes, or that other parts of a commit go with.
 //!
-//! It stands in the same line as the rest. Whoever is alone waits until everything before it has landed, and keeps the turn until it has landed itself.
+//! It stands in the same line as the rest. Whoever is alone waits until everything before it has
+//! landed, and keeps the turn until it has landed itself.
 
 mod existence;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, Record, RecordKey, Result,
-    Revision, Slot, Write,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Reason, Record, RecordKey,
+    Result, Revision, Slot, Write,
 };
 
 use super::document::Doc;
@@ -39,7 +40,8 @@ impl<'a, S: State> Alone<'a, S> {
     pub(super) fn new<X>(queued: Queued<'a, S>) -> Result<Self, ScopeError<X>> {
         let key = queued.line.name.key();
         let operation = queued.options.operation.as_ref();
-        let operation = operation.map(|operation| keys::operation(key, &operation.id)).transpose()?;
+        let operation =
+            operation.map(|operation| keys::operation(key, &operation.id)).transpose()?;
         Ok(Self { queued, operation })
     }
 
@@ -57,7 +59,9 @@ impl<'a, S: State> Alone<'a, S> {
             self.meets_expectation(&view)?;
             let done = self.queued.work(&mut work, &view.doc).await?;
             let next = done.next.map(|next| self.queued.encode(next)).transpose()?;
-            let Some(outcome) = self.commit(&view, next, &done.answer, codec).await? else { continue };
+            let Some(outcome) = self.commit(&view, next, &done.answer, codec).await? else {
+                continue;
+            };
             return Ok(self.queued.mutated(done.answer, outcome));
         }
     }
@@ -102,7 +106,8 @@ impl<'a, S: State> Alone<'a, S> {
 
     /// The scope as the store has it, and what the operation did, both at one moment.
     async fn before<X>(&self) -> Result<(Slot, Option<Did>), ScopeError<X>> {
-        let keys: Vec<RecordKey> = [self.key()].into_iter().chain(&self.operation).cloned().collect();
+        let keys: Vec<RecordKey> =
+            [self.key()].into_iter().chain(&self.operation).cloned().collect();
         let store = self.queued.tidelock.store();
         let mut slots = self.queued.in_time(store.get(&keys)).await??.into_iter();
         let scope = slots.next().unwrap_or(Slot::Absent);
@@ -138,7 +143,9 @@ impl<'a, S: State> Alone<'a, S> {
         codec: Codec<R>,
     ) -> Result<Option<Outcome>, ScopeError<X>> {
         let outcome = match &next {
-            Some(_) => Outcome::Applied(view.revision.map_or(Revision::FIRST, |revision| revision.plus(1))),
+            Some(_) => {
+                Outcome::Applied(view.revision.map_or(Revision::FIRST, |revision| revision.plus(1)))
+            }
             None => Outcome::Unchanged(view.revision),
         };
         let commit = self.parts(view, next.as_ref(), outcome, answer, codec)?;
@@ -152,7 +159,8 @@ impl<'a, S: State> Alone<'a, S> {
                 self.queued.line.landed(doc, revision);
                 let applied = Outcome::Applied(revision);
                 if let Some(operation) = &self.queued.options.operation {
-                    self.correct(&committed, codec.remember(operation, outcome, answer)?, applied).await?;
+                    self.correct(&committed, codec.remember(operation, outcome, answer)?, applied)
+                        .await?;
                 }
                 Ok(Some(applied))
             }
@@ -160,7 +168,8 @@ impl<'a, S: State> Alone<'a, S> {
         }
     }
 
-    /// The document if it has changed, what the operation did, and whatever else the caller wants in the commit.
+    /// The document if it has changed, what the operation did, and whatever else the caller wants
+    /// in the commit.
     fn parts<R>(
         &self,
         view: &View<S>,
@@ -172,17 +181,20 @@ impl<'a, S: State> Alone<'a, S> {
         let options = self.queued.options;
         let commit = options.also.clone();
         let mut commit = match next {
-            Some(doc) => commit.write(options.living(Write::put(self.key(), view.expected(), text(doc)))),
+            Some(doc) => {
+                commit.write(options.living(Write::put(self.key(), view.expected(), text(doc))))
+            }
             None => commit.guard_record(self.key(), view.expected()),
         };
         if let (Some(operation), Some(key)) = (&options.operation, &self.operation) {
-            commit = commit.write(codec.remember(operation, outcome, answer)?.write(operation, key)?);
+            commit =
+                commit.write(codec.remember(operation, outcome, answer)?.write(operation, key)?);
         }
         Ok(commit)
     }
 
-    /// Corrects what is remembered of an operation, if the revision is another than was expected: the store was moved since
-    /// the scope was last written.
+    /// Corrects what is remembered of an operation, if the revision is another than was expected:
+    /// the store was moved since the scope was last written.
     async fn correct(&self, committed: &Committed, noted: Did, outcome: Outcome) -> Result<()> {
         let (Some(operation), Some(key)) = (&self.queued.options.operation, &self.operation) else {
             return Ok(());
@@ -208,7 +220,8 @@ impl<'a, S: State> Alone<'a, S> {
         Ok(sent?.committed())
     }
 
-    /// A mutation that moved under the caller is made again; one that was made meanwhile is found by the next look.
+    /// A mutation that moved under the caller is made again; one that was made meanwhile is found
+    /// by the next look.
     async fn lost<X>(&mut self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
         if let Some(moved) = self.pinned(conflict) {
             return Err(moved.widen());
@@ -228,7 +241,9 @@ impl<'a, S: State> Alone<'a, S> {
 
     /// A revision that the caller named is never retried.
     fn pinned(&self, conflict: &Conflict) -> Option<ScopeError> {
-        let ExpectedRevision::Revision(expected) = self.queued.options.expected else { return None };
+        let ExpectedRevision::Revision(expected) = self.queued.options.expected else {
+            return None;
+        };
         let name = &self.queued.line.name;
         Some(match super::line::found(name, conflict)? {
             Slot::Live(record) => {
@@ -241,7 +256,9 @@ impl<'a, S: State> Alone<'a, S> {
     /// The revision of the scope after a commit of ours.
     fn written(&self, committed: &Committed) -> Revision {
         let written = committed.writes.iter().find(|written| written.key == *self.key());
-        written.and_then(|written| written.revision).expect("a document that was written has a revision")
+        written
+            .and_then(|written| written.revision)
+            .expect("a document that was written has a revision")
     }
 
     fn key(&self) -> &'a RecordKey {

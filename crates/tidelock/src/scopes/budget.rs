@@ -36,7 +36,9 @@ impl Budget {
     /// What comes of it, unless it takes too long. What is there at once costs no timer.
     pub(crate) async fn bound<F: Future>(&self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
-        if let Poll::Ready(output) = poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await {
+        if let Poll::Ready(output) =
+            poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
+        {
             return Some(output);
         }
         match self.until {

@@ -4,7 +4,8 @@ use serde_json::{Map, Value};
 
 use super::pointer::{Pointer, Unfit};
 
-/// Merges a patch into a document (RFC 7396): objects entry by entry, `null` takes away, and all else replaces.
+/// Merges a patch into a document (RFC 7396): objects entry by entry, `null` takes away, and all
+/// else replaces.
 pub(crate) fn patch(document: &mut Value, patch: &Value) {
     let Value::Object(patch) = patch else {
         *document = patch.clone();
@@ -26,11 +27,15 @@ pub(crate) fn patch(document: &mut Value, patch: &Value) {
 /// Adds to an integer, which is zero if it is not there. Answers with the sum.
 pub(crate) fn increment(document: &mut Value, at: &Pointer, by: i64) -> Result<i64, Unfit> {
     let here = at.make(document)?;
-    let before =
-        if here.is_null() { 0 } else { here.as_i64().ok_or_else(|| at.unfit(here, "an integer"))? };
+    let before = if here.is_null() {
+        0
+    } else {
+        here.as_i64().ok_or_else(|| at.unfit(here, "an integer"))?
+    };
     let sum = before.checked_add(by);
-    let sum =
-        sum.ok_or_else(|| Unfit(format!("{at}: {before} {by:+} is more than an integer of 64 bits holds")))?;
+    let sum = sum.ok_or_else(|| {
+        Unfit(format!("{at}: {before} {by:+} is more than an integer of 64 bits holds"))
+    })?;
     *here = sum.into();
     Ok(sum)
 }
@@ -48,7 +53,12 @@ pub(crate) fn push(document: &mut Value, at: &Pointer, item: &Value) -> Result<u
 }
 
 /// Sets an entry of an object, which is empty if it is not there.
-pub(crate) fn set_entry(document: &mut Value, at: &Pointer, key: &str, value: &Value) -> Result<(), Unfit> {
+pub(crate) fn set_entry(
+    document: &mut Value,
+    at: &Pointer,
+    key: &str,
+    value: &Value,
+) -> Result<(), Unfit> {
     at.entries(at.make(document)?)?.insert(key.to_owned(), value.clone());
     Ok(())
 }
@@ -68,9 +78,13 @@ mod tests {
 
     #[test]
     fn a_patch_merges_objects_and_null_takes_away() {
-        let mut document = json!({ "name": "ada", "flags": { "beta": true, "dark": true }, "tags": [1, 2] });
+        let mut document =
+            json!({ "name": "ada", "flags": { "beta": true, "dark": true }, "tags": [1, 2] });
         patch(&mut document, &json!({ "flags": { "beta": null, "wide": true }, "tags": [3] }));
-        assert_eq!(document, json!({ "name": "ada", "flags": { "dark": true, "wide": true }, "tags": [3] }));
+        assert_eq!(
+            document,
+            json!({ "name": "ada", "flags": { "dark": true, "wide": true }, "tags": [3] })
+        );
         let mut nothing = Value::Null;
         patch(&mut nothing, &json!({ "a": { "b": null, "c": 1 } }));
         assert_eq!(nothing, json!({ "a": { "c": 1 } }));
@@ -85,10 +99,14 @@ mod tests {
         set_entry(&mut document, &Pointer::new("flags"), "beta", &json!(true)).unwrap();
         assert_eq!(remove_entry(&mut document, &Pointer::new("flags"), "beta"), Ok(true));
         assert_eq!(remove_entry(&mut document, &Pointer::new("/no/where"), "beta"), Ok(false));
-        assert_eq!(document, json!({ "name": "ada", "visits": -3, "seen": { "at": [1] }, "flags": {} }));
+        assert_eq!(
+            document,
+            json!({ "name": "ada", "visits": -3, "seen": { "at": [1] }, "flags": {} })
+        );
         let name = Pointer::new("name");
         assert!(
-            increment(&mut document, &name, 1).is_err() && push(&mut document, &name, &json!(1)).is_err()
+            increment(&mut document, &name, 1).is_err()
+                && push(&mut document, &name, &json!(1)).is_err()
         );
         assert!(set_entry(&mut document, &name, "a", &json!(1)).is_err());
         assert!(remove_entry(&mut document, &name, "a").is_err());

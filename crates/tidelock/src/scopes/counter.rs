@@ -1,7 +1,8 @@
 //! A scope that is nothing but an integer: the store itself adds to it.
 //!
-//! Nobody has to look before, and nobody can come too late, so any number of processes can count at once. Only the first addition of all has to know that it is the
-//! first: a scope that was deleted must not come back by being counted.
+//! Nobody has to look before, and nobody can come too late, so any number of processes can count at
+//! once. Only the first addition of all has to know that it is the first: a scope that was deleted
+//! must not come back by being counted.
 
 use std::any::TypeId;
 
@@ -21,7 +22,11 @@ pub(crate) fn is_counter<S: State>() -> bool {
 }
 
 /// Adds, and answers with the sum.
-pub(crate) async fn add(tidelock: &Tidelock, name: &Name, by: i64) -> Result<Mutated<i64>, ScopeError> {
+pub(crate) async fn add(
+    tidelock: &Tidelock,
+    name: &Name,
+    by: i64,
+) -> Result<Mutated<i64>, ScopeError> {
     let mut expected = ExpectedRevision::Exists;
     loop {
         let mut write = Write::add(name.key(), by, Bounds::NONE);
@@ -38,7 +43,12 @@ pub(crate) async fn add(tidelock: &Tidelock, name: &Name, by: i64) -> Result<Mut
             Reason::Record { found: Slot::Deleted(revision), .. } => {
                 return Err(ScopeError::gone(name, Some(*revision)));
             }
-            other => return Err(ScopeError::Unfit { scope: name.to_string(), reason: other.to_string() }),
+            other => {
+                return Err(ScopeError::Unfit {
+                    scope: name.to_string(),
+                    reason: other.to_string(),
+                });
+            }
         };
     }
 }

@@ -8,7 +8,8 @@ use super::error::ScopeError;
 use super::name::Name;
 use super::state::State;
 
-/// A scope as it was at one moment. One that was never created, one that is gone and one that is empty are three things.
+/// A scope as it was at one moment. One that was never created, one that is gone and one that is
+/// empty are three things.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Document<S> {
     /// Its state, if it is there.
@@ -37,7 +38,8 @@ impl<S: State> Document<S> {
     }
 }
 
-/// A state together with the document that it was read from: the document may say more than the type knows.
+/// A state together with the document that it was read from: the document may say more than the
+/// type knows.
 #[derive(Debug)]
 pub(crate) struct Doc<S> {
     pub(super) state: Arc<S>,

@@ -7,14 +7,16 @@ use tidelock_store::{Conflict, Revision, StoreError};
 
 use super::name::Name;
 
-/// A mutation that did not happen, or a read that failed. Nothing was written, unless a `Store` error says that it may have been.
+/// A mutation that did not happen, or a read that failed. Nothing was written, unless a `Store`
+/// error says that it may have been.
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum ScopeError<X = Infallible> {
     /// The mutator said no.
     #[error("{0}")]
     Refused(X),
-    /// The budget ended while others had their turn, or while the mutator ran. It is cancelled, and will never be committed.
+    /// The budget ended while others had their turn, or while the mutator ran. It is cancelled, and
+    /// will never be committed.
     #[error(
         "scope {scope}: mutation timed out after {budget:?} of waiting and working; it is cancelled and changes nothing"
     )]

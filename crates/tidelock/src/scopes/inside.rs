@@ -1,8 +1,9 @@
 //! Knows which scopes' mutators are running around the code that asks.
 //!
-//! A mutator that called into its own scope would wait for itself. While a mutator runs, and whenever it is polled, its scope is on a stack that belongs to
-//! the thread; so whatever it calls, itself or through others, finds it there. A task that a mutator spawns is somebody else: if the mutator waits
-//! for it, the budget ends that.
+//! A mutator that called into its own scope would wait for itself. While a mutator runs, and
+//! whenever it is polled, its scope is on a stack that belongs to the thread; so whatever it calls,
+//! itself or through others, finds it there. A task that a mutator spawns is somebody else: if the
+//! mutator waits for it, the budget ends that.
 
 use std::cell::RefCell;
 use std::future::Future;

@@ -6,7 +6,8 @@ use super::kind::ScopeKind;
 
 const DOCUMENT: &str = "~scope/";
 
-/// What the keys of documents of this kind begin with whose ids begin with this; those of all, if no kind is named.
+/// What the keys of documents of this kind begin with whose ids begin with this; those of all, if
+/// no kind is named.
 pub(super) fn documents(kind: Option<&str>, id_prefix: &str) -> String {
     kind.map_or(DOCUMENT.to_owned(), |kind| format!("{DOCUMENT}{kind}/{id_prefix}"))
 }
@@ -34,7 +35,9 @@ pub(super) fn document(kind: &ScopeKind, id: &str) -> Result<RecordKey> {
 /// Where it says what an operation did to the scope whose document is there.
 pub(super) fn operation(document: &RecordKey, operation: &str) -> Result<RecordKey> {
     if operation.is_empty() {
-        return Err(StoreError::invalid(format!("scope {document:?}: an operation with an empty id")));
+        return Err(StoreError::invalid(format!(
+            "scope {document:?}: an operation with an empty id"
+        )));
     }
     let scope = document.as_str().trim_start_matches(DOCUMENT);
     // Without a slash, so that no scope's operations are among another's.
@@ -56,7 +59,9 @@ mod tests {
 
     #[test]
     fn no_operation_of_one_scope_is_one_of_another() {
-        let of = |id: &str, name: &str| operation(&document(&ScopeKind::USER, id).unwrap(), name).unwrap();
+        let of = |id: &str, name: &str| {
+            operation(&document(&ScopeKind::USER, id).unwrap(), name).unwrap()
+        };
         assert_ne!(of("a", "b/c"), of("a/b", "c"));
         assert_ne!(of("a%2Fb", "c"), of("a/b", "c"));
         operation(&document(&ScopeKind::USER, "a").unwrap(), "").expect_err("no id");

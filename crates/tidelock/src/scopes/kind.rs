@@ -5,8 +5,9 @@ use std::time::Duration;
 
 /// A kind of scope: its name, and for how long a scope of this kind outlives its last change.
 ///
-/// Two scopes of different kinds never meet, whatever their ids. The life is counted by the store's clock, from the last change on; in
-/// memory a scope lives for as long as somebody has a handle on it, whatever its kind.
+/// Two scopes of different kinds never meet, whatever their ids. The life is counted by the store's
+/// clock, from the last change on; in memory a scope lives for as long as somebody has a handle on
+/// it, whatever its kind.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ScopeKind {
     name: Cow<'static, str>,
@@ -29,7 +30,8 @@ impl ScopeKind {
 
     /// A kind of your own, whose scopes stay until they are deleted.
     ///
-    /// The name is not empty, does not begin with `~` and has no `/` in it; a scope of a kind that breaks this says so when it is first used.
+    /// The name is not empty, does not begin with `~` and has no `/` in it; a scope of a kind that
+    /// breaks this says so when it is first used.
     pub fn own(name: impl Into<Cow<'static, str>>) -> Self {
         Self { name: name.into(), lives: None }
     }

@@ -1,17 +1,21 @@
 //! The line of those who change one durable scope, in one process.
 //!
-//! Callers take turns. Whoever has the turn changes the document as it will be once everything before it is committed, puts the result into the open batch, and
-//! lets the next one in; the batch is committed meanwhile, and the next one when it is done. So a hot scope costs one commit for many mutations, and nobody of this
-//! process fights anybody. If a batch does not land, nothing that was done on top of it lands either, and all of it is done again.
+//! Callers take turns. Whoever has the turn changes the document as it will be once everything
+//! before it is committed, puts the result into the open batch, and lets the next one in; the batch
+//! is committed meanwhile, and the next one when it is done. So a hot scope costs one commit for
+//! many mutations, and nobody of this process fights anybody. If a batch does not land, nothing
+//! that was done on top of it lands either, and all of it is done again.
 //!
-//! A document that is remembered is only ever written over at its own revision. That a scope does not exist is never remembered: it may have been created and deleted
-//! since.
+//! A document that is remembered is only ever written over at its own revision. That a scope does
+//! not exist is never remembered: it may have been created and deleted since.
 
 mod batch;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock_store::{Conflict, ExpectedRevision, Json, Reason, Record, Revision, Slot, Store, StoreExt};
+use tidelock_store::{
+    Conflict, ExpectedRevision, Json, Reason, Record, Revision, Slot, Store, StoreExt,
+};
 
 use super::document::Doc;
 use super::error::ScopeError;
@@ -41,7 +45,8 @@ type Known<S> = (Doc<S>, Revision);
 struct Inner<S> {
     /// What is in the store, as far as this process knows; nothing, if that has to be looked up.
     base: Option<Known<S>>,
-    /// The document once everything pending has landed, and the newest batch; the older ones hang on it.
+    /// The document once everything pending has landed, and the newest batch; the older ones hang
+    /// on it.
     ahead: Option<(Doc<S>, Arc<Batch<S>>)>,
     /// Counts the times that something pending was thrown away.
     failures: u64,
@@ -70,7 +75,10 @@ impl<S: State> Line<S> {
     }
 
     /// What to change, for whoever has the turn. Reads only if that is not known.
-    pub(super) async fn view<X>(&self, store: &(impl Store + ?Sized)) -> Result<View<S>, ScopeError<X>> {
+    pub(super) async fn view<X>(
+        &self,
+        store: &(impl Store + ?Sized),
+    ) -> Result<View<S>, ScopeError<X>> {
         if let Some(view) = self.lock().view() {
             return Ok(view);
         }
@@ -95,7 +103,12 @@ impl<S: State> Line<S> {
     }
 
     /// Puts what was made of a view into a batch; not if the view has become untrue meanwhile.
-    pub(super) fn push(&self, view: &View<S>, doc: Doc<S>, options: &Options<S>) -> Option<Waiting<'_, S>> {
+    pub(super) fn push(
+        &self,
+        view: &View<S>,
+        doc: Doc<S>,
+        options: &Options<S>,
+    ) -> Option<Waiting<'_, S>> {
         let mut inner = self.lock();
         if inner.failures != view.failures {
             return None;
@@ -108,10 +121,12 @@ impl<S: State> Line<S> {
         Some(Waiting::new(self, batch))
     }
 
-    /// Waits with others for what a view hangs on, if it hangs on anything; not if the view has become untrue meanwhile.
+    /// Waits with others for what a view hangs on, if it hangs on anything; not if the view has
+    /// become untrue meanwhile.
     pub(super) fn wait(&self, view: &View<S>) -> Option<Option<Waiting<'_, S>>> {
         let inner = self.lock();
-        (inner.failures == view.failures).then(|| view.tail.clone().map(|tail| Waiting::new(self, tail)))
+        (inner.failures == view.failures)
+            .then(|| view.tail.clone().map(|tail| Waiting::new(self, tail)))
     }
 
     /// The batch that has to land before somebody can be alone, for whoever has the turn.

@@ -1,7 +1,10 @@
-//! Who stands where, and the documents that are remembered: one line for each durable scope that was used lately.
+//! Who stands where, and the documents that are remembered: one line for each durable scope that
+//! was used lately.
 //!
-//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those that were used least lately and that nobody stands in are
-//! forgotten, an eighth of them at a time, so that finding them costs next to nothing. A line that knows nothing is forgotten as soon as nobody stands in it.
+//! All clones of a `Tidelock` share these. Their number is bounded: when there are too many, those
+//! that were used least lately and that nobody stands in are forgotten, an eighth of them at a
+//! time, so that finding them costs next to nothing. A line that knows nothing is forgotten as soon
+//! as nobody stands in it.
 
 use std::any::{Any, TypeId};
 use std::collections::HashMap;
@@ -53,7 +56,8 @@ impl Lines {
         entries.uses += 1;
         let used = entries.uses;
         let new = || Entry { line: Arc::new(Line::<S>::new(name.clone())), used };
-        let entry = entries.lines.entry((TypeId::of::<S>(), name.key().clone())).or_insert_with(new);
+        let entry =
+            entries.lines.entry((TypeId::of::<S>(), name.key().clone())).or_insert_with(new);
         entry.used = used;
         let line = entry.line.clone().downcast().expect("the key has the line's type in it");
         if entries.lines.len() > self.capacity + self.capacity / 8 + 64 {
@@ -86,7 +90,8 @@ impl Lines {
 }
 
 impl Entries {
-    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left alone.
+    /// Forgets the lines used least lately, until so many are left. Where somebody stands is left
+    /// alone.
     fn forget(&mut self, left: usize) {
         let mut uses: Vec<u64> = self.lines.values().map(|entry| entry.used).collect();
         let surplus = uses.len().saturating_sub(left);
@@ -163,7 +168,8 @@ mod tests {
     async fn a_caller_who_goes_away_while_waiting_leaves_no_trace() {
         let tidelock = over(0);
         {
-            let place = tidelock.scope_lines().place::<Value>(&Name::new(&ScopeKind::USER, "1").unwrap());
+            let place =
+                tidelock.scope_lines().place::<Value>(&Name::new(&ScopeKind::USER, "1").unwrap());
             let _turn = place.turns.take().await;
             let scope = scope(&tidelock, 1);
             let waiting = std::pin::pin!(scope.increment("visits", 1));

@@ -31,10 +31,12 @@ pub struct ScopePage {
 }
 
 impl Tidelock {
-    /// A page of the scopes in the store whose kind is this and whose ids begin with this; of every kind, if none is named.
+    /// A page of the scopes in the store whose kind is this and whose ids begin with this; of every
+    /// kind, if none is named.
     ///
     /// # Errors
-    /// `LimitExceeded` if more are asked for at once than a page has; otherwise what the store says.
+    /// `LimitExceeded` if more are asked for at once than a page has; otherwise what the store
+    /// says.
     pub async fn scopes(
         &self,
         kind: Option<&str>,

@@ -1,8 +1,9 @@
 //! A scope that lives in this process's memory, and the queue in front of it.
 //!
-//! There is nobody else who could change it, so there is nothing to compare and nothing to try again: each mutator sees what the one before it left. What a
-//! mutator makes is put in place in one step after its last one, by the call that waits for it; a call that is dropped, runs out of time or panics never comes to
-//! that step.
+//! There is nobody else who could change it, so there is nothing to compare and nothing to try
+//! again: each mutator sees what the one before it left. What a mutator makes is put in place in
+//! one step after its last one, by the call that waits for it; a call that is dropped, runs out of
+//! time or panics never comes to that step.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +55,12 @@ impl<S> Local<S> {
 impl<S: State> Local<S> {
     pub(super) fn new(name: Name, state: S) -> Self {
         let held = Held { state: Some(Arc::new(state)), revision: Revision::FIRST };
-        Self { name, turns: TimedTurns::at(held), changed: Notify::new(), remembered: Mutex::default() }
+        Self {
+            name,
+            turns: TimedTurns::at(held),
+            changed: Notify::new(),
+            remembered: Mutex::default(),
+        }
     }
 
     pub(super) fn load(&self) -> Document<S> {
@@ -95,7 +101,8 @@ impl<S: State> Local<S> {
         }
         let revision = held.revision;
         let doc = self.find(held, options.expected)?;
-        let done = budget.bound(inside(identity, || work.begin(&doc))).await.ok_or_else(too_late)?;
+        let done =
+            budget.bound(inside(identity, || work.begin(&doc))).await.ok_or_else(too_late)?;
         let done = done.map_err(|fault| unfit(&self.name, fault))?;
         if let Some(next) = &done.next {
             options.allow(&self.name, &next.state)?;
@@ -118,14 +125,21 @@ impl<S: State> Local<S> {
     }
 
     /// Begins it anew, if it is not there.
-    pub(super) async fn create(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
+    pub(super) async fn create(
+        &self,
+        options: &Options<S>,
+        state: S,
+    ) -> Result<Mutated, ScopeError> {
         let (turn, held) = self.turn(options).await?;
         if let Some(did) = self.done(options)? {
             return Ok(Codec::json().replay(&did)?);
         }
         options.allow(&self.name, &state)?;
         if held.state.is_some() {
-            return Err(ScopeError::Taken { scope: self.name.to_string(), revision: held.revision });
+            return Err(ScopeError::Taken {
+                scope: self.name.to_string(),
+                revision: held.revision,
+            });
         }
         self.did(options, Outcome::Applied(held.revision.plus(1)))?;
         Ok(mutated(Outcome::Applied(self.put(turn, Some(Arc::new(state)), held.revision))))

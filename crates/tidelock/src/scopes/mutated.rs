@@ -22,7 +22,8 @@ pub struct Mutated<R = ()> {
 pub enum Outcome {
     /// It is in the scope since this revision, which callers who shared a commit share.
     Applied(Revision),
-    /// There was nothing to do: the scope was like that already, at this revision, and nothing was written.
+    /// There was nothing to do: the scope was like that already, at this revision, and nothing was
+    /// written.
     Unchanged(Option<Revision>),
 }
 

@@ -37,15 +37,18 @@ impl<S: State> Mutation<S> {
         Self { scope, options, about: Ok(None) }
     }
 
-    /// The same, made once: if it was made before under this id, the answer is what it did then, and nothing is done. It is remembered for seven days. A mutator that says
-    /// no is not remembered. The id is of one mutation of one scope; under it, another mutation is refused as an `IdempotencyMismatch`. Functions are
-    /// not told apart by themselves: say with [`fingerprint`](Self::fingerprint) what they are for.
+    /// The same, made once: if it was made before under this id, the answer is what it did then,
+    /// and nothing is done. It is remembered for seven days. A mutator that says no is not
+    /// remembered. The id is of one mutation of one scope; under it, another mutation is refused as
+    /// an `IdempotencyMismatch`. Functions are not told apart by themselves: say with
+    /// [`fingerprint`](Self::fingerprint) what they are for.
     pub fn operation(mut self, id: impl Into<String>) -> Self {
         self.options.operation = Some(OperationId::new(id, self.options.remembered));
         self
     }
 
-    /// The same, for this request: the [operation](Self::operation)'s id with another one is refused. Only a digest of it is stored.
+    /// The same, for this request: the [operation](Self::operation)'s id with another one is
+    /// refused. Only a digest of it is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.about = Fingerprint::of(request).map(Some);
         self
@@ -60,8 +63,9 @@ impl<S: State> Mutation<S> {
         self
     }
 
-    /// The same, only if the scope is at this revision. Another one is told as [`Moved`](ScopeError::Moved), and is not retried: it was the caller who looked, and who
-    /// has to look again.
+    /// The same, only if the scope is at this revision. Another one is told as
+    /// [`Moved`](ScopeError::Moved), and is not retried: it was the caller who looked, and who has
+    /// to look again.
     pub fn at_revision(mut self, revision: Revision) -> Self {
         self.options.expected = ExpectedRevision::Revision(revision);
         self
@@ -73,7 +77,8 @@ impl<S: State> Mutation<S> {
         self
     }
 
-    /// The same, with these parts in the same commit: events, records, wakes, fences and whatever else a commit can have. Only for scopes that are kept in the store.
+    /// The same, with these parts in the same commit: events, records, wakes, fences and whatever
+    /// else a commit can have. Only for scopes that are kept in the store.
     pub fn also(mut self, parts: Commit) -> Self {
         self.options.also = parts;
         self
@@ -112,7 +117,8 @@ impl<S: State> Mutation<S> {
         scope.create_with(&options, state).await
     }
 
-    /// See [`Scope::delete`]. With an expectation, a scope that is not there is [`Gone`](ScopeError::Gone).
+    /// See [`Scope::delete`]. With an expectation, a scope that is not there is
+    /// [`Gone`](ScopeError::Gone).
     pub async fn delete(self) -> Result<Mutated, ScopeError> {
         self.check_parts()?;
         let Self { scope, options, .. } = self.that("delete", &())?;
@@ -133,7 +139,11 @@ impl<S: State> Mutation<S> {
     }
 
     /// See [`Scope::push`].
-    pub async fn push(self, at: impl AsRef<str>, item: impl Serialize) -> Result<Mutated<usize>, ScopeError> {
+    pub async fn push(
+        self,
+        at: impl AsRef<str>,
+        item: impl Serialize,
+    ) -> Result<Mutated<usize>, ScopeError> {
         let (at, item) = (Pointer::new(at.as_ref()), value(&item)?);
         let this = self.that("push", &(at.tokens(), &item))?;
         this.change(move |document| change::push(document, &at, &item)).await
@@ -162,7 +172,8 @@ impl<S: State> Mutation<S> {
         this.change(move |document| change::remove_entry(document, &at, &key)).await
     }
 
-    /// See [`Scope::atomic`]. What it returns is remembered with the [operation](Self::operation), and so has to be JSON.
+    /// See [`Scope::atomic`]. What it returns is remembered with the [operation](Self::operation),
+    /// and so has to be JSON.
     pub async fn atomic<R: Serialize + DeserializeOwned>(
         self,
         mut mutate: impl FnMut(&mut S) -> R,

@@ -1,11 +1,13 @@
 //! Mutations that are made once, however often they are asked for.
 //!
-//! What a mutation did and answered is written down in its own commit. Whoever asks for it again, or comes at the same time and is refused by what
-//! is written there, is told the same.
+//! What a mutation did and answered is written down in its own commit. Whoever asks for it again,
+//! or comes at the same time and is refused by what is written there, is told the same.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
-use tidelock_store::{ExpectedRevision, Json, RecordKey, Result, Revision, StoreError, When, Write};
+use tidelock_store::{
+    ExpectedRevision, Json, RecordKey, Result, Revision, StoreError, When, Write,
+};
 
 use super::mutated::{Mutated, Outcome};
 use super::name::Name;
@@ -16,8 +18,8 @@ use crate::claims::Fingerprint;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Did {
     outcome: Outcome,
-    /// The scope was absent. Its first revision is that of this record, which was absent too: where the store was moved, or
-    /// has forgotten records, both are higher than what was expected.
+    /// The scope was absent. Its first revision is that of this record, which was absent too: where
+    /// the store was moved, or has forgotten records, both are higher than what was expected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     first: bool,
     answer: Json,
@@ -53,7 +55,12 @@ impl<R> Codec<R> {
         Self { encode: |_| Err(not_remembered()), decode: |_| Err(not_remembered()) }
     }
 
-    pub(super) fn remember(&self, operation: &OperationId, outcome: Outcome, answer: &R) -> Result<Did> {
+    pub(super) fn remember(
+        &self,
+        operation: &OperationId,
+        outcome: Outcome,
+        answer: &R,
+    ) -> Result<Did> {
         let first = outcome == Outcome::Applied(Revision::FIRST);
         Ok(Did { outcome, first, answer: (self.encode)(answer)?, of: operation.of })
     }

@@ -1,7 +1,7 @@
 //! A place in a document.
 //!
-//! A plain name is a field of the document. What begins with a slash is a JSON pointer (RFC 6901), and reaches deeper; the empty text is the
-//! whole document.
+//! A plain name is a field of the document. What begins with a slash is a JSON pointer (RFC 6901),
+//! and reaches deeper; the empty text is the whole document.
 
 use std::fmt;
 
@@ -63,7 +63,10 @@ impl Pointer {
     }
 
     /// The entries of what is here, which is made if it is nothing yet.
-    pub(crate) fn entries<'a>(&self, here: &'a mut Value) -> Result<&'a mut Map<String, Value>, Unfit> {
+    pub(crate) fn entries<'a>(
+        &self,
+        here: &'a mut Value,
+    ) -> Result<&'a mut Map<String, Value>, Unfit> {
         if here.is_null() {
             *here = Value::Object(Map::new());
         }

@@ -47,7 +47,8 @@ impl<'a, S: State> Queued<'a, S> {
         }
         let budget = Budget::begin(options.budget);
         // As often as there is time for.
-        let policy = RetryPolicy { attempts: u32::MAX, deadline: budget.left(), ..tidelock.retry() };
+        let policy =
+            RetryPolicy { attempts: u32::MAX, deadline: budget.left(), ..tidelock.retry() };
         let mut attempts = policy.begin();
         attempts.deadline(); // counts from here, and not from the first conflict
         Ok(Self { tidelock, options, line, budget, attempts })
@@ -63,10 +64,14 @@ impl<'a, S: State> Queued<'a, S> {
                 Turn::Nothing { answer, revision, after: None } => {
                     return Ok(self.mutated(answer, Outcome::Unchanged(revision)));
                 }
-                Turn::Nothing { answer, after: Some(batch), .. } => match self.landing(&batch).await? {
-                    Ok(revision) => return Ok(self.mutated(answer, Outcome::Unchanged(Some(revision)))),
-                    Err(lost) => lost,
-                },
+                Turn::Nothing { answer, after: Some(batch), .. } => {
+                    match self.landing(&batch).await? {
+                        Ok(revision) => {
+                            return Ok(self.mutated(answer, Outcome::Unchanged(Some(revision))));
+                        }
+                        Err(lost) => lost,
+                    }
+                }
                 Turn::Shared { batch, answer } => match self.landing(&batch).await? {
                     Ok(revision) => return Ok(self.mutated(answer, Outcome::Applied(revision))),
                     Err(lost) => lost,
@@ -93,7 +98,8 @@ impl<'a, S: State> Queued<'a, S> {
         })
     }
 
-    /// What leads to no commit is only true if it was compared with the store, or if the batch that it hangs on is.
+    /// What leads to no commit is only true if it was compared with the store, or if the batch that
+    /// it hangs on is.
     fn nothing<R>(&self, view: &View<S>, answer: R) -> Turn<'a, S, R> {
         if view.is_only_remembered() {
             self.line.distrust();
@@ -125,18 +131,26 @@ impl<'a, S: State> Queued<'a, S> {
         self.options.allow(name, &next.state)?;
         let text = next.encode().map_err(|e| e.about(format_args!("scope {name}")))?;
         if text.as_str().len() > limits::VALUE_BYTES {
-            Commit::new().write(Write::put(name.key(), ExpectedRevision::Any, text.clone())).check()?;
+            Commit::new()
+                .write(Write::put(name.key(), ExpectedRevision::Any, text.clone()))
+                .check()?;
         }
         Ok(Doc { state: next.state, text: Some(text) })
     }
 
-    pub(super) async fn in_time<T, X>(&self, future: impl Future<Output = T>) -> Result<T, ScopeError<X>> {
+    pub(super) async fn in_time<T, X>(
+        &self,
+        future: impl Future<Output = T>,
+    ) -> Result<T, ScopeError<X>> {
         let output = self.budget.bound(future).await;
         output.ok_or_else(|| ScopeError::timed_out(&self.line.name, self.budget.long))
     }
 
     /// The revision at which a batch landed, or what was there instead.
-    async fn landing<X>(&self, batch: &Waiting<'_, S>) -> Result<Result<Revision, Conflict>, ScopeError<X>> {
+    async fn landing<X>(
+        &self,
+        batch: &Waiting<'_, S>,
+    ) -> Result<Result<Revision, Conflict>, ScopeError<X>> {
         match batch.landing(self.tidelock).await {
             Landing::Landed(revision) => Ok(Ok(*revision)),
             Landing::Refused(conflict) => Ok(Err(conflict.clone())),
@@ -144,7 +158,8 @@ impl<'a, S: State> Queued<'a, S> {
         }
     }
 
-    /// What has moved can be looked at again. What is gone stays gone, until the store has forgotten that it was there.
+    /// What has moved can be looked at again. What is gone stays gone, until the store has
+    /// forgotten that it was there.
     pub(super) fn lost<X>(&self, conflict: &Conflict) -> Result<(), ScopeError<X>> {
         telemetry::scope_contended(self.line.name.key(), self.attempts.made);
         match found(&self.line.name, conflict) {
@@ -158,9 +173,10 @@ impl<'a, S: State> Queued<'a, S> {
     pub(super) async fn pause<X>(&mut self) -> Result<(), ScopeError<X>> {
         match self.attempts.next(self.tidelock.random()).await {
             true => Ok(()),
-            false => {
-                Err(ScopeError::Contended { scope: self.line.name.to_string(), attempts: self.attempts.made })
-            }
+            false => Err(ScopeError::Contended {
+                scope: self.line.name.to_string(),
+                attempts: self.attempts.made,
+            }),
         }
     }
 

@@ -26,23 +26,27 @@ use crate::handle::Tidelock;
 
 /// One scope: a state document that many callers change at once. Clones are handles on the same.
 ///
-/// Where the scope lives decides how it is kept whole, and not how it is called: one [in memory](Self::in_memory) has a queue, one in the
-/// [store](Tidelock::scope) has a queue in each process and a revision that is compared when it is written.
+/// Where the scope lives decides how it is kept whole, and not how it is called: one [in
+/// memory](Self::in_memory) has a queue, one in the [store](Tidelock::scope) has a queue in each
+/// process and a revision that is compared when it is written.
 ///
-/// A scope that does not exist yet begins with the state's default when it is first changed. One that was deleted, or has expired, is
-/// [gone](ScopeError::Gone) until somebody [creates](Self::create) it again: no mutation brings it back by accident.
+/// A scope that does not exist yet begins with the state's default when it is first changed. One
+/// that was deleted, or has expired, is [gone](ScopeError::Gone) until somebody
+/// [creates](Self::create) it again: no mutation brings it back by accident.
 ///
-/// Fields are named by `at`: a plain name, a JSON pointer (`/limits/daily`) to reach deeper, or `""` for the whole document.
+/// Fields are named by `at`: a plain name, a JSON pointer (`/limits/daily`) to reach deeper, or
+/// `""` for the whole document.
 ///
 /// # Errors
-/// Of every mutation: [`TimedOut`](ScopeError::TimedOut) and [`Contended`](ScopeError::Contended) when the budget ends,
-/// [`Reentered`](ScopeError::Reentered) from inside the scope's own mutator, [`Gone`](ScopeError::Gone), [`Unfit`](ScopeError::Unfit) if the state would not
-/// be what its type says, [`Rejected`](ScopeError::Rejected) by the scope's [check](Self::checked), and whatever the store has. Nothing was written then, unless
-/// the store's error says that it may have been.
+/// Of every mutation: [`TimedOut`](ScopeError::TimedOut) and [`Contended`](ScopeError::Contended)
+/// when the budget ends, [`Reentered`](ScopeError::Reentered) from inside the scope's own mutator,
+/// [`Gone`](ScopeError::Gone), [`Unfit`](ScopeError::Unfit) if the state would not be what its type
+/// says, [`Rejected`](ScopeError::Rejected) by the scope's [check](Self::checked), and whatever the
+/// store has. Nothing was written then, unless the store's error says that it may have been.
 ///
 /// # Cancel safety
-/// A mutation in memory that is dropped never happens. In the store it may have happened once its commit was sent; make it an
-/// [operation](Self::operation) to be able to ask again.
+/// A mutation in memory that is dropped never happens. In the store it may have happened once its
+/// commit was sent; make it an [operation](Self::operation) to be able to ask again.
 pub struct Scope<S> {
     place: Where<S>,
     options: Options<S>,
@@ -56,7 +60,8 @@ enum Where<S> {
 }
 
 impl<S: State> Scope<S> {
-    /// A scope in this process's memory, which begins with this state. It lives for as long as there is a handle on it.
+    /// A scope in this process's memory, which begins with this state. It lives for as long as
+    /// there is a handle on it.
     #[allow(clippy::needless_pass_by_value)] // it is a constant, or made for the call
     pub fn in_memory(kind: ScopeKind, id: impl AsRef<str>, state: S) -> Self {
         let place = match Name::new(&kind, id.as_ref()) {
@@ -75,7 +80,8 @@ impl<S: State> Scope<S> {
         Self { place, options: Options::new(kind.lives()) }
     }
 
-    /// The same scope, with so much time for each mutation: for its wait, its work and all its attempts. Half a minute unless said otherwise.
+    /// The same scope, with so much time for each mutation: for its wait, its work and all its
+    /// attempts. Half a minute unless said otherwise.
     #[must_use]
     pub fn within(mut self, budget: Duration) -> Self {
         self.options.budget = Some(budget);
@@ -89,9 +95,13 @@ impl<S: State> Scope<S> {
         self
     }
 
-    /// The same scope, into which nothing is written that this does not allow. It says what is wrong with a state.
+    /// The same scope, into which nothing is written that this does not allow. It says what is
+    /// wrong with a state.
     #[must_use]
-    pub fn checked(mut self, check: impl Fn(&S) -> Result<(), String> + Send + Sync + 'static) -> Self {
+    pub fn checked(
+        mut self,
+        check: impl Fn(&S) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
         self.options.check = Some(Arc::new(check));
         self
     }
@@ -129,14 +139,18 @@ impl<S: State> Scope<S> {
         self.create_with(&self.options, state).await
     }
 
-    pub(super) async fn create_with(&self, options: &Options<S>, state: S) -> Result<Mutated, ScopeError> {
+    pub(super) async fn create_with(
+        &self,
+        options: &Options<S>,
+        state: S,
+    ) -> Result<Mutated, ScopeError> {
         match &self.place {
             Where::Memory(local) => local.create(options, state).await,
             Where::Store(tidelock, name) => {
                 let place = tidelock.scope_lines().place(name);
                 let queued = Queued::begin(tidelock, options, &place)?;
-                let text =
-                    tidelock_store::Json::new(&state).map_err(|e| e.about(format_args!("scope {name}")))?;
+                let text = tidelock_store::Json::new(&state)
+                    .map_err(|e| e.about(format_args!("scope {name}")))?;
                 options.allow(name, &state)?;
                 Alone::new(queued)?.create(Doc { state: Arc::new(state), text: Some(text) }).await
             }
@@ -160,7 +174,8 @@ impl<S: State> Scope<S> {
         }
     }
 
-    /// Writes the scope as it is, so that its life begins anew: a session is used without being changed.
+    /// Writes the scope as it is, so that its life begins anew: a session is used without being
+    /// changed.
     pub async fn touch(&self) -> Result<Mutated, ScopeError> {
         match &self.place {
             Where::Memory(_) => self.atomic(|_| ()).await,
@@ -172,7 +187,8 @@ impl<S: State> Scope<S> {
         }
     }
 
-    /// Merges this into the document: objects entry by entry, `null` takes an entry away, and all else replaces what was there (RFC 7396).
+    /// Merges this into the document: objects entry by entry, `null` takes an entry away, and all
+    /// else replaces what was there (RFC 7396).
     pub async fn patch(&self, patch: impl Serialize) -> Result<Mutated, ScopeError> {
         self.mutation().patch(patch).await
     }
@@ -184,9 +200,13 @@ impl<S: State> Scope<S> {
 
     /// Adds to an integer, which is zero if it is not there, and answers with the sum.
     ///
-    /// If the scope is nothing but an integer (`at` is `""`, and the state an `i64`), does not expire and has no check, the store adds, without
-    /// anybody having to look before.
-    pub async fn increment(&self, at: impl AsRef<str>, by: i64) -> Result<Mutated<i64>, ScopeError> {
+    /// If the scope is nothing but an integer (`at` is `""`, and the state an `i64`), does not
+    /// expire and has no check, the store adds, without anybody having to look before.
+    pub async fn increment(
+        &self,
+        at: impl AsRef<str>,
+        by: i64,
+    ) -> Result<Mutated<i64>, ScopeError> {
         self.mutation().increment(at, by).await
     }
 
@@ -218,11 +238,15 @@ impl<S: State> Scope<S> {
         self.mutation().remove_entry(at, key).await
     }
 
-    /// Changes the state by a function of it, and answers with what the function returned when it counted.
+    /// Changes the state by a function of it, and answers with what the function returned when it
+    /// counted.
     ///
-    /// The function sees the state that the mutation before it left. In the store it may be called several times, on newer and newer states: it should do nothing
-    /// but change what it is given.
-    pub async fn atomic<R>(&self, mut mutate: impl FnMut(&mut S) -> R) -> Result<Mutated<R>, ScopeError> {
+    /// The function sees the state that the mutation before it left. In the store it may be called
+    /// several times, on newer and newer states: it should do nothing but change what it is given.
+    pub async fn atomic<R>(
+        &self,
+        mut mutate: impl FnMut(&mut S) -> R,
+    ) -> Result<Mutated<R>, ScopeError> {
         let mutate = move |state: &mut S| Ok(mutate(state));
         self.mutate(&self.options, Atomic(mutate), Codec::none()).await
     }
@@ -235,8 +259,8 @@ impl<S: State> Scope<S> {
         self.mutate(&self.options, Atomic(mutate), Codec::none()).await
     }
 
-    /// The same, by a function that may wait for something: it takes the state, and gives back the new one with its answer. Others wait for
-    /// it meanwhile; the budget ends it.
+    /// The same, by a function that may wait for something: it takes the state, and gives back the
+    /// new one with its answer. Others wait for it meanwhile; the budget ends it.
     pub async fn atomic_async<R, X, Later>(
         &self,
         mutate: impl FnMut(S) -> Later,

@@ -1,10 +1,13 @@
 //! Turns that are waited for until a time, and no longer.
 //!
-//! A timer for each who waits would cost more than the turn itself: a turn is over in less than a microsecond, and a timer is an entry in a wheel that the
-//! whole runtime shares. So all who wait for the same turns share a bell, which rings at the earliest of their times. It wakes them all: who is late goes away, and
-//! the others hang up the next. While turns are had in time, a bell is hung once in the time that callers allow, and not once a call.
+//! A timer for each who waits would cost more than the turn itself: a turn is over in less than a
+//! microsecond, and a timer is an entry in a wheel that the whole runtime shares. So all who wait
+//! for the same turns share a bell, which rings at the earliest of their times. It wakes them all:
+//! who is late goes away, and the others hang up the next. While turns are had in time, a bell is
+//! hung once in the time that callers allow, and not once a call.
 //!
-//! Every runtime has a bell of its own, because a runtime that nobody drives any more keeps no time.
+//! Every runtime has a bell of its own, because a runtime that nobody drives any more keeps no
+//! time.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -39,7 +42,8 @@ struct Place {
     at: Instant,
 }
 
-/// Rings when it is dropped: when its time has come, or when the runtime that kept its time is shut down.
+/// Rings when it is dropped: when its time has come, or when the runtime that kept its time is shut
+/// down.
 struct Bell<T> {
     turns: Weak<TimedTurns<T>>,
     place: Place,
@@ -71,8 +75,8 @@ impl<T: Clone + Send + 'static> TimedTurns<T> {
         .await
     }
 
-    /// Sees to it that a bell rings at this time or before; not if it has passed. Only who finds no bell looks at the clock. Who is late finds none: the one
-    /// that woke it was taken down.
+    /// Sees to it that a bell rings at this time or before; not if it has passed. Only who finds no
+    /// bell looks at the clock. Who is late finds none: the one that woke it was taken down.
     fn will_ring_by(self: &Arc<Self>, at: Instant) -> bool {
         let runtime = Handle::current();
         let place = Place { runtime: runtime.id(), at };
@@ -99,7 +103,8 @@ impl<T: Clone + Send + 'static> TimedTurns<T> {
 }
 
 impl<T> TimedTurns<T> {
-    /// Says that there will be a bell, and gives the ones that it takes the place of; nothing, if it is not needed.
+    /// Says that there will be a bell, and gives the ones that it takes the place of; nothing, if
+    /// it is not needed.
     fn make_room(&self, place: Place) -> Option<Vec<Hung>> {
         let mut hung = self.hung();
         if is_served(&hung, place) {

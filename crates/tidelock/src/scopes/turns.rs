@@ -1,9 +1,12 @@
 //! Turns at something: one at a time, first come, first served.
 //!
-//! Whoever has the turn is given what there is, and may leave something else in its place when it ends the turn. Whoever ends a turn hands it to the one who has waited longest; it is never free in between, so nobody can push in. One who goes away while waiting
-//! leaves the queue, and one who goes away just as the turn was handed over passes it on.
+//! Whoever has the turn is given what there is, and may leave something else in its place when it
+//! ends the turn. Whoever ends a turn hands it to the one who has waited longest; it is never free
+//! in between, so nobody can push in. One who goes away while waiting leaves the queue, and one who
+//! goes away just as the turn was handed over passes it on.
 //!
-//! Written on nothing but a lock and wakers, so that its schedules can be explored: `tests/turns.rs` runs this very file on another lock.
+//! Written on nothing but a lock and wakers, so that its schedules can be explored:
+//! `tests/turns.rs` runs this very file on another lock.
 
 use std::collections::VecDeque;
 use std::future::Future;
@@ -49,7 +52,9 @@ pub(crate) struct Taking<'a, T> {
 
 impl<T: Clone> Turns<T> {
     pub(crate) fn at(value: T) -> Self {
-        Self { queue: Mutex::new(Queue { value, tickets: 0, holder: None, waiting: VecDeque::new() }) }
+        Self {
+            queue: Mutex::new(Queue { value, tickets: 0, holder: None, waiting: VecDeque::new() }),
+        }
     }
 
     /// What there is, without a turn at it.
@@ -132,7 +137,11 @@ impl<'a, T: Clone> Future for Taking<'a, T> {
         };
         // Once it is a turn, it is the turn that must be ended, and not the wait.
         self.ticket = (!is_mine).then_some(ticket);
-        if is_mine { Poll::Ready((Turn { turns, left: None }, queue.value.clone())) } else { Poll::Pending }
+        if is_mine {
+            Poll::Ready((Turn { turns, left: None }, queue.value.clone()))
+        } else {
+            Poll::Pending
+        }
     }
 }
 
@@ -157,7 +166,8 @@ impl<T> Drop for Taking<'_, T> {
 impl<T> Drop for Turn<'_, T> {
     fn drop(&mut self) {
         let mut queue = self.turns.lock();
-        // What was there is dropped with this turn, outside the lock: what that takes is its own affair.
+        // What was there is dropped with this turn, outside the lock: what that takes is its own
+        // affair.
         if let Some(left) = &mut self.left {
             mem::swap(left, &mut queue.value);
         }

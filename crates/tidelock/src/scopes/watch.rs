@@ -1,7 +1,7 @@
 //! The states of a scope, one after the other.
 //!
-//! Whoever watches sees the newest state, always, and not necessarily every one before it. In the store a signal says when to look, and a slow poll looks where
-//! no signal comes.
+//! Whoever watches sees the newest state, always, and not necessarily every one before it. In the
+//! store a signal says when to look, and a slow poll looks where no signal comes.
 
 use std::fmt;
 use std::sync::Arc;
@@ -49,7 +49,10 @@ impl<S: State> Watch<S> {
     pub(super) fn durable(tidelock: Tidelock, name: Name) -> Self {
         // Taken before the first look, so that nothing is missed.
         let signal = tidelock.store().signal(Topic::Record(name.key().clone()));
-        Self { source: Source::Store(Box::new(Stored { tidelock, name, signal, poll: POLL })), seen: None }
+        Self {
+            source: Source::Store(Box::new(Stored { tidelock, name, signal, poll: POLL })),
+            seen: None,
+        }
     }
 
     /// The same, looking this often where no signal comes from whoever changed the scope.
@@ -61,7 +64,8 @@ impl<S: State> Watch<S> {
         self
     }
 
-    /// The scope as it is now, the first time; later, as it is once it is not as it was seen last. That it is gone is told as well.
+    /// The scope as it is now, the first time; later, as it is once it is not as it was seen last.
+    /// That it is gone is told as well.
     ///
     /// # Cancel safety
     /// What was not returned comes with the next call.

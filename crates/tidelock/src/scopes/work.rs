@@ -1,7 +1,8 @@
 //! What a mutation does to the state that it finds, whichever way the scope is kept.
 //!
-//! Every kind of mutation becomes one of these. A work may be done several times, each time on another state; it never sees where the state came
-//! from, and what it leaves behind is only a proposal.
+//! Every kind of mutation becomes one of these. A work may be done several times, each time on
+//! another state; it never sees where the state came from, and what it leaves behind is only a
+//! proposal.
 
 use std::future::{Future, Ready, ready};
 use std::pin::Pin;

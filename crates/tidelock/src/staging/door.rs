@@ -1,4 +1,5 @@
-//! The way that a handler's commit takes: straight to the store, or together with rows in tables of the user's own.
+//! The way that a handler's commit takes: straight to the store, or together with rows in tables of
+//! the user's own.
 
 use tidelock_store::{Commit, CommitOutcome, Result};
 

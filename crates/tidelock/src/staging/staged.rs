@@ -58,7 +58,8 @@ impl Staged {
         self.commit == Commit::new() && self.decisions.is_empty() && self.door.is_shut()
     }
 
-    /// Lands it with this settlement. Decisions that others were quicker than are taken again; the handler is not.
+    /// Lands it with this settlement. Decisions that others were quicker than are taken again; the
+    /// handler is not.
     pub(crate) async fn land(mut self, task: &Task, settlement: Settlement) -> Result<Landed> {
         let settled = Settled::by(&settlement.exit);
         let own = Commit::new().settle(settlement);
@@ -75,7 +76,12 @@ impl Staged {
     }
 
     /// Tries once to land it with these parts of the caller's own.
-    pub(crate) async fn attempt(&mut self, task: &Task, own: &Commit, attempts: usize) -> Result<Tried> {
+    pub(crate) async fn attempt(
+        &mut self,
+        task: &Task,
+        own: &Commit,
+        attempts: usize,
+    ) -> Result<Tried> {
         let commit = self.assemble(own);
         if let Err(error) = commit.check() {
             return Ok(Tried::Refused(Failure::fatal(error)));
@@ -89,7 +95,9 @@ impl Staged {
             Blame::Own => Tried::Moved(conflict),
             Blame::Staged => Tried::Refused(Failure::again(conflict)),
             // However often it is taken again, a closed stream takes nothing.
-            Blame::Decisions if conflict.has(ClashKind::Closed) => Tried::Refused(Failure::again(conflict)),
+            Blame::Decisions if conflict.has(ClashKind::Closed) => {
+                Tried::Refused(Failure::again(conflict))
+            }
             Blame::Decisions => {
                 telemetry::reaction_contended(&task.token(), &conflict, attempts);
                 match self.decide_again().await {
@@ -151,8 +159,18 @@ pub(crate) fn too_slow() -> Failure {
 }
 
 fn join(commit: &mut Commit, other: Commit) {
-    let Commit { appends, writes, wakes, settlements, fences, guards, trims, restores, id: _, id_memory: _ } =
-        other;
+    let Commit {
+        appends,
+        writes,
+        wakes,
+        settlements,
+        fences,
+        guards,
+        trims,
+        restores,
+        id: _,
+        id_memory: _,
+    } = other;
     commit.appends.extend(appends);
     commit.writes.extend(writes);
     commit.wakes.extend(wakes);

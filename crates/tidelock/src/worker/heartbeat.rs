@@ -77,7 +77,8 @@ impl Heartbeat {
         for (token, task) in self.lock().iter() {
             match task.stuck_for() {
                 None => by_length.entry(task.duration()).or_default().push(token.clone()),
-                // A blocked thread cannot be dropped; but what it runs can look at whether its lease is lost.
+                // A blocked thread cannot be dropped; but what it runs can look at whether its
+                // lease is lost.
                 Some(over) if over > task.duration() => task.lost().cancel(),
                 Some(_) => {}
             }

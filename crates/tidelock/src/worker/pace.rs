@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// The time between two polls of one queue: at least `least`, and more with every queue, so that the sum stays small.
+/// The time between two polls of one queue: at least `least`, and more with every queue, so that
+/// the sum stays small.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pace {
     /// Never more often than this, however few queues there are.

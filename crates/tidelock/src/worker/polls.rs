@@ -1,7 +1,8 @@
 //! Tells work that blocks its thread from work that waits.
 //!
-//! A future that waits can be dropped when its time is over. One whose poll never returns cannot; all that can be done is to let
-//! its lease run out. So the beginning of the poll that is under way is noted.
+//! A future that waits can be dropped when its time is over. One whose poll never returns cannot;
+//! all that can be done is to let its lease run out. So the beginning of the poll that is under way
+//! is noted.
 
 use std::future::poll_fn;
 use std::pin::pin;

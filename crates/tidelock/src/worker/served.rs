@@ -26,8 +26,9 @@ pub struct Served {
 }
 
 impl Served {
-    /// All lanes of this queue, leased for 30 seconds at a time, with [five minutes](TIMEOUT) for each item and as many of them at
-    /// once as the worker has slots for; an item whose lease ran out three times is blocked.
+    /// All lanes of this queue, leased for 30 seconds at a time, with [five minutes](TIMEOUT) for
+    /// each item and as many of them at once as the worker has slots for; an item whose lease ran
+    /// out three times is blocked.
     pub fn new(queue: &QueueName, work: Arc<dyn Work>) -> Self {
         Self {
             queue: queue.clone(),
@@ -56,23 +57,26 @@ impl Served {
         self
     }
 
-    /// The same, with this much time for an item. Work that takes longer is dropped where it waits, and counts as failed: it is
-    /// retried a second later, and its slot is free. Work that blocks its thread cannot be dropped: its lease is renewed no more,
-    /// and runs out, which [`expiries`](Self::expiries) counts. The default is [five minutes](TIMEOUT).
+    /// The same, with this much time for an item. Work that takes longer is dropped where it waits,
+    /// and counts as failed: it is retried a second later, and its slot is free. Work that blocks
+    /// its thread cannot be dropped: its lease is renewed no more, and runs out, which
+    /// [`expiries`](Self::expiries) counts. The default is [five minutes](TIMEOUT).
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same; the work ends in time by itself, and only a thread that it blocks for longer is the worker's affair.
+    /// The same; the work ends in time by itself, and only a thread that it blocks for longer is
+    /// the worker's affair.
     #[must_use]
     pub(crate) fn minding_its_time(mut self) -> Self {
         self.cuts = false;
         self
     }
 
-    /// The same, with this many items at once at most. Lanes of one queue that are served with clones share the limit.
+    /// The same, with this many items at once at most. Lanes of one queue that are served with
+    /// clones share the limit.
     #[must_use]
     pub fn at_most(mut self, limit: usize) -> Self {
         self.limit = Arc::new(Semaphore::new(limit.clamp(1, Semaphore::MAX_PERMITS)));
@@ -86,7 +90,8 @@ impl Served {
         self
     }
 
-    /// The same, outside the worker's pool of slots: for an item that is held for as long as the worker lives.
+    /// The same, outside the worker's pool of slots: for an item that is held for as long as the
+    /// worker lives.
     #[must_use]
     pub(crate) fn outside_the_pool(mut self) -> Self {
         self.pooled = false;
@@ -95,7 +100,8 @@ impl Served {
 
     /// Refuses a lease that no store grants.
     pub(super) fn check(&self) -> Result<()> {
-        check_renewal(&[], self.lease).map_err(|e| e.about(format_args!("queue {:?}", self.queue.as_str())))
+        check_renewal(&[], self.lease)
+            .map_err(|e| e.about(format_args!("queue {:?}", self.queue.as_str())))
     }
 
     /// Whether too many holders of this item died over it.
@@ -114,6 +120,9 @@ impl Served {
 
 impl fmt::Debug for Served {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Served").field("queue", &self.queue).field("lane", &self.lane).finish_non_exhaustive()
+        f.debug_struct("Served")
+            .field("queue", &self.queue)
+            .field("lane", &self.lane)
+            .finish_non_exhaustive()
     }
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidelock_store::{Advice, Commit, Lease, Leased, Result, Settlement, Signal, StoreError, Topic, When};
+use tidelock_store::{
+    Advice, Commit, Lease, Leased, Result, Settlement, Signal, StoreError, Topic, When,
+};
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -38,7 +40,9 @@ impl Server {
         // Taken before the first look, so nothing is missed.
         let mut signal = self.crew.store.signal(Topic::Queue(self.served.queue.clone()));
         let stopping = self.crew.stopping.clone();
-        while let Some(slots) = stopping.run_until_cancelled(self.crew.slots.take(&self.served)).await {
+        while let Some(slots) =
+            stopping.run_until_cancelled(self.crew.slots.take(&self.served)).await
+        {
             let Some(wait) = self.fill(slots).await else { continue };
             let rest = rest(&mut signal, wait);
             if stopping.run_until_cancelled(rest).await.is_none() {
@@ -66,7 +70,8 @@ impl Server {
     fn wait_after(&self, leased: &Leased) -> Option<Duration> {
         let wait = leased.next_due.map_or(self.poll, |due| due.since(leased.at).min(self.poll));
         match leased.leases.is_empty() {
-            // What is due and not to be had is in somebody else's hands; asking at once would ask in vain.
+            // What is due and not to be had is in somebody else's hands; asking at once would ask
+            // in vain.
             true => Some(wait.max(BREATH)),
             false => (!wait.is_zero()).then_some(wait),
         }
@@ -90,7 +95,8 @@ impl Server {
         }
     }
 
-    /// A panic before there is anything to drive is a failure of what was to be begun, and of nothing else.
+    /// A panic before there is anything to drive is a failure of what was to be begun, and of
+    /// nothing else.
     fn begin(&self, tasks: &[Task]) -> Vec<Handling> {
         let begun = catch_unwind(AssertUnwindSafe(|| self.served.work.begin(tasks.to_vec())));
         begun.unwrap_or_else(|panic| {
@@ -129,7 +135,8 @@ impl Server {
         if leases.is_empty() {
             return;
         }
-        let release = |commit: Commit, lease: &Lease| commit.settle(Settlement::release(lease.token()));
+        let release =
+            |commit: Commit, lease: &Lease| commit.settle(Settlement::release(lease.token()));
         let commit = leases.iter().fold(Commit::new(), release);
         if let Err(error) = self.crew.store.commit(commit).await {
             tracing::warn!(%error, "leases could not be given back; they will run out");
@@ -219,7 +226,8 @@ impl Effort {
         }
     }
 
-    /// A store that could not be reached is no fault of the item; one that refuses for good needs somebody to look.
+    /// A store that could not be reached is no fault of the item; one that refuses for good needs
+    /// somebody to look.
     async fn put_off(&self, error: &StoreError) -> Result<Settled> {
         tracing::warn!(item = %self.task.lease().item, %error, "the work could not be settled");
         let token = self.task.token();

@@ -25,7 +25,8 @@ impl Slots {
         Self { pool: Arc::new(Semaphore::new(slots.clamp(1, Semaphore::MAX_PERMITS))) }
     }
 
-    /// Waits for one slot and takes all others that are free with it: what ends together is refilled by one call.
+    /// Waits for one slot and takes all others that are free with it: what ends together is
+    /// refilled by one call.
     pub(super) async fn take(&self, served: &Served) -> Vec<Slot> {
         let mut slots = vec![self.wait(served).await];
         tokio::task::yield_now().await;

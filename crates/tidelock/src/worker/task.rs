@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement, Store,
-    Timestamp,
+    Advice, ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement,
+    Store, Timestamp,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -15,7 +15,8 @@ use super::{Served, Settled};
 /// The pauses between two tries of a commit that the store could not take.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
-/// A leased item: the lease, and what its work needs to know of the worker. Clones are handles on the same.
+/// A leased item: the lease, and what its work needs to know of the worker. Clones are handles on
+/// the same.
 #[derive(Debug, Clone)]
 pub struct Task {
     shared: Arc<Shared>,
@@ -87,7 +88,8 @@ impl Task {
         self.shared.polls.note(work).await
     }
 
-    /// How much longer than it may the work has blocked its thread; nothing if it does not. Its lease is not renewed then.
+    /// How much longer than it may the work has blocked its thread; nothing if it does not. Its
+    /// lease is not renewed then.
     pub(super) fn stuck_for(&self) -> Option<Duration> {
         self.shared.polls.overdue(self.shared.timeout)
     }
@@ -102,8 +104,8 @@ impl Task {
         Ok(outcome.committed().map_or(Settled::Lost, |_| settled))
     }
 
-    /// Makes a commit, again and again while the store cannot take it, and stops trying only when the lease is lost. The
-    /// commit must carry this task's fence or settlement.
+    /// Makes a commit, again and again while the store cannot take it, and stops trying only when
+    /// the lease is lost. The commit must carry this task's fence or settlement.
     ///
     /// # Errors
     /// What trying again cannot help; and the last failure, once the lease is lost.
@@ -124,7 +126,8 @@ impl Task {
     }
 }
 
-/// Appends and settlements can be sent twice as they are; other parts need an id to be told from a second wish.
+/// Appends and settlements can be sent twice as they are; other parts need an id to be told from a
+/// second wish.
 fn repeatable(commit: Commit) -> Commit {
     let safe = commit.writes.is_empty()
         && commit.wakes.is_empty()

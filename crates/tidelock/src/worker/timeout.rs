@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use crate::doctor::words::length;
 
-/// The time that a handler, a batch, an attempt at a step or the work on an item has, unless its options say otherwise.
+/// The time that a handler, a batch, an attempt at a step or the work on an item has, unless its
+/// options say otherwise.
 ///
-/// Five minutes are longer than a call takes that will still end, and short enough that a slot which is lost to one that will
-/// not is soon free again.
+/// Five minutes are longer than a call takes that will still end, and short enough that a slot
+/// which is lost to one that will not is soon free again.
 pub const TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Drives this for so long at most, then drops it and gives nothing.

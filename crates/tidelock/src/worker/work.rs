@@ -15,11 +15,12 @@ pub type Handling = BoxFuture<'static, Result<Settled>>;
 
 /// The work that the items of a queue stand for.
 pub trait Work: Send + Sync + 'static {
-    /// Begins the work on items that were leased together; gives a future for each, in their order, which does the work
-    /// and settles the lease.
+    /// Begins the work on items that were leased together; gives a future for each, in their order,
+    /// which does the work and settles the lease.
     ///
-    /// An error means that the item could not be settled: the worker puts it off, or blocks it if trying again cannot
-    /// help. So does a panic, which the worker catches and counts as a failure of that item alone.
+    /// An error means that the item could not be settled: the worker puts it off, or blocks it if
+    /// trying again cannot help. So does a panic, which the worker catches and counts as a failure
+    /// of that item alone.
     fn begin(&self, tasks: Vec<Task>) -> Vec<Handling>;
 }
 

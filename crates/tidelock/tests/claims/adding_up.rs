@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidelock::claims::{
-    AllOf, Compound, Compounding, Lock, Patience, Period, Quota, Refusal, Single, Taking, TimeZone, Why,
+    AllOf, Compound, Compounding, Lock, Patience, Period, Quota, Refusal, Single, Taking, TimeZone,
+    Why,
 };
 use tidelock::prelude::*;
 use tidelock::{ErrorKind, Fence, limits};
@@ -35,7 +36,8 @@ async fn used(claims: &Claims) -> i64 {
     points(claims).usage().await.unwrap().used
 }
 
-/// Waits until the compound can be had again; until then everything that it asks for is in the way, and not a part of it.
+/// Waits until the compound can be had again; until then everything that it asks for is in the way,
+/// and not a part of it.
 pub(crate) async fn won_again(compound: &Compound) -> AllOf {
     let again = std::sync::Mutex::new(None);
     until("all of it came back", async || {
@@ -61,13 +63,18 @@ async fn a_compound_that_is_dropped_comes_back_with_its_lease(stage: Stage) {
     let claims = stage.tidelock().await.claims();
     let all = award(&claims, stage.lease());
     drop(won(&all).await);
-    assert_eq!(used(&claims).await, 10, "how far the work has come is not known before the lease ends");
+    assert_eq!(
+        used(&claims).await,
+        10,
+        "how far the work has come is not known before the lease ends"
+    );
     let mut again = won_again(&all).await;
     again.complete("awarded").await.unwrap();
     assert_eq!(used(&claims).await, 10, "charged once");
 }
 
-/// Schedule 110. CLAIM-14: a holder that is stopped for longer than its lease lasts completes nothing, and gives nothing back.
+/// Schedule 110. CLAIM-14: a holder that is stopped for longer than its lease lasts completes
+/// nothing, and gives nothing back.
 async fn a_compound_whose_holder_is_stopped_comes_back_with_its_lease(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let gate = Gate::over(&tidelock);
@@ -103,7 +110,8 @@ async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: Stage) {
     assert_eq!(used(&claims).await, 0);
 }
 
-/// CLAIM-14. CLAIM-13: what is only drawn for a while cannot be given back as if it were taken for good.
+/// CLAIM-14. CLAIM-13: what is only drawn for a while cannot be given back as if it were taken for
+/// good.
 async fn units_of_a_compound_go_back_once(stage: Stage) {
     let claims = stage.tidelock().await.claims();
     let all = won(&award(&claims, MINUTE)).await;
@@ -146,10 +154,12 @@ async fn waiting(tidelock: &Tidelock, lock: &str) -> usize {
     tidelock.store().rows(places).all().await.unwrap().len()
 }
 
-/// Schedule 111. CLAIM-11: a compound is behind those who came before it, and before those who came after.
+/// Schedule 111. CLAIM-11: a compound is behind those who came before it, and before those who came
+/// after.
 async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let (served, first) = (Seen::default(), door(&tidelock).acquire().await.unwrap().locked().unwrap());
+    let (served, first) =
+        (Seen::default(), door(&tidelock).acquire().await.unwrap().locked().unwrap());
     let mut callers = Vec::new();
     for nth in 0..6 {
         let (other, served) = (stage.tidelock().await, served.clone());
@@ -168,8 +178,13 @@ async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
         until("it stands in line", async || waiting(&tidelock, "door").await == nth + 1).await;
     }
     let claims = tidelock.claims();
-    let Compounding::Refused(refusals) =
-        claims.compound().lock(&claims.lock("window")).lock(&claims.lock("door")).claim().await.unwrap()
+    let Compounding::Refused(refusals) = claims
+        .compound()
+        .lock(&claims.lock("window"))
+        .lock(&claims.lock("door"))
+        .claim()
+        .await
+        .unwrap()
     else {
         panic!("others stand in line")
     };
@@ -211,7 +226,9 @@ async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: Stage) {
     key(&there, "e").resume(won.fence()).release().await.unwrap();
     assert!(matches!(won.complete(&2).await, Err(ClaimError::Over { .. })));
     for name in ["a", "b", "c"] {
-        let Claim::Done(result) = key(&there, name).claim::<u32>().await.unwrap() else { panic!("{name}") };
+        let Claim::Done(result) = key(&there, name).claim::<u32>().await.unwrap() else {
+            panic!("{name}")
+        };
         assert_eq!(result, 1, "{name}");
     }
     // The same of several.
@@ -227,8 +244,8 @@ async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: Stage) {
 async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Stage) {
     let claims = stage.tidelock().await.claims();
     let quota = || claims.quota("points", 1).of("child-7");
-    let zones =
-        ["CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT,M3.2.0,M11.1.0"].map(|tz| TimeZone::posix(tz).unwrap());
+    let zones = ["CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT,M3.2.0,M11.1.0"]
+        .map(|tz| TimeZone::posix(tz).unwrap());
     let mut quotas = vec![
         quota(),
         quota().of("per day"),
@@ -273,9 +290,17 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: Stage) {
             claims.lock("door").resume(Fence::new(1).unwrap()).renew(lease).await.map(drop),
         ];
         for (nth, refused) in refused.into_iter().enumerate() {
-            let Err(ClaimError::Store(error)) = refused else { panic!("{nth} took a lease of {lease:?}") };
-            assert!(matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded), "{error}");
-            assert!(error.to_string().contains("lease") || error.to_string().contains("life"), "{error}");
+            let Err(ClaimError::Store(error)) = refused else {
+                panic!("{nth} took a lease of {lease:?}")
+            };
+            assert!(
+                matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded),
+                "{error}"
+            );
+            assert!(
+                error.to_string().contains("lease") || error.to_string().contains("life"),
+                "{error}"
+            );
         }
     }
     let never = claims.rate("logins", 1, Duration::ZERO).take(1).await.unwrap_err();
@@ -294,16 +319,25 @@ async fn a_compound_with_the_same_right_twice_is_refused(stage: Stage) {
     let today = stage.tidelock().await.store().now().await.unwrap().to_string()[..10].to_owned();
     let twice = [
         (claims.compound().lock(&lock).lock(&lock), "lock/till".to_owned()),
-        (claims.compound().idempotency(&key).lock(&lock).idempotency(&key), "idempotency/pay:42".to_owned()),
+        (
+            claims.compound().idempotency(&key).lock(&lock).idempotency(&key),
+            "idempotency/pay:42".to_owned(),
+        ),
         (
             claims.compound().singleton(&single).singleton(&single),
             format!("singleton/prayer/per day/{today}"),
         ),
-        (claims.compound().lock(&lock).quota(&quota, 1).quota(&quota, 2), "quota/points".to_owned()),
+        (
+            claims.compound().lock(&lock).quota(&quota, 1).quota(&quota, 2),
+            "quota/points".to_owned(),
+        ),
     ];
     for (compound, name) in twice {
         let refused = compound.claim().await.unwrap_err().to_string();
-        assert!(refused.contains(&format!("claim {name:?}: it is there twice in one compound")), "{refused}");
+        assert!(
+            refused.contains(&format!("claim {name:?}: it is there twice in one compound")),
+            "{refused}"
+        );
     }
     assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
     assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());

@@ -32,7 +32,15 @@ async fn refused(compound: &Compound) -> Vec<Refusal> {
 }
 
 async fn pending(tidelock: &Tidelock) -> Vec<String> {
-    tidelock.claims().pending("", None).await.unwrap().claims.into_iter().map(|pending| pending.key).collect()
+    tidelock
+        .claims()
+        .pending("", None)
+        .await
+        .unwrap()
+        .claims
+        .into_iter()
+        .map(|pending| pending.key)
+        .collect()
 }
 
 /// CLAIM-14.
@@ -53,8 +61,14 @@ async fn all_of_them_are_had_in_one_commit_and_completed_in_one(stage: Stage) {
     assert_eq!(claims.quota("points", 10).of("child-7").usage().await.unwrap().used, 6);
     let refusals = refused(&award(&claims)).await;
     let kinds: Vec<_> = refusals.iter().map(|refusal| refusal.key.kind()).collect();
-    assert_eq!(kinds, ["idempotency", "singleton", "quota"], "everything that is in the way is named");
-    assert!(matches!(&refusals[0].why, Why::Done { result, .. } if result.as_str() == "\"awarded\""));
+    assert_eq!(
+        kinds,
+        ["idempotency", "singleton", "quota"],
+        "everything that is in the way is named"
+    );
+    assert!(
+        matches!(&refusals[0].why, Why::Done { result, .. } if result.as_str() == "\"awarded\"")
+    );
     locked(&claims).await;
 }
 
@@ -76,10 +90,12 @@ async fn if_one_cannot_be_had_none_is(stage: Stage) {
         "{refusals:?}"
     );
     claims.quota("points", 10).of("child-7").refund(&grant).await.unwrap();
-    let other = award(&claims)
-        .with(Commit::new().guard_stream(&StreamName::new("missing").unwrap(), ExpectedVersion::Exists));
+    let other = award(&claims).with(
+        Commit::new().guard_stream(&StreamName::new("missing").unwrap(), ExpectedVersion::Exists),
+    );
     assert!(matches!(other.claim().await, Err(ClaimError::Refused { .. })));
-    let mismatch = claims.compound().idempotency(&claims.idempotency("award:1").fingerprint(&json!(8)));
+    let mismatch =
+        claims.compound().idempotency(&claims.idempotency("award:1").fingerprint(&json!(8)));
     assert!(pending(&tidelock).await.is_empty(), "nothing is left of what was not had");
     let all = won(&award(&claims)).await;
     assert!(matches!(refused(&mismatch).await[..], [Refusal { why: Why::Mismatch(_), .. }]));
@@ -107,7 +123,11 @@ async fn nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a(stage
                     longest_pause: INSTANT,
                     ..Patience::of(PATIENCE)
                 };
-                let both = claims.compound().lock(&claims.lock(one)).lock(&claims.lock(other)).patience(long);
+                let both = claims
+                    .compound()
+                    .lock(&claims.lock(one))
+                    .lock(&claims.lock(other))
+                    .patience(long);
                 for _ in 0..25 {
                     let mut all = won(&both).await;
                     turns.note(one);
@@ -125,7 +145,8 @@ async fn what_is_held_together_ends_together_or_not_at_all(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let gate = Gate::over(&tidelock);
     let claims = Tidelock::over(gate.clone()).claims();
-    let both = claims.compound().lock(&claims.lock("kept")).lock(&claims.lock("lost")).lease(INSTANT);
+    let both =
+        claims.compound().lock(&claims.lock("kept")).lock(&claims.lock("lost")).lease(INSTANT);
     let mut both = won(&both).await;
     let kept = ["~claim/lock/kept", "~claim/lock/kept/"].map(|key| RecordKey::new(key).unwrap());
     let revisions = async || {
@@ -133,7 +154,8 @@ async fn what_is_held_together_ends_together_or_not_at_all(stage: Stage) {
         slots.iter().map(Slot::revision).collect::<Vec<_>>()
     };
     gate.stop();
-    let thief = tidelock.claims().lock("lost").within(PATIENCE).acquire().await.unwrap().locked().unwrap();
+    let thief =
+        tidelock.claims().lock("lost").within(PATIENCE).acquire().await.unwrap().locked().unwrap();
     // What was under way when the gate was shut has landed before the lease ran out.
     let before = revisions().await;
     gate.go_on();

@@ -73,10 +73,14 @@ async fn the_first_one_wins_and_everybody_else_gets_its_result(stage: Stage) {
     assert!(holder.until() > holder.since());
     assert_eq!(first.complete(&json!("receipt 1")).await.unwrap(), "receipt 1");
     assert_eq!(holder.wait(PATIENCE).await.unwrap(), "receipt 1");
-    assert_eq!((done(&claim).await, done(&pay(&there)).await), (json!("receipt 1"), json!("receipt 1")));
+    assert_eq!(
+        (done(&claim).await, done(&pay(&there)).await),
+        (json!("receipt 1"), json!("receipt 1"))
+    );
 }
 
-/// CLAIM-1. A key that was given back and taken for something else has no answer for whoever waited.
+/// CLAIM-1. A key that was given back and taken for something else has no answer for whoever
+/// waited.
 async fn whoever_waits_is_not_given_another_requests_result(stage: Stage) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let first = won(&pay(&here)).await;
@@ -156,10 +160,16 @@ async fn a_slow_claimant_that_was_replaced_completes_nothing(stage: Stage) {
     ];
     for refused in refusals {
         let error = refused.unwrap_err();
-        assert!(matches!(error, ClaimError::Lost { fence, .. } if fence == slow.fence()), "{error}");
+        assert!(
+            matches!(error, ClaimError::Lost { fence, .. } if fence == slow.fence()),
+            "{error}"
+        );
     }
     assert!(slow.lost().is_cancelled());
-    assert!(matches!(slow.release().await, Err(ClaimError::Lost { .. })), "only the holder gives it back");
+    assert!(
+        matches!(slow.release().await, Err(ClaimError::Lost { .. })),
+        "only the holder gives it back"
+    );
     assert!(tidelock.store().read_whole_stream(&stream).await.unwrap().is_empty());
     second.complete(&json!("second")).await.unwrap();
     assert_eq!(done(&pay(&tidelock)).await, "second");
@@ -258,9 +268,11 @@ async fn a_failure_frees_the_key_or_is_remembered(stage: Stage) {
 /// CLAIM-5.
 async fn whoever_works_hears_of_the_failure_and_the_next_one_works(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let error = pay(&tidelock).once(PATIENCE, async || Err::<Value, _>("no network")).await.unwrap_err();
+    let error =
+        pay(&tidelock).once(PATIENCE, async || Err::<Value, _>("no network")).await.unwrap_err();
     assert!(matches!(error, OnceError::Work("no network")), "{error}");
-    let value = pay(&tidelock).once(PATIENCE, async || Ok::<_, String>(json!("paid"))).await.unwrap();
+    let value =
+        pay(&tidelock).once(PATIENCE, async || Ok::<_, String>(json!("paid"))).await.unwrap();
     assert_eq!(value, "paid");
 }
 
@@ -282,7 +294,10 @@ async fn a_wait_ends_with_its_deadline(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let first = won(&pay(&tidelock)).await;
     let error = held(&pay(&tidelock)).await.wait(INSTANT).await.unwrap_err();
-    assert!(matches!(&error, ClaimError::StillHeld { waited, .. } if *waited >= INSTANT), "{error}");
+    assert!(
+        matches!(&error, ClaimError::StillHeld { waited, .. } if *waited >= INSTANT),
+        "{error}"
+    );
     first.complete(&json!("paid")).await.unwrap();
 }
 
@@ -297,7 +312,8 @@ async fn a_result_lands_with_the_events_that_it_stands_for_or_neither_does(stage
     let claim = pay(&tidelock);
     let first = won(&claim).await;
     note(&tidelock, "payments", "somebody was here").await;
-    let error = first.complete_with(&json!("paid"), paid(ExpectedVersion::NoStream)).await.unwrap_err();
+    let error =
+        first.complete_with(&json!("paid"), paid(ExpectedVersion::NoStream)).await.unwrap_err();
     assert!(matches!(error, ClaimError::Refused { .. }), "{error}");
     held(&claim).await;
     let landed = first.complete_with(&json!("paid"), paid(ExpectedVersion::Any)).await.unwrap();
@@ -311,7 +327,9 @@ async fn a_result_lands_with_the_ack_of_a_reaction(stage: Stage) {
     note(&tidelock, "orders", "42").await;
     let handler = |_: tidelock::StoredEvent, ctx: Context| async move {
         let claim = pay(ctx.tidelock());
-        if let Claim::Won(won) = claim.claim::<Value>().await.map_err(|e| Failure::again(e.to_string()))? {
+        if let Claim::Won(won) =
+            claim.claim::<Value>().await.map_err(|e| Failure::again(e.to_string()))?
+        {
             ctx.write(won.completion(&json!("paid")).map_err(|e| Failure::again(e.to_string()))?);
         }
         Ok(())
@@ -350,7 +368,10 @@ async fn a_key_that_names_nothing_is_refused(stage: Stage) {
         [("", "is empty"), ("a\nb", "control character"), (&"k".repeat(600), "limit is 512")]
     {
         let error = claims.idempotency(key).claim::<Value>().await.unwrap_err();
-        assert!(error.to_string().contains(complaint) && error.to_string().contains("claim"), "{error}");
+        assert!(
+            error.to_string().contains(complaint) && error.to_string().contains("claim"),
+            "{error}"
+        );
     }
     let first = won(&claims.idempotency("a/b")).await;
     assert_eq!(first.key().as_str(), "idempotency/a%2Fb");

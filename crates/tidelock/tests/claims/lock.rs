@@ -75,7 +75,8 @@ async fn what_is_committed_under_a_lock_is_refused_once_it_is_lost(stage: Stage)
     assert_eq!(slot.live().unwrap().value.to::<u64>().unwrap(), 1);
 }
 
-/// Schedule 65. CLAIM-10: nobody who saw it stale can take away what somebody else has taken over since.
+/// Schedule 65. CLAIM-10: nobody who saw it stale can take away what somebody else has taken over
+/// since.
 async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let gate = Gate::over(&tidelock);
@@ -85,9 +86,15 @@ async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: Stage) {
     gate.go_on();
     assert!(matches!(slow.release().await, Err(ClaimError::Lost { .. })));
     let third = report(&tidelock).patience(Patience::none());
-    assert!(matches!(third.acquire().await.unwrap(), Locking::Busy(_)), "the second one's lock survives");
+    assert!(
+        matches!(third.acquire().await.unwrap(), Locking::Busy(_)),
+        "the second one's lock survives"
+    );
     second
-        .commit(Commit::new().write(Write::delete(&RecordKey::new("x").unwrap(), ExpectedRevision::Any)))
+        .commit(
+            Commit::new()
+                .write(Write::delete(&RecordKey::new("x").unwrap(), ExpectedRevision::Any)),
+        )
         .await
         .unwrap();
     // Somebody who is dropped gives back nothing but its own, either.
@@ -125,8 +132,8 @@ async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: Stage)
 async fn whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let first = locked(&report(&tidelock)).await;
-    let impatient =
-        report(&tidelock).patience(Patience { deadline: Duration::from_millis(20), ..Patience::SHORT });
+    let impatient = report(&tidelock)
+        .patience(Patience { deadline: Duration::from_millis(20), ..Patience::SHORT });
     let busy = impatient.acquire().await.unwrap().locked().unwrap_err();
     assert!(busy.attempts >= 1 && busy.waited >= Duration::from_millis(20), "{busy}");
     assert_eq!(waiting(&tidelock).await, 0);
@@ -192,7 +199,14 @@ async fn the_last_write_wins_by_name(stage: Stage) {
     let profile = tidelock.claims().last_write_wins("profile:7");
     assert_eq!(profile.get::<serde_json::Value>().await.unwrap(), None);
     profile.put(&json!("Ada")).await.unwrap();
-    stage.tidelock().await.claims().last_write_wins("profile:7").put(&json!("Grace")).await.unwrap();
+    stage
+        .tidelock()
+        .await
+        .claims()
+        .last_write_wins("profile:7")
+        .put(&json!("Grace"))
+        .await
+        .unwrap();
     assert_eq!(profile.get().await.unwrap(), Some(json!("Grace")));
     let with = Commit::new().write(profile.part(&json!("Mary")).unwrap());
     tidelock.store().commit(with).await.unwrap().committed().unwrap();

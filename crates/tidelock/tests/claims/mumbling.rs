@@ -26,6 +26,11 @@ impl Between for Mumbling {
         if operation != Operation::Commit || self.0.fetch_xor(true, Ordering::SeqCst) {
             return answer;
         }
-        Err(StoreError::new(ErrorKind::Unavailable, Advice::Unknown, operation, "the answer was lost"))
+        Err(StoreError::new(
+            ErrorKind::Unavailable,
+            Advice::Unknown,
+            operation,
+            "the answer was lost",
+        ))
     }
 }

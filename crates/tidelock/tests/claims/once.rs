@@ -119,7 +119,10 @@ async fn a_reservation_is_made_confirmed_and_given_back_once(stage: Stage) {
     assert!(matches!(over, ClaimError::Settled { .. }), "{over}");
     let other = quota("c").await.reserve(2, MINUTE).await.unwrap().granted().unwrap().voucher();
     for _ in 0..2 {
-        assert_eq!(quota("d").await.resume(&other).unwrap().refund().await.unwrap(), Refund::Refunded);
+        assert_eq!(
+            quota("d").await.resume(&other).unwrap().refund().await.unwrap(),
+            Refund::Refunded
+        );
     }
     assert_eq!(quota("e").await.usage().await.unwrap().used, 3);
 }
@@ -129,7 +132,8 @@ async fn a_claim_that_ran_out_is_freed_once(stage: Stage) {
     let brief = async |id: &str| lock(&asking(&stage, id).await, INSTANT).await.unwrap();
     let free = async |id: &str| asking(&stage, id).await.release_stale("lock/door").await.unwrap();
     let stale = async || {
-        until("it has run out", async || !matches!(free("look").await, Released::Held { .. })).await;
+        until("it has run out", async || !matches!(free("look").await, Released::Held { .. }))
+            .await;
     };
     brief("a").await;
     until("it is freed", async || matches!(free("x").await, Released::Free { .. })).await;
@@ -186,14 +190,20 @@ async fn a_period_that_is_over_does_not_make_it_another_request() {
     assert_eq!(quota.usage().await.unwrap().used, 0);
     assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Single::Won(())));
     let today = tidelock.claims().operation("b").singleton("prayer").per(Period::Day);
-    assert!(matches!(today.take(&7, Commit::new()).await.unwrap(), Single::Won(())), "it is still to be had");
+    assert!(
+        matches!(today.take(&7, Commit::new()).await.unwrap(), Single::Won(())),
+        "it is still to be had"
+    );
     let again = single.take(&7, Commit::new()).await.unwrap();
     assert!(
         matches!(again, Single::Won(())),
         "today's is somebody else's, theirs was yesterday's: {again:?}"
     );
     clock.advance(8 * 24 * 60 * MINUTE);
-    assert!(quota.take(5).await.unwrap().granted().unwrap() != first, "nothing is remembered for ever");
+    assert!(
+        quota.take(5).await.unwrap().granted().unwrap() != first,
+        "nothing is remembered for ever"
+    );
 }
 
 /// CLAIM-21. For how long is said before or after the operation's id.
@@ -231,7 +241,10 @@ async fn an_operation_whose_id_is_empty_is_refused() {
     ];
     for (nth, refused) in refused.into_iter().enumerate() {
         let Err(refused) = refused else { panic!("the one at {nth} was had") };
-        assert!(refused.to_string().contains("the id of the operation is empty"), "{nth}: {refused}");
+        assert!(
+            refused.to_string().contains("the id of the operation is empty"),
+            "{nth}: {refused}"
+        );
     }
     assert!(tidelock.claims().quotas("", None, 10).await.unwrap().quotas.is_empty());
 }

@@ -1,4 +1,5 @@
-//! Rights that go from hand to hand: won by one, gone on with by another who has nothing but key and fence.
+//! Rights that go from hand to hand: won by one, gone on with by another who has nothing but key
+//! and fence.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,7 +39,9 @@ async fn won_anew(tidelock: &Tidelock) -> Passed {
 /// CLAIM-17.
 async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: Stage) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let lock = |tidelock: &Tidelock| tidelock.claims().lock("door").lease(MINUTE).patience(Patience::none());
+    let lock = |tidelock: &Tidelock| {
+        tidelock.claims().lock("door").lease(MINUTE).patience(Patience::none())
+    };
     let passed = lock(&here).acquire().await.unwrap().locked().unwrap().pass_on();
     let holder = lock(&there).holder().await.unwrap().unwrap();
     assert_eq!((holder.fence, holder.until), (passed.fence, Some(passed.until)));
@@ -53,7 +56,10 @@ async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: Stage) {
     assert_eq!(lock(&there).holder().await.unwrap(), None);
     let next = lock(&there).acquire().await.unwrap().locked().unwrap().pass_on();
     assert!(next.fence > passed.fence);
-    assert!(matches!(lock(&here).resume(passed.fence).release().await, Err(ClaimError::Lost { .. })));
+    assert!(matches!(
+        lock(&here).resume(passed.fence).release().await,
+        Err(ClaimError::Lost { .. })
+    ));
     assert!(lock(&here).holder().await.unwrap().is_some(), "an old fence gives nothing back");
 }
 
@@ -73,7 +79,8 @@ async fn work_that_is_passed_on_is_completed_elsewhere(stage: Stage) {
     ] {
         assert!(matches!(refused, Err(ClaimError::Over { .. })), "{refused:?}");
     }
-    let Claim::Done(done) = here.claims().idempotency("pay:42").claim::<Value>().await.unwrap() else {
+    let Claim::Done(done) = here.claims().idempotency("pay:42").claim::<Value>().await.unwrap()
+    else {
         panic!()
     };
     assert_eq!(done["receipt"], 7);
@@ -88,13 +95,15 @@ async fn whoever_comes_back_too_late_completes_nothing(stage: Stage) {
     let anew = won_anew(&quick).await;
     assert!(anew.fence > late.fence);
     let work = slow.claims().idempotency("pay:42").resume(late.fence);
-    for refused in [work.complete(&json!(1)).await, work.release().await, work.renew(MINUTE).await.map(drop)]
+    for refused in
+        [work.complete(&json!(1)).await, work.release().await, work.renew(MINUTE).await.map(drop)]
     {
         assert!(matches!(refused, Err(ClaimError::Lost { .. })), "{refused:?}");
     }
     let work = quick.claims().idempotency("pay:42").resume(anew.fence);
     work.complete(&json!(2)).await.unwrap();
-    let Look::Done(done) = slow.claims().idempotency("pay:42").look::<Value>().await.unwrap() else {
+    let Look::Done(done) = slow.claims().idempotency("pay:42").look::<Value>().await.unwrap()
+    else {
         panic!()
     };
     assert_eq!(done, 2);
@@ -105,7 +114,10 @@ async fn whoever_is_late_and_was_not_replaced_goes_on(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let late = won(&tidelock, INSTANT).await;
     let key = tidelock.claims().idempotency("pay:42");
-    until("the lease has run out", async || matches!(key.look::<Value>().await.unwrap(), Look::Free)).await;
+    until("the lease has run out", async || {
+        matches!(key.look::<Value>().await.unwrap(), Look::Free)
+    })
+    .await;
     key.resume(late.fence).renew(MINUTE).await.unwrap();
     assert!(matches!(key.look::<Value>().await.unwrap(), Look::Held(..)));
     key.resume(late.fence).complete(&json!("late")).await.unwrap();
@@ -123,7 +135,9 @@ async fn a_look_takes_nothing_and_tells_what_is_there(stage: Stage) {
     let failing = async { key.resume(fence).fail("no funds").await.unwrap() };
     let (waited, ()) = tokio::join!(waiting, failing);
     assert!(matches!(waited, Err(ClaimError::Failed { error, .. }) if error == "no funds"));
-    assert!(matches!(key.look::<Value>().await.unwrap(), Look::Failed(error) if error == "no funds"));
+    assert!(
+        matches!(key.look::<Value>().await.unwrap(), Look::Failed(error) if error == "no funds")
+    );
 }
 
 /// CLAIM-19.
@@ -139,9 +153,17 @@ async fn a_reservation_is_gone_on_with_by_its_voucher(stage: Stage) {
     let voucher: Voucher = serde_json::from_str(&reserve().await).unwrap();
     let grant = quota(&there).resume(&voucher).unwrap().confirm().await.unwrap();
     assert_eq!((grant.units, quota(&here).usage().await.unwrap().used), (3, 3));
-    there.claims().quota("seats", 5).of("boat-4").resume(&voucher).expect_err("it is another boat's");
+    there
+        .claims()
+        .quota("seats", 5)
+        .of("boat-4")
+        .resume(&voucher)
+        .expect_err("it is another boat's");
     let listed = here.claims().quotas("quota/seats/", None, 10).await.unwrap().quotas;
-    assert_eq!((listed.len(), listed[0].key.as_str(), listed[0].used), (1, "quota/seats/boat-3", 3));
+    assert_eq!(
+        (listed.len(), listed[0].key.as_str(), listed[0].used),
+        (1, "quota/seats/boat-3", 3)
+    );
 }
 
 /// CLAIM-16: a page at a time.
@@ -155,7 +177,10 @@ async fn claims_are_listed_page_by_page(stage: Stage) {
     loop {
         let page = tidelock.claims().list("lock/", after, 2).await.unwrap();
         assert!(page.claims.iter().all(|claim| claim.state == ClaimState::Pending));
-        assert!(page.claims.len() == 2 || page.next.is_none(), "a page is full while there is more");
+        assert!(
+            page.claims.len() == 2 || page.next.is_none(),
+            "a page is full while there is more"
+        );
         keys.extend(page.claims.into_iter().map(|claim| claim.key));
         match page.next {
             Some(next) => after = Some(next),
@@ -193,7 +218,8 @@ async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: Stage) {
     let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
     let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
-    let asking = tokio::spawn(async move { slow.claims().lock("door").lease(10 * MINUTE).acquire().await });
+    let asking =
+        tokio::spawn(async move { slow.claims().lock("door").lease(10 * MINUTE).acquire().await });
     landed.acquire().await.unwrap().forget();
     let door = tidelock.claims().lock("door");
     assert!(door.holder().await.unwrap().is_some());
@@ -221,7 +247,10 @@ async fn a_lock_that_can_be_asked_for_again_is_left_for_whoever_does(stage: Stag
     let passed = door(&tidelock).acquire().await.unwrap().locked().unwrap().pass_on();
     allowed.add_permits(Semaphore::MAX_PERMITS >> 1);
     until("the first one is gone", async || Arc::strong_count(&landed) == 1).await;
-    assert_eq!(door(&tidelock).holder().await.unwrap().map(|holder| holder.fence), Some(passed.fence));
+    assert_eq!(
+        door(&tidelock).holder().await.unwrap().map(|holder| holder.fence),
+        Some(passed.fence)
+    );
 }
 
 on_every_store!(

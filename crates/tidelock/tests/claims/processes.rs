@@ -25,7 +25,9 @@ async fn a_child() {
 
 async fn pay_and_wait(tidelock: &Tidelock, role: &Role) {
     let claim = tidelock.claims().idempotency("pay:42").lease(LEASE);
-    let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else { panic!("nobody else is there") };
+    let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else {
+        panic!("nobody else is there")
+    };
     role.note(&format!("won {}", won.fence()));
     role.allowed("never").await;
 }
@@ -33,7 +35,8 @@ async fn pay_and_wait(tidelock: &Tidelock, role: &Role) {
 /// A key, a lock and all of a quota.
 fn award(tidelock: &Tidelock) -> Compound {
     let claims = tidelock.claims();
-    let all = claims.compound().idempotency(&claims.idempotency("award:1")).lock(&claims.lock("child-7"));
+    let all =
+        claims.compound().idempotency(&claims.idempotency("award:1")).lock(&claims.lock("child-7"));
     all.quota(&points(tidelock), 10).lease(LEASE)
 }
 
@@ -63,7 +66,8 @@ async fn lock_on_and_on(tidelock: &Tidelock, role: &Role) {
     }
 }
 
-/// Schedule 58. CLAIM-5: the key is not pending for ever, and not free before the lease has run out.
+/// Schedule 58. CLAIM-5: the key is not pending for ever, and not free before the lease has run
+/// out.
 async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
@@ -80,10 +84,13 @@ async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: S
         receipt.lock().unwrap().is_some()
     })
     .await;
-    assert!(matches!(claim.claim::<Value>().await.unwrap(), Claim::Done(receipt) if receipt == "paid"));
+    assert!(
+        matches!(claim.claim::<Value>().await.unwrap(), Claim::Done(receipt) if receipt == "paid")
+    );
 }
 
-/// Schedule 110. CLAIM-14: all of it comes back at one moment, and a retry under the same key has it.
+/// Schedule 110. CLAIM-14: all of it comes back at one moment, and a retry under the same key has
+/// it.
 async fn all_that_one_who_was_killed_held_comes_back_together(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
@@ -95,14 +102,16 @@ async fn all_that_one_who_was_killed_held_comes_back_together(stage: Stage) {
     assert_eq!(points(&tidelock).usage().await.unwrap().used, 10, "charged once");
 }
 
-/// Schedule 67. CLAIM-14: whenever it is killed, it has all of them or none, and none is held for ever.
+/// Schedule 67. CLAIM-14: whenever it is killed, it has all of them or none, and none is held for
+/// ever.
 async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
     for nth in 0..4 {
         let name = format!("locker-{nth}");
         let child = meeting.start(&name);
-        // Somewhere in its rounds: how far it comes until the signal reaches it is up to the machine.
+        // Somewhere in its rounds: how far it comes until the signal reaches it is up to the
+        // machine.
         meeting.until_noted(&format!("{name} locked {nth}")).await;
         child.kill().await;
         let held = tidelock.claims().pending("lock/", None).await.unwrap().claims.len();
@@ -117,7 +126,10 @@ mod sqlite {
 
     #[test]
     fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease() {
-        for_real(Stage::sqlite(), super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease);
+        for_real(
+            Stage::sqlite(),
+            super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease,
+        );
     }
 
     #[test]
@@ -127,7 +139,10 @@ mod sqlite {
 
     #[test]
     fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
-        for_real(Stage::sqlite(), super::one_who_is_killed_among_many_locks_has_all_of_them_or_none);
+        for_real(
+            Stage::sqlite(),
+            super::one_who_is_killed_among_many_locks_has_all_of_them_or_none,
+        );
     }
 }
 
@@ -136,7 +151,10 @@ mod postgres {
 
     #[test]
     fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease() {
-        for_real(Stage::postgres(), super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease);
+        for_real(
+            Stage::postgres(),
+            super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease,
+        );
     }
 
     #[test]
@@ -146,6 +164,9 @@ mod postgres {
 
     #[test]
     fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
-        for_real(Stage::postgres(), super::one_who_is_killed_among_many_locks_has_all_of_them_or_none);
+        for_real(
+            Stage::postgres(),
+            super::one_who_is_killed_among_many_locks_has_all_of_them_or_none,
+        );
     }
 }

@@ -44,7 +44,8 @@ async fn no_more_is_granted_than_there_is(stage: Stage) {
     taken(&points(&stage.tidelock().await, 60), 10).await;
 }
 
-/// Schedules 62 and 95. CLAIM-12: those who are refused are told that there is no more, and nothing else.
+/// Schedules 62 and 95. CLAIM-12: those who are refused are told that there is no more, and nothing
+/// else.
 async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let callers: Vec<_> = (0..100)
@@ -76,7 +77,9 @@ async fn what_is_given_back_is_given_back_once(stage: Stage) {
     assert_eq!(quota.refund(&first).await.unwrap(), Refund::Already);
     assert_eq!(used(&quota).await, 20);
     let other = stage.tidelock().await.claims().quota("other", 50);
-    assert!(other.refund(&second).await.unwrap_err().to_string().contains("cannot be given back to"));
+    assert!(
+        other.refund(&second).await.unwrap_err().to_string().contains("cannot be given back to")
+    );
     assert_eq!(quota.refund(&second).await.unwrap(), Refund::Refunded);
     assert_eq!(used(&quota).await, 0);
 }
@@ -90,7 +93,11 @@ async fn what_is_given_back_after_its_period_is_over_changes_nothing(stage: Stag
     until("the period is over", async || used(&quota).await == 0).await;
     let reserved = reserved.granted().unwrap();
     // A long one, so that it is still open when it is looked at.
-    let long = tidelock.claims().quota("logins", 5).of("ada").per(Period::Every(Duration::from_millis(30)));
+    let long = tidelock
+        .claims()
+        .quota("logins", 5)
+        .of("ada")
+        .per(Period::Every(Duration::from_millis(30)));
     assert_eq!(quota.refund(&grant).await.unwrap(), Refund::Over);
     assert_eq!(reserved.refund().await.unwrap(), Refund::Over);
     assert_eq!(reserved.refund().await.unwrap(), Refund::Already);
@@ -117,7 +124,8 @@ async fn a_reservation_is_confirmed_or_given_back(stage: Stage) {
 async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: Stage) {
     let quota = points(&stage.tidelock().await, 10);
     let forgotten = quota.reserve(10, Duration::from_millis(50)).await.unwrap().granted().unwrap();
-    until("it went back", async || matches!(quota.take(7).await.unwrap(), Taking::Granted(_))).await;
+    until("it went back", async || matches!(quota.take(7).await.unwrap(), Taking::Granted(_)))
+        .await;
     assert_eq!(used(&quota).await, 7);
     let error = forgotten.confirm().await.unwrap_err();
     assert!(matches!(error, ClaimError::Settled { .. }), "{error}");
@@ -125,14 +133,16 @@ async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: Stage) {
     assert_eq!(used(&quota).await, 7);
 }
 
-/// Schedule 112. CLAIM-13: past its end it neither counts nor can be confirmed, whether or not its units are needed.
+/// Schedule 112. CLAIM-13: past its end it neither counts nor can be confirmed, whether or not its
+/// units are needed.
 async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: Stage) {
     let quota = points(&stage.tidelock().await, 10);
     taken(&quota, 1).await;
     let late = quota.reserve(3, Duration::from_millis(50)).await.unwrap().granted().unwrap();
     let standing = quota.reserve(4, Duration::from_secs(600)).await.unwrap().granted().unwrap();
     until("it is past its end", async || used(&quota).await == 5).await;
-    let listed = stage.tidelock().await.claims().quotas("quota/points/", None, 10).await.unwrap().quotas;
+    let listed =
+        stage.tidelock().await.claims().quotas("quota/points/", None, 10).await.unwrap().quotas;
     assert_eq!((listed.len(), listed[0].used), (1, 5), "also where quotas are listed");
     for _ in 0..2 {
         let error = late.confirm().await.unwrap_err();
@@ -150,10 +160,12 @@ async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: S
 async fn a_lone_caller_has_five_thousand_reservations(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let quota = points(&tidelock, 5_000);
-    let reserve =
-        async |life: u64| quota.reserve(1, Duration::from_secs(life)).await.unwrap().granted().unwrap();
+    let reserve = async |life: u64| {
+        quota.reserve(1, Duration::from_secs(life)).await.unwrap().granted().unwrap()
+    };
     let mut held = Vec::new();
-    // Many at a time on stores where each one takes a while; the last ones alone, among all the others.
+    // Many at a time on stores where each one takes a while; the last ones alone, among all the
+    // others.
     let at_once = if stage.is_simulated() { 1 } else { 50 };
     while held.len() < 4_900 {
         let some = (0..at_once).map(|_| reserve(3_600));
@@ -162,14 +174,18 @@ async fn a_lone_caller_has_five_thousand_reservations(stage: Stage) {
     for nth in 0..100 {
         held.push(reserve(600 + nth).await);
     }
-    assert!(matches!(quota.reserve(1, Duration::from_secs(60)).await.unwrap(), Taking::Exceeded(_)));
+    assert!(matches!(
+        quota.reserve(1, Duration::from_secs(60)).await.unwrap(),
+        Taking::Exceeded(_)
+    ));
     held[0].confirm().await.unwrap();
     assert_eq!(held[4_999].refund().await.unwrap(), Refund::Refunded);
     assert_eq!(used(&quota).await, 4_999);
     reserve(60).await.confirm().await.unwrap();
 }
 
-/// Schedule 112. CLAIM-12: while reservations lapse under way, no more is granted than there is, and what lapsed is had again.
+/// Schedule 112. CLAIM-12: while reservations lapse under way, no more is granted than there is,
+/// and what lapsed is had again.
 async fn a_quota_holds_while_reservations_come_and_go(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let callers: Vec<_> = (0..24u32)
@@ -211,7 +227,10 @@ async fn reservations_do_not_get_in_each_others_way(stage: Stage) {
     for _ in 0..30 {
         held.push(quota.reserve(1, Duration::from_secs(60)).await.unwrap().granted().unwrap());
     }
-    assert!(matches!(quota.reserve(1, Duration::from_secs(60)).await.unwrap(), Taking::Exceeded(_)));
+    assert!(matches!(
+        quota.reserve(1, Duration::from_secs(60)).await.unwrap(),
+        Taking::Exceeded(_)
+    ));
     for reservation in held {
         assert_eq!(reservation.refund().await.unwrap(), Refund::Refunded);
     }
@@ -231,7 +250,8 @@ async fn a_rate_begins_anew_when_its_time_is_over(stage: Stage) {
     // In real time a machine can be so slow that the time is over before the second was taken.
     assert!(grants == 2 || !stage.is_simulated() && grants > 2, "{grants} were granted");
     assert!(error.resets_at.is_some(), "{error}");
-    until("there is more", async || matches!(quota.take(1).await.unwrap(), Taking::Granted(_))).await;
+    until("there is more", async || matches!(quota.take(1).await.unwrap(), Taking::Granted(_)))
+        .await;
     let used = used(&quota).await;
     assert!(used == 1 || !stage.is_simulated() && used == 0, "{used} of the new time");
 }
@@ -241,8 +261,9 @@ async fn a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all(stage: Sta
     let tidelock = stage.tidelock().await;
     let quota = points(&tidelock, 5);
     let stream = StreamName::new("awards").unwrap();
-    let award =
-        |expected| Commit::new().append(&stream, expected, [NewEvent::of("awarded", &json!({})).unwrap()]);
+    let award = |expected| {
+        Commit::new().append(&stream, expected, [NewEvent::of("awarded", &json!({})).unwrap()])
+    };
     note(&tidelock, "awards", "somebody was here").await;
     let error = quota.take_with(5, award(ExpectedVersion::NoStream)).await.unwrap_err();
     assert!(matches!(error, ClaimError::Refused { .. }), "{error}");
@@ -265,8 +286,11 @@ async fn a_quota_survives_answers_that_are_lost(stage: Stage) {
     assert_eq!(used(&deaf).await, 5);
 }
 
-/// Schedule 63. CLAIM-12: on a store whose clock is its own, with a zone in which it is about to be midnight.
-async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_one_day(stage: Stage) {
+/// Schedule 63. CLAIM-12: on a store whose clock is its own, with a zone in which it is about to be
+/// midnight.
+async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_one_day(
+    stage: Stage,
+) {
     let tidelock = stage.tidelock().await;
     // A machine can be so slow that midnight has passed before anything was taken.
     while !charged_across_midnight(&tidelock).await {}
@@ -278,8 +302,10 @@ async fn charged_across_midnight(tidelock: &Tidelock) -> bool {
     // Midnight is three seconds from now, to the second.
     let left = 86_400 - (now.micros() / 1_000_000 + 3).rem_euclid(86_400);
     let midnight = Timestamp::from_micros((now.micros() / 1_000_000 + 3) * 1_000_000).unwrap();
-    let zone = TimeZone::posix(&format!("<here>-{}:{:02}:{:02}", left / 3_600, left / 60 % 60, left % 60));
-    let day = |tidelock: &Tidelock| points(tidelock, 18).per(Period::Day).zone(zone.clone().unwrap());
+    let zone =
+        TimeZone::posix(&format!("<here>-{}:{:02}:{:02}", left / 3_600, left / 60 % 60, left % 60));
+    let day =
+        |tidelock: &Tidelock| points(tidelock, 18).per(Period::Day).zone(zone.clone().unwrap());
     let gate = Gate::over(tidelock);
     let (quick, slow) = (day(tidelock), day(&Tidelock::over(gate.clone())));
     let before = taken(&slow, 18).await;

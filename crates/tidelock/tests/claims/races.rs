@@ -22,8 +22,9 @@ async fn of_five_contenders_for_an_expired_lease_one_wins_three_hundred_times(st
         let mut winners: Vec<_> = winners.map(|won| (won.fence(), won.since())).collect();
         winners.sort();
         assert!(winners.len() == 1 || !stage.is_simulated(), "round {round}: {winners:?}");
-        // In real time a last renewal of the one before can come so late that nobody wins, and a machine can be so slow that the
-        // winner's lease runs out within the round. Then, and not before, there is another.
+        // In real time a last renewal of the one before can come so late that nobody wins, and a
+        // machine can be so slow that the winner's lease runs out within the round. Then, and not
+        // before, there is another.
         for (fence, since) in winners {
             let alone = last.is_none_or(|last| fence > last.0 && since >= last.1.plus(LEASE));
             assert!(alone, "round {round}: fence {fence} since {since} after {last:?}");

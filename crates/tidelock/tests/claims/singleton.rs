@@ -28,16 +28,28 @@ async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: Stage) {
     let mother = tidelock.claims().by("mother").unwrap();
     let father = stage.tidelock().await.claims().by("father").unwrap();
     let before = tidelock.store().now().await.unwrap();
-    won(mother.singleton("prayer").of("child-7").take(&json!({ "event": 1 }), Commit::new()).await.unwrap());
+    won(mother
+        .singleton("prayer")
+        .of("child-7")
+        .take(&json!({ "event": 1 }), Commit::new())
+        .await
+        .unwrap());
     let winner = taken(
-        father.singleton("prayer").of("child-7").take(&json!({ "event": 2 }), Commit::new()).await.unwrap(),
+        father
+            .singleton("prayer")
+            .of("child-7")
+            .take(&json!({ "event": 2 }), Commit::new())
+            .await
+            .unwrap(),
     );
     let after = tidelock.store().now().await.unwrap();
     assert_eq!(winner.by.as_str(), "mother");
     assert!((before..=after).contains(&winner.at.unwrap()));
     assert_eq!(winner.details::<Value>().unwrap(), Some(json!({ "event": 1 })));
     assert!(
-        winner.to_string().starts_with(r#"claim "singleton/prayer/child-7": "mother" was first, at 20"#),
+        winner
+            .to_string()
+            .starts_with(r#"claim "singleton/prayer/child-7": "mother" was first, at 20"#),
         "{winner}"
     );
     won(father.singleton("prayer").of("child-8").take(&json!(null), Commit::new()).await.unwrap());
@@ -46,7 +58,8 @@ async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: Stage) {
 /// CLAIM-9: while it is being done, and after.
 async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let prayer = tidelock.claims().singleton("prayer").of("child-7").lease(Duration::from_millis(5));
+    let prayer =
+        tidelock.claims().singleton("prayer").of("child-7").lease(Duration::from_millis(5));
     let first: Won<Value> = won(prayer.claim().await.unwrap());
     drop(first);
     // With a lease that a busy machine does not take from it.
@@ -60,7 +73,8 @@ async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stag
     })
     .await;
     let again = again.into_inner().unwrap().unwrap();
-    let winner = taken(tidelock.claims().singleton("prayer").of("child-7").claim::<Value>().await.unwrap());
+    let winner =
+        taken(tidelock.claims().singleton("prayer").of("child-7").claim::<Value>().await.unwrap());
     assert!(winner.until.is_some() && winner.details::<Value>().unwrap().is_none(), "{winner:?}");
     assert_eq!(winner.at, Some(again.since()));
     again.complete(&json!("logged")).await.unwrap();
@@ -74,8 +88,9 @@ async fn a_singleton_lands_with_its_event_or_not_at_all(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let prayer = tidelock.claims().singleton("prayer").of("child-7");
     let stream = StreamName::new("diary").unwrap();
-    let logged =
-        |expected| Commit::new().append(&stream, expected, [NewEvent::of("logged", &json!({})).unwrap()]);
+    let logged = |expected| {
+        Commit::new().append(&stream, expected, [NewEvent::of("logged", &json!({})).unwrap()])
+    };
     note(&tidelock, "diary", "somebody was here").await;
     let refused = prayer.take(&json!(1), logged(ExpectedVersion::NoStream)).await.unwrap_err();
     assert!(matches!(refused, ClaimError::Refused { .. }), "{refused}");
@@ -83,7 +98,10 @@ async fn a_singleton_lands_with_its_event_or_not_at_all(stage: Stage) {
     taken(prayer.take(&json!(3), logged(ExpectedVersion::Any)).await.unwrap());
     let part = prayer.part(&json!(4)).await.unwrap();
     let conflict = tidelock.store().commit(logged(ExpectedVersion::Any).write(part)).await.unwrap();
-    assert!(conflict.conflict().unwrap().has(ClashKind::Taken), "as a part of somebody else's commit, too");
+    assert!(
+        conflict.conflict().unwrap().has(ClashKind::Taken),
+        "as a part of somebody else's commit, too"
+    );
     assert_eq!(tidelock.store().read_whole_stream(&stream).await.unwrap().len(), 2);
 }
 
@@ -97,8 +115,9 @@ on_every_store!(
 #[tokio::test]
 async fn once_a_day_is_once_a_day_in_the_callers_zone() {
     let clock = ManualClock::at("2026-03-28T22:59:59Z".parse().unwrap());
-    let tidelock =
-        Tidelock::over(std::sync::Arc::new(MemoryStore::with_clock(std::sync::Arc::new(clock.clone()))));
+    let tidelock = Tidelock::over(std::sync::Arc::new(MemoryStore::with_clock(
+        std::sync::Arc::new(clock.clone()),
+    )));
     let berlin = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
     let daily = tidelock.claims().singleton("prayer").of("child-7").per(Period::Day).zone(berlin);
     let take = async || daily.take(&json!(null), Commit::new()).await.unwrap();

@@ -56,7 +56,8 @@ impl Shelf {
     /// An archive that puts everything here.
     pub(crate) fn archive(
         &self,
-    ) -> impl Fn(Vec<StoredEvent>) -> std::future::Ready<Result<(), Infallible>> + Send + Sync + 'static {
+    ) -> impl Fn(Vec<StoredEvent>) -> std::future::Ready<Result<(), Infallible>> + Send + Sync + 'static
+    {
         let events = self.events.clone();
         move |page| {
             events.lock().unwrap().extend(page);

@@ -9,7 +9,8 @@ use tidelock_test_stage::{Running, brisk, in_memory, until};
 use crate::account::{Account, paid_into};
 use crate::stage::target;
 
-/// CLOSE-2. In simulated time: a handler that needs ten seconds for each of twenty events, and a minute's patience.
+/// CLOSE-2. In simulated time: a handler that needs ten seconds for each of twenty events, and a
+/// minute's patience.
 #[test]
 fn a_close_that_a_slow_reaction_holds_up_says_how_far_behind_it_is_and_that_it_comes_on() {
     in_memory(|stage| async move {
@@ -22,10 +23,14 @@ fn a_close_that_a_slow_reaction_holds_up_says_how_far_behind_it_is_and_that_it_c
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 Ok(())
             };
-            let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(name, source, slow));
-            until("it has begun", async || target(&tidelock, name, "account-7").await.is_some()).await;
-            let books = tidelock.aggregate::<Account>("7").books(discard).patience(Duration::from_secs(60));
-            let refused = books.ignoring(if computed { "own" } else { "all" }).close().await.unwrap_err();
+            let running =
+                Running::start(tidelock.app().worker(brisk("teller")).reaction(name, source, slow));
+            until("it has begun", async || target(&tidelock, name, "account-7").await.is_some())
+                .await;
+            let books =
+                tidelock.aggregate::<Account>("7").books(discard).patience(Duration::from_secs(60));
+            let refused =
+                books.ignoring(if computed { "own" } else { "all" }).close().await.unwrap_err();
             let there = target(&tidelock, name, "account-7").await.unwrap();
             let told = format!(
                 r#"reaction "{name}" is not done with target "account-7": it is {} events behind, but it makes progress"#,
@@ -34,11 +39,15 @@ fn a_close_that_a_slow_reaction_holds_up_says_how_far_behind_it_is_and_that_it_c
             assert!(refused.to_string().contains(&told), "{refused}");
             assert!(there.lag() < 20 && there.at.get() > 0, "{there:?}");
             running.stop().await;
-            let books = tidelock.aggregate::<Account>("7").books(discard).patience(Duration::from_secs(60));
-            let refused = books.ignoring(if computed { "own" } else { "all" }).close().await.unwrap_err();
+            let books =
+                tidelock.aggregate::<Account>("7").books(discard).patience(Duration::from_secs(60));
+            let refused =
+                books.ignoring(if computed { "own" } else { "all" }).close().await.unwrap_err();
             let lag = target(&tidelock, name, "account-7").await.unwrap().lag();
             assert!(
-                refused.to_string().contains(&format!("{lag} events behind; is anybody running it?")),
+                refused
+                    .to_string()
+                    .contains(&format!("{lag} events behind; is anybody running it?")),
                 "{refused}"
             );
         }

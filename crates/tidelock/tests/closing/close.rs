@@ -30,7 +30,8 @@ fn version(n: u64) -> Version {
 
 /// CLOSE-1. CLOSE-3.
 async fn a_closed_stream_is_archived_empty_and_shut(stage: Stage) {
-    let (tidelock, other, shelf) = (stage.tidelock().await, stage.tidelock().await, Shelf::default());
+    let (tidelock, other, shelf) =
+        (stage.tidelock().await, stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 5).await;
     let closed = account.books(shelf.archive()).close().await.unwrap();
     assert_eq!((closed.through, closed.archived), (version(5), 5));
@@ -58,7 +59,8 @@ async fn closing_again_finds_that_all_is_done(stage: Stage) {
 
 /// CLOSE-5: for this process, which remembers the state, and for another, which does not.
 async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: Stage) {
-    let (tidelock, other, shelf) = (stage.tidelock().await, stage.tidelock().await, Shelf::default());
+    let (tidelock, other, shelf) =
+        (stage.tidelock().await, stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 4).await;
     account.books(shelf.archive()).restart().await.unwrap();
     assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(4)), 0));
@@ -67,7 +69,10 @@ async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: Stage
         let before = account.load().await.unwrap();
         let done = account.execute(pay(10)).await.unwrap();
         let after = account.load().await.unwrap();
-        assert_eq!((after.balance, done.version), (before.balance + 10, before.version.map(|v| v.plus(1))));
+        assert_eq!(
+            (after.balance, done.version),
+            (before.balance + 10, before.version.map(|v| v.plus(1)))
+        );
     }
     assert_eq!(other.aggregate::<Account>("7").load().await.unwrap().balance, 24);
 
@@ -140,7 +145,8 @@ async fn only_one_is_at_the_books_at_a_time(stage: Stage) {
 
 async fn what_cannot_be_closed_says_why(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let told = tidelock.aggregate::<Account>("7").books(discard).close().await.unwrap_err().to_string();
+    let told =
+        tidelock.aggregate::<Account>("7").books(discard).close().await.unwrap_err().to_string();
     assert!(told.contains(r#"stream "account-7": it does not exist"#), "{told}");
 
     #[derive(Debug, Default, Clone)]
@@ -154,11 +160,19 @@ async fn what_cannot_be_closed_says_why(stage: Stage) {
     let forgetful = tidelock.aggregate::<Forgetful>("7");
     let told = forgetful.books(discard).restart().await.unwrap_err().to_string();
     assert!(told.contains("needs a snapshot"), "{told}");
-    assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(1)), 1), "nothing was touched");
+    assert_eq!(
+        state_of(&tidelock).await,
+        (StreamState::Open(version(1)), 1),
+        "nothing was touched"
+    );
     let books = || tidelock.aggregate::<Account>("7").books(discard);
     let told = books().lease(Duration::ZERO).close().await.unwrap_err().to_string();
     assert!(told.contains("a lease of no time"), "{told}");
-    assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(1)), 1), "nothing was touched");
+    assert_eq!(
+        state_of(&tidelock).await,
+        (StreamState::Open(version(1)), 1),
+        "nothing was touched"
+    );
     let told = books().patience(Duration::ZERO).keep_last(5).await.unwrap_err();
     assert!(told.to_string().contains("nothing to clear away at version 1"), "{told}");
 }

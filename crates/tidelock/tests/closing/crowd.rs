@@ -1,4 +1,5 @@
-//! Books of a stream that others go on appending to, and that slow stores and raw closes get in the way of.
+//! Books of a stream that others go on appending to, and that slow stores and raw closes get in the
+//! way of.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use tidelock::doctor::{Bounds, Doctor};
 use tidelock::prelude::*;
 use tidelock::{
-    Advice, Append, CloseError, ErrorKind, Operation, Result, StoreError, StoredEvent, StreamState, discard,
+    Advice, Append, CloseError, ErrorKind, Operation, Result, StoreError, StoredEvent, StreamState,
+    discard,
 };
 use tidelock_test_stage::{
     Between, Mortal, PATIENCE, Running, Seen, Stage, Wrapped, brisk, in_memory, on_every_store,
@@ -22,8 +24,8 @@ on_every_store!(
     a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends,
 );
 
-/// Appends an event before each commit of the caller in front of it; no more than so many, so that a caller without an end has
-/// one.
+/// Appends an event before each commit of the caller in front of it; no more than so many, so that
+/// a caller without an end has one.
 #[derive(Debug)]
 struct Quicker {
     store: Arc<dyn Store>,
@@ -33,7 +35,8 @@ struct Quicker {
 
 impl Quicker {
     fn than(store: &Arc<dyn Store>) -> Arc<Wrapped<Self>> {
-        let quicker = Self { store: store.clone(), landed: AtomicU64::new(0), left: AtomicU64::new(100) };
+        let quicker =
+            Self { store: store.clone(), landed: AtomicU64::new(0), left: AtomicU64::new(100) };
         Wrapped::new(store.clone(), quicker)
     }
 
@@ -50,7 +53,13 @@ impl Quicker {
         self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).map_err(|_| too_many())?;
         let paid = NewEvent::of("paid", &serde_json::json!({ "amount": 1 }))?;
         let stream = StreamName::new("account-7")?;
-        if self.store.append(&stream, ExpectedVersion::Exists, vec![paid]).await?.committed().is_ok() {
+        if self
+            .store
+            .append(&stream, ExpectedVersion::Exists, vec![paid])
+            .await?
+            .committed()
+            .is_ok()
+        {
             self.landed.fetch_add(1, Ordering::SeqCst);
         }
         Ok(())
@@ -79,10 +88,15 @@ async fn a_close_wins_against_a_writer_that_is_always_quicker(stage: Stage) {
     let closed = account.books(shelf.archive()).close().await.unwrap();
     let landed = 3 + quicker.landed.load(Ordering::SeqCst);
     assert_eq!(closed.through.get(), landed);
-    assert_eq!(shelf.versions(), (1..=landed).collect::<Vec<_>>(), "every event that was acknowledged");
+    assert_eq!(
+        shelf.versions(),
+        (1..=landed).collect::<Vec<_>>(),
+        "every event that was acknowledged"
+    );
 }
 
-/// Schedule 108. CLOSE-2, CLOSE-7: what came between the last look and the tombstone is handled before it goes.
+/// Schedule 108. CLOSE-2, CLOSE-7: what came between the last look and the tombstone is handled
+/// before it goes.
 async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_after_the_tombstone(
     stage: Stage,
 ) {
@@ -111,20 +125,26 @@ async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_afte
     running.stop().await;
 }
 
-/// Schedules 32 and 108. CLOSE-4, CLOSE-7: a caller that dies at every call, while another is always quicker than it.
+/// Schedules 32 and 108. CLOSE-4, CLOSE-7: a caller that dies at every call, while another is
+/// always quicker than it.
 #[test]
 fn a_close_under_appends_is_finished_after_a_death_at_any_call_with_every_event_archived() {
     for last_words in [false, true] {
         let mut deaths = 0;
         for calls in 0..200 {
             let (sender, died) = std::sync::mpsc::channel();
-            in_memory(|stage| async move { sender.send(dies_at(&stage, calls, last_words).await).unwrap() });
+            in_memory(|stage| async move {
+                sender.send(dies_at(&stage, calls, last_words).await).unwrap()
+            });
             if !died.recv().unwrap() {
                 break;
             }
             deaths += 1;
         }
-        assert!((15..200).contains(&deaths), "died {deaths} times, so the schedule was not what it says");
+        assert!(
+            (15..200).contains(&deaths),
+            "died {deaths} times, so the schedule was not what it says"
+        );
     }
 }
 
@@ -159,11 +179,15 @@ async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends
     let shut = Append::closing(account.stream().unwrap(), ExpectedVersion::Exists);
     tidelock.store().commit(Commit::new().with_append(shut)).await.unwrap().committed().unwrap();
     let quicker = Quicker::than(tidelock.store());
-    let window = Tidelock::over(quicker).aggregate::<Account>("7").books(discard).keep_last(1).await;
+    let window =
+        Tidelock::over(quicker).aggregate::<Account>("7").books(discard).keep_last(1).await;
     let told = window.unwrap_err().to_string();
     assert!(told.contains("closed"), "{told}");
     let head = tidelock.store().head(account.stream().unwrap()).await.unwrap();
-    assert!(matches!(head.state, StreamState::Closed(_)) && head.count == 3, "nothing was taken away");
+    assert!(
+        matches!(head.state, StreamState::Closed(_)) && head.count == 3,
+        "nothing was taken away"
+    );
 }
 
 /// Takes its time for every call. Only where time is simulated.
@@ -171,13 +195,18 @@ async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends
 struct Slow;
 
 impl Between for Slow {
-    async fn call<T: Send>(&self, _: Operation, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    async fn call<T: Send>(
+        &self,
+        _: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
         tokio::time::sleep(Duration::from_secs(4)).await;
         call.await
     }
 }
 
-/// Schedule 108. CLOSE-7: on a store where each call takes a quarter of the lease, in simulated time.
+/// Schedule 108. CLOSE-7: on a store where each call takes a quarter of the lease, in simulated
+/// time.
 #[test]
 fn a_close_that_takes_longer_than_its_lease_keeps_it_and_the_doctor_finds_nothing() {
     in_memory(|stage| async move {

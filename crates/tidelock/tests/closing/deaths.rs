@@ -56,7 +56,8 @@ async fn dies_at(stage: &Stage, way: Way, calls: i64, last_words: bool) -> bool 
 async fn check(stage: &Stage, shelf: &Shelf, way: Way) {
     let fresh = stage.tidelock().await;
     let account = fresh.aggregate::<Account>("7");
-    let page = fresh.store().full_page(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
+    let page =
+        fresh.store().full_page(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
     let left: Vec<u64> = page.events.iter().map(|event| event.version.get()).collect();
     match way {
         Way::Close => {
@@ -105,16 +106,19 @@ async fn books_are_free_again_after_the_lease_that_their_dead_closer_asked_for(s
     let before = tidelock.store().now().await.unwrap();
     doomed.books(shelf.archive()).lease(stage.lease()).close().await.unwrap_err();
     assert!(mortal.is_dead());
-    let Err(CloseError::Busy { until: Some(moment), .. }) = account.books(shelf.archive()).close().await
+    let Err(CloseError::Busy { until: Some(moment), .. }) =
+        account.books(shelf.archive()).close().await
     else {
         panic!("the dead one had a lease");
     };
     let after = tidelock.store().now().await.unwrap();
     assert!((before.plus(stage.lease())..=after.plus(stage.lease())).contains(&moment), "{moment}");
-    until("the books are free again", async || match account.books(shelf.archive()).close().await {
-        Ok(_) => true,
-        Err(CloseError::Busy { .. }) => false,
-        Err(other) => panic!("{other}"),
+    until("the books are free again", async || {
+        match account.books(shelf.archive()).close().await {
+            Ok(_) => true,
+            Err(CloseError::Busy { .. }) => false,
+            Err(other) => panic!("{other}"),
+        }
     })
     .await;
     check(&stage, &shelf, Way::Close).await;

@@ -1,4 +1,5 @@
-//! What reactions keep about a stream leaves with its events, and not before they are done with them.
+//! What reactions keep about a stream leaves with its events, and not before they are done with
+//! them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,7 +19,8 @@ on_every_store!(
     links_that_were_not_followed_are_kept,
 );
 
-/// An application that mails about each payment, by account (`mail`) and for all accounts together (`digest`).
+/// An application that mails about each payment, by account (`mail`) and for all accounts together
+/// (`digest`).
 struct Office {
     tidelock: Tidelock,
     mailed: Seen,
@@ -81,7 +83,10 @@ impl Office {
         let removal = ItemRef::parse("~link-removal", "digest").unwrap();
         let now = self.tidelock.store().now().await.unwrap();
         let asked = self.item("~link-removal", "digest").await;
-        assert!(asked.due.is_some_and(|due| due > now), "a closing asks for it, for later: {asked:?}");
+        assert!(
+            asked.due.is_some_and(|due| due > now),
+            "a closing asks for it, for later: {asked:?}"
+        );
         let wake = Commit::new().wake(Wake::at(removal, When::NOW));
         self.tidelock.store().commit(wake).await.unwrap().committed().unwrap();
         until("links were removed", async || {
@@ -95,8 +100,11 @@ impl Office {
 fn handler(
     seen: &Seen,
     broken: &Arc<AtomicBool>,
-) -> impl Fn(StoredEvent, Context) -> std::future::Ready<Result<(), Failure>> + Clone + Send + Sync + 'static
-{
+) -> impl Fn(StoredEvent, Context) -> std::future::Ready<Result<(), Failure>>
++ Clone
++ Send
++ Sync
++ 'static {
     let (seen, broken) = (seen.clone(), broken.clone());
     move |event, _| {
         std::future::ready(match broken.load(Ordering::SeqCst) {
@@ -132,8 +140,10 @@ async fn the_cursor_on_a_closed_stream_is_forgotten_and_no_other_is(stage: Stage
     if stage.is_simulated() {
         tokio::time::advance(limits::ITEM_MEMORY).await;
         let store = stage.store().await;
-        note(&Tidelock::over(store.clone()), "diary", "a store in memory sweeps with its commits").await;
-        let mut left = store.rows(ItemQuery::new(ItemFilter::queue("~reaction/mail"))).all().await.unwrap();
+        note(&Tidelock::over(store.clone()), "diary", "a store in memory sweeps with its commits")
+            .await;
+        let mut left =
+            store.rows(ItemQuery::new(ItemFilter::queue("~reaction/mail"))).all().await.unwrap();
         assert_eq!(left.remove(0).item.key.as_str(), "account-8");
         assert_eq!(left, []);
     }
@@ -174,14 +184,20 @@ async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage:
     assert_eq!((target.at.get(), target.forget_at), (3, None));
     office.paid("8").await;
     assert_eq!(office.links().await, [4]);
-    assert_eq!(office.digested.lines(), ["account-7 1", "account-7 2", "account-7 3", "account-8 1"]);
+    assert_eq!(
+        office.digested.lines(),
+        ["account-7 1", "account-7 2", "account-7 3", "account-8 1"]
+    );
     office.running.stop().await;
 }
 
 /// CLOSE-8. Links are removed from the oldest on, as far as all of them lead to nothing.
-async fn links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_event_on(stage: Stage) {
+async fn links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_event_on(
+    stage: Stage,
+) {
     let office = Office::open(&stage).await;
-    let (_, eight, seven) = (office.paid("7").await, office.paid("8").await, office.paid("7").await);
+    let (_, eight, seven) =
+        (office.paid("7").await, office.paid("8").await, office.paid("7").await);
     seven.books(discard).close().await.unwrap();
     office.remove_links().await;
     assert_eq!(office.links().await, [2, 3]);

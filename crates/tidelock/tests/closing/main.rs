@@ -1,4 +1,5 @@
-//! Closing the books, on every store: every sentence about it, and a caller that dies at every call it makes.
+//! Closing the books, on every store: every sentence about it, and a caller that dies at every call
+//! it makes.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]

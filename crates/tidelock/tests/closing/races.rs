@@ -16,7 +16,9 @@ on_every_store!(
 );
 
 /// Schedule 30. CLOSE-1, CLOSE-3: whoever is quicker wins, and the loser knows.
-async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone(stage: Stage) {
+async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone(
+    stage: Stage,
+) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 1).await;
     let mut payers = Vec::new();
@@ -86,13 +88,16 @@ impl Between for Restarting {
 }
 
 /// CLOSE-5. For the first restart there was no snapshot to look at, for the second an older one.
-async fn a_state_is_loaded_whose_events_go_between_the_look_at_its_snapshot_and_at_its_stream(stage: Stage) {
+async fn a_state_is_loaded_whose_events_go_between_the_look_at_its_snapshot_and_at_its_stream(
+    stage: Stage,
+) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 3).await;
     for balance in [3, 4] {
         let between = Restarting { tidelock: stage.tidelock().await, armed: AtomicBool::new(true) };
         let loading = Wrapped::new(tidelock.store().clone(), between);
-        let loaded = Tidelock::over(loading.clone()).aggregate::<Account>("7").load().await.unwrap();
+        let loaded =
+            Tidelock::over(loading.clone()).aggregate::<Account>("7").load().await.unwrap();
         assert!(!loading.armed.load(Ordering::SeqCst), "the books were restarted meanwhile");
         assert_eq!(loaded.balance, balance);
         account.execute(pay(1)).await.unwrap();

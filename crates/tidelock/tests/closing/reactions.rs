@@ -32,9 +32,9 @@ async fn is_open(tidelock: &Tidelock) -> bool {
 fn app(tidelock: &Tidelock, computed: bool, permits: &Arc<Semaphore>, seen: &Seen) -> Running {
     let (permits, seen) = (permits.clone(), seen.clone());
     let source = match computed {
-        true => {
-            on_any().in_streams("account-").to(|event: &StoredEvent| format!("all of {}", event.event_type))
-        }
+        true => on_any()
+            .in_streams("account-")
+            .to(|event: &StoredEvent| format!("all of {}", event.event_type)),
         false => on_any().in_streams("account-"),
     };
     Running::start(tidelock.app().worker(brisk("teller")).reaction(
@@ -116,7 +116,10 @@ async fn a_blocked_reaction_is_named_and_can_be_ignored(stage: Stage) {
     ));
     until_blocked(&tidelock, "mail", "account-7").await;
     let refused = account.books(discard).patience(PATIENCE).close().await.unwrap_err();
-    assert!(refused.to_string().contains(r#"blocked at target "account-7": no stamps"#), "{refused}");
+    assert!(
+        refused.to_string().contains(r#"blocked at target "account-7": no stamps"#),
+        "{refused}"
+    );
     assert!(is_open(&tidelock).await);
     account.books(discard).ignoring("mail").close().await.unwrap();
     assert!(!is_open(&tidelock).await);
@@ -137,8 +140,8 @@ async fn a_reaction_that_nobody_runs_is_named(stage: Stage) {
     assert!(is_open(&tidelock).await);
 }
 
-/// Schedule 84. The reaction has decided on the state before the close, and lands after it: it is refused, and the archive has every
-/// event that was acknowledged.
+/// Schedule 84. The reaction has decided on the state before the close, and lands after it: it is
+/// refused, and the archive has every event that was acknowledged.
 async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Stage) {
     let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Seen::default());
     let account = paid_into(&stage.tidelock().await, 2).await;
@@ -151,7 +154,9 @@ async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Stag
         move |_: StoredEvent, ctx: Context| {
             let (seen, go) = state.clone();
             async move {
-                ctx.execute("7", pay(1)).await.map_err(|error| Failure::fatal(error.to_string()))?;
+                ctx.execute("7", pay(1))
+                    .await
+                    .map_err(|error| Failure::fatal(error.to_string()))?;
                 seen.note("decided");
                 go.acquire().await.map_err(Failure::fatal)?.forget();
                 Ok(())
@@ -164,7 +169,10 @@ async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Stag
     go.add_permits(1);
     let blocked = until_blocked(&tidelock, "receive", "transfer-1").await;
     let error = blocked.error.unwrap();
-    assert!(error.contains("account-7") && error.contains("closed"), "the operator is told: {error}");
+    assert!(
+        error.contains("account-7") && error.contains("closed"),
+        "the operator is told: {error}"
+    );
     assert_eq!(shelf.versions(), [1, 2], "what was acknowledged, and nothing else");
     let left = tidelock.store().read_whole_stream(account.stream().unwrap()).await.unwrap();
     assert_eq!(left.len(), 0);

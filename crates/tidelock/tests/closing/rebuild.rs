@@ -69,7 +69,8 @@ fn gone(refused: ResetError) -> EventsGone {
     }
 }
 
-/// Schedule 114. REACT-26. Nothing is changed by a refusal; what is left is handled again only if that is asked for.
+/// Schedule 114. REACT-26. Nothing is changed by a refusal; what is left is handled again only if
+/// that is asked for.
 async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -90,7 +91,10 @@ async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
         );
         assert_eq!(gone.through.get(), after - left, "{how}");
         let there = reactions.target("counts", &target).await.unwrap().unwrap();
-        assert!(there.at == there.mark && there.at.get() > 0, "{how}: nothing was reset: {there:?}");
+        assert!(
+            there.at == there.mark && there.at.get() > 0,
+            "{how}: nothing was reset: {there:?}"
+        );
         assert_eq!(row(&tidelock, "counts", &target).await, after, "{how}");
         if left > 0 {
             // The process that rebuilds has in memory what it has just routed.
@@ -118,14 +122,18 @@ async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: S
     until_quiet(&tidelock, "sums").await;
     cut(&account, "keep_last").await;
     let gone = gone(tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap_err());
-    assert_eq!((gone.target.as_str(), gone.stream.as_str(), gone.through.get()), ("all", "account-cut", 2));
+    assert_eq!(
+        (gone.target.as_str(), gone.stream.as_str(), gone.through.get()),
+        ("all", "account-cut", 2)
+    );
     assert_eq!(row(&tidelock, "sums", "all").await, 8);
     tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
     until_counted(&tidelock, "sums", "all", 6).await;
     running.stop().await;
 }
 
-/// Schedule 114. REACT-26. What is gone is known for as long as the target is, and not only until the links to it are removed.
+/// Schedule 114. REACT-26. What is gone is known for as long as the target is, and not only until
+/// the links to it are removed.
 async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -149,8 +157,8 @@ async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_remo
     running.stop().await;
 }
 
-/// Schedule 114. REACT-26. The stream is cut between the look at it and the reset: the target is blocked with the reason, for the
-/// doctor and all who look, and its row stays as it was.
+/// Schedule 114. REACT-26. The stream is cut between the look at it and the reset: the target is
+/// blocked with the reason, for the doctor and all who look, and its row stays as it was.
 async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
@@ -181,7 +189,8 @@ async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: Stage) {
     }
     let source = on_any().in_streams("account-").from_now();
     let late = tidelock.app().worker(brisk("late"));
-    let running = Running::start(late.projection("late", source, |row: &mut u64, _: StoredEvent| *row += 1));
+    let running =
+        Running::start(late.projection("late", source, |row: &mut u64, _: StoredEvent| *row += 1));
     until("it has begun", async || !tidelock.reactions().routes().await.unwrap().is_empty()).await;
     for _ in 0..2 {
         account.execute(pay(1)).await.unwrap();
@@ -200,7 +209,8 @@ async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: Stage) {
 
 /// Has the links removed that lead to events that are gone, a minute early, until so many are left.
 async fn remove_links(tidelock: &Tidelock, reaction: &str, target: &str, left: u64) {
-    let (queue, key) = (QueueName::new("~link-removal").unwrap(), tidelock::ItemKey::new(reaction).unwrap());
+    let (queue, key) =
+        (QueueName::new("~link-removal").unwrap(), tidelock::ItemKey::new(reaction).unwrap());
     let wake = Wake::at(ItemRef::new(&queue, &key), When::NOW);
     tidelock.store().commit(Commit::new().wake(wake)).await.unwrap().committed().unwrap();
     let links = StreamName::new(format!("~links/{reaction}/{target}")).unwrap();
@@ -239,12 +249,14 @@ async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(
     let (tidelock, stream) = (stage.tidelock().await, StreamName::new("account-mixed").unwrap());
     for kind in ["noted", "noted", "noted", "paid"] {
         let event = NewEvent::of(kind, &serde_json::json!({ "amount": 1 })).unwrap();
-        let appended = tidelock.store().append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap();
+        let appended =
+            tidelock.store().append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap();
         appended.committed().unwrap();
     }
     let source = on_any().of_types(["paid"]).in_streams("account-").page(2);
     let app = tidelock.app().worker(brisk("counter"));
-    let running = Running::start(app.projection("paid", source, |row: &mut u64, _: StoredEvent| *row += 1));
+    let running =
+        Running::start(app.projection("paid", source, |row: &mut u64, _: StoredEvent| *row += 1));
     until_counted(&tidelock, "paid", "account-mixed", 1).await;
     for _ in 0..2 {
         tidelock.reactions().reset(&ReactionFilter::named("paid"), Effects::Keep).await.unwrap();
@@ -254,7 +266,8 @@ async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(
     running.stop().await;
 }
 
-/// REACT-26. A rebuild has come half way when events that it has still to handle go. Those that it has handled again may go.
+/// REACT-26. A rebuild has come half way when events that it has still to handle go. Those that it
+/// has handled again may go.
 async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage) {
     let (tidelock, stuck) = (stage.tidelock().await, Arc::new(AtomicBool::new(false)));
     let account = tidelock.aggregate::<Account>("cut");
@@ -269,8 +282,9 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage
     let source = on_any().in_streams("account-").retries(0).page(2);
     let all = source.clone().to(|_: &StoredEvent| "all");
     let app = tidelock.app().worker(brisk("counter"));
-    let running =
-        Running::start(app.projection("counts", source, count.clone()).projection("sums", all, count));
+    let running = Running::start(
+        app.projection("counts", source, count.clone()).projection("sums", all, count),
+    );
     let targets = [("counts", "account-cut"), ("sums", "all")];
     for (reaction, target) in targets {
         until_counted(&tidelock, reaction, target, 9).await;
@@ -294,7 +308,11 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage
         }
     }
     for (reaction, target) in targets {
-        tidelock.reactions().reset_partial(&ReactionFilter::named(reaction), Effects::Keep).await.unwrap();
+        tidelock
+            .reactions()
+            .reset_partial(&ReactionFilter::named(reaction), Effects::Keep)
+            .await
+            .unwrap();
         until_counted(&tidelock, reaction, target, 3).await;
     }
     running.stop().await;

@@ -6,7 +6,10 @@ use tidelock::{LoadError, StreamState, Version};
 use crate::account::{Account, Shelf, paid_into, pay};
 use tidelock_test_stage::{Stage, on_every_store};
 
-on_every_store!(a_window_leaves_the_newest_events_and_the_state, a_stream_is_open_while_its_window_moves);
+on_every_store!(
+    a_window_leaves_the_newest_events_and_the_state,
+    a_stream_is_open_while_its_window_moves
+);
 
 /// CLOSE-6.
 async fn a_window_leaves_the_newest_events_and_the_state(stage: Stage) {
@@ -42,7 +45,8 @@ async fn a_stream_is_open_while_its_window_moves(stage: Stage) {
     let fresh = stage.tidelock().await;
     let account = fresh.aggregate::<Account>("7");
     assert_eq!(account.load().await.unwrap().balance, 11);
-    let page = fresh.store().full_page(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
+    let page =
+        fresh.store().full_page(StreamQuery::forward(account.stream().unwrap())).await.unwrap();
     assert_eq!(page.state, StreamState::Open(Version::new(11).unwrap()));
     assert_eq!(page.first.map(Version::get), Some(9));
 }

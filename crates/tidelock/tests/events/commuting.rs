@@ -76,8 +76,13 @@ async fn what_does_not_commute_is_decided_again(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     vote(&here, "ada").await;
     vote(&there, "bob").await;
-    there.aggregate::<Poll>("lunch").execute(|_| Ok::<_, Infallible>(PollEvent::Ended)).await.unwrap();
-    let refused = here.aggregate::<Poll>("lunch").execute(|poll| poll.vote("zoe")).await.unwrap_err();
+    there
+        .aggregate::<Poll>("lunch")
+        .execute(|_| Ok::<_, Infallible>(PollEvent::Ended))
+        .await
+        .unwrap();
+    let refused =
+        here.aggregate::<Poll>("lunch").execute(|poll| poll.vote("zoe")).await.unwrap_err();
     assert_eq!(refused.refused(), Some("it is over"));
     assert_eq!(here.aggregate::<Poll>("lunch").load().await.unwrap().votes, 2);
 }
@@ -119,7 +124,8 @@ async fn a_decision_with_a_commit_to_itself_is_moved_too(ground: Ground) {
         decisions += 1;
         poll.vote("zoe")
     };
-    let executed = here.aggregate::<Poll>("lunch").operation("zoe's").execute(decide).await.unwrap();
+    let executed =
+        here.aggregate::<Poll>("lunch").operation("zoe's").execute(decide).await.unwrap();
     assert_eq!((decisions, executed.how), (1, How::Rebased));
     assert_eq!(there.aggregate::<Poll>("lunch").load().await.unwrap().votes, 3);
 }

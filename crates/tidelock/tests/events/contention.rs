@@ -42,13 +42,17 @@ async fn every_step_of_every_caller_of_two_processes_is_counted_once(ground: Gro
     }
     let mut versions = callers.join_all().await.concat();
     versions.sort_unstable();
-    assert_eq!(versions, (1..=2 * CALLERS * STEPS).collect::<Vec<_>>(), "each was told its own place");
+    assert_eq!(
+        versions,
+        (1..=2 * CALLERS * STEPS).collect::<Vec<_>>(),
+        "each was told its own place"
+    );
     let counted = ground.open().await.aggregate::<Counter>("one").load().await.unwrap();
     assert_eq!(counted.steps, 2 * CALLERS * STEPS);
 }
 
-/// EVT-2. Schedule 83: one sells through decisions, the other reads, decides and appends by itself, as a reaction would that brings its own
-/// commit.
+/// EVT-2. Schedule 83: one sells through decisions, the other reads, decides and appends by itself,
+/// as a reaction would that brings its own commit.
 async fn stock_is_never_oversold_whoever_sells(ground: Ground) {
     const UNITS: i64 = 20;
     let (here, there) = (ground.open().await, ground.open().await);
@@ -59,7 +63,10 @@ async fn stock_is_never_oversold_whoever_sells(ground: Ground) {
         sellers.spawn(async move {
             let mut sold = 0;
             loop {
-                match stock.execute(|stock| stock.reserve(1, &format!("here-{caller}-{sold}"))).await {
+                match stock
+                    .execute(|stock| stock.reserve(1, &format!("here-{caller}-{sold}")))
+                    .await
+                {
                     Ok(_) => sold += 1,
                     Err(refused) => return (sold, refused.refused()),
                 }
@@ -73,7 +80,9 @@ async fn stock_is_never_oversold_whoever_sells(ground: Ground) {
             loop {
                 let order = format!("there-{caller}-{sold}");
                 match stock.command().propose(|stock| stock.reserve(1, &order)).await {
-                    Ok(commit) => sold += i64::from(store.commit(commit).await.unwrap().committed().is_ok()),
+                    Ok(commit) => {
+                        sold += i64::from(store.commit(commit).await.unwrap().committed().is_ok())
+                    }
                     Err(refused) => return (sold, refused.refused()),
                 }
             }
@@ -99,7 +108,8 @@ async fn until(mut reached: impl FnMut() -> bool) {
     }
 }
 
-/// Callers who reserve one unit each, in this order: each is in the line, or past it, before the next one comes.
+/// Callers who reserve one unit each, in this order: each is in the line, or past it, before the
+/// next one comes.
 async fn one_after_the_other(
     tidelock: &Tidelock,
     callers: usize,
@@ -155,7 +165,11 @@ async fn those_who_wait_share_a_commit_and_each_is_judged_alone(ground: Ground) 
     let no = || Err(No::OnlySoMany(0));
     assert_eq!(versions(callers).await, [Ok(2), Ok(3), Ok(4), Ok(5), no(), no()]);
     let (more_reads, more_commits) = meddler.counts();
-    assert_eq!(more_commits - commits, 2, "the first alone, and all who came while it was under way");
+    assert_eq!(
+        more_commits - commits,
+        2,
+        "the first alone, and all who came while it was under way"
+    );
     assert_eq!(more_reads, reads, "and nobody had to read");
     assert_eq!(tidelock.aggregate::<Stock>("tea").load().await.unwrap().left, 0);
 }
@@ -167,7 +181,11 @@ async fn what_was_decided_on_a_commit_that_failed_is_decided_again(ground: Groun
     tidelock.aggregate::<Stock>("tea").execute(receive(3)).await.unwrap();
     meddler.hold();
     let callers = one_after_the_other(&tidelock, 3).await;
-    elsewhere.aggregate::<Stock>("tea").execute(|stock| stock.reserve(1, "elsewhere")).await.unwrap();
+    elsewhere
+        .aggregate::<Stock>("tea")
+        .execute(|stock| stock.reserve(1, "elsewhere"))
+        .await
+        .unwrap();
     meddler.let_through();
     let mut told = versions(callers).await;
     told.sort_by_key(|told| told.clone().unwrap_or(u64::MAX));
@@ -176,7 +194,8 @@ async fn what_was_decided_on_a_commit_that_failed_is_decided_again(ground: Groun
     assert_eq!((loaded.left, loaded.orders.len()), (0, 3));
 }
 
-/// EVT-3. The last unit was reserved, but that reservation fails: the one behind it is not told that there is none.
+/// EVT-3. The last unit was reserved, but that reservation fails: the one behind it is not told
+/// that there is none.
 async fn a_refusal_on_what_never_happened_is_not_given(ground: Ground) {
     let meddler = Meddler::over(ground.store().await);
     let tidelock = Tidelock::over(meddler.clone()).with_retry(RetryPolicy::never());
@@ -248,7 +267,9 @@ async fn a_panic_in_a_decision_is_its_callers_alone(ground: Ground) {
     stock.execute(receive(1)).await.unwrap();
     let panicking = tokio::spawn({
         let stock = stock.clone();
-        async move { stock.execute(|_| -> Result<StockEvent, No> { panic!("a bug, as asked for") }).await }
+        async move {
+            stock.execute(|_| -> Result<StockEvent, No> { panic!("a bug, as asked for") }).await
+        }
     });
     assert!(panicking.await.unwrap_err().is_panic());
     assert_eq!(stock.execute(receive(1)).await.unwrap().version.unwrap().get(), 2);

@@ -62,8 +62,9 @@ async fn old_events_are_brought_up_to_date_while_they_are_read(ground: Ground) {
     store_raw(&ground, "paid_in@2", json!({ "cents": 300 })).await;
     let tidelock = ground.open().await;
     let account = tidelock.aggregate::<Account>("7");
-    let pay =
-        |cents| move |_: &Account| Ok::<_, String>(AccountEvent::PaidIn { cents, currency: "EUR".into() });
+    let pay = |cents| {
+        move |_: &Account| Ok::<_, String>(AccountEvent::PaidIn { cents, currency: "EUR".into() })
+    };
     account.execute(pay(400)).await.unwrap();
     assert_eq!(ground.open().await.aggregate::<Account>("7").load().await.unwrap().cents, 1_000);
     let euros = |cents| AccountEvent::PaidIn { cents, currency: "EUR".into() };
@@ -73,7 +74,11 @@ async fn old_events_are_brought_up_to_date_while_they_are_read(ground: Ground) {
 
     let stored = ground.store().await.read_whole_stream(account.stream().unwrap()).await.unwrap();
     let types: Vec<_> = stored.iter().map(|event| event.event_type.as_str()).collect();
-    assert_eq!(types, ["deposited", "paid_in", "paid_in@2", "paid_in@3"], "and the log is as it was");
+    assert_eq!(
+        types,
+        ["deposited", "paid_in", "paid_in@2", "paid_in@3"],
+        "and the log is as it was"
+    );
     assert_eq!(stored[0].payload.as_str(), r#"{"euros":1}"#);
 }
 
@@ -100,6 +105,10 @@ async fn an_event_that_nobody_knows_is_named(ground: Ground) {
 /// EVT-11.
 async fn an_event_of_the_wrong_shape_is_named(ground: Ground) {
     store_raw(&ground, "paid_in@3", json!({ "cents": 1 })).await;
-    let refused = ground.open().await.aggregate::<Account>("7").load().await.unwrap_err().to_string();
-    assert!(refused.contains("version 1") && refused.contains("missing field `currency`"), "{refused}");
+    let refused =
+        ground.open().await.aggregate::<Account>("7").load().await.unwrap_err().to_string();
+    assert!(
+        refused.contains("version 1") && refused.contains("missing field `currency`"),
+        "{refused}"
+    );
 }

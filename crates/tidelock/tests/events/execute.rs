@@ -84,10 +84,12 @@ async fn a_refusal_is_never_given_on_a_state_that_others_have_changed(ground: Gr
     let (here, there) = (ground.open().await, ground.open().await);
     here.aggregate::<Stock>("sku-7").execute(receive(1)).await.unwrap();
     there.aggregate::<Stock>("sku-7").execute(receive(5)).await.unwrap();
-    let reserved = here.aggregate::<Stock>("sku-7").execute(|stock| stock.reserve(6, "here")).await.unwrap();
+    let reserved =
+        here.aggregate::<Stock>("sku-7").execute(|stock| stock.reserve(6, "here")).await.unwrap();
     assert_eq!(reserved.version, Some(version(3)));
     there.aggregate::<Stock>("sku-7").execute(receive(2)).await.unwrap();
-    let wide = |stock: &Stock| Ok::<_, No>((stock.left == 0).then_some(StockEvent::Received { units: 9 }));
+    let wide =
+        |stock: &Stock| Ok::<_, No>((stock.left == 0).then_some(StockEvent::Received { units: 9 }));
     let nothing = here.aggregate::<Stock>("sku-7").execute(wide).await.unwrap();
     assert_eq!((nothing.events.len(), nothing.version), (0, Some(version(4))));
 }
@@ -161,13 +163,15 @@ async fn attempts_and_deadline_are_kept(ground: Ground) {
 
     let mut decisions = 0;
     let policy = RetryPolicy::attempts(3).at_once();
-    let gave_up = stock.command().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
+    let gave_up =
+        stock.command().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
     assert_eq!(decisions, 3);
     let ExecuteError::GaveUp { attempts: 3, last, .. } = gave_up else { panic!("{gave_up}") };
     assert_eq!(last.found.version().unwrap().get(), 4);
 
     let policy = RetryPolicy::attempts(u32::MAX).within(Duration::ZERO);
-    let gave_up = stock.command().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
+    let gave_up =
+        stock.command().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
     let ExecuteError::GaveUp { attempts: 1, .. } = gave_up else { panic!("{gave_up}") };
     assert_eq!(decisions, 4);
 }
@@ -178,9 +182,19 @@ async fn a_closed_stream_takes_no_decision(ground: Ground) {
     let stock = tidelock.aggregate::<Stock>("sku-7");
     stock.execute(receive(1)).await.unwrap();
     let close = tidelock::Append::closing(stock.stream().unwrap(), ExpectedVersion::Any);
-    ground.store().await.commit(Commit::new().with_append(close)).await.unwrap().committed().unwrap();
+    ground
+        .store()
+        .await
+        .commit(Commit::new().with_append(close))
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
     let refused = stock.execute(receive(1)).await.unwrap_err();
-    assert!(matches!(refused, ExecuteError::Closed { version, .. } if version.get() == 1), "{refused}");
+    assert!(
+        matches!(refused, ExecuteError::Closed { version, .. } if version.get() == 1),
+        "{refused}"
+    );
     let refused = stock
         .command()
         .by("ada")

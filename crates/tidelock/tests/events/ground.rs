@@ -63,13 +63,15 @@ impl Ground {
         }
     }
 
-    /// What another process would have: nothing in common but the store. It goes on trying for as long as a test may take.
+    /// What another process would have: nothing in common but the store. It goes on trying for as
+    /// long as a test may take.
     pub(crate) async fn open(&self) -> Tidelock {
         Tidelock::over(self.store().await).with_retry(RetryPolicy::attempts(1_000))
     }
 }
 
-/// Makes four tests of each: one for each store, and one with pages as small as they may be (schedule 103).
+/// Makes four tests of each: one for each store, and one with pages as small as they may be
+/// (schedule 103).
 macro_rules! on_every_store {
     ($($case:ident),+ $(,)?) => {$(
         mod $case {

@@ -18,7 +18,9 @@ on_every_store!(
 async fn refusal(id: &str, ground: &Ground) -> (ErrorKind, String) {
     let tidelock = ground.open().await;
     let stock = tidelock.aggregate::<Stock>(id);
-    let ExecuteError::Store(error) = stock.execute(receive(1)).await.unwrap_err() else { panic!("{id:?}") };
+    let ExecuteError::Store(error) = stock.execute(receive(1)).await.unwrap_err() else {
+        panic!("{id:?}")
+    };
     stock.load().await.unwrap_err();
     stock.history().await.unwrap_err();
     tidelock.together((&stock,).0).execute(|_| Ok::<_, String>(())).await.unwrap_err();
@@ -29,9 +31,18 @@ async fn refusal(id: &str, ground: &Ground) -> (ErrorKind, String) {
 async fn odd_ids_are_ids_like_any_other(ground: Ground) {
     let tidelock = ground.open().await;
     let longest = "7".repeat(limits::STREAM_NAME_BYTES - "stock-".len());
-    for id in
-        ["sku-7", "~7", "a/b", "%2F", " ", "'; drop table events; --", "ü🚢", "-", "~snapshot/x", &longest]
-    {
+    for id in [
+        "sku-7",
+        "~7",
+        "a/b",
+        "%2F",
+        " ",
+        "'; drop table events; --",
+        "ü🚢",
+        "-",
+        "~snapshot/x",
+        &longest,
+    ] {
         let stock = tidelock.aggregate::<Stock>(id);
         stock.operation("op/1").execute(receive(1)).await.unwrap();
         stock.execute(receive(2)).await.unwrap();
@@ -109,6 +120,7 @@ async fn an_operation_id_that_is_none_is_refused(ground: Ground) {
         assert!(matches!(refused, ExecuteError::Store(_)), "{refused}");
     }
     assert_eq!(stock.load().await.unwrap().version, None);
-    let unnamed = stock.operation("ok").execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 })).await;
+    let unnamed =
+        stock.operation("ok").execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 })).await;
     unnamed.unwrap();
 }

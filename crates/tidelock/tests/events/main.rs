@@ -1,7 +1,7 @@
 //! Events: every sentence about them, on every store.
 //!
-//! Where it is about others who write at the same time, they are other `Tidelock`s, over connections of their own: nothing is
-//! shared with them but the store.
+//! Where it is about others who write at the same time, they are other `Tidelock`s, over
+//! connections of their own: nothing is shared with them but the store.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]

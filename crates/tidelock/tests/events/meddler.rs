@@ -99,9 +99,11 @@ impl Between for Meddler {
     ) -> Result<T> {
         match operation {
             Operation::Commit => self.commit(call).await,
-            Operation::Now | Operation::Lease | Operation::Renew | Operation::Items | Operation::Adjust => {
-                call.await
-            }
+            Operation::Now
+            | Operation::Lease
+            | Operation::Renew
+            | Operation::Items
+            | Operation::Adjust => call.await,
             _ => {
                 self.reads.fetch_add(1, Ordering::SeqCst);
                 call.await

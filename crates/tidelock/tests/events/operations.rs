@@ -27,19 +27,22 @@ async fn an_operation_is_done_once_and_answers_alike(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     let last = here.aggregate::<Stock>("tea");
     last.execute(receive(1)).await.unwrap();
-    let first = last.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
+    let first =
+        last.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
     here.aggregate::<Stock>("tea").execute(receive(0)).await.unwrap();
     for tidelock in [&here, &there] {
         // Decided again, it would be refused.
         let stock = tidelock.aggregate::<Stock>("tea");
-        let again = stock.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
+        let again =
+            stock.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
         assert_eq!(
             (again.version, again.position, &again.events),
             (first.version, first.position, &first.events)
         );
         assert_eq!(again.how, How::Replayed);
     }
-    let other = last.operation("order-2").execute(|stock| stock.reserve(1, "order-2")).await.unwrap_err();
+    let other =
+        last.operation("order-2").execute(|stock| stock.reserve(1, "order-2")).await.unwrap_err();
     assert_eq!(other.refused(), Some(No::OnlySoMany(0)));
     assert_eq!(last.load().await.unwrap().orders, ["order-1"]);
 }
@@ -50,7 +53,9 @@ async fn an_operation_that_many_ask_for_at_once_is_done_once(ground: Ground) {
     for tidelock in [ground.open().await, ground.open().await] {
         for _ in 0..4 {
             let stock = tidelock.aggregate::<Stock>("tea");
-            callers.spawn(async move { stock.operation("delivery-1").execute(receive(5)).await.unwrap() });
+            callers.spawn(async move {
+                stock.operation("delivery-1").execute(receive(5)).await.unwrap()
+            });
         }
     }
     let told = callers.join_all().await;
@@ -131,11 +136,19 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
     };
     let (first, again) = (append(&here).await, append(&there).await);
     assert_eq!((first.how, again.how), (How::Decided, How::Replayed));
-    assert_eq!((first.version, first.position, first.events), (again.version, again.position, again.events));
+    assert_eq!(
+        (first.version, first.position, first.events),
+        (again.version, again.position, again.events)
+    );
     let command = here.aggregate::<Stock>("tea").command().event_ids(ids);
-    let refused = command.append(ExpectedVersion::Any, StockEvent::Received { units: 1 }).await.unwrap_err();
+    let refused =
+        command.append(ExpectedVersion::Any, StockEvent::Received { units: 1 }).await.unwrap_err();
     assert!(refused.to_string().contains("2 event ids for 1 events"), "{refused}");
-    let lost = here.aggregate::<Stock>("tea").append(ExpectedVersion::NoStream, events()).await.unwrap_err();
+    let lost = here
+        .aggregate::<Stock>("tea")
+        .append(ExpectedVersion::NoStream, events())
+        .await
+        .unwrap_err();
     assert!(matches!(lost, ExecuteError::Conflict { .. }), "{lost}");
 }
 

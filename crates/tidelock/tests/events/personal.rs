@@ -58,12 +58,19 @@ fn joined(subject: &str, name: &str) -> ClubEvent {
     let letter = Letter { text: Some(format!("{name} writes")) };
     ClubEvent::Joined {
         name: Personal::new(subject, name.to_owned()),
-        letters: vec![Personal::new(subject, letter), Personal::new(subject, Letter { text: None })],
+        letters: vec![
+            Personal::new(subject, letter),
+            Personal::new(subject, Letter { text: None }),
+        ],
         fee: 5,
     }
 }
 
-async fn join(tidelock: &Tidelock, subject: &str, name: &str) -> Result<(), ExecuteError<Infallible>> {
+async fn join(
+    tidelock: &Tidelock,
+    subject: &str,
+    name: &str,
+) -> Result<(), ExecuteError<Infallible>> {
     let club = tidelock.aggregate::<Club>("chess");
     club.execute(|_| Ok(joined(subject, name))).await.map(|_| ())
 }
@@ -97,24 +104,34 @@ async fn an_erased_subject_is_gone_and_the_events_stay(ground: Ground) {
     assert_eq!(here.erase_subject("user-7").await.unwrap(), 2);
     for tidelock in [&here, &there] {
         let loaded = tidelock.aggregate::<Club>("chess").load().await.unwrap();
-        assert_eq!((loaded.joined, &loaded.names[..]), (3, &["Bob".to_owned()][..]), "nobody remembers");
+        assert_eq!(
+            (loaded.joined, &loaded.names[..]),
+            (3, &["Bob".to_owned()][..]),
+            "nobody remembers"
+        );
     }
     let (log, records) = all_text(&ground).await;
     assert!(!log.contains("Ada") && !records.contains("Ada") && records.contains("Bob"));
     let history = there.aggregate::<Club>("chess").history().await.unwrap();
-    let ClubEvent::Joined { name, letters, fee } = &history[0].event else { panic!("it was another") };
+    let ClubEvent::Joined { name, letters, fee } = &history[0].event else {
+        panic!("it was another")
+    };
     assert_eq!(
         (name.get(), name.subject(), letters.len(), letters[0].get(), *fee),
         (None, "user-7", 2, None, 5)
     );
 
     let refused = join(&there, "user-7", "Ada").await.unwrap_err();
-    assert!(matches!(&refused, ExecuteError::SubjectErased { subject } if subject == "user-7"), "{refused}");
+    assert!(
+        matches!(&refused, ExecuteError::SubjectErased { subject } if subject == "user-7"),
+        "{refused}"
+    );
     join(&there, "user-9", "Ada").await.unwrap();
     assert_eq!(here.erase_subject("user-7").await.unwrap(), 0, "there is nothing left to erase");
 }
 
-/// EVT-13. While some append, somebody erases: whatever got in before is gone, and nothing gets in after.
+/// EVT-13. While some append, somebody erases: whatever got in before is gone, and nothing gets in
+/// after.
 async fn nothing_slips_in_behind_an_erasure(ground: Ground) {
     let mut writers = JoinSet::new();
     let (begun, mut has_begun) = tokio::sync::mpsc::channel(100);
@@ -191,7 +208,8 @@ async fn an_erasure_leaves_nothing_however_much_there_is(ground: Ground) {
     let (tidelock, store) = (ground.open().await, ground.store().await);
     join(&tidelock, "user-7", "Ada").await.unwrap();
     join(&tidelock, "user-8", "Bob").await.unwrap();
-    let secret = store.rows(RecordQuery::prefix("~personal/user-7/")).next().await.unwrap().unwrap();
+    let secret =
+        store.rows(RecordQuery::prefix("~personal/user-7/")).next().await.unwrap().unwrap();
     many_records(&*store, "~personal/user-7/", &secret.value).await;
     assert_eq!(tidelock.erase_subject("user-7").await.unwrap(), MANY + 1);
     let (_, records) = all_text(&ground).await;

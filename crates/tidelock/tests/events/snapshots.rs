@@ -45,7 +45,8 @@ impl<const SHAPE: u32> Aggregate for Walk<SHAPE> {
 }
 
 async fn walk<const SHAPE: u32>(tidelock: &Tidelock, steps: usize) {
-    let steps = |_: &Walk<SHAPE>| Ok::<_, Infallible>((0..steps).map(|_| Walked {}).collect::<Vec<_>>());
+    let steps =
+        |_: &Walk<SHAPE>| Ok::<_, Infallible>((0..steps).map(|_| Walked {}).collect::<Vec<_>>());
     tidelock.aggregate::<Walk<SHAPE>>("one").execute(steps).await.unwrap();
 }
 
@@ -126,8 +127,11 @@ async fn trim(ground: &Ground, through: u64) {
     let store = ground.store().await;
     let stream = StreamName::new("walk-one").unwrap();
     let close = Append::closing(&stream, ExpectedVersion::Any);
-    let commit =
-        Commit::new().with_append(close).trim(&stream, Version::new(through).unwrap(), AfterTrim::Reopen);
+    let commit = Commit::new().with_append(close).trim(
+        &stream,
+        Version::new(through).unwrap(),
+        AfterTrim::Reopen,
+    );
     store.commit(commit).await.unwrap().committed().unwrap();
 }
 
@@ -155,8 +159,12 @@ async fn a_snapshot_of_an_earlier_life_is_not_used(ground: Ground) {
     walk::<1>(&tidelock, 10).await;
     walk::<1>(&tidelock, 5).await;
     trim(&ground, 15).await;
-    let append =
-        ground.open().await.aggregate::<Walk<1>>("one").append(ExpectedVersion::Any, Walked {}).await;
+    let append = ground
+        .open()
+        .await
+        .aggregate::<Walk<1>>("one")
+        .append(ExpectedVersion::Any, Walked {})
+        .await;
     assert_eq!(append.unwrap().version.unwrap().get(), 16);
     let refused = ground.open().await.aggregate::<Walk<1>>("one").load().await.unwrap_err();
     assert!(matches!(refused, LoadError::Trimmed { first, .. } if first.get() == 16), "{refused}");

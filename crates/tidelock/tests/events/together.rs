@@ -54,7 +54,8 @@ async fn a_stream_that_was_only_looked_at_must_not_have_moved(ground: Ground) {
     assert_eq!(orders.load().await.unwrap().version, None);
 }
 
-/// EVT-8, EVT-7. In opposite directions at once, from two processes: nobody waits for ever, and the sum stays.
+/// EVT-8, EVT-7. In opposite directions at once, from two processes: nobody waits for ever, and the
+/// sum stays.
 async fn transfers_in_all_directions_lose_nothing(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
     for id in ["a", "b", "c"] {
@@ -63,7 +64,8 @@ async fn transfers_in_all_directions_lose_nothing(ground: Ground) {
     let mut movers = JoinSet::new();
     for (nth, tidelock) in [&here, &there].into_iter().cycle().take(6).enumerate() {
         let tidelock = tidelock.clone();
-        let (from, to) = [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("c", "a"), ("a", "c")][nth];
+        let (from, to) =
+            [("a", "b"), ("b", "a"), ("b", "c"), ("c", "b"), ("c", "a"), ("a", "c")][nth];
         movers.spawn(async move {
             let (from, to) = (tidelock.aggregate::<Stock>(from), tidelock.aggregate::<Stock>(to));
             for _ in 0..5 {
@@ -101,12 +103,15 @@ async fn as_many_streams_of_one_kind_as_there_are(ground: Ground) {
 async fn an_operation_on_several_streams_is_done_once(ground: Ground) {
     let tidelock = ground.open().await;
     let (a, b) = (tidelock.aggregate::<Stock>("a"), tidelock.aggregate::<Counter>("b"));
-    let both = |_: (&Stock, &Counter)| Ok::<_, Infallible>((StockEvent::Received { units: 1 }, Stepped {}));
+    let both = |_: (&Stock, &Counter)| {
+        Ok::<_, Infallible>((StockEvent::Received { units: 1 }, Stepped {}))
+    };
     let first = tidelock.together((&a, &b)).operation("once").execute(both).await.unwrap();
     let again = tidelock.together((&a, &b)).operation("once").execute(both).await.unwrap();
     assert!(again.iter().all(|one| one.how == How::Replayed));
-    let places =
-        |all: &[tidelock::Executed]| all.iter().map(|one| (one.version, one.position)).collect::<Vec<_>>();
+    let places = |all: &[tidelock::Executed]| {
+        all.iter().map(|one| (one.version, one.position)).collect::<Vec<_>>()
+    };
     assert_eq!(places(&first), places(&again));
 }
 

@@ -27,7 +27,11 @@ async fn the_state_at_a_version_is_what_was_decided_on_next(ground: Ground) {
         let then = tea.load_at_version(Version::new(version).unwrap()).await.unwrap();
         assert_eq!((then.left, then.version.unwrap().get()), (left, version));
     }
-    assert_eq!(tea.load().await.unwrap().left, 6, "the present is not touched by looking at the past");
+    assert_eq!(
+        tea.load().await.unwrap().left,
+        6,
+        "the present is not touched by looking at the past"
+    );
 }
 
 /// EVT-12.
@@ -89,7 +93,8 @@ async fn the_past_before_a_snapshot_is_folded_from_the_start(ground: Ground) {
     let steps = tidelock.aggregate::<Steps>("one");
     let mut positions = Vec::new();
     for _ in 0..8 {
-        positions.push(steps.execute(|_| Ok::<_, Infallible>(Step {})).await.unwrap().position.unwrap());
+        positions
+            .push(steps.execute(|_| Ok::<_, Infallible>(Step {})).await.unwrap().position.unwrap());
     }
     for (at, position) in (1..).zip(positions) {
         let version = Version::new(at).unwrap();

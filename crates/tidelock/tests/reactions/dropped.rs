@@ -33,7 +33,13 @@ impl Drop for Unfinished {
 }
 
 /// An application whose handler waits for permits.
-fn app(tidelock: &Tidelock, name: &str, stage: &Stage, gate: &Arc<Semaphore>, seen: &Seen) -> AppBuilder {
+fn app(
+    tidelock: &Tidelock,
+    name: &str,
+    stage: &Stage,
+    gate: &Arc<Semaphore>,
+    seen: &Seen,
+) -> AppBuilder {
     let (gate, seen) = (gate.clone(), seen.clone());
     let source = on_any().lease(stage.lease());
     let app = tidelock.app().worker(brisk(name)).route_lease(stage.lease());
@@ -50,8 +56,8 @@ fn app(tidelock: &Tidelock, name: &str, stage: &Stage, gate: &Arc<Semaphore>, se
     })
 }
 
-/// Has the application ended by `end` while its handler works; nothing is asked of its store from then on, and another
-/// application does the work.
+/// Has the application ended by `end` while its handler works; nothing is asked of its store from
+/// then on, and another application does the work.
 async fn ended_by<F: Future<Output = ()>>(stage: Stage, end: impl FnOnce(App, Seen) -> F) {
     let (plain, seen, tally) = (stage.tidelock().await, Seen::default(), Tally::default());
     let gate = Arc::new(Semaphore::new(0));
@@ -71,7 +77,11 @@ async fn ended_by<F: Future<Output = ()>>(stage: Stage, end: impl FnOnce(App, Se
     two.stop().await;
     let mut lines = seen.lines().split_off(2);
     lines.sort();
-    assert_eq!(lines, ["begun x", "begun y", "done x", "done y"], "each once more, and by the other");
+    assert_eq!(
+        lines,
+        ["begun x", "begun y", "done x", "done y"],
+        "each once more, and by the other"
+    );
     assert_eq!(tally.calls(), calls, "the dropped one leases, renews and routes nothing");
 }
 

@@ -44,9 +44,12 @@ async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: Stage) {
         note(&tidelock, &format!("diary-{nth}"), "x").await;
     }
     let counted = tries.clone();
-    let source = on_any().in_streams("diary-").retries(50).backoff(Backoff::fixed(Duration::from_millis(1)));
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("count", source, move |_: StoredEvent, ctx: Context| {
+    let source =
+        on_any().in_streams("diary-").retries(50).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "count",
+        source,
+        move |_: StoredEvent, ctx: Context| {
             let counted = counted.clone();
             async move {
                 ctx.write(Write::add(&key("count"), 1, Bounds::NONE));
@@ -59,15 +62,20 @@ async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: Stage) {
                     _ => Err(Failure::again("after it was staged")),
                 }
             }
-        });
+        },
+    );
     let running = Running::start(app);
     until("all are counted", async || value(&tidelock, "count").await == Some(json!(5))).await;
     until_quiet(&tidelock, "count").await;
     running.stop().await;
     assert_eq!(value(&tidelock, "count").await, Some(json!(5)));
-    let copies = tidelock.store().read_whole_stream(&StreamName::new("copy").unwrap()).await.unwrap();
+    let copies =
+        tidelock.store().read_whole_stream(&StreamName::new("copy").unwrap()).await.unwrap();
     assert_eq!(copies.len(), 5);
-    assert!(tries.load(Ordering::SeqCst) >= 15, "most tries failed after they had staged something");
+    assert!(
+        tries.load(Ordering::SeqCst) >= 15,
+        "most tries failed after they had staged something"
+    );
 }
 
 /// REACT-11.
@@ -77,21 +85,33 @@ async fn appended_events_inherit_the_correlation_and_name_their_cause(stage: Sta
     let metadata = Metadata::new().correlated("request-7").by("ada").to_json().unwrap();
     let placed = NewEvent::of("placed", &json!({})).unwrap().with_metadata(metadata);
     let cause = placed.id;
-    tidelock.store().append(&order, ExpectedVersion::Any, vec![placed]).await.unwrap().committed().unwrap();
+    tidelock
+        .store()
+        .append(&order, ExpectedVersion::Any, vec![placed])
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
     let app = tidelock.app().worker(brisk("one"));
-    let app =
-        app.reaction("ship", on_any().of_types(["placed"]), |_: StoredEvent, ctx: Context| async move {
+    let app = app.reaction(
+        "ship",
+        on_any().of_types(["placed"]),
+        |_: StoredEvent, ctx: Context| async move {
             let parcel = StreamName::new("parcel-1")?;
             ctx.append(&parcel, ExpectedVersion::NoStream, [NewEvent::of("packed", &json!({}))?]);
             Ok(())
-        });
+        },
+    );
     let running = Running::start(app);
     let parcel = StreamName::new("parcel-1").unwrap();
     let packed = async || !tidelock.store().read_whole_stream(&parcel).await.unwrap().is_empty();
     until("it is packed", packed).await;
     running.stop().await;
     let metadata = Metadata::of(&tidelock.store().read_whole_stream(&parcel).await.unwrap()[0]);
-    assert_eq!((metadata.correlation.as_deref(), metadata.causation), (Some("request-7"), Some(cause)));
+    assert_eq!(
+        (metadata.correlation.as_deref(), metadata.causation),
+        (Some("request-7"), Some(cause))
+    );
     assert_eq!(metadata.actor, None, "the reaction did it, not ada");
     assert_eq!(metadata.reaction.as_deref(), Some("ship"));
 }
@@ -127,13 +147,16 @@ impl Stock {
 
 /// Schedule 83. REACT-13.
 async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
-    let (tidelock, other, answers) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+    let (tidelock, other, answers) =
+        (stage.tidelock().await, stage.tidelock().await, Seen::default());
     let stock = other.aggregate::<Stock>("tea");
     stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 10 })).await.unwrap();
     let noted = answers.clone();
     let source = on_any().in_streams("order-");
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("take", source, move |_: StoredEvent, ctx: Context| {
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "take",
+        source,
+        move |_: StoredEvent, ctx: Context| {
             let noted = noted.clone();
             async move {
                 match ctx.execute("tea", Stock::take).await {
@@ -143,7 +166,8 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
                 }
                 Ok(())
             }
-        });
+        },
+    );
     let running = Running::start(app);
     let mut bought = 0;
     for nth in 0..10 {
@@ -161,15 +185,20 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
     assert_eq!(taken + bought, 10, "{taken} by reactions, {bought} by the caller");
 }
 
-/// Schedule 83. REACT-13. There is one unit; the caller takes it after the reaction has decided to, and before that lands.
+/// Schedule 83. REACT-13. There is one unit; the caller takes it after the reaction has decided to,
+/// and before that lands.
 async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: Stage) {
-    let (tidelock, other, answers) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+    let (tidelock, other, answers) =
+        (stage.tidelock().await, stage.tidelock().await, Seen::default());
     let stock = other.aggregate::<Stock>("tea");
     stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 })).await.unwrap();
     let state = (answers.clone(), stock.clone());
-    let source = on_any().in_streams("order-").retries(3).backoff(Backoff::fixed(Duration::from_millis(1)));
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("take", source, move |_: StoredEvent, ctx: Context| {
+    let source =
+        on_any().in_streams("order-").retries(3).backoff(Backoff::fixed(Duration::from_millis(1)));
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "take",
+        source,
+        move |_: StoredEvent, ctx: Context| {
             let (noted, stock) = state.clone();
             async move {
                 match ctx.execute("tea", Stock::take).await {
@@ -182,7 +211,8 @@ async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: Stage) {
                 }
                 Ok(())
             }
-        });
+        },
+    );
     note(&other, "order-1", "x").await;
     let running = Running::start(app);
     until("the order is handled", async || {
@@ -205,7 +235,8 @@ async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: Stage) {
 
 /// REACT-13: the caller gets in between, every time but the last.
 async fn a_decision_is_taken_again_without_the_handler(stage: Stage) {
-    let (tidelock, seen, decisions) = (stage.tidelock().await, Seen::default(), Arc::new(AtomicU32::new(0)));
+    let (tidelock, seen, decisions) =
+        (stage.tidelock().await, Seen::default(), Arc::new(AtomicU32::new(0)));
     let counter = StreamName::new("counter").unwrap();
     note(&tidelock, "diary", "x").await;
     let (noted, counted, stream) = (seen.clone(), decisions.clone(), counter.clone());
@@ -222,12 +253,14 @@ async fn a_decision_is_taken_again_without_the_handler(stage: Stage) {
                     let (store, stream, nth) =
                         (store.clone(), stream.clone(), counted.fetch_add(1, Ordering::SeqCst));
                     async move {
-                        let version = store.read_stream(StreamQuery::forward(&stream)).await?.state.version();
+                        let version =
+                            store.read_stream(StreamQuery::forward(&stream)).await?.state.version();
                         if nth < 3 {
                             let quicker = vec![NewEvent::of("quicker", &json!({}))?];
                             let _ = store.append(&stream, ExpectedVersion::Any, quicker).await?;
                         }
-                        let expected = version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+                        let expected =
+                            version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
                         let decided = NewEvent::of("decided", &json!({ "after": version }))?;
                         Ok(Commit::new().append(&stream, expected, [decided]))
                     }
@@ -245,7 +278,11 @@ async fn a_decision_is_taken_again_without_the_handler(stage: Stage) {
     let events = tidelock.store().read_whole_stream(&counter).await.unwrap();
     let decided: Vec<_> = events.iter().filter(|e| e.event_type.as_str() == "decided").collect();
     assert_eq!((decided.len(), events.len()), (1, 4));
-    assert_eq!((seen.count(), decisions.load(Ordering::SeqCst)), (1, 4), "one handler, four decisions");
+    assert_eq!(
+        (seen.count(), decisions.load(Ordering::SeqCst)),
+        (1, 4),
+        "one handler, four decisions"
+    );
 }
 
 async fn a_conflict_of_the_handlers_own_runs_it_again(stage: Stage) {
@@ -253,8 +290,10 @@ async fn a_conflict_of_the_handlers_own_runs_it_again(stage: Stage) {
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let source = on_any().in_streams("diary").backoff(Backoff::fixed(Duration::from_millis(1)));
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("write", source, move |_: StoredEvent, ctx: Context| {
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "write",
+        source,
+        move |_: StoredEvent, ctx: Context| {
             let noted = noted.clone();
             async move {
                 let found = ctx.store().get_one(&key("shared")).await?;
@@ -263,11 +302,13 @@ async fn a_conflict_of_the_handlers_own_runs_it_again(stage: Stage) {
                     let quicker = Json::new("somebody else's")?;
                     let _ = ctx.store().put(&key("shared"), ExpectedRevision::Any, quicker).await?;
                 }
-                let expected = found.revision().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
+                let expected =
+                    found.revision().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
                 ctx.write(Write::put(&key("shared"), expected, Json::new("ours")?));
                 Ok(())
             }
-        });
+        },
+    );
     let running = Running::start(app);
     until("it is written", async || value(&tidelock, "shared").await == Some(json!("ours"))).await;
     until_quiet(&tidelock, "write").await;
@@ -285,11 +326,13 @@ async fn the_next_event_finds_what_the_one_before_it_wrote(stage: Stage) {
     let app = tidelock.app().worker(brisk("one"));
     let app = app.reaction("chain", source, |event: StoredEvent, ctx: Context| async move {
         let found = ctx.store().get_one(&key("chain")).await?.into_live();
-        let so_far = found.map(|record| record.value.to::<String>()).transpose()?.unwrap_or_default();
+        let so_far =
+            found.map(|record| record.value.to::<String>()).transpose()?.unwrap_or_default();
         Ok(ctx.put(&key("chain"), &(so_far + &text(&event)))?)
     });
     let running = Running::start(app);
-    until("all are chained", async || value(&tidelock, "chain").await == Some(json!("123456"))).await;
+    until("all are chained", async || value(&tidelock, "chain").await == Some(json!("123456")))
+        .await;
     running.stop().await;
 }
 
@@ -305,7 +348,11 @@ async fn a_batch_gets_the_events_of_one_target_and_lands_once(stage: Stage) {
     let app = app.batch("bulk", source, 4, move |events: Vec<StoredEvent>, ctx: Context| {
         let noted = noted.clone();
         async move {
-            assert!(events.windows(2).all(|w| w[0].stream == w[1].stream && w[0].version < w[1].version));
+            assert!(
+                events
+                    .windows(2)
+                    .all(|w| w[0].stream == w[1].stream && w[0].version < w[1].version)
+            );
             noted.note(events.len().to_string());
             ctx.write(Write::add(&key("bulk"), i64::try_from(events.len())?, Bounds::NONE));
             Ok(())
@@ -333,7 +380,8 @@ async fn a_projection_keeps_one_row_for_each_target(stage: Stage) {
         row.sales += 1;
         row.sold += event.payload.to::<serde_json::Value>().unwrap()["units"].as_i64().unwrap();
     };
-    let app = tidelock.app().worker(brisk("one")).projection("totals", on_any().of_types(["sold"]), fold);
+    let app =
+        tidelock.app().worker(brisk("one")).projection("totals", on_any().of_types(["sold"]), fold);
     let running = Running::start(app);
     for nth in 1..=5 {
         sell("tea", nth).await;
@@ -345,7 +393,8 @@ async fn a_projection_keeps_one_row_for_each_target(stage: Stage) {
     until("tea is counted", async || row("tea").await == Some(Row { sold: 15, sales: 5 })).await;
     until("milk is counted", async || row("milk").await == Some(Row { sold: 5, sales: 5 })).await;
 
-    let reset = tidelock.reactions().reset(&ReactionFilter::named("totals"), Effects::Keep).await.unwrap();
+    let reset =
+        tidelock.reactions().reset(&ReactionFilter::named("totals"), Effects::Keep).await.unwrap();
     assert_eq!(reset.matched, 2);
     sell("tea", 10).await;
     until("tea is rebuilt", async || row("tea").await == Some(Row { sold: 25, sales: 6 })).await;
@@ -362,8 +411,10 @@ async fn the_effect_key_is_the_same_on_every_try(stage: Stage) {
     let event = note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let source = on_any().backoff(Backoff::fixed(Duration::from_millis(1)));
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("mail", source, move |_: StoredEvent, ctx: Context| {
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "mail",
+        source,
+        move |_: StoredEvent, ctx: Context| {
             let noted = noted.clone();
             async move {
                 ctx.external(async |key| {
@@ -371,9 +422,14 @@ async fn the_effect_key_is_the_same_on_every_try(stage: Stage) {
                     Ok(())
                 })
                 .await?;
-                if noted.count() < 3 { Err(Failure::again("after the mail was sent")) } else { Ok(()) }
+                if noted.count() < 3 {
+                    Err(Failure::again("after the mail was sent"))
+                } else {
+                    Ok(())
+                }
             }
-        });
+        },
+    );
     let running = Running::start(app);
     seen.until(3).await;
     running.stop().await;
@@ -388,20 +444,29 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: Stage) {
     }
     let (noted, mailed) = (handled.clone(), sent.clone());
     let app = tidelock.app().worker(brisk("one"));
-    let app = app.reaction("mail", on_any().in_streams("diary"), move |event: StoredEvent, ctx: Context| {
-        let (noted, mailed) = (noted.clone(), mailed.clone());
-        async move {
-            noted.note(format!("{}{}", text(&event), if ctx.is_rebuild() { " again" } else { "" }));
-            ctx.external(async |_| {
-                mailed.note(text(&event));
+    let app = app.reaction(
+        "mail",
+        on_any().in_streams("diary"),
+        move |event: StoredEvent, ctx: Context| {
+            let (noted, mailed) = (noted.clone(), mailed.clone());
+            async move {
+                noted.note(format!(
+                    "{}{}",
+                    text(&event),
+                    if ctx.is_rebuild() { " again" } else { "" }
+                ));
+                ctx.external(async |_| {
+                    mailed.note(text(&event));
+                    Ok(())
+                })
+                .await?;
+                // Something staged, so that each event is a lease of its own and the rebuild spans
+                // several.
+                ctx.write(Write::add(&key("handled"), 1, Bounds::NONE));
                 Ok(())
-            })
-            .await?;
-            // Something staged, so that each event is a lease of its own and the rebuild spans several.
-            ctx.write(Write::add(&key("handled"), 1, Bounds::NONE));
-            Ok(())
-        }
-    });
+            }
+        },
+    );
     let running = Running::start(app);
     handled.until(3).await;
     until_quiet(&tidelock, "mail").await;
@@ -423,16 +488,20 @@ async fn what_cannot_be_committed_blocks_instead_of_looping(stage: Stage) {
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let app = tidelock.app().worker(brisk("one"));
-    let app = app.reaction("greedy", on_any().in_streams("diary"), move |_: StoredEvent, ctx: Context| {
-        let noted = noted.clone();
-        async move {
-            noted.note("handled");
-            for nth in 0..=limits::PARTS_PER_COMMIT {
-                ctx.write(Write::add(&key(&format!("n-{nth}")), 1, Bounds::NONE));
+    let app = app.reaction(
+        "greedy",
+        on_any().in_streams("diary"),
+        move |_: StoredEvent, ctx: Context| {
+            let noted = noted.clone();
+            async move {
+                noted.note("handled");
+                for nth in 0..=limits::PARTS_PER_COMMIT {
+                    ctx.write(Write::add(&key(&format!("n-{nth}")), 1, Bounds::NONE));
+                }
+                Ok(())
             }
-            Ok(())
-        }
-    });
+        },
+    );
     let running = Running::start(app);
     let blocked = crate::stage::until_blocked(&tidelock, "greedy", "diary").await;
     running.stop().await;

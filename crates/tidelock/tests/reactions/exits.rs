@@ -36,22 +36,27 @@ async fn a_failure_is_retried_with_the_backoff_until_it_passes(stage: Stage) {
     note(&tidelock, "diary", "x").await;
     let (counted, begun) = (tries.clone(), Instant::now());
     let source = on_any().backoff(Backoff::linear(wait, wait * 10));
-    let app = tidelock.app().worker(brisk("one")).reaction("flaky", source, move |_: StoredEvent, _| {
-        let counted = counted.clone();
-        async move {
-            match counted.fetch_add(1, Ordering::SeqCst) {
-                0..3 => Err(Failure::again("not yet")),
-                _ => Ok(()),
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("flaky", source, move |_: StoredEvent, _| {
+            let counted = counted.clone();
+            async move {
+                match counted.fetch_add(1, Ordering::SeqCst) {
+                    0..3 => Err(Failure::again("not yet")),
+                    _ => Ok(()),
+                }
             }
-        }
-    });
+        });
     let running = Running::start(app);
     until("the fourth try", async || tries.load(Ordering::SeqCst) == 4).await;
     assert!(begun.elapsed() >= wait * (1 + 2 + 3), "the waits were kept: {:?}", begun.elapsed());
     until_quiet(&tidelock, "flaky").await;
     running.stop().await;
     let target = target(&tidelock, "flaky", "diary").await.unwrap();
-    assert_eq!((target.failures, target.error, target.blocked), (0, None, false), "all is forgotten");
+    assert_eq!(
+        (target.failures, target.error, target.blocked),
+        (0, None, false),
+        "all is forgotten"
+    );
 }
 
 /// REACT-3: the backoff is in the store, so another worker honours it too.
@@ -70,7 +75,8 @@ async fn the_lease_is_free_while_a_retry_waits(stage: Stage) {
         })
     };
     let (one, two) = (Running::start(app("one")), Running::start(app("two")));
-    let waiting = async || target(&tidelock, "flaky", "diary").await.is_some_and(|t| t.failures == 1);
+    let waiting =
+        async || target(&tidelock, "flaky", "diary").await.is_some_and(|t| t.failures == 1);
     until("it waits for its retry", waiting).await;
     let held = target(&tidelock, "flaky", "diary").await.unwrap();
     assert!(held.holder.is_none() && held.hold > held.due, "nobody holds it: {held:?}");
@@ -81,33 +87,51 @@ async fn the_lease_is_free_while_a_retry_waits(stage: Stage) {
 }
 
 /// Schedule 28. REACT-4.
-async fn a_lasting_failure_blocks_after_its_retries_and_unblocking_resumes_at_the_same_event(stage: Stage) {
-    let (tidelock, seen, broken) = (stage.tidelock().await, Seen::default(), Arc::new(AtomicBool::new(true)));
+async fn a_lasting_failure_blocks_after_its_retries_and_unblocking_resumes_at_the_same_event(
+    stage: Stage,
+) {
+    let (tidelock, seen, broken) =
+        (stage.tidelock().await, Seen::default(), Arc::new(AtomicBool::new(true)));
     for nth in 1..=3 {
         note(&tidelock, "diary", &format!("event {nth}")).await;
     }
     let (noted, is_broken) = (seen.clone(), broken.clone());
     let source = on_any().retries(2).backoff(at_once());
-    let app = tidelock.app().worker(brisk("one")).reaction("strict", source, move |event: StoredEvent, _| {
-        let (noted, is_broken) = (noted.clone(), is_broken.clone());
-        async move {
-            noted.note(text(&event));
-            match text(&event) == "event 2" && is_broken.load(Ordering::SeqCst) {
-                true => Err(Failure::again("two is bad luck")),
-                false => Ok(()),
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "strict",
+        source,
+        move |event: StoredEvent, _| {
+            let (noted, is_broken) = (noted.clone(), is_broken.clone());
+            async move {
+                noted.note(text(&event));
+                match text(&event) == "event 2" && is_broken.load(Ordering::SeqCst) {
+                    true => Err(Failure::again("two is bad luck")),
+                    false => Ok(()),
+                }
             }
-        }
-    });
+        },
+    );
     let running = Running::start(app);
     let blocked = until_blocked(&tidelock, "strict", "diary").await;
     assert_eq!(blocked.error.as_deref(), Some("two is bad luck"));
-    assert_eq!((blocked.at.get(), blocked.lag()), (1, 2), "the first is done, the third is not begun");
-    assert_eq!(seen.lines(), ["event 1", "event 2", "event 2", "event 2"], "tried, and retried twice");
+    assert_eq!(
+        (blocked.at.get(), blocked.lag()),
+        (1, 2),
+        "the first is done, the third is not begun"
+    );
+    assert_eq!(
+        seen.lines(),
+        ["event 1", "event 2", "event 2", "event 2"],
+        "tried, and retried twice"
+    );
     note(&tidelock, "diary", "event 4").await;
 
     broken.store(false, Ordering::SeqCst);
-    let adjusted =
-        tidelock.reactions().unblock(&ReactionFilter::named("strict").target("diary")).await.unwrap();
+    let adjusted = tidelock
+        .reactions()
+        .unblock(&ReactionFilter::named("strict").target("diary"))
+        .await
+        .unwrap();
     assert_eq!((adjusted.matched, adjusted.changed), (1, 1));
     seen.until(7).await;
     until_quiet(&tidelock, "strict").await;
@@ -120,13 +144,17 @@ async fn a_fatal_failure_blocks_at_once(stage: Stage) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
-    let app = tidelock.app().worker(brisk("one")).reaction("strict", on_any(), move |_: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note("tried");
-            Err(Failure::fatal("no such address"))
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "strict",
+        on_any(),
+        move |_: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note("tried");
+                Err(Failure::fatal("no such address"))
+            }
+        },
+    );
     let running = Running::start(app);
     let blocked = until_blocked(&tidelock, "strict", "diary").await;
     running.stop().await;
@@ -140,8 +168,10 @@ async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: Stage) {
     note(&tidelock, "diary", "y").await;
     let noted = seen.clone();
     let source = on_any().retries(1).backoff(at_once()).exhausted(Exhausted::KeepTrying);
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("stubborn", source, move |event: StoredEvent, _| {
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "stubborn",
+        source,
+        move |event: StoredEvent, _| {
             let noted = noted.clone();
             async move {
                 noted.note(text(&event));
@@ -150,7 +180,8 @@ async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: Stage) {
                     _ => Ok(()),
                 }
             }
-        });
+        },
+    );
     let running = Running::start(app);
     seen.until(9).await;
     until_quiet(&tidelock, "stubborn").await;
@@ -166,17 +197,24 @@ async fn progress_before_the_failure_is_kept(stage: Stage) {
     }
     let noted = seen.clone();
     let source = on_any().retries(0);
-    let app = tidelock.app().worker(brisk("one")).reaction("strict", source, move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(text(&event));
-            if text(&event) == "4" { Err(Failure::again("four")) } else { Ok(()) }
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "strict",
+        source,
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(text(&event));
+                if text(&event) == "4" { Err(Failure::again("four")) } else { Ok(()) }
+            }
+        },
+    );
     let running = Running::start(app);
     let blocked = until_blocked(&tidelock, "strict", "diary").await;
     running.stop().await;
-    assert_eq!((blocked.at.get(), seen.lines()), (3, ["1", "2", "3", "4"].map(String::from).to_vec()));
+    assert_eq!(
+        (blocked.at.get(), seen.lines()),
+        (3, ["1", "2", "3", "4"].map(String::from).to_vec())
+    );
 }
 
 /// REACT-9.
@@ -186,14 +224,18 @@ async fn a_panic_is_a_failure_of_its_handler_and_of_nothing_else(stage: Stage) {
     note(&tidelock, "good", "good").await;
     let noted = seen.clone();
     let source = on_any().retries(1).backoff(at_once());
-    let app = tidelock.app().worker(brisk("one")).reaction("jumpy", source, move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            assert_ne!(text(&event), "bad", "I saw a mouse");
-            noted.note(text(&event));
-            Ok(())
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "jumpy",
+        source,
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                assert_ne!(text(&event), "bad", "I saw a mouse");
+                noted.note(text(&event));
+                Ok(())
+            }
+        },
+    );
     let running = Running::start(app);
     let blocked = until_blocked(&tidelock, "jumpy", "bad").await;
     seen.until(1).await;
@@ -206,7 +248,8 @@ async fn a_panic_is_a_failure_of_its_handler_and_of_nothing_else(stage: Stage) {
 
 /// Schedule 98.
 async fn a_page_full_of_failures_is_no_hot_loop_and_others_proceed(stage: Stage) {
-    let (tidelock, good, bad) = (stage.tidelock().await, Seen::default(), Arc::new(AtomicU32::new(0)));
+    let (tidelock, good, bad) =
+        (stage.tidelock().await, Seen::default(), Arc::new(AtomicU32::new(0)));
     for nth in 0..100 {
         note(&tidelock, &format!("bad-{nth:03}"), "bad").await;
     }
@@ -257,7 +300,8 @@ async fn a_lease_that_ran_out_is_no_failure_and_has_its_own_budget(stage: Stage)
     let running = Running::start(app(true).lanes(["nobody"]));
     until("it is routed", async || target(&tidelock, "deadly", "diary").await.is_some()).await;
     running.stop().await;
-    let (queue, dead) = (QueueName::new("~reaction/deadly").unwrap(), WorkerName::new("dead").unwrap());
+    let (queue, dead) =
+        (QueueName::new("~reaction/deadly").unwrap(), WorkerName::new("dead").unwrap());
     for expiries in 0..2 {
         let lease_it = async || {
             let request = LeaseRequest::new(&queue, &dead, lease, 1);
@@ -284,8 +328,10 @@ async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: Stage) 
     note(&tidelock, "diary", "x").await;
     let (noted, key) = (seen.clone(), record.clone());
     let source = on_any().lease(stage.lease());
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("slow", source, move |_: StoredEvent, ctx: Context| {
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "slow",
+        source,
+        move |_: StoredEvent, ctx: Context| {
             let (noted, key) = (noted.clone(), key.clone());
             async move {
                 noted.note("begun");
@@ -296,7 +342,8 @@ async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: Stage) 
                 }
                 Ok(())
             }
-        });
+        },
+    );
     let running = Running::start(app);
     seen.until(1).await;
     // An operator's reset takes the lease away.

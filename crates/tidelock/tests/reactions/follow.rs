@@ -30,13 +30,17 @@ async fn every_event_is_handled_in_the_order_of_its_stream(stage: Stage) {
         note(&tidelock, "diary-ada", &format!("ada {nth}")).await;
     }
     let noted = seen.clone();
-    let app = tidelock.app().worker(brisk("one")).reaction("copy", on_any(), move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(text(&event));
-            Ok(())
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "copy",
+        on_any(),
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(text(&event));
+                Ok(())
+            }
+        },
+    );
     let running = Running::start(app);
     seen.until(3).await;
     for nth in 4..=6 {
@@ -53,19 +57,24 @@ async fn every_event_is_handled_in_the_order_of_its_stream(stage: Stage) {
 
 /// REACT-2. If they were not at it together, none would get past the barrier.
 async fn targets_are_handled_side_by_side(stage: Stage) {
-    let (tidelock, seen, together) = (stage.tidelock().await, Seen::default(), Arc::new(Barrier::new(5)));
+    let (tidelock, seen, together) =
+        (stage.tidelock().await, Seen::default(), Arc::new(Barrier::new(5)));
     for name in ["a", "b", "c", "d", "e"] {
         note(&tidelock, name, name).await;
     }
     let noted = seen.clone();
-    let app = tidelock.app().worker(brisk("one")).reaction("meet", on_any(), move |event: StoredEvent, _| {
-        let (noted, together) = (noted.clone(), together.clone());
-        async move {
-            together.wait().await;
-            noted.note(text(&event));
-            Ok(())
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "meet",
+        on_any(),
+        move |event: StoredEvent, _| {
+            let (noted, together) = (noted.clone(), together.clone());
+            async move {
+                together.wait().await;
+                noted.note(text(&event));
+                Ok(())
+            }
+        },
+    );
     let _running = Running::start(app);
     seen.until(5).await;
 }
@@ -77,8 +86,10 @@ async fn a_slow_target_holds_back_nobody_elses_ack(stage: Stage) {
         note(&tidelock, name, name).await;
     }
     let closed = gate.clone();
-    let app =
-        tidelock.app().worker(brisk("one")).reaction("mixed", on_any(), move |event: StoredEvent, _| {
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "mixed",
+        on_any(),
+        move |event: StoredEvent, _| {
             let gate = closed.clone();
             async move {
                 if text(&event) == "slow" {
@@ -86,7 +97,8 @@ async fn a_slow_target_holds_back_nobody_elses_ack(stage: Stage) {
                 }
                 Ok(())
             }
-        });
+        },
+    );
     let running = Running::start(app);
     for quick in ["quick-1", "quick-2"] {
         let acked = async || target(&tidelock, "mixed", quick).await.is_some_and(|t| t.lag() == 0);
@@ -108,13 +120,17 @@ async fn a_reaction_gets_the_types_and_streams_that_it_asks_for(stage: Stage) {
     }
     let noted = seen.clone();
     let source = on_any().in_streams("order-").of_types(["paid"]);
-    let app = tidelock.app().worker(brisk("one")).reaction("paid", source, move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(format!("{} {}", event.stream, event.event_type));
-            Ok(())
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "paid",
+        source,
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(format!("{} {}", event.stream, event.event_type));
+                Ok(())
+            }
+        },
+    );
     let running = Running::start(app);
     seen.until(2).await;
     until_quiet(&tidelock, "paid").await;
@@ -135,14 +151,15 @@ async fn typed_events_come_as_their_type(stage: Stage) {
     append(&tidelock, "shop-1", "sold", &serde_json::json!({ "units": 3 })).await;
     append(&tidelock, "shop-1", "closed", &serde_json::json!({})).await;
     let noted = seen.clone();
-    let app = tidelock.app().worker(brisk("one")).reaction("sales", on::<Shop>(), move |sale, _| {
-        let noted = noted.clone();
-        async move {
-            let Shop::Sold { units } = sale.event;
-            noted.note(format!("{} sold {units} at version {}", sale.stream, sale.version));
-            Ok(())
-        }
-    });
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("sales", on::<Shop>(), move |sale, _| {
+            let noted = noted.clone();
+            async move {
+                let Shop::Sold { units } = sale.event;
+                noted.note(format!("{} sold {units} at version {}", sale.stream, sale.version));
+                Ok(())
+            }
+        });
     let running = Running::start(app);
     seen.until(1).await;
     until_quiet(&tidelock, "sales").await;
@@ -197,13 +214,17 @@ async fn a_new_reaction_begins_at_the_beginning_or_now_and_remembers(stage: Stag
 async fn an_event_committed_by_another_handle_is_handled(stage: Stage) {
     let (tidelock, other, seen) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
     let noted = seen.clone();
-    let app = tidelock.app().worker(brisk("one")).reaction("copy", on_any(), move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(text(&event));
-            Ok(())
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "copy",
+        on_any(),
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(text(&event));
+                Ok(())
+            }
+        },
+    );
     let running = Running::start(app);
     note(&other, "diary", "from elsewhere").await;
     seen.until(1).await;
@@ -216,14 +237,18 @@ async fn two_processes_share_the_targets_and_handle_each_event_once(stage: Stage
     let app = |tidelock: &Tidelock, name: &str| {
         let seen = seen.clone();
         let worker = brisk(name);
-        tidelock.app().worker(worker).slots(4).reaction("count", on_any(), move |event: StoredEvent, _| {
-            let seen = seen.clone();
-            async move {
-                tokio::task::yield_now().await;
-                seen.note(format!("{} {}", event.stream, event.version));
-                Ok(())
-            }
-        })
+        tidelock.app().worker(worker).slots(4).reaction(
+            "count",
+            on_any(),
+            move |event: StoredEvent, _| {
+                let seen = seen.clone();
+                async move {
+                    tokio::task::yield_now().await;
+                    seen.note(format!("{} {}", event.stream, event.version));
+                    Ok(())
+                }
+            },
+        )
     };
     let (first, second) = (Running::start(app(&one, "one")), Running::start(app(&two, "two")));
     for nth in 0..120 {
@@ -235,7 +260,8 @@ async fn two_processes_share_the_targets_and_handle_each_event_once(stage: Stage
     second.stop().await;
     for stream in 0..12 {
         let prefix = format!("stream-{stream} ");
-        let mine: Vec<String> = seen.lines().into_iter().filter(|line| line.starts_with(&prefix)).collect();
+        let mine: Vec<String> =
+            seen.lines().into_iter().filter(|line| line.starts_with(&prefix)).collect();
         let expected: Vec<String> = (1..=10).map(|version| format!("{prefix}{version}")).collect();
         assert_eq!(mine, expected, "once each, and in order");
     }
@@ -248,16 +274,20 @@ async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage:
     let app = |tidelock: &Tidelock, name: &str| {
         let seen = seen.clone();
         let source = on_any().lease(lease);
-        tidelock.app().worker(brisk(name)).reaction("slow", source, move |_: StoredEvent, ctx: Context| {
-            let seen = seen.clone();
-            async move {
-                seen.note("begun");
-                tokio::time::sleep(lease * 4).await;
-                assert!(!ctx.cancelled().is_cancelled(), "the lease is not lost");
-                seen.note("ended");
-                Ok(())
-            }
-        })
+        tidelock.app().worker(brisk(name)).reaction(
+            "slow",
+            source,
+            move |_: StoredEvent, ctx: Context| {
+                let seen = seen.clone();
+                async move {
+                    seen.note("begun");
+                    tokio::time::sleep(lease * 4).await;
+                    assert!(!ctx.cancelled().is_cancelled(), "the lease is not lost");
+                    seen.note("ended");
+                    Ok(())
+                }
+            },
+        )
     };
     let (first, second) = (Running::start(app(&one, "one")), Running::start(app(&two, "two")));
     note(&one, "diary", "x").await;
@@ -272,18 +302,20 @@ async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage:
 
 /// Schedule 33. REACT-8.
 async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: Stage) {
-    let (tidelock, seen, gate) = (stage.tidelock().await, Seen::default(), Arc::new(Semaphore::new(0)));
+    let (tidelock, seen, gate) =
+        (stage.tidelock().await, Seen::default(), Arc::new(Semaphore::new(0)));
     let lease = stage.lease();
     let (noted, closed) = (seen.clone(), gate.clone());
     let source = on_any().lease(lease);
-    let app = tidelock.app().worker(brisk("one")).reaction("slow", source, move |_: StoredEvent, _| {
-        let (noted, gate) = (noted.clone(), closed.clone());
-        async move {
-            noted.note("begun");
-            gate.acquire().await?.forget();
-            Ok(())
-        }
-    });
+    let app =
+        tidelock.app().worker(brisk("one")).reaction("slow", source, move |_: StoredEvent, _| {
+            let (noted, gate) = (noted.clone(), closed.clone());
+            async move {
+                noted.note("begun");
+                gate.acquire().await?.forget();
+                Ok(())
+            }
+        });
     note(&tidelock, "diary", "x").await;
     let running = Running::start(app);
     seen.until(1).await;

@@ -1,6 +1,7 @@
 //! An idle application costs next to nothing, however many targets there are.
 //!
-//! In memory, where a minute passes at once: it is calls that are counted, and every store gets the same ones.
+//! In memory, where a minute passes at once: it is calls that are counted, and every store gets the
+//! same ones.
 
 use std::time::Duration;
 
@@ -11,11 +12,15 @@ use tidelock_test_stage::{Running, Seen, Stage, Tally, in_memory, note, until};
 
 /// REACT-21.
 #[test]
-fn an_idle_application_makes_a_handful_of_calls_a_second_however_many_targets_and_reactions_there_are() {
+fn an_idle_application_makes_a_handful_of_calls_a_second_however_many_targets_and_reactions_there_are()
+ {
     in_memory(|stage| async move {
         for (reactions, targets) in [(1, 10), (1, 100_000), (40, 10)] {
             let rate = idle_rate(&stage, reactions, targets).await;
-            assert!(rate < 8.0, "{rate} calls a second with {reactions} reactions and {targets} targets");
+            assert!(
+                rate < 8.0,
+                "{rate} calls a second with {reactions} reactions and {targets} targets"
+            );
         }
     });
 }

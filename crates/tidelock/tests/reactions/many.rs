@@ -20,7 +20,8 @@ async fn left(tidelock: &Tidelock, streams: &str) {
         noting.note(event.stream.as_str());
         async { Ok(()) }
     };
-    let app = tidelock.app().worker(brisk("w")).reaction("mail", on_any().in_streams(streams), handle);
+    let app =
+        tidelock.app().worker(brisk("w")).reaction("mail", on_any().in_streams(streams), handle);
     let running = Running::start(app);
     note(tidelock, "order-1", "first").await;
     seen.until(1).await;
@@ -30,8 +31,11 @@ async fn left(tidelock: &Tidelock, streams: &str) {
 /// Whether the doctor says that nobody routes it.
 async fn is_told(tidelock: &Tidelock) -> bool {
     let bounds = Bounds { patience: Duration::ZERO, ..Bounds::default() };
-    let found = Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap().findings;
-    found.iter().any(|finding| finding.kind == Kind::Route && finding.what.contains("nobody routes"))
+    let found =
+        Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap().findings;
+    found
+        .iter()
+        .any(|finding| finding.kind == Kind::Route && finding.what.contains("nobody routes"))
 }
 
 /// CMD-5.

@@ -7,7 +7,9 @@ use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::reactions::Effects;
 use tidelock::{NamePattern, StoredEvent, limits};
-use tidelock_test_stage::{Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, until};
+use tidelock_test_stage::{
+    Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, until,
+};
 use tokio::sync::Semaphore;
 
 use crate::stage::{target, until_quiet};
@@ -20,7 +22,8 @@ on_every_store!(
     a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that,
 );
 
-/// REACT-20. Events that come when nobody runs the reaction any more make no lag: it would grow for ever.
+/// REACT-20. Events that come when nobody runs the reaction any more make no lag: it would grow for
+/// ever.
 async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let lag = async || {
@@ -31,7 +34,8 @@ async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(st
     };
     note(&tidelock, "order-1", "x").await;
     let app = tidelock.app().worker(brisk("one"));
-    let running = Running::start(app.reaction("mail", on_any(), |_: StoredEvent, _| async { Ok(()) }));
+    let running =
+        Running::start(app.reaction("mail", on_any(), |_: StoredEvent, _| async { Ok(()) }));
     until("somebody routes, and has caught up", async || lag().await == Some(0)).await;
     running.stop().await;
     note(&tidelock, "order-1", "y").await;
@@ -57,8 +61,9 @@ async fn the_listing_shows_lag_holder_failures_and_errors(stage: Stage) {
         }
     });
     let running = Running::start(app);
-    let busy =
-        async || target(&tidelock, "mixed", "busy").await.is_some_and(|t| t.holder.is_some() && t.lag() == 2);
+    let busy = async || {
+        target(&tidelock, "mixed", "busy").await.is_some_and(|t| t.holder.is_some() && t.lag() == 2)
+    };
     until("it is held", busy).await;
     until("the other is blocked", async || {
         target(&tidelock, "mixed", "bad").await.is_some_and(|t| t.blocked)
@@ -89,10 +94,13 @@ async fn filters_choose_by_reaction_target_source_and_blocked(stage: Stage) {
         if event.stream.as_str() == "order-2" { Err(Failure::fatal("no")) } else { Ok(()) }
     };
     let app = tidelock.app().worker(brisk("one")).reaction("mail", on_any(), bad);
-    let ship = on_any().in_streams("order-").to(|event: &StoredEvent| format!("parcel-of-{}", event.stream));
+    let ship = on_any()
+        .in_streams("order-")
+        .to(|event: &StoredEvent| format!("parcel-of-{}", event.stream));
     let app = app.reaction("ship", ship, |_: StoredEvent, _| async { Ok(()) });
     let running = Running::start(app);
-    let list = async |filter: ReactionFilter| names(&tidelock.reactions().list(&filter).await.unwrap());
+    let list =
+        async |filter: ReactionFilter| names(&tidelock.reactions().list(&filter).await.unwrap());
     until("all are there", async || list(ReactionFilter::all()).await.len() == 5).await;
     let blocked = async || list(ReactionFilter::all().blocked(true)).await == ["mail/order-2"];
     until("one is blocked", blocked).await;
@@ -103,11 +111,17 @@ async fn filters_choose_by_reaction_target_source_and_blocked(stage: Stage) {
         list(ReactionFilter::named("ship")).await,
         ["ship/parcel-of-order-1", "ship/parcel-of-order-2"]
     );
-    assert_eq!(list(all().targets(NamePattern::like("order-*"))).await, ["mail/order-1", "mail/order-2"]);
+    assert_eq!(
+        list(all().targets(NamePattern::like("order-*"))).await,
+        ["mail/order-1", "mail/order-2"]
+    );
     assert_eq!(list(all().sources("cart-")).await, ["mail/cart-1"]);
     assert_eq!(list(all().sources("order-")).await.len(), 4);
     assert_eq!(list(all().reactions(NamePattern::like("s*")).sources("order-")).await.len(), 2);
-    assert_eq!(list(all().blocked(false).targets(NamePattern::like("order-*"))).await, ["mail/order-1"]);
+    assert_eq!(
+        list(all().blocked(false).targets(NamePattern::like("order-*"))).await,
+        ["mail/order-1"]
+    );
     let reset = tidelock.reactions().reset(&all().sources("cart-"), Effects::Keep).await.unwrap();
     assert_eq!((reset.matched, reset.changed), (1, 1));
 }
@@ -134,11 +148,17 @@ async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: Stage) 
     }
     // Routed by a process that serves another lane.
     let running = Running::start(app("nobody"));
-    let all = async || tidelock.reactions().list(&ReactionFilter::named("work")).await.unwrap().len() == 4;
+    let all = async || {
+        tidelock.reactions().list(&ReactionFilter::named("work")).await.unwrap().len() == 4
+    };
     until("all are routed", all).await;
     running.stop().await;
     let named = |target: &str| ReactionFilter::named("work").target(target);
-    tidelock.reactions().defer(&named("later"), When::In(Duration::from_secs(3_600))).await.unwrap();
+    tidelock
+        .reactions()
+        .defer(&named("later"), When::In(Duration::from_secs(3_600)))
+        .await
+        .unwrap();
     tidelock.reactions().prioritise(&named("c"), 50).await.unwrap();
     let running = Running::start(app("default"));
     seen.until(3).await;
@@ -157,16 +177,23 @@ async fn a_blocked_family_is_unblocked_by_a_pattern(stage: Stage) {
         note(&tidelock, &format!("mail-{nth}"), "x").await;
     }
     let noted = seen.clone();
-    let app = tidelock.app().worker(brisk("one")).reaction("send", on_any(), move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(event.stream.as_str());
-            if noted.count() <= 10 { Err(Failure::fatal("down")) } else { Ok(()) }
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "send",
+        on_any(),
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(event.stream.as_str());
+                if noted.count() <= 10 { Err(Failure::fatal("down")) } else { Ok(()) }
+            }
+        },
+    );
     let running = Running::start(app);
     let blocked = ReactionFilter::all().blocked(true);
-    until("all are blocked", async || tidelock.reactions().list(&blocked).await.unwrap().len() == 10).await;
+    until("all are blocked", async || {
+        tidelock.reactions().list(&blocked).await.unwrap().len() == 10
+    })
+    .await;
     let family = ReactionFilter::all().targets(NamePattern::like("webhooks-*"));
     let adjusted = tidelock.reactions().unblock(&family).await.unwrap();
     assert_eq!((adjusted.matched, adjusted.changed), (5, 5));
@@ -187,10 +214,11 @@ fn more_reactions_than_a_page_has_records_are_all_seen() {
             app.reaction(&format!("idle-{nth:04}"), elsewhere, |_: StoredEvent, _| async { Ok(()) })
         });
         let noted = seen.clone();
-        let app = app.reaction("zealous", on_any().in_streams("vip-"), move |event: StoredEvent, _| {
-            noted.note(event.stream.as_str());
-            async { Ok(()) }
-        });
+        let app =
+            app.reaction("zealous", on_any().in_streams("vip-"), move |event: StoredEvent, _| {
+                noted.note(event.stream.as_str());
+                async { Ok(()) }
+            });
         let running = Running::start(app);
         seen.until(1).await;
         running.stop().await;

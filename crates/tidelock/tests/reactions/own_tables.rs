@@ -1,5 +1,5 @@
-//! Rows in tables of the user's own, in the store's SQLite file. (For PostgreSQL see `processes`, and the example of the read
-//! model.)
+//! Rows in tables of the user's own, in the store's SQLite file. (For PostgreSQL see `processes`,
+//! and the example of the read model.)
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use tidelock_test_stage::{Running, Stage, brisk, for_real, note, text, until};
 
 use crate::stage::until_quiet;
 
-/// REACT-11. Two handles, as two processes have them; the first try of every other event fails after its statements were made,
-/// and a primary key would refuse a row that came twice.
+/// REACT-11. Two handles, as two processes have them; the first try of every other event fails
+/// after its statements were made, and a primary key would refuse a row that came twice.
 #[test]
 fn rows_of_a_handler_are_there_exactly_once() {
     for_real(Stage::sqlite(), async |stage| {
@@ -22,12 +22,15 @@ fn rows_of_a_handler_are_there_exactly_once() {
         let tidelock = Tidelock::over(Arc::new(store.clone()));
         let plain = Connection::open(&path).unwrap();
         plain.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-        plain.execute_batch("CREATE TABLE seen (event TEXT PRIMARY KEY, text TEXT NOT NULL)").unwrap();
+        plain
+            .execute_batch("CREATE TABLE seen (event TEXT PRIMARY KEY, text TEXT NOT NULL)")
+            .unwrap();
 
         let start = |name: &str, store: &SqliteStore| {
             let (tidelock, stumbled) =
                 (Tidelock::over(Arc::new(store.clone())), Arc::new(AtomicBool::new(false)));
-            let source = on_any().retries(10).backoff(Backoff::fixed(std::time::Duration::from_millis(1)));
+            let source =
+                on_any().retries(10).backoff(Backoff::fixed(std::time::Duration::from_millis(1)));
             Running::start(tidelock.app().worker(brisk(name)).in_sqlite(
                 "rows",
                 source,
@@ -50,7 +53,9 @@ fn rows_of_a_handler_are_there_exactly_once() {
         for nth in 0..20 {
             note(&tidelock, &format!("diary-{}", nth % 4), &nth.to_string()).await;
         }
-        let rows = || plain.query_row("SELECT count(*) FROM seen", [], |row| row.get::<_, i64>(0)).unwrap();
+        let rows = || {
+            plain.query_row("SELECT count(*) FROM seen", [], |row| row.get::<_, i64>(0)).unwrap()
+        };
         until("every event has its row", async || rows() == 20).await;
         until_quiet(&tidelock, "rows").await;
         assert_eq!(rows(), 20);

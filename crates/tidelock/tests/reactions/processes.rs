@@ -63,15 +63,20 @@ async fn explosive(role: Role) -> AppBuilder {
 async fn in_own_tables(role: Role) -> AppBuilder {
     let store = PostgresStore::open(&role.url).await.unwrap();
     let tidelock = Tidelock::over(std::sync::Arc::new(store.clone()));
-    tidelock.app().in_postgres("rows", on_any().lease(LEASE), &store, move |event: StoredEvent, own, _| {
-        let role = role.clone();
-        async move {
-            own.execute("INSERT INTO handled VALUES ($1)", &[&event.id.to_string()]).await?;
-            role.note(&format!("written {}", role.name));
-            role.allowed(&format!("go {}", role.name)).await;
-            Ok(())
-        }
-    })
+    tidelock.app().in_postgres(
+        "rows",
+        on_any().lease(LEASE),
+        &store,
+        move |event: StoredEvent, own, _| {
+            let role = role.clone();
+            async move {
+                own.execute("INSERT INTO handled VALUES ($1)", &[&event.id.to_string()]).await?;
+                role.note(&format!("written {}", role.name));
+                role.allowed(&format!("go {}", role.name)).await;
+                Ok(())
+            }
+        },
+    )
 }
 
 /// Schedule 20. REACT-6.
@@ -132,8 +137,11 @@ async fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there(stage: St
     let own = store.begin().await.unwrap();
     own.execute("CREATE TABLE IF NOT EXISTS handled (event text NOT NULL)", &[]).await.unwrap();
     own.execute("DELETE FROM handled", &[]).await.unwrap();
-    let made =
-        Write::put(&RecordKey::new("made").unwrap(), ExpectedRevision::Any, Json::new(&json!(true)).unwrap());
+    let made = Write::put(
+        &RecordKey::new("made").unwrap(),
+        ExpectedRevision::Any,
+        Json::new(&json!(true)).unwrap(),
+    );
     own.commit(Commit::new().write(made)).await.unwrap().committed().unwrap();
 
     note(&tidelock, "diary", "x").await;
@@ -180,6 +188,9 @@ mod postgres {
 
     #[test]
     fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there() {
-        for_real(Stage::postgres(), super::rows_of_a_process_that_is_killed_before_its_ack_are_not_there);
+        for_real(
+            Stage::postgres(),
+            super::rows_of_a_process_that_is_killed_before_its_ack_are_not_there,
+        );
     }
 }

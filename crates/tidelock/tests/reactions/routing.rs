@@ -36,7 +36,9 @@ async fn of_order(tidelock: &Tidelock, stream: &str, order: &str, text: &str) {
 }
 
 /// Schedule 85. REACT-17.
-async fn a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_of_the_feed(stage: Stage) {
+async fn a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_of_the_feed(
+    stage: Stage,
+) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     for nth in 0..6 {
         let stream = ["payment-1", "parcel-9"][nth % 2];
@@ -64,11 +66,15 @@ async fn a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_o
     seen.until(15).await;
     until_quiet(&tidelock, "track").await;
     running.stop().await;
-    let mine: Vec<String> = seen.lines().into_iter().filter(|line| line.starts_with("order-7")).collect();
+    let mine: Vec<String> =
+        seen.lines().into_iter().filter(|line| line.starts_with("order-7")).collect();
     assert_eq!(mine, (0..9).map(|nth| format!("order-7 {nth}")).collect::<Vec<_>>());
     assert_eq!(seen.count(), 15, "and nothing twice");
     let listed = tidelock.reactions().list(&ReactionFilter::named("track")).await.unwrap();
-    assert_eq!(listed.iter().map(|t| t.target.as_str()).collect::<Vec<_>>(), ["order-7", "order-8"]);
+    assert_eq!(
+        listed.iter().map(|t| t.target.as_str()).collect::<Vec<_>>(),
+        ["order-7", "order-8"]
+    );
 }
 
 /// Schedule 86. REACT-18.
@@ -130,17 +136,22 @@ async fn a_route_that_panics_is_a_route_that_fails(stage: Stage) {
         assert_ne!(text(event), "bad", "a snake");
         text(event)
     });
-    let app = tidelock.app().worker(brisk("one")).reaction("jumpy", source, move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(text(&event));
-            Ok(())
-        }
-    });
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "jumpy",
+        source,
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(text(&event));
+                Ok(())
+            }
+        },
+    );
     let running = Running::start(app);
     seen.until(1).await;
     let filter = ReactionFilter::named("jumpy").blocked(true);
-    until("it is shown", async || tidelock.reactions().list(&filter).await.unwrap().len() == 1).await;
+    until("it is shown", async || tidelock.reactions().list(&filter).await.unwrap().len() == 1)
+        .await;
     running.stop().await;
     let error = tidelock.reactions().list(&filter).await.unwrap().pop().unwrap().error.unwrap();
     assert!(error.contains("routing function panicked") && error.contains("a snake"), "{error}");
@@ -152,14 +163,19 @@ async fn an_event_without_a_target_is_nobodys(stage: Stage) {
         note(&tidelock, "feed", name).await;
     }
     let noted = seen.clone();
-    let source = on_any().to(|event: &StoredEvent| Some(text(event)).filter(|name| !name.is_empty()));
-    let app = tidelock.app().worker(brisk("one")).reaction("people", source, move |event: StoredEvent, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(text(&event));
-            Ok(())
-        }
-    });
+    let source =
+        on_any().to(|event: &StoredEvent| Some(text(event)).filter(|name| !name.is_empty()));
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        "people",
+        source,
+        move |event: StoredEvent, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(text(&event));
+                Ok(())
+            }
+        },
+    );
     let running = Running::start(app);
     seen.until(2).await;
     until_quiet(&tidelock, "people").await;
@@ -167,19 +183,25 @@ async fn an_event_without_a_target_is_nobodys(stage: Stage) {
     assert_eq!(tidelock.reactions().list(&ReactionFilter::named("people")).await.unwrap().len(), 2);
 }
 
-/// REACT-19. The route changes hands in the middle, again and again, and nothing is linked twice or left out.
+/// REACT-19. The route changes hands in the middle, again and again, and nothing is linked twice or
+/// left out.
 async fn whoever_takes_over_routing_goes_on_where_it_was(stage: Stage) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     let app = |name: &str| {
         let seen = seen.clone();
-        let source = on_any().to(|event: &StoredEvent| text(event).chars().take(1).collect::<String>());
-        tidelock.app().worker(brisk(name)).reaction("spread", source, move |event: StoredEvent, _| {
-            let seen = seen.clone();
-            async move {
-                seen.note(text(&event));
-                Ok(())
-            }
-        })
+        let source =
+            on_any().to(|event: &StoredEvent| text(event).chars().take(1).collect::<String>());
+        tidelock.app().worker(brisk(name)).reaction(
+            "spread",
+            source,
+            move |event: StoredEvent, _| {
+                let seen = seen.clone();
+                async move {
+                    seen.note(text(&event));
+                    Ok(())
+                }
+            },
+        )
     };
     let mut running = Running::start(app("first"));
     for nth in 0..60 {
@@ -203,7 +225,8 @@ async fn whoever_takes_over_routing_goes_on_where_it_was(stage: Stage) {
     assert_eq!((lines.len(), seen.count()), (60, 60), "each once");
 }
 
-/// REACT-19. The process that routes dies at any call that it makes, whether that call still happens or not.
+/// REACT-19. The process that routes dies at any call that it makes, whether that call still
+/// happens or not.
 #[test]
 fn routing_goes_on_after_a_death_at_any_call() {
     for last_words in [false, true] {
@@ -218,15 +241,21 @@ async fn routed_after_a_death(stage: &Stage, calls: i64, last_words: bool) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     let app = |tidelock: &Tidelock, name: &str| {
         let seen = seen.clone();
-        let source =
-            on_any().in_streams("feed").page(4).to(|event: &StoredEvent| text(event)[..1].to_owned());
-        tidelock.app().worker(brisk(name)).reaction("spread", source, move |event: StoredEvent, _| {
-            let seen = seen.clone();
-            async move {
-                seen.note(text(&event));
-                Ok(())
-            }
-        })
+        let source = on_any()
+            .in_streams("feed")
+            .page(4)
+            .to(|event: &StoredEvent| text(event)[..1].to_owned());
+        tidelock.app().worker(brisk(name)).reaction(
+            "spread",
+            source,
+            move |event: StoredEvent, _| {
+                let seen = seen.clone();
+                async move {
+                    seen.note(text(&event));
+                    Ok(())
+                }
+            },
+        )
     };
     for nth in 0..EVENTS / 2 {
         note(&tidelock, "feed", &format!("{}-{nth:02}", ["a", "b", "c"][nth % 3])).await;
@@ -249,7 +278,8 @@ async fn routed_after_a_death(stage: &Stage, calls: i64, last_words: bool) {
         tidelock.store().read_whole_stream(&stream).await.unwrap()
     };
     for target in ["a", "b", "c"] {
-        let links: Vec<String> = linked(target).await.iter().map(|link| link.payload.to_string()).collect();
+        let links: Vec<String> =
+            linked(target).await.iter().map(|link| link.payload.to_string()).collect();
         let distinct: BTreeSet<&String> = links.iter().collect();
         assert_eq!(
             (links.len(), distinct.len()),
@@ -262,21 +292,31 @@ async fn routed_after_a_death(stage: &Stage, calls: i64, last_words: bool) {
 async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: Stage) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     let stream = StreamName::new("feed").unwrap();
-    let events = (0..700).map(|nth| NewEvent::of("noted", &json!({ "text": format!("t{nth}") })).unwrap());
+    let events =
+        (0..700).map(|nth| NewEvent::of("noted", &json!({ "text": format!("t{nth}") })).unwrap());
     let store = tidelock.store();
-    store.append(&stream, ExpectedVersion::Any, events.collect()).await.unwrap().committed().unwrap();
+    store
+        .append(&stream, ExpectedVersion::Any, events.collect())
+        .await
+        .unwrap()
+        .committed()
+        .unwrap();
     let mut app = tidelock.app().worker(brisk("one"));
     for nth in 0..3 {
         let noted = seen.clone();
         let source = on_any().in_streams("feed").to(|event: &StoredEvent| text(event));
-        app = app.reaction(&format!("copy-{nth}"), source, move |event: StoredEvent, ctx: Context| {
-            let noted = noted.clone();
-            async move {
-                assert_eq!(ctx.target().as_str(), text(&event));
-                noted.note(format!("{} {}", ctx.reaction(), text(&event)));
-                Ok(())
-            }
-        });
+        app = app.reaction(
+            &format!("copy-{nth}"),
+            source,
+            move |event: StoredEvent, ctx: Context| {
+                let noted = noted.clone();
+                async move {
+                    assert_eq!(ctx.target().as_str(), text(&event));
+                    noted.note(format!("{} {}", ctx.reaction(), text(&event)));
+                    Ok(())
+                }
+            },
+        );
     }
     let running = Running::start(app);
     seen.until(2_100).await;
@@ -311,7 +351,8 @@ async fn an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice(st
     });
     let running = Running::start(app);
     all.until(20).await;
-    until("both are registered", async || tidelock.reactions().routes().await.unwrap().len() == 2).await;
+    until("both are registered", async || tidelock.reactions().routes().await.unwrap().len() == 2)
+        .await;
     note(&tidelock, "diary-1", "new").await;
     fresh.until(1).await;
     all.until(21).await;
@@ -320,12 +361,15 @@ async fn an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice(st
 }
 
 /// REACT-1.
-async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_to_all(stage: Stage) {
+async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_to_all(
+    stage: Stage,
+) {
     const REACTIONS: usize = 300;
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     note(&tidelock, "news", "hear, hear").await;
     let app = (0..REACTIONS).fold(tidelock.app().worker(brisk("one")), |app, nth| {
-        let (noted, source) = (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "everybody"));
+        let (noted, source) =
+            (seen.clone(), on_any().in_streams("news").to(|_: &StoredEvent| "everybody"));
         app.reaction(&format!("ear-{nth}"), source, move |_: StoredEvent, _| {
             noted.note(nth.to_string());
             async { Ok(()) }
@@ -337,28 +381,34 @@ async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_
     assert_eq!(seen.lines().into_iter().collect::<BTreeSet<_>>().len(), REACTIONS);
 }
 
-/// Schedule 97. REACT-23. A route that is further than the log stops where operators see it, and goes on by their choice, which counts once.
+/// Schedule 97. REACT-23. A route that is further than the log stops where operators see it, and
+/// goes on by their choice, which counts once.
 async fn a_reaction_can_be_routed_anew(stage: Stage) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     note(&tidelock, "feed", "before").await;
     let app = || {
         let noted = seen.clone();
         let source = on_any().in_streams("feed").to(|_: &StoredEvent| "all");
-        tidelock.app().worker(brisk("one")).reaction("follow", source, move |event: StoredEvent, _| {
-            let noted = noted.clone();
-            async move {
-                noted.note(text(&event));
-                Ok(())
-            }
-        })
+        tidelock.app().worker(brisk("one")).reaction(
+            "follow",
+            source,
+            move |event: StoredEvent, _| {
+                let noted = noted.clone();
+                async move {
+                    noted.note(text(&event));
+                    Ok(())
+                }
+            },
+        )
     };
     let running = Running::start(app());
     seen.until(1).await;
     running.stop().await;
     // As after a restore that brought back the records and lost the end of the log.
     let record = RecordKey::new("~route/follow").unwrap();
-    let ahead =
-        Json::new(&json!({ "position": 1_000_000_000_u64, "start": 0, "computed": true, "streams": "feed" }));
+    let ahead = Json::new(
+        &json!({ "position": 1_000_000_000_u64, "start": 0, "computed": true, "streams": "feed" }),
+    );
     let ahead = Write::put(&record, ExpectedRevision::Any, ahead.unwrap());
     tidelock.store().commit(Commit::new().write(ahead)).await.unwrap().committed().unwrap();
     note(&tidelock, "feed", "after").await;
@@ -368,7 +418,8 @@ async fn a_reaction_can_be_routed_anew(stage: Stage) {
     until("the route is shown as stopped", stuck).await;
     let error = tidelock.reactions().routes().await.unwrap()[0].error.clone().unwrap();
     assert!(error.contains("never given out") && error.contains("reroute"), "{error}");
-    let reroute = async || tidelock.reactions().reroute_once("follow", Start::Beginning, "a").await.unwrap();
+    let reroute =
+        async || tidelock.reactions().reroute_once("follow", Start::Beginning, "a").await.unwrap();
     assert_eq!(reroute().await, Rerouted::Anew);
     seen.until(3).await;
     assert_eq!(reroute().await, Rerouted::Anew, "it is");

@@ -11,7 +11,8 @@ pub(crate) async fn target(tidelock: &Tidelock, reaction: &str, target: &str) ->
 
 /// Waits until a target is blocked.
 pub(crate) async fn until_blocked(tidelock: &Tidelock, reaction: &str, name: &str) -> Followed {
-    let blocked = async || target(tidelock, reaction, name).await.is_some_and(|target| target.blocked);
+    let blocked =
+        async || target(tidelock, reaction, name).await.is_some_and(|target| target.blocked);
     until(&format!("{reaction} of {name} is blocked"), blocked).await;
     target(tidelock, reaction, name).await.unwrap()
 }

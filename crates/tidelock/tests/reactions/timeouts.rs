@@ -27,8 +27,11 @@ fn at_once() -> Backoff {
     Backoff::fixed(Duration::from_millis(1))
 }
 
-/// Schedules 25 and 107. REACT-24: attempts are counted when a lease is granted, failures when a call timed out.
-async fn a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then_blocked(stage: Stage) {
+/// Schedules 25 and 107. REACT-24: attempts are counted when a lease is granted, failures when a
+/// call timed out.
+async fn a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then_blocked(
+    stage: Stage,
+) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     let record = RecordKey::new("written").unwrap();
     note(&tidelock, "diary", "x").await;
@@ -36,19 +39,24 @@ async fn a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then
     let (noted, key) = (seen.clone(), record.clone());
     let source = on_any().timeout(SHORT).retries(2).backoff(at_once());
     let app = tidelock.app().worker(brisk("one"));
-    let running = Running::start(app.reaction("stuck", source, move |event: StoredEvent, ctx: Context| {
-        let (noted, key) = (noted.clone(), key.clone());
-        async move {
-            noted.note(text(&event));
-            ctx.put(&key, "by a call that timed out")?;
-            pending().await
-        }
-    }));
+    let running =
+        Running::start(app.reaction("stuck", source, move |event: StoredEvent, ctx: Context| {
+            let (noted, key) = (noted.clone(), key.clone());
+            async move {
+                noted.note(text(&event));
+                ctx.put(&key, "by a call that timed out")?;
+                pending().await
+            }
+        }));
     let blocked = until_blocked(&tidelock, "stuck", "diary").await;
     running.stop().await;
     assert_eq!(blocked.error.as_deref(), Some("the handler timed out after 50ms"));
     assert_eq!((blocked.attempts, blocked.failures, blocked.expiries), (3, 2, 0));
-    assert_eq!(seen.lines(), ["x", "x", "x"], "tried, retried twice, and nothing behind it is begun");
+    assert_eq!(
+        seen.lines(),
+        ["x", "x", "x"],
+        "tried, retried twice, and nothing behind it is begun"
+    );
     let slot = tidelock.store().get_one(&record).await.unwrap();
     assert!(slot.live().is_none(), "nothing that it staged is written");
 }
@@ -62,13 +70,14 @@ async fn a_batch_that_never_ends_is_timed_out_and_the_next_try_lands(stage: Stag
     let noted = seen.clone();
     let source = on_any().timeout(SHORT).backoff(at_once());
     let app = tidelock.app().worker(brisk("one"));
-    let running = Running::start(app.batch("stuck", source, 3, move |events: Vec<StoredEvent>, _| {
-        let noted = noted.clone();
-        async move {
-            noted.note(format!("{} of them", events.len()));
-            if noted.count() == 1 { pending().await } else { Ok(()) }
-        }
-    }));
+    let running =
+        Running::start(app.batch("stuck", source, 3, move |events: Vec<StoredEvent>, _| {
+            let noted = noted.clone();
+            async move {
+                noted.note(format!("{} of them", events.len()));
+                if noted.count() == 1 { pending().await } else { Ok(()) }
+            }
+        }));
     seen.until(2).await;
     until_quiet(&tidelock, "stuck").await;
     running.stop().await;
@@ -108,19 +117,27 @@ async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: Stage) {
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let app = tidelock.app().worker(brisk("one"));
-    let running =
-        Running::start(app.reaction("stuck", on_any().timeout(PATIENCE), move |_: StoredEvent, _| {
+    let running = Running::start(app.reaction(
+        "stuck",
+        on_any().timeout(PATIENCE),
+        move |_: StoredEvent, _| {
             let noted = noted.clone();
             async move {
                 noted.note("begun");
                 pending().await
             }
-        }));
+        },
+    ));
     seen.until(1).await;
     let examine = async |hung: Duration| {
         let bounds = Bounds { hung, ..Bounds::default() };
-        let found = Doctor::over(stage.store().await).within(bounds).examine().await.unwrap().findings;
-        found.into_iter().filter(|finding| finding.kind == Kind::Hung).map(|f| f.thing.to_string()).collect()
+        let found =
+            Doctor::over(stage.store().await).within(bounds).examine().await.unwrap().findings;
+        found
+            .into_iter()
+            .filter(|finding| finding.kind == Kind::Hung)
+            .map(|f| f.thing.to_string())
+            .collect()
     };
     let named: Vec<String> = examine(Duration::ZERO).await;
     assert_eq!(named, [r#"reaction "stuck", target "diary""#]);
@@ -129,7 +146,8 @@ async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: Stage) {
     drop(running);
 }
 
-/// Schedule 107. REACT-24: one that never yields cannot be dropped; its lease is not renewed, and its expiries are counted.
+/// Schedule 107. REACT-24: one that never yields cannot be dropped; its lease is not renewed, and
+/// its expiries are counted.
 async fn a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted(stage: Stage) {
     let (tidelock, seen) = (stage.tidelock().await, Seen::default());
     let (release, blocks) = mpsc::channel::<()>();
@@ -152,7 +170,11 @@ async fn a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted(stage: 
     assert_eq!((blocked.expiries, blocked.failures, seen.count()), (1, 0, 1));
     drop(release);
     running.stop().await;
-    assert_eq!(target(&tidelock, "stuck", "diary").await.unwrap().at, Mark::ZERO, "it came too late");
+    assert_eq!(
+        target(&tidelock, "stuck", "diary").await.unwrap().at,
+        Mark::ZERO,
+        "it came too late"
+    );
 }
 
 #[test]
@@ -165,7 +187,8 @@ fn on_postgres_a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted()
     for_real(Stage::postgres(), a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted);
 }
 
-/// CMD-5: what a target's calls have done is acked after a minute, so that one which is held for long hangs.
+/// CMD-5: what a target's calls have done is acked after a minute, so that one which is held for
+/// long hangs.
 #[test]
 fn calls_that_stage_nothing_are_acked_after_a_minute() {
     tidelock_test_stage::in_memory(|stage| async move {
@@ -198,7 +221,9 @@ fn a_timeout_of_zero_is_refused() {
     tidelock_test_stage::in_memory(|stage| async move {
         let app = stage.tidelock().await.app();
         let app =
-            app.reaction("hasty", on_any().timeout(Duration::ZERO), |_: StoredEvent, _| async { Ok(()) });
+            app.reaction("hasty", on_any().timeout(Duration::ZERO), |_: StoredEvent, _| async {
+                Ok(())
+            });
         assert!(app.build().unwrap_err().to_string().contains("a timeout of zero"));
     });
 }

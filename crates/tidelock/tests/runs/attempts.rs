@@ -1,4 +1,5 @@
-//! Attempts that end in an odd way: a panic before there is a future, and a timeout of what must not be done twice.
+//! Attempts that end in an odd way: a panic before there is a future, and a timeout of what must
+//! not be done twice.
 
 use tidelock::prelude::*;
 use tidelock::runs::{Ambiguous, Retry, StepKey, Tx, Verdict};
@@ -21,7 +22,8 @@ fn panic_once(seen: &Seen, line: String) {
     assert!(!is_first, "before there is a future");
 }
 
-/// Schedule 115. RUN-6. In a step, a transaction and what undoes them: the policy of the step decides, and the run goes on.
+/// Schedule 115. RUN-6. In a step, a transaction and what undoes them: the policy of the step
+/// decides, and the run goes on.
 async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: Stage) {
     let seen = Seen::default();
     let hasty = with("hasty", &seen, |ctx, (): (), seen| {
@@ -49,10 +51,14 @@ async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: Stage) {
                     async { Ok::<_, Failure>(()) }
                 })
                 .await?;
-            let never = ctx.step("never", |_: StepKey| -> std::future::Ready<Result<(), Failure>> {
-                panic!("not at all")
-            });
-            let never = never.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(5)))).await.unwrap_err();
+            let never = ctx
+                .step("never", |_: StepKey| -> std::future::Ready<Result<(), Failure>> {
+                    panic!("not at all")
+                });
+            let never = never
+                .retry(Retry::attempts(2).backoff(Backoff::fixed(millis(5))))
+                .await
+                .unwrap_err();
             ctx.compensate().await?;
             Ok(never.to_string())
         })
@@ -67,7 +73,8 @@ async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: Stage) {
     running.stop().await;
 }
 
-/// Schedule 115. RUN-14. An effect of which there was no future has not begun: no operator is asked about it.
+/// Schedule 115. RUN-14. An effect of which there was no future has not begun: no operator is asked
+/// about it.
 async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: Stage) {
     let seen = Seen::default();
     let careful = with("careful", &seen, |ctx, (): (), seen| {
@@ -88,7 +95,10 @@ async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: Sta
     let run = start(&stage, "careful", "c", &()).await;
     let running = Running::start(process(&stage, "one").await.register(careful));
     let (paid, shipped) = result::<(String, String)>(&run).await;
-    assert_eq!(paid, r#"step "pay" failed after 1 attempts: it panicked: before there is a future"#);
+    assert_eq!(
+        paid,
+        r#"step "pay" failed after 1 attempts: it panicked: before there is a future"#
+    );
     assert_eq!(shipped, "shipped");
     assert_eq!(seen.lines(), ["c:pay", "c:ship", "c:ship"]);
     assert_eq!(count(&stage, "c", "ambiguous").await, 0);
@@ -117,7 +127,8 @@ async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Stag
             });
             let step = match policy {
                 Ambiguous::Rerun => step,
-                // However often it may be tried: what may have been done is not tried again for that.
+                // However often it may be tried: what may have been done is not tried again for
+                // that.
                 _ => step.retry(Retry::attempts(3).backoff(Backoff::fixed(millis(5)))),
             };
             match step.timeout(millis(10)).at_most_once(policy).await {
@@ -131,13 +142,15 @@ async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Stag
     for policy in ["fail", "skip", "rerun"] {
         ends.push(result::<String>(&start(&stage, "once", policy, policy).await).await);
     }
-    let failed = r#"step "pay" is ambiguous: it took longer than 10ms, and may have been done or not"#;
+    let failed =
+        r#"step "pay" is ambiguous: it took longer than 10ms, and may have been done or not"#;
     assert_eq!(ends, [failed, "0", "1"]);
     assert_eq!(seen.lines(), ["fail:pay", "skip:pay", "rerun:pay", "rerun:pay"]);
     running.stop().await;
 }
 
-/// Schedule 116. RUN-14, RUN-46. A rerun that an operator asked for is asked about again if it, too, takes too long.
+/// Schedule 116. RUN-14, RUN-46. A rerun that an operator asked for is asked about again if it,
+/// too, takes too long.
 async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: Stage) {
     let seen = Seen::default();
     let ask = with("ask", &seen, |ctx, (): (), seen| {
@@ -160,7 +173,8 @@ async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: Stage
     running.stop().await;
 }
 
-/// Schedule 116. RUN-6. What may be done again is tried as often as any other step, and then has timed out.
+/// Schedule 116. RUN-6. What may be done again is tried as often as any other step, and then has
+/// timed out.
 async fn a_step_that_times_out_each_time_is_not_rerun_without_end(stage: Stage) {
     let seen = Seen::default();
     let rerun = with("rerun", &seen, |ctx, (): (), seen| {

@@ -1,4 +1,5 @@
-//! What the cases of the engine have in common: applications with workflows, and histories to look at.
+//! What the cases of the engine have in common: applications with workflows, and histories to look
+//! at.
 
 use std::time::Duration;
 
@@ -39,7 +40,10 @@ pub(crate) async fn error(run: &RunHandle) -> String {
 pub(crate) async fn history(stage: &Stage, run: &str) -> Vec<String> {
     let stream = StreamName::new(format!("~run/{run}")).unwrap();
     let events = stage.store().await.read_whole_stream(&stream).await.unwrap();
-    events.iter().map(|event| event.event_type.as_str().trim_start_matches('~').to_owned()).collect()
+    events
+        .iter()
+        .map(|event| event.event_type.as_str().trim_start_matches('~').to_owned())
+        .collect()
 }
 
 /// How often this is in the history.

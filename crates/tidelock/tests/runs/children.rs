@@ -38,8 +38,9 @@ async fn a_parent_waits_for_its_child_and_has_its_result(stage: Stage) {
     let seen = Seen::default();
     let [parent, helper] = family(&seen);
     let helpers = Running::start(process(&stage, "helpers").await.register(helper));
-    let known =
-        async || stage.store().await.get_one(&RecordKey::new("~workflow/helper").unwrap()).await.unwrap();
+    let known = async || {
+        stage.store().await.get_one(&RecordKey::new("~workflow/helper").unwrap()).await.unwrap()
+    };
     until("helper is known", async || known().await.live().is_some()).await;
     let run = start(&stage, "parent", "p", "yes").await;
     let parents = Running::start(process(&stage, "parents").await.register(parent));
@@ -79,7 +80,8 @@ async fn a_cancelled_parent_cancels_its_child(stage: Stage) {
     running.stop().await;
 }
 
-/// Schedule 48. RUN-23. The parent's process dies at every call around the start of the child: there is one child.
+/// Schedule 48. RUN-23. The parent's process dies at every call around the start of the child:
+/// there is one child.
 #[test]
 fn a_parent_that_dies_has_one_child() {
     for (calls, last_words) in (4..24).flat_map(|calls| [(calls, false), (calls, true)]) {
@@ -89,13 +91,21 @@ fn a_parent_that_dies_has_one_child() {
             let run = start(&stage, "parent", "p", "yes").await;
             let store = Mortal::over(stage.store().await, calls, last_words);
             let mortal = Tidelock::over(store.clone());
-            let app = mortal.app().worker(brisk("mortal")).register(parent.clone()).register(helper.clone());
+            let app = mortal
+                .app()
+                .worker(brisk("mortal"))
+                .register(parent.clone())
+                .register(helper.clone());
             let first = tokio::spawn(app.build().unwrap().run());
             until("it is dead", async || store.is_dead()).await;
             first.abort();
-            let second = Running::start(process(&stage, "heir").await.register(parent).register(helper));
+            let second =
+                Running::start(process(&stage, "heir").await.register(parent).register(helper));
             assert_eq!(result::<String>(&run).await, "it said yes");
-            assert_eq!((count(&stage, "p", "child").await, count(&stage, "p/help", "started").await), (1, 1));
+            assert_eq!(
+                (count(&stage, "p", "child").await, count(&stage, "p/help", "started").await),
+                (1, 1)
+            );
             second.stop().await;
         });
     }

@@ -33,14 +33,16 @@ async fn a_start_is_idempotent_by_the_id_of_the_run(stage: Stage) {
     assert_eq!(again, first, "the run that is there, whatever order the keys of its input are in");
     assert_eq!((first.state, first.version.0, first.generation), (RunState::Open, 1, 1));
 
-    let other = there.runs().start("checkout", "order-7", &json!({ "a": 2 })).version(1).await.unwrap_err();
+    let other =
+        there.runs().start("checkout", "order-7", &json!({ "a": 2 })).version(1).await.unwrap_err();
     assert!(matches!(other, RunError::OtherRun { .. }), "{other}");
     let other = there.runs().start("refund", "order-7", &json!({ "a": 1, "b": [2] })).version(1);
     let told = other.await.unwrap_err().to_string();
     for named in ["order-7", "checkout", "refund"] {
         assert!(told.contains(named), "{told}");
     }
-    let events = here.store().read_whole_stream(&StreamName::new("~run/order-7").unwrap()).await.unwrap();
+    let events =
+        here.store().read_whole_stream(&StreamName::new("~run/order-7").unwrap()).await.unwrap();
     assert_eq!(events.len(), 1, "nothing was written for the others");
 }
 
@@ -54,11 +56,13 @@ async fn many_who_start_one_run_start_one(stage: Stage) {
     for start in starts.collect::<Vec<_>>() {
         start.await.unwrap();
     }
-    let events = here.store().read_whole_stream(&StreamName::new("~run/one").unwrap()).await.unwrap();
+    let events =
+        here.store().read_whole_stream(&StreamName::new("~run/one").unwrap()).await.unwrap();
     assert_eq!(events.len(), 1);
 }
 
-/// RUN-32. Schedule 89, the part of it that needs no death: the run is there before anybody drives it.
+/// RUN-32. Schedule 89, the part of it that needs no death: the run is there before anybody drives
+/// it.
 async fn a_run_is_stored_before_it_is_driven_and_waits_for_a_worker(stage: Stage) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let run = idle(&here, "r").await;
@@ -139,7 +143,8 @@ async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: Stage)
 async fn what_happened_is_read_page_by_page(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let begun = tidelock.runs().start("sleepy", "r", &7).version(1).begin().await.unwrap();
-    let again = stage.tidelock().await.runs().start("sleepy", "r", &7).version(1).begin().await.unwrap();
+    let again =
+        stage.tidelock().await.runs().start("sleepy", "r", &7).version(1).begin().await.unwrap();
     assert!(begun.is_new && !again.is_new);
     for nth in 0..4 {
         begun.run.signal("poke", &nth).await.unwrap();
@@ -147,7 +152,9 @@ async fn what_happened_is_read_page_by_page(stage: Stage) {
     let (mut kinds, mut after) = (Vec::new(), None);
     loop {
         let page = again.run.timeline(after, 2).await.unwrap();
-        assert!(page.entries.len() <= 2 && page.entries.iter().all(|entry| Some(entry.version) > after));
+        assert!(
+            page.entries.len() <= 2 && page.entries.iter().all(|entry| Some(entry.version) > after)
+        );
         kinds.extend(page.entries.into_iter().map(|entry| entry.kind));
         match page.next {
             Some(next) => after = Some(next),

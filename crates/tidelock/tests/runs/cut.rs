@@ -1,4 +1,5 @@
-//! A process that is cut off from its store: nothing that it asks is answered, until the cut is mended, as if it had been stopped.
+//! A process that is cut off from its store: nothing that it asks is answered, until the cut is
+//! mended, as if it had been stopped.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -25,7 +26,11 @@ impl Cut {
 }
 
 impl Between for Cut {
-    async fn call<T: Send>(&self, _: Operation, call: impl Future<Output = Result<T>> + Send) -> Result<T> {
+    async fn call<T: Send>(
+        &self,
+        _: Operation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> Result<T> {
         let mut off = self.off.subscribe();
         drop(off.wait_for(|off| !off).await);
         call.await

@@ -65,7 +65,8 @@ async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: Stage) 
     second.stop().await;
 }
 
-/// Schedules 36 and 37. RUN-13. The first holder is cut off, succeeded, and comes back with a result of its own: refused.
+/// Schedules 36 and 37. RUN-13. The first holder is cut off, succeeded, and comes back with a
+/// result of its own: refused.
 async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: Stage) {
     let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let slow = brief(with("slow", &state, |ctx, (): (), (seen, go)| {
@@ -215,9 +216,12 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: St
         store.cut();
     }
     let last = Running::start(process(&stage, "last").await.register(poison));
-    let blocked = async || matches!(run.standing().await.unwrap(), Standing::Parked { again_at: None, .. });
+    let blocked =
+        async || matches!(run.standing().await.unwrap(), Standing::Parked { again_at: None, .. });
     until("it is blocked", blocked).await;
-    let Standing::Parked { error, .. } = run.standing().await.unwrap() else { panic!("it is blocked") };
+    let Standing::Parked { error, .. } = run.standing().await.unwrap() else {
+        panic!("it is blocked")
+    };
     assert!(error.contains("1 processes in a row died or hung over this run"), "{error}");
     run.resume().await.unwrap();
     assert_eq!(result::<usize>(&run).await, 2);
@@ -225,7 +229,8 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: St
     last.stop().await;
 }
 
-/// Schedule 39. RUN-8. The signal comes when the run has been read and before it is left to the store.
+/// Schedule 39. RUN-8. The signal comes when the run has been read and before it is left to the
+/// store.
 async fn a_wake_between_load_and_suspend_is_not_lost(stage: Stage) {
     let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let waits = with("waits", &state, |ctx, (): (), (seen, go)| {
@@ -274,8 +279,8 @@ impl Between for Pause {
     }
 }
 
-/// Schedule 39. RUN-8. The signal comes before each call that a turn makes, from its lease to its end, among them the one that
-/// leaves the run to the store.
+/// Schedule 39. RUN-8. The signal comes before each call that a turn makes, from its lease to its
+/// end, among them the one that leaves the run to the store.
 #[test]
 fn a_signal_before_any_call_of_a_turn_wakes_the_run() {
     for calls in 0..30 {
@@ -292,11 +297,13 @@ async fn signalled_before(stage: &Stage, calls: i64) {
         })
     });
     let run = start(stage, "waits", "w", &()).await;
-    let pause = Pause { before: AtomicI64::new(calls), reached: Semaphore::new(0), go: Semaphore::new(0) };
+    let pause =
+        Pause { before: AtomicI64::new(calls), reached: Semaphore::new(0), go: Semaphore::new(0) };
     let store = Wrapped::new(stage.store().await, pause);
     // Polls seldom: only a wake tells it in time.
     let worker = WorkerOptions::new(WorkerName::new("one").unwrap());
-    let running = Running::start(Tidelock::over(store.clone()).app().worker(worker).register(waits));
+    let running =
+        Running::start(Tidelock::over(store.clone()).app().worker(worker).register(waits));
     store.reached.acquire().await.unwrap().forget();
     run.signal("go", &7).await.unwrap();
     store.go.add_permits(1);
@@ -321,14 +328,16 @@ impl Active {
     }
 }
 
-/// RUN-50. Two applications of one process and one handle, and callers that signal and resume while a step runs.
+/// RUN-50. Two applications of one process and one handle, and callers that signal and resume while
+/// a step runs.
 async fn a_run_is_driven_once_at_a_time_in_one_process(stage: Stage) {
     const SIGNALS: usize = 20;
     let state = (Active::default(), Seen::default());
     let busy = with("busy", &state, |ctx, (): (), (active, seen)| {
         Box::pin(async move {
             for nth in 0..SIGNALS {
-                let _came: Option<usize> = ctx.wait_for_signal("go").named(format!("go-{nth}")).await?;
+                let _came: Option<usize> =
+                    ctx.wait_for_signal("go").named(format!("go-{nth}")).await?;
                 ctx.step(format!("step-{nth}"), |key| {
                     let (active, seen) = (active.clone(), seen.clone());
                     async move {
@@ -348,7 +357,8 @@ async fn a_run_is_driven_once_at_a_time_in_one_process(stage: Stage) {
         })
     });
     let tidelock = stage.tidelock().await;
-    let app = |name: &str| Running::start(tidelock.app().worker(brisk(name)).register(busy.clone()));
+    let app =
+        |name: &str| Running::start(tidelock.app().worker(brisk(name)).register(busy.clone()));
     let running = [app("one"), app("two")];
     let run = start(&stage, "busy", "b", &()).await;
     let mut callers = tokio::task::JoinSet::new();
@@ -409,8 +419,9 @@ struct Ledger {
     paid: Arc<AtomicU32>,
 }
 
-/// RUN-2, RUN-14, RUN-17. Dies at every call of the store, before it and after it: the run completes, what was staged is there
-/// once, what must not happen twice did not, and what may has one key.
+/// RUN-2, RUN-14, RUN-17. Dies at every call of the store, before it and after it: the run
+/// completes, what was staged is there once, what must not happen twice did not, and what may has
+/// one key.
 #[test]
 fn a_run_survives_a_death_at_every_call() {
     let mut survived = 0;
@@ -427,7 +438,8 @@ fn a_run_survives_a_death_at_every_call() {
     assert!(survived > 30, "it died only {survived} times");
 }
 
-/// How often each part of the transactional step is there: its record, two records in the store, an event and a wake.
+/// How often each part of the transactional step is there: its record, two records in the store, an
+/// event and a wake.
 async fn staged(stage: &Stage) -> [i64; 5] {
     let store = stage.store().await;
     let number = async |key: &str| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidelock::prelude::*;
 use tidelock::runs::{
-    Ambiguous, Awaited, Ctx, Outcome, Retry, RunError, RunFilter, RunState, Standing, StepError, StepKey,
-    Verdict, Workflow,
+    Ambiguous, Awaited, Ctx, Outcome, Retry, RunError, RunFilter, RunState, Standing, StepError,
+    StepKey, Verdict, Workflow,
 };
 use tidelock::{Advice, ErrorKind, Operation, StoreError};
 use tidelock_test_stage::{Between, Running, Seen, Stage, Wrapped, on_every_store, past, until};
@@ -33,8 +33,12 @@ on_every_store!(
 
 /// RUN-35.
 async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: Stage) {
-    let (here, there, gate, steps) =
-        (stage.tidelock().await, stage.tidelock().await, Arc::new(Semaphore::new(0)), Seen::default());
+    let (here, there, gate, steps) = (
+        stage.tidelock().await,
+        stage.tidelock().await,
+        Arc::new(Semaphore::new(0)),
+        Seen::default(),
+    );
     let (shut, noted) = (gate.clone(), steps.clone());
     let workflow = flow(move |ctx: &mut Ctx, (): ()| {
         let (gate, noted) = (shut.clone(), noted.clone());
@@ -59,7 +63,9 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: Stage) {
     here.runs().start("w", "r", &()).await.unwrap();
     let run = there.runs().run("r");
     steps.until(1).await;
-    for told in [run.standing().await.unwrap(), run.resume().await.unwrap(), run.resume().await.unwrap()] {
+    for told in
+        [run.standing().await.unwrap(), run.resume().await.unwrap(), run.resume().await.unwrap()]
+    {
         let Standing::Running { worker, since, until } = told else { panic!("{told:?}") };
         assert_eq!(worker.as_str(), "worker-7");
         assert!(since < until);
@@ -74,7 +80,10 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: Stage) {
     run.signal("approve", &7).await.unwrap();
     let sleeps = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Time { .. }]));
     let Standing::Waiting { on, until } = until_it(&run, "sleeps", sleeps).await else { panic!() };
-    assert!(matches!(&on[..], [Awaited::Time { until: moment, .. }] if Some(*moment) == until), "{on:?}");
+    assert!(
+        matches!(&on[..], [Awaited::Time { until: moment, .. }] if Some(*moment) == until),
+        "{on:?}"
+    );
     assert_eq!(steps.count(), 1, "nobody drove it a second time");
     run.terminate("enough").await.unwrap();
     let ended = run.resume().await.unwrap();
@@ -94,7 +103,9 @@ async fn a_parked_run_says_why_and_goes_on_when_it_is_resumed(stage: Stage) {
     let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
     let run = tidelock.runs().start("w", "r", &()).await.unwrap();
     let parked = |told: &Standing| matches!(told, Standing::Parked { again_at: Some(_), .. });
-    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else { panic!() };
+    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else {
+        panic!()
+    };
     assert!(error.contains("there is a bug"), "{error}");
     assert_eq!(run.get().await.unwrap().state, RunState::Open, "it is not failed");
     broken.turn(false);
@@ -212,7 +223,11 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: Stage) {
     broken.turn(false);
     run.retry("there is paper again").await.unwrap();
     assert_eq!(result::<u32>(&run).await.unwrap(), 2);
-    assert_eq!(steps.lines(), ["r:first", "second", "second"], "what was recorded is not done again");
+    assert_eq!(
+        steps.lines(),
+        ["r:first", "second", "second"],
+        "what was recorded is not done again"
+    );
     let refused = run.retry("once more").await.unwrap_err();
     assert!(matches!(refused, RunError::NotFailed { state: RunState::Completed, .. }), "{refused}");
     running.stop().await;
@@ -246,7 +261,8 @@ async fn a_run_whose_steps_were_undone_is_not_retried(stage: Stage) {
 
 /// RUN-38.
 async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: Stage) {
-    let (here, there, gate) = (stage.tidelock().await, stage.tidelock().await, Arc::new(Semaphore::new(0)));
+    let (here, there, gate) =
+        (stage.tidelock().await, stage.tidelock().await, Arc::new(Semaphore::new(0)));
     let (shut, begun) = (gate.clone(), Seen::default());
     let noted = begun.clone();
     let child = flow(move |ctx: &mut Ctx, (): ()| {
@@ -273,7 +289,8 @@ async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: St
         }
         .boxed()
     });
-    let app = app(&here, "one", Workflow::new("child", child)).register(Workflow::new("parent", parent));
+    let app =
+        app(&here, "one", Workflow::new("child", child)).register(Workflow::new("parent", parent));
     let running = Running::start(app);
     let run = here.runs().start("parent", "p", &()).await.unwrap();
     begun.until(1).await;
@@ -283,7 +300,11 @@ async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: St
     assert_eq!(result::<String>(&run).await.unwrap(), "out of order");
     running.stop().await;
     let events = history(&here, "p/helper").await;
-    assert_eq!(events.last().unwrap().event_type.as_str(), "~terminated", "nothing is written behind it");
+    assert_eq!(
+        events.last().unwrap().event_type.as_str(),
+        "~terminated",
+        "nothing is written behind it"
+    );
 }
 
 /// A process that a test kills: from then on nothing that it asks of the store happens.
@@ -297,7 +318,12 @@ impl Between for Cut {
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
         if self.0.is_on() {
-            return Err(StoreError::new(ErrorKind::Unavailable, Advice::Later, operation, "it was cut off"));
+            return Err(StoreError::new(
+                ErrorKind::Unavailable,
+                Advice::Later,
+                operation,
+                "it was cut off",
+            ));
         }
         call.await
     }
@@ -314,7 +340,8 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
                 dead.turn(true);
                 pending::<Result<u32, Failure>>()
             };
-            let paid = ctx.step("pay", pay).at_most_once(Ambiguous::Ask).retry(Retry::never()).await?;
+            let paid =
+                ctx.step("pay", pay).at_most_once(Ambiguous::Ask).retry(Retry::never()).await?;
             ctx.wait_for_signal::<()>("go").await?;
             Ok(paid)
         }
@@ -330,7 +357,10 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
     let running = Running::start(app(&tidelock, "two", workflow));
     let asks = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Verdict { .. }]));
     until_it(&run, "asks", asks).await;
-    assert!(matches!(run.resolve("ship", Verdict::Rerun).await, Err(RunError::NotAmbiguous { .. })));
+    assert!(matches!(
+        run.resolve("ship", Verdict::Rerun).await,
+        Err(RunError::NotAmbiguous { .. })
+    ));
     let asked = run.clone().operation("said");
     asked.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
     let goes_on = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Signal { .. }]));
@@ -403,7 +433,8 @@ async fn what_a_run_publishes_is_there_for_everybody(stage: Stage) {
 /// RUN-45.
 async fn a_transactional_step_starts_and_signals_other_runs(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
+    let waits =
+        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
     let reaches = flow(|ctx: &mut Ctx, (): ()| {
         async move {
             let reach = |tx: tidelock::runs::Tx| async move {
@@ -415,8 +446,8 @@ async fn a_transactional_step_starts_and_signals_other_runs(stage: Stage) {
         }
         .boxed()
     });
-    let app =
-        app(&tidelock, "one", Workflow::new("waits", waits)).register(Workflow::new("reaches", reaches));
+    let app = app(&tidelock, "one", Workflow::new("waits", waits))
+        .register(Workflow::new("reaches", reaches));
     let running = Running::start(app);
     let run = tidelock.runs().start("reaches", "r", &()).await.unwrap();
     result::<()>(&run).await.unwrap();

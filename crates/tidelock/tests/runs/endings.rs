@@ -21,7 +21,8 @@ on_every_store!(
     a_run_continues_as_new_with_its_signals,
 );
 
-/// RUN-18. From the cancellation on nothing new is done, but what cleans up; the sleep that was cut short stays cut short.
+/// RUN-18. From the cancellation on nothing new is done, but what cleans up; the sleep that was cut
+/// short stays cut short.
 async fn a_cancelled_run_cleans_up_and_ends_cancelled(stage: Stage) {
     let seen = Seen::default();
     let long = with("long", &seen, |ctx, (): (), seen| {
@@ -64,7 +65,8 @@ async fn a_run_that_handles_its_cancellation_completes(stage: Stage) {
     running.stop().await;
 }
 
-/// Schedule 43. The sleep is over and the run is cancelled before anybody drives it: one of the two, for good.
+/// Schedule 43. The sleep is over and the run is cancelled before anybody drives it: one of the
+/// two, for good.
 async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: Stage) {
     let seen = Seen::default();
     let short = with("short", &seen, |ctx, (): (), seen| {
@@ -93,7 +95,8 @@ async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: Stage) {
     until("it sleeps", async || history(&stage, "s").await.contains(&"timer".into())).await;
     first.stop().await;
     let (store, stopped) = (stage.store().await, stage.store().await.now().await.unwrap());
-    until("the nap is over", async || store.now().await.unwrap().since(stopped) > millis(1_200)).await;
+    until("the nap is over", async || store.now().await.unwrap().since(stopped) > millis(1_200))
+        .await;
     run.cancel("enough").await.unwrap();
     let second = Running::start(process(&stage, "two").await.register(short));
     until("it has ended", async || run.get().await.unwrap().state.is_ended()).await;
@@ -102,7 +105,8 @@ async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: Stage) {
     second.stop().await;
 }
 
-/// Schedule 47. The run has its last step in hand when it is cancelled: it completes, and is not cancelled after that.
+/// Schedule 47. The run has its last step in hand when it is cancelled: it completes, and is not
+/// cancelled after that.
 async fn a_cancellation_that_comes_too_late_leaves_one_terminal_state(stage: Stage) {
     let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let last = with("last", &state, |ctx, (): (), (seen, go)| {
@@ -145,7 +149,8 @@ async fn a_run_whose_time_is_up_fails(stage: Stage) {
         })
     });
     let tidelock = stage.tidelock().await;
-    let run = tidelock.runs().start("slow", "s", &()).version(1).deadline(millis(1_500)).await.unwrap();
+    let run =
+        tidelock.runs().start("slow", "s", &()).version(1).deadline(millis(1_500)).await.unwrap();
     let running = Running::start(process(&stage, "one").await.register(slow));
     let error = error(&run).await;
     assert!(error.contains("its time was up"), "{error}");
@@ -244,7 +249,8 @@ async fn a_terminated_run_stops_and_stays_terminated(stage: Stage) {
     assert_eq!(state.0.lines(), ["b:long"]);
 }
 
-/// RUN-22. The history stays short, names begin anew, and a signal that nobody received is not lost.
+/// RUN-22. The history stays short, names begin anew, and a signal that nobody received is not
+/// lost.
 async fn a_run_continues_as_new_with_its_signals(stage: Stage) {
     let seen = Seen::default();
     let counter = with("counter", &seen, |ctx, round: u32, seen| {

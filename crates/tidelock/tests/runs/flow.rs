@@ -54,7 +54,11 @@ pub(crate) fn app(tidelock: &Tidelock, name: &str, workflow: Workflow) -> AppBui
 }
 
 /// Waits until the run stands like this.
-pub(crate) async fn until_it(run: &RunHandle, what: &str, stands: impl Fn(&Standing) -> bool) -> Standing {
+pub(crate) async fn until_it(
+    run: &RunHandle,
+    what: &str,
+    stands: impl Fn(&Standing) -> bool,
+) -> Standing {
     until(&format!("the run {what}"), async || stands(&run.standing().await.unwrap())).await;
     run.standing().await.unwrap()
 }

@@ -30,9 +30,12 @@ async fn listed(tidelock: &Tidelock, filter: RunFilter) -> Vec<String> {
 /// RUN-40.
 async fn runs_are_found_by_state_workflow_and_attributes(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    for (workflow, run, shop) in
-        [("checkout", "c/1", "7"), ("checkout", "c/2", "8"), ("checkout-2", "d", "7"), ("ship", "s", "7")]
-    {
+    for (workflow, run, shop) in [
+        ("checkout", "c/1", "7"),
+        ("checkout", "c/2", "8"),
+        ("checkout-2", "d", "7"),
+        ("ship", "s", "7"),
+    ] {
         start(&tidelock, workflow, run, shop).await;
     }
     tidelock.runs().run("c/2").terminate("enough").await.unwrap();
@@ -85,7 +88,8 @@ async fn runs_are_found_by_the_time_of_their_start(stage: Stage) {
     }
     let started = async |run: &str| tidelock.runs().run(run).get().await.unwrap().started_at;
     let (second, fourth) = (started("2").await, started("4").await);
-    for filter in [RunFilter::all(), RunFilter::all().workflow("w"), RunFilter::all().attribute("shop", "7")]
+    for filter in
+        [RunFilter::all(), RunFilter::all().workflow("w"), RunFilter::all().attribute("shop", "7")]
     {
         assert_eq!(listed(&tidelock, filter.clone().since(second)).await, ["4", "3", "2"]);
         assert_eq!(listed(&tidelock, filter.clone().before(fourth)).await, ["3", "2", "1"]);

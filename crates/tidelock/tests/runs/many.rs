@@ -14,7 +14,12 @@ on_every_store!(
 /// So many runs of a workflow that nobody drives.
 async fn started(tidelock: &Tidelock, count: usize) {
     for nth in 0..count {
-        tidelock.runs().start("checkout", &format!("run-{nth}"), &json!({})).version(1).await.unwrap();
+        tidelock
+            .runs()
+            .start("checkout", &format!("run-{nth}"), &json!({}))
+            .version(1)
+            .await
+            .unwrap();
     }
 }
 
@@ -41,8 +46,10 @@ async fn open_runs_are_found_behind_any_number_that_have_ended(stage: Stage) {
     }
     let bounds = Bounds { runs: 2, ..Bounds::default() };
     let diagnosis = Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap();
-    let unfinished =
-        diagnosis.findings.iter().any(|finding| finding.what.contains("more open ones than the 2 newest"));
+    let unfinished = diagnosis
+        .findings
+        .iter()
+        .any(|finding| finding.what.contains("more open ones than the 2 newest"));
     assert!(unfinished, "{:?}", diagnosis.findings);
 }
 

@@ -27,7 +27,8 @@ async fn a_run_is_signalled_cancelled_and_terminated_once(stage: Stage) {
         tidelock.runs().run("r").operation("b").terminate("at once").await.unwrap();
     }
     there.runs().run("r").operation("a").cancel("enough").await.unwrap();
-    let types: Vec<_> = history(&here, "r").await.into_iter().map(|event| event.event_type).collect();
+    let types: Vec<_> =
+        history(&here, "r").await.into_iter().map(|event| event.event_type).collect();
     assert_eq!(types.len(), 4, "started, signalled, asked to cancel, terminated: {types:?}");
     let refused = there.runs().run("r").operation("c").terminate("at once").await.unwrap_err();
     assert!(matches!(refused, RunError::Ended { state: RunState::Terminated, .. }), "{refused}");

@@ -1,4 +1,5 @@
-//! Callers who look at a run, and act when it is no longer what they saw; and replies that are lost.
+//! Callers who look at a run, and act when it is no longer what they saw; and replies that are
+//! lost.
 
 use std::future::Future;
 use std::sync::Mutex;
@@ -10,7 +11,9 @@ use futures_util::future::BoxFuture;
 use tidelock::prelude::*;
 use tidelock::runs::{CatchUp, Ctx, RunError, RunFilter, RunState, Schedule, Standing, Workflow};
 use tidelock::{Advice, ErrorKind, Operation, StoreError};
-use tidelock_test_stage::{Between, Mortal, Running, Stage, Tally, Wrapped, in_memory, on_every_store};
+use tidelock_test_stage::{
+    Between, Mortal, Running, Stage, Tally, Wrapped, in_memory, on_every_store,
+};
 use tokio::sync::watch;
 
 use crate::client::idle;
@@ -67,7 +70,8 @@ async fn a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there(stage: 
 /// RUN-33.
 async fn a_signal_that_meets_the_start_of_its_run_wakes_it(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
+    let waits =
+        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
     let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
     let starter = tidelock.clone();
     let early = after(&stage, async move {
@@ -92,7 +96,9 @@ async fn two_starts_that_meet_are_one_run_or_an_error(stage: Stage) {
         let started = slower.await.runs().start("w", id, &input).version(1).await;
         match started {
             Ok(_) => assert!(is_same),
-            Err(error) => assert!(!is_same && matches!(error, RunError::OtherRun { .. }), "{error}"),
+            Err(error) => {
+                assert!(!is_same && matches!(error, RunError::OtherRun { .. }), "{error}")
+            }
         }
         assert_eq!(count(&tidelock, id, "~started").await, 1);
     }
@@ -119,7 +125,8 @@ impl Between for LostReply {
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
         let lost = operation == Operation::Commit && !self.0.swap(true, Ordering::SeqCst);
-        let unknown = StoreError::new(ErrorKind::Unavailable, Advice::Unknown, operation, "the line is dead");
+        let unknown =
+            StoreError::new(ErrorKind::Unavailable, Advice::Unknown, operation, "the line is dead");
         call.await.and_then(|reply| if lost { Err(unknown) } else { Ok(reply) })
     }
 }
@@ -127,7 +134,9 @@ impl Between for LostReply {
 /// RUN-31, RUN-33, RUN-38.
 async fn a_call_whose_reply_was_lost_is_done_once(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let deaf = async || Tidelock::over(Wrapped::new(stage.store().await, LostReply(AtomicBool::new(false))));
+    let deaf = async || {
+        Tidelock::over(Wrapped::new(stage.store().await, LostReply(AtomicBool::new(false))))
+    };
     idle(&deaf().await, "r").await;
     deaf().await.runs().run("r").signal("n", &1).await.unwrap();
     deaf().await.runs().run("r").terminate("enough").await.unwrap();
@@ -136,7 +145,8 @@ async fn a_call_whose_reply_was_lost_is_done_once(stage: Stage) {
     }
 }
 
-/// RUN-42. Schedule 42: whoever dies while it starts an occurrence's run, and wherever, there is one run in the end.
+/// RUN-42. Schedule 42: whoever dies while it starts an occurrence's run, and wherever, there is
+/// one run in the end.
 #[test]
 fn a_scheduler_that_dies_at_any_call_leaves_one_run_for_its_occurrence() {
     const CALLS: i64 = 25;
@@ -160,14 +170,16 @@ async fn dies_at(stage: &Stage, calls: i64, last_words: bool) {
     while schedules.get("daily").await.unwrap().unwrap().next.unwrap() <= due {
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
-    let runs = tidelock.runs().list(&RunFilter::all().attribute("schedule", "daily")).await.unwrap().runs;
+    let runs =
+        tidelock.runs().list(&RunFilter::all().attribute("schedule", "daily")).await.unwrap().runs;
     assert_eq!(runs.len(), 1, "{calls} calls, {last_words}: {runs:?}");
     assert_eq!(count(&tidelock, runs[0].run.as_str(), "~started").await, 1);
     healthy.tell();
     dying.tell();
 }
 
-/// Stops its caller at the first commit after it was armed, with all calls that follow, until it goes on.
+/// Stops its caller at the first commit after it was armed, with all calls that follow, until it
+/// goes on.
 #[derive(Debug)]
 struct StopsAtCommit(watch::Sender<Stop>);
 
@@ -200,14 +212,16 @@ impl Between for StopsAtCommit {
     }
 }
 
-/// RUN-42. Schedule 42: both have decided to start the run of one occurrence; the second to commit is refused.
+/// RUN-42. Schedule 42: both have decided to start the run of one occurrence; the second to commit
+/// is refused.
 #[test]
 fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
     in_memory(async |stage: Stage| {
         let tidelock = stage.tidelock().await;
         let schedules = tidelock.runs().schedules();
         let tick = || Workflow::new("tick", flow(|_: &mut Ctx, (): ()| async { Ok(()) }.boxed()));
-        let slow = Wrapped::new(tidelock.store().clone(), StopsAtCommit(watch::channel(Stop::Unarmed).0));
+        let slow =
+            Wrapped::new(tidelock.store().clone(), StopsAtCommit(watch::channel(Stop::Unarmed).0));
         let stopped = Running::start(app(&Tidelock::over(slow.clone()), "slow", tick()));
         let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
         let due = schedules.put("daily", daily).await.unwrap().next.unwrap();
@@ -217,16 +231,26 @@ fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
         slow.0.send_replace(Stop::Armed);
         slow.0.subscribe().wait_for(|stop| *stop == Stop::Stopped).await.unwrap();
         assert!(tidelock.store().now().await.unwrap() >= due, "it stopped over the occurrence");
-        assert_eq!(schedules.get("daily").await.unwrap().unwrap().next, Some(due), "its commit is not there");
+        assert_eq!(
+            schedules.get("daily").await.unwrap().unwrap().next,
+            Some(due),
+            "its commit is not there"
+        );
         let quick = Running::start(app(&tidelock, "quick", tick()));
-        // The lease of the stopped one has to expire first; simulated time passes when all tasks wait.
+        // The lease of the stopped one has to expire first; simulated time passes when all tasks
+        // wait.
         while schedules.get("daily").await.unwrap().unwrap().next.unwrap() <= due {
             tokio::time::sleep(Duration::from_secs(1)).await;
         }
         slow.0.send_replace(Stop::GoesOn);
         quick.stop().await;
         stopped.stop().await;
-        let runs = tidelock.runs().list(&RunFilter::all().attribute("schedule", "daily")).await.unwrap().runs;
+        let runs = tidelock
+            .runs()
+            .list(&RunFilter::all().attribute("schedule", "daily"))
+            .await
+            .unwrap()
+            .runs;
         assert_eq!(runs.len(), 1, "{runs:?}");
         assert_eq!(count(&tidelock, runs[0].run.as_str(), "~started").await, 1);
     });

@@ -53,10 +53,12 @@ async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: Stag
     let events = crate::flow::history(&tidelock, "order-1").await;
     assert_eq!(Metadata::of(&events[0]).causation, Some(placed.id), "the run knows what led to it");
 
-    // Handled again after a reset, the run that is there is the one that is meant, and the signal is there once.
+    // Handled again after a reset, the run that is there is the one that is meant, and the signal
+    // is there once.
     let filter = ReactionFilter::named("orders");
     tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap();
-    let quiet = async || tidelock.reactions().list(&filter).await.unwrap().iter().all(|t| t.lag() == 0);
+    let quiet =
+        async || tidelock.reactions().list(&filter).await.unwrap().iter().all(|t| t.lag() == 0);
     until("all is handled again", quiet).await;
     assert_eq!(count(&tidelock, "order-1", "~started").await, 1);
     assert_eq!(count(&tidelock, "order-1", "~signalled").await, 1);
@@ -122,17 +124,25 @@ async fn a_handler_starts_a_run_and_signals_it_in_one_commit(stage: Stage) {
 /// RUN-45.
 async fn a_signal_to_a_run_that_has_ended_is_the_handlers_to_decide_about(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let late =
-        async |event: StoredEvent, ctx: Context| match ctx.signal(event.stream.as_str(), "paid", &7).await {
-            Err(RunError::Ended { .. }) => Ok(ctx.put(&RecordKey::new("late")?, &1)?),
-            other => Ok(other?),
-        };
+    let late = async |event: StoredEvent, ctx: Context| match ctx
+        .signal(event.stream.as_str(), "paid", &7)
+        .await
+    {
+        Err(RunError::Ended { .. }) => Ok(ctx.put(&RecordKey::new("late")?, &1)?),
+        other => Ok(other?),
+    };
     let run = crate::client::idle(&tidelock, "order-1").await;
     run.terminate("enough").await.unwrap();
-    let running =
-        Running::start(app(&tidelock, "one", shop()).reaction("late", on_any().in_streams("order-"), late));
+    let running = Running::start(app(&tidelock, "one", shop()).reaction(
+        "late",
+        on_any().in_streams("order-"),
+        late,
+    ));
     append(&tidelock, "order-1", "paid", &json!({})).await;
     let key = RecordKey::new("late").unwrap();
-    until("the handler knows", async || tidelock.store().get_one(&key).await.unwrap().live().is_some()).await;
+    until("the handler knows", async || {
+        tidelock.store().get_one(&key).await.unwrap().live().is_some()
+    })
+    .await;
     running.stop().await;
 }

@@ -75,7 +75,10 @@ async fn a_name_of_another_kind_is_reported(stage: Stage) {
     });
     let wrong = Running::start(process(&stage, "two").await.register(changed));
     let error = parked(&run).await;
-    assert!(error.contains(r#"expected step "charge" (recorded), found sleep "charge""#), "{error}");
+    assert!(
+        error.contains(r#"expected step "charge" (recorded), found sleep "charge""#),
+        "{error}"
+    );
     wrong.stop().await;
 }
 
@@ -83,10 +86,14 @@ async fn a_name_of_another_kind_is_reported(stage: Stage) {
 async fn a_function_that_ends_too_early_is_reported(stage: Stage) {
     let seen = Seen::default();
     let run = charged(&stage, &seen, "e").await;
-    let changed = with("checkout", &seen, |_, (): (), _| Box::pin(async move { Ok(String::new()) }));
+    let changed =
+        with("checkout", &seen, |_, (): (), _| Box::pin(async move { Ok(String::new()) }));
     let wrong = Running::start(process(&stage, "two").await.register(changed));
     let error = parked(&run).await;
-    assert!(error.contains(r#"expected step "charge" (recorded), found the end of the workflow"#), "{error}");
+    assert!(
+        error.contains(r#"expected step "charge" (recorded), found the end of the workflow"#),
+        "{error}"
+    );
     wrong.stop().await;
 }
 
@@ -110,7 +117,8 @@ async fn a_panic_parks_the_run(stage: Stage) {
     right.stop().await;
 }
 
-/// RUN-11. A run that went past the change before it was made goes the old way; a new one, the new way; both for good.
+/// RUN-11. A run that went past the change before it was made goes the old way; a new one, the new
+/// way; both for good.
 async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: Stage) {
     let seen = Seen::default();
     let before = charged(&stage, &seen, "before").await;
@@ -130,7 +138,10 @@ async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: Stage) {
     assert_eq!(result::<String>(&after).await, "ship");
     let mut lines = seen.lines();
     lines.sort();
-    assert_eq!(lines, ["after:charge", "after:check", "after:ship", "before:charge", "before:ship"]);
+    assert_eq!(
+        lines,
+        ["after:charge", "after:check", "after:ship", "before:charge", "before:ship"]
+    );
     running.stop().await;
 }
 

@@ -22,8 +22,10 @@ fn echo() -> Workflow {
 /// RUN-41.
 async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let running = Running::start(app(&tidelock, "one", echo().retention(Duration::from_millis(300))));
-    let start = |id: &'static str, n: u32| tidelock.runs().start("echo", id, &n).attribute("shop", "7");
+    let running =
+        Running::start(app(&tidelock, "one", echo().retention(Duration::from_millis(300))));
+    let start =
+        |id: &'static str, n: u32| tidelock.runs().start("echo", id, &n).attribute("shop", "7");
     let kept = start("kept", 1).retention(Duration::from_secs(86_400)).await.unwrap();
     let run = start("gone", 2).await.unwrap();
     let ended = async |run| result::<u32>(run).await;
@@ -32,7 +34,11 @@ async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left
     let refused = run.signal("late", &1).await.unwrap_err().to_string();
     assert_eq!(refused, r#"run "gone": it has ended, and was removed when its retention was over"#);
     assert!(history(&tidelock, "gone").await.is_empty());
-    assert_eq!(records_about(&tidelock, "gone").await, Vec::<String>::new(), "nothing that it is found by");
+    assert_eq!(
+        records_about(&tidelock, "gone").await,
+        Vec::<String>::new(),
+        "nothing that it is found by"
+    );
     assert!(!records_about(&tidelock, "kept").await.is_empty(), "or nothing was looked at");
     for filter in [RunFilter::all(), RunFilter::all().attribute("shop", "7")] {
         let mut left = tidelock.runs().list(&filter).await.unwrap().runs;
@@ -64,11 +70,17 @@ async fn a_run_without_a_retention_is_kept(stage: Stage) {
     let running = Running::start(app(&tidelock, "one", echo()));
     let kept = tidelock.runs().start("echo", "kept", &1).await.unwrap();
     assert_eq!(result::<u32>(&kept).await.unwrap(), 1);
-    let brief =
-        tidelock.runs().start("echo", "brief", &2).retention(Duration::from_millis(200)).await.unwrap();
+    let brief = tidelock
+        .runs()
+        .start("echo", "brief", &2)
+        .retention(Duration::from_millis(200))
+        .await
+        .unwrap();
     assert_eq!(result::<u32>(&brief).await.unwrap(), 2);
-    until("the other one is removed", async || matches!(brief.get().await, Err(RunError::Removed { .. })))
-        .await;
+    until("the other one is removed", async || {
+        matches!(brief.get().await, Err(RunError::Removed { .. }))
+    })
+    .await;
     assert_eq!(kept.get().await.unwrap().state, RunState::Completed);
     assert_eq!(result::<u32>(&kept).await.unwrap(), 1);
     running.stop().await;
@@ -78,7 +90,8 @@ async fn a_run_without_a_retention_is_kept(stage: Stage) {
 async fn a_run_that_is_retried_in_time_is_kept(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let fails = flow(|ctx: &mut Ctx, (): ()| {
-        async move { ctx.step("fail", |_| async { Err::<(), _>(Failure::fatal("no")) }).await }.boxed()
+        async move { ctx.step("fail", |_| async { Err::<(), _>(Failure::fatal("no")) }).await }
+            .boxed()
     });
     let workflow = Workflow::new("w", fails).retention(Duration::from_secs(2));
     let running = Running::start(app(&tidelock, "one", workflow));

@@ -46,9 +46,10 @@ async fn pass(tidelock: &Tidelock, time: Duration) {
 /// RUN-42. Schedule 42.
 async fn two_schedulers_start_one_run_for_each_occurrence(stage: Stage) {
     let (here, there, steps) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
-    let running =
-        [(&here, "one"), (&there, "two")].map(|(on, name)| Running::start(app(on, name, tick(&steps))));
-    let schedule = Schedule::cron(EVERY_SECOND).starts("tick", &()).catch_up(CatchUp::Each { at_most: 100 });
+    let running = [(&here, "one"), (&there, "two")]
+        .map(|(on, name)| Running::start(app(on, name, tick(&steps))));
+    let schedule =
+        Schedule::cron(EVERY_SECOND).starts("tick", &()).catch_up(CatchUp::Each { at_most: 100 });
     let put = here.runs().schedules().put("clock", schedule.clone()).await.unwrap();
     there.runs().schedules().put("clock", schedule).await.unwrap();
     steps.until(2).await;
@@ -76,7 +77,8 @@ async fn what_was_missed_is_made_up_for_as_the_schedule_says(stage: Stage) {
     let schedules = tidelock.runs().schedules();
     let second = Duration::from_secs(1);
     let rules = [
-        // How long before the return of the schedulers the oldest occurrence can be that is made up for, and how many are.
+        // How long before the return of the schedulers the oldest occurrence can be that is made up
+        // for, and how many are.
         ("skip", CatchUp::Skip { tolerance: second / 2 }, second / 2, 0),
         ("once", CatchUp::Once, second, 1),
         ("each", CatchUp::Each { at_most: 2 }, second * 2, 2),
@@ -103,9 +105,12 @@ async fn what_was_missed_is_made_up_for_as_the_schedule_says(stage: Stage) {
 }
 
 /// RUN-44.
-async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_says_so(stage: Stage) {
+async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_says_so(
+    stage: Stage,
+) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<()>("go").await }.boxed());
+    let waits =
+        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<()>("go").await }.boxed());
     let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
     for (name, overlap) in [("alone", Overlap::Skip), ("together", Overlap::Allow)] {
         let schedule = Schedule::cron(EVERY_SECOND).starts("waits", &()).overlap(overlap);
@@ -131,7 +136,11 @@ async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: Stage) 
     let moved = schedules.put("nightly", nightly("Asia/Tokyo")).await.unwrap();
     assert_ne!(moved.next, first.next, "three o'clock is another moment there");
     let changed = nightly("Asia/Tokyo").catch_up(CatchUp::Each { at_most: 2 });
-    assert_eq!(schedules.put("nightly", changed).await.unwrap().next, moved.next, "the moments are the same");
+    assert_eq!(
+        schedules.put("nightly", changed).await.unwrap().next,
+        moved.next,
+        "the moments are the same"
+    );
 
     schedules.put("clock", Schedule::cron(EVERY_SECOND).starts("tick", &())).await.unwrap();
     assert_eq!(schedules.pause("clock").await.unwrap().next, None);
@@ -141,15 +150,23 @@ async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: Stage) 
     let again = schedules.unpause("clock").await.unwrap();
     steps.until(1).await;
     let first = runs_of(&tidelock, "clock").await.pop().unwrap();
-    assert!(first.started_at >= again.next.unwrap(), "what came while it was paused is not made up for");
-    let listed: Vec<_> = schedules.list().await.unwrap().into_iter().map(|s| s.name.to_string()).collect();
+    assert!(
+        first.started_at >= again.next.unwrap(),
+        "what came while it was paused is not made up for"
+    );
+    let listed: Vec<_> =
+        schedules.list().await.unwrap().into_iter().map(|s| s.name.to_string()).collect();
     assert_eq!(listed, ["clock", "nightly"]);
     assert!(schedules.remove("clock").await.unwrap());
     assert!(!schedules.remove("clock").await.unwrap());
     assert_eq!(schedules.get("clock").await.unwrap(), None);
     let seen = runs_of(&tidelock, "clock").await.len();
     pass(&tidelock, Duration::from_millis(1_200)).await;
-    assert_eq!(runs_of(&tidelock, "clock").await.len(), seen, "a schedule that is gone starts nothing");
+    assert_eq!(
+        runs_of(&tidelock, "clock").await.len(),
+        seen,
+        "a schedule that is gone starts nothing"
+    );
     running.stop().await;
 }
 

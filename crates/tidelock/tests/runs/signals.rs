@@ -55,7 +55,8 @@ async fn a_signal_sent_twice_under_its_id_is_there_once(stage: Stage) {
     assert_eq!(kept(&here, "r").await, ["1"]);
 }
 
-/// RUN-33. Spaces and the order of keys are no other content, before the end of the run and after it.
+/// RUN-33. Spaces and the order of keys are no other content, before the end of the run and after
+/// it.
 async fn a_signal_that_is_written_otherwise_is_the_same(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let run = idle(&tidelock, "r").await;

@@ -37,7 +37,9 @@ async fn a_run_whose_function_waits_outside_its_steps_is_parked_and_its_slot_is_
     let running = Running::start(app(&tidelock, "one", workflow).slots(1));
     let run = tidelock.runs().start("w", "hangs", &()).await.unwrap();
     let parked = |told: &Standing| matches!(told, Standing::Parked { again_at: Some(_), .. });
-    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else { panic!() };
+    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else {
+        panic!()
+    };
     assert!(error.starts_with("the workflow timed out after 50ms outside its steps"), "{error}");
     let other = tidelock.runs().start("w", "other", &()).await.unwrap();
     result::<()>(&other).await.unwrap();

@@ -45,7 +45,9 @@ async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: Stage) {
 }
 
 /// RUN-6. Attempts and pauses are stored; a failure that says so is not tried again.
-async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle(stage: Stage) {
+async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle(
+    stage: Stage,
+) {
     let tries = Arc::new(AtomicU32::new(0));
     let stubborn = with("stubborn", &tries, |ctx, (): (), tries| {
         Box::pin(async move {
@@ -104,7 +106,8 @@ async fn what_cannot_be_stored_is_a_recorded_failure(stage: Stage) {
     let running = Running::start(process(&stage, "one").await.register(big));
     let (large, odd) = result::<(String, String)>(&run).await;
     assert!(
-        large.contains("\"large\" gave a result that cannot be stored") && large.contains("1048576"),
+        large.contains("\"large\" gave a result that cannot be stored")
+            && large.contains("1048576"),
         "{large}"
     );
     assert!(odd.contains("\"odd\" gave a result that cannot be stored"), "{odd}");
@@ -124,7 +127,10 @@ async fn a_timeout_tells_itself_from_an_empty_payload(stage: Stage) {
     let running = Running::start(process(&stage, "one").await.workflow("waits", waits));
     assert_eq!(result::<serde_json::Value>(&run).await, json!([null, null]));
     let entries = history(&stage, "w").await;
-    assert!(entries.contains(&"received".into()) && entries.contains(&"timed-out".into()), "{entries:?}");
+    assert!(
+        entries.contains(&"received".into()) && entries.contains(&"timed-out".into()),
+        "{entries:?}"
+    );
     running.stop().await;
 }
 

@@ -1,4 +1,5 @@
-//! Operations that are awaited together, and errors that are caught: a run still does everything once, and sleeps.
+//! Operations that are awaited together, and errors that are caught: a run still does everything
+//! once, and sleeps.
 
 use std::future::IntoFuture;
 use std::sync::Arc;
@@ -23,14 +24,16 @@ on_every_store!(
     a_signal_and_a_timer_that_are_both_there_are_decided_once,
 );
 
-/// RUN-2. A hundred at once need far fewer commits than a hundred; a pause after them does not repeat one.
+/// RUN-2. A hundred at once need far fewer commits than a hundred; a pause after them does not
+/// repeat one.
 async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: Stage) {
     let (seen, tally) = (Seen::default(), Tally::default());
     let many = with("many", &(seen.clone(), tally.clone()), |ctx, (): (), (seen, tally)| {
         Box::pin(async move {
             let (ctx, seen, before) = (&*ctx, &seen, tally.commits());
-            let steps = (0..100)
-                .map(|nth| async move { ctx.step(format!("step-{nth}"), |key| see(seen, key)).await });
+            let steps = (0..100).map(|nth| async move {
+                ctx.step(format!("step-{nth}"), |key| see(seen, key)).await
+            });
             let done = futures_util::future::try_join_all(steps).await?;
             let commits = ctx.value("commits", || tally.commits() - before).await?;
             ctx.sleep("rest", millis(1_500)).await?;
@@ -47,7 +50,8 @@ async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: Stage) {
     running.stop().await;
 }
 
-/// RUN-2. Whatever a function does with a result, the store has it: looked at from another process, at the moment it is handed over.
+/// RUN-2. Whatever a function does with a result, the store has it: looked at from another process,
+/// at the moment it is handed over.
 async fn a_result_is_in_the_store_before_the_function_sees_it(stage: Stage) {
     let eager = with("eager", &stage.store().await, |ctx, (): (), store| {
         Box::pin(async move {
@@ -56,7 +60,8 @@ async fn a_result_is_in_the_store_before_the_function_sees_it(stage: Stage) {
             for nth in 1..=5 {
                 ctx.step(format!("step-{nth}"), |_| async { Ok::<_, Failure>(()) }).await?;
                 let events = store.read_whole_stream(&stream).await.unwrap();
-                let recorded = events.iter().filter(|event| event.event_type.as_str() == "~step").count();
+                let recorded =
+                    events.iter().filter(|event| event.event_type.as_str() == "~step").count();
                 seen.push(ctx.value(format!("recorded-{nth}"), || recorded).await?);
             }
             Ok(seen)
@@ -97,7 +102,8 @@ async fn a_sleep_cannot_be_swallowed(stage: Stage) {
         Box::pin(async move {
             let before = ctx.now("before").await?;
             let _ignored = ctx.sleep("sleep", millis(1_500)).await;
-            let _ignored: Result<Option<()>, StepError> = ctx.wait_for_signal("go").timeout(millis(5)).await;
+            let _ignored: Result<Option<()>, StepError> =
+                ctx.wait_for_signal("go").timeout(millis(5)).await;
             ctx.step("after", |key| see(&seen, key)).await?;
             let after = ctx.now("after-all").await?;
             Ok(after.since(before) >= millis(1_500))
@@ -143,12 +149,14 @@ async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: Stage) {
     running.stop().await;
 }
 
-/// RUN-5. `try_join!` gives up on the second step because of the first; the replay finds both recorded and does the same.
+/// RUN-5. `try_join!` gives up on the second step because of the first; the replay finds both
+/// recorded and does the same.
 async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage: Stage) {
     let seen = Seen::default();
     let pair = with("pair", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
-            let fails = async { ctx.step("fails", |_| async { Err::<(), _>(Failure::fatal("no")) }).await };
+            let fails =
+                async { ctx.step("fails", |_| async { Err::<(), _>(Failure::fatal("no")) }).await };
             let works = async { ctx.step("works", |key| see(&seen, key)).await };
             let joined = tokio::try_join!(fails, works);
             ctx.sleep("rest", millis(1_200)).await?;
@@ -163,7 +171,8 @@ async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage
     running.stop().await;
 }
 
-/// RUN-5. The step that is asked for first ends last, and what is done next hangs on that; when both are recorded, it still does.
+/// RUN-5. The step that is asked for first ends last, and what is done next hangs on that; when
+/// both are recorded, it still does.
 async fn a_replay_does_not_depend_on_who_is_asked_first(stage: Stage) {
     let state = (Seen::default(), Arc::new(Semaphore::new(0)));
     let unordered = with("unordered", &state, |ctx, (): (), (seen, go)| {
@@ -173,7 +182,8 @@ async fn a_replay_does_not_depend_on_who_is_asked_first(stage: Stage) {
                 go.acquire().await.map_err(Failure::fatal)?.forget();
                 Ok::<_, Failure>(key.step().to_string())
             });
-            let quick = ctx.step("quick", |key| async move { Ok::<_, Failure>(key.step().to_string()) });
+            let quick =
+                ctx.step("quick", |key| async move { Ok::<_, Failure>(key.step().to_string()) });
             let mut both = FuturesUnordered::from_iter([slow.into_future(), quick.into_future()]);
             let mut order = Vec::new();
             while let Some(done) = both.next().await {
@@ -193,7 +203,8 @@ async fn a_replay_does_not_depend_on_who_is_asked_first(stage: Stage) {
     running.stop().await;
 }
 
-/// Schedule 44. The timer and the signal are both there when the run is next driven; what was chosen stays chosen.
+/// Schedule 44. The timer and the signal are both there when the run is next driven; what was
+/// chosen stays chosen.
 async fn a_signal_and_a_timer_that_are_both_there_are_decided_once(stage: Stage) {
     let seen = Seen::default();
     let both = with("both", &seen, |ctx, (): (), seen| {

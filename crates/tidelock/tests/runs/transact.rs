@@ -41,7 +41,8 @@ fn sell(stock: &Stock) -> Result<StockEvent, &'static str> {
     if stock.left > 0 { Ok(StockEvent::Sold { units: 1 }) } else { Err("sold out") }
 }
 
-/// RUN-17. Events, records and the step's record are in the store together; events belong to the run's conversation.
+/// RUN-17. Events, records and the step's record are in the store together; events belong to the
+/// run's conversation.
 async fn what_a_step_stages_lands_with_its_record(stage: Stage) {
     let write = with("write", &(), |ctx, (): (), ()| {
         Box::pin(async move {
@@ -132,31 +133,33 @@ async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: S
     running.stop().await;
 }
 
-/// Schedule 115. RUN-6, RUN-17. Others are quicker, and on what they leave the decision panics: that is a failure of the attempt, too.
+/// Schedule 115. RUN-6, RUN-17. Others are quicker, and on what they leave the decision panics:
+/// that is a failure of the attempt, too.
 async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: Stage) {
     let (tidelock, calls) = (stage.tidelock().await, Seen::default());
-    let sale = with("sale", &(tidelock.clone(), calls.clone()), |ctx, (): (), (tidelock, calls)| {
-        Box::pin(async move {
-            let sold = ctx.transact("sell", |tx: Tx| {
-                let (tidelock, calls) = (tidelock.clone(), calls.clone());
-                async move {
-                    calls.note("staged");
-                    let frail = |stock: &Stock| match stock.left {
-                        1 => panic!("only one is left"),
-                        _ => sell(stock),
-                    };
-                    tx.execute::<Stock, _, _>("sku", frail)
-                        .await
-                        .map_err(|e| Failure::again(e.to_string()))?;
-                    let stock = tidelock.aggregate::<Stock>("sku");
-                    let _sold = stock.execute(sell).await;
-                    Ok::<_, Failure>(())
-                }
-            });
-            let sold = sold.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await;
-            Ok(sold.unwrap_err().to_string())
-        })
-    });
+    let sale =
+        with("sale", &(tidelock.clone(), calls.clone()), |ctx, (): (), (tidelock, calls)| {
+            Box::pin(async move {
+                let sold = ctx.transact("sell", |tx: Tx| {
+                    let (tidelock, calls) = (tidelock.clone(), calls.clone());
+                    async move {
+                        calls.note("staged");
+                        let frail = |stock: &Stock| match stock.left {
+                            1 => panic!("only one is left"),
+                            _ => sell(stock),
+                        };
+                        tx.execute::<Stock, _, _>("sku", frail)
+                            .await
+                            .map_err(|e| Failure::again(e.to_string()))?;
+                        let stock = tidelock.aggregate::<Stock>("sku");
+                        let _sold = stock.execute(sell).await;
+                        Ok::<_, Failure>(())
+                    }
+                });
+                let sold = sold.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await;
+                Ok(sold.unwrap_err().to_string())
+            })
+        });
     let stock = tidelock.aggregate::<Stock>("sku");
     stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 2 })).await.unwrap();
     let run = start(&stage, "sale", "s", &()).await;
@@ -181,7 +184,8 @@ fn rows_land_with_the_step_on_sqlite() {
         let rows = with("rows", &store, |ctx, (): (), store| {
             Box::pin(async move {
                 ctx.transact("sell", |tx: Tx| {
-                    let insert = tidelock::sqlite::OwnStatement::new("INSERT INTO sold VALUES (?1)");
+                    let insert =
+                        tidelock::sqlite::OwnStatement::new("INSERT INTO sold VALUES (?1)");
                     tx.with_sqlite(&store, [insert.with(tx.key().to_string())]);
                     async { Ok::<_, Failure>(()) }
                 })
@@ -199,8 +203,8 @@ fn rows_land_with_the_step_on_sqlite() {
     });
 }
 
-/// RUN-17. Rows in a table of one's own, in the same database. The first attempt writes its row and comes to a commit that does not
-/// hold; if that row stayed, the second could not write it.
+/// RUN-17. Rows in a table of one's own, in the same database. The first attempt writes its row and
+/// comes to a commit that does not hold; if that row stayed, the second could not write it.
 #[test]
 fn rows_land_with_the_step_on_postgres() {
     for_real(Stage::postgres(), async |stage| {
@@ -218,7 +222,10 @@ fn rows_land_with_the_step_on_postgres() {
                         own.execute(insert, &[&tx.key().to_string()]).await?;
                         tx.with_postgres(own);
                         if seen.count() == 1 {
-                            tx.write(Write::delete(&RecordKey::new("nothing")?, ExpectedRevision::Exists));
+                            tx.write(Write::delete(
+                                &RecordKey::new("nothing")?,
+                                ExpectedRevision::Exists,
+                            ));
                         }
                         Ok::<_, Failure>(())
                     }

@@ -52,8 +52,9 @@ async fn a_wait_for_a_run_that_is_parked_ends_with_the_reason(stage: Stage) {
 /// RUN-36.
 async fn a_wait_that_is_over_says_what_the_run_waits_for(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    let waits =
-        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("approve").await }.boxed());
+    let waits = flow(|ctx: &mut Ctx, (): ()| {
+        async move { ctx.wait_for_signal::<u32>("approve").await }.boxed()
+    });
     let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
     let run = tidelock.runs().start("waits", "r", &()).await.unwrap();
     until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;

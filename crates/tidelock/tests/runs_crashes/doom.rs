@@ -92,8 +92,8 @@ impl Deadly {
 }
 
 impl Between for Deadly {
-    /// Looking for work and renewing happen when the clock says so, and not when the run does: a death there is one between the
-    /// calls that are counted.
+    /// Looking for work and renewing happen when the clock says so, and not when the run does: a
+    /// death there is one between the calls that are counted.
     async fn call<T: Send>(
         &self,
         operation: Operation,

@@ -1,23 +1,28 @@
-//! A process dies at every await point of a run, one after the other, and another process finishes what it left.
+//! A process dies at every await point of a run, one after the other, and another process finishes
+//! what it left.
 //!
-//! The await points of a run are its calls on the store and its effects. A victim asks for a run of its own, drives it, and is
-//! killed before or after its nth call, for every n until it gets through alive; and before and after each effect.
+//! The await points of a run are its calls on the store and its effects. A victim asks for a run of
+//! its own, drives it, and is killed before or after its nth call, for every n until it gets
+//! through alive; and before and after each effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock::runs::RunFilter;
-use tidelock_test_stage::{LEASE, Meeting, PATIENCE, Process, Role, Running, Seen, Stage, brisk, for_real};
+use tidelock_test_stage::{
+    LEASE, Meeting, PATIENCE, Process, Role, Running, Seen, Stage, brisk, for_real,
+};
 
 use crate::doom::{Deadly, Doom, Side};
 use crate::history::History;
 use crate::order::{
-    AT_LEAST_ONCE, AT_MOST_ONCE, DONE, EFFECTS, Hands, LONG_LEASE, LOOK, Receipt, UNKNOWN, counter, place,
-    workflows,
+    AT_LEAST_ONCE, AT_MOST_ONCE, DONE, EFFECTS, Hands, LONG_LEASE, LOOK, Receipt, UNKNOWN, counter,
+    place, workflows,
 };
 
-/// How many calls are tried at once, on both sides: as many processes as a small machine can bear, by two.
+/// How many calls are tried at once, on both sides: as many processes as a small machine can bear,
+/// by two.
 const WAVE: u64 = 3;
 /// A run of so many steps makes more calls than this.
 const AT_LEAST: u64 = 10;
@@ -32,7 +37,8 @@ async fn a_victim() {
     place(&tidelock, &name).await;
     let noting = role.clone();
     let hands = Hands::new(move |line| noting.note(line)).doomed(&doom);
-    let app = workflows(&name, &hands, LEASE).into_iter().fold(tidelock.app(), AppBuilder::register);
+    let app =
+        workflows(&name, &hands, LEASE).into_iter().fold(tidelock.app(), AppBuilder::register);
     let running = Running::start(app.worker(brisk(&name)));
     // Past the store that is counted on.
     let run = Tidelock::over(store).runs().run(&name);
@@ -58,11 +64,13 @@ struct Case {
 /// The step that did something outside, and the key under which it did.
 type Line = (String, String);
 
-/// Schedules 35, 48, 88 and 89. Also 40 and 41: the signal may come before the start, and comes twice.
+/// Schedules 35, 48, 88 and 89. Also 40 and 41: the signal may come before the start, and comes
+/// twice.
 async fn a_run_survives_a_death_at_every_await_point(stage: Stage) {
     let meeting = Meeting::on(&stage, "everywhere::a_victim");
     let mut dooms = die_at_every_call(&meeting).await;
-    let effects = EFFECTS.map(|step| [Side::Before, Side::After].map(|side| Doom::Effect(side, step.into())));
+    let effects =
+        EFFECTS.map(|step| [Side::Before, Side::After].map(|side| Doom::Effect(side, step.into())));
     for wave in effects {
         die(&meeting, &wave).await;
         dooms.extend(wave);
@@ -80,7 +88,8 @@ async fn a_run_survives_a_death_at_every_await_point(stage: Stage) {
 async fn die_at_every_call(meeting: &Meeting) -> Vec<Doom> {
     let mut dooms = Vec::new();
     for first in (1..).step_by(WAVE as usize) {
-        let calls = (first..first + WAVE).flat_map(|nth| [Side::Before, Side::After].map(|side| (side, nth)));
+        let calls = (first..first + WAVE)
+            .flat_map(|nth| [Side::Before, Side::After].map(|side| (side, nth)));
         let wave: Vec<Doom> = calls.map(|(side, nth)| Doom::Call(side, nth)).collect();
         die(meeting, &wave).await;
         dooms.extend(wave);
@@ -110,7 +119,8 @@ async fn finish(stage: &Stage, meeting: &Meeting, dooms: &[Doom]) -> Vec<Case> {
     let noting = seen.clone();
     let hands = Hands::new(move |line| noting.note(line));
     let all = dooms.iter().flat_map(|doom| workflows(&doom.to_string(), &hands, LONG_LEASE));
-    let running = Running::start(all.fold(tidelock.app(), AppBuilder::register).worker(brisk("heir")));
+    let running =
+        Running::start(all.fold(tidelock.app(), AppBuilder::register).worker(brisk("heir")));
     let mut cases = Vec::new();
     for (doom, at_death) in dooms.iter().zip(deaths) {
         let run = doom.to_string();
@@ -127,12 +137,15 @@ async fn finish(stage: &Stage, meeting: &Meeting, dooms: &[Doom]) -> Vec<Case> {
 /// What was done for this run.
 fn lines(notes: &[String], run: &str) -> Vec<Line> {
     let own = notes.iter().filter_map(|line| line.strip_prefix(run)?.strip_prefix(' '));
-    own.filter_map(|line| line.split_once(' ')).map(|(step, key)| (step.into(), key.into())).collect()
+    own.filter_map(|line| line.split_once(' '))
+        .map(|(step, key)| (step.into(), key.into()))
+        .collect()
 }
 
 fn assert_done(case: &Case) {
-    let effects =
-        |step: &'static str| case.by_victim.iter().chain(&case.by_heir).filter(move |line| line.0 == step);
+    let effects = |step: &'static str| {
+        case.by_victim.iter().chain(&case.by_heir).filter(move |line| line.0 == step)
+    };
     for step in AT_LEAST_ONCE {
         let keys: BTreeSet<_> = effects(step).map(|line| line.1.clone()).collect();
         assert_eq!(keys, BTreeSet::from([format!("{}:{step}", case.doom)]), "one key: {case:?}");
@@ -164,7 +177,9 @@ async fn assert_in_store_once(stage: &Stage, case: &Case) {
         assert_eq!(count.as_str(), "1", "exactly once: {key}, {case:?}");
     }
     assert_eq!(history.names("step"), ["charge", "reserve", "ship", "thank"], "{case:?}");
-    for once in ["started", "intent", "timer", "fired", "child", "child-ended", "signalled", "received"] {
+    for once in
+        ["started", "intent", "timer", "fired", "child", "child-ended", "signalled", "received"]
+    {
         assert_eq!(history.count(once), 1, "{once}: {case:?}");
     }
     assert_eq!(history.kinds().last(), Some(&"completed"), "{case:?}");
@@ -180,7 +195,11 @@ async fn assert_in_store_once(stage: &Stage, case: &Case) {
 fn assert_everything_happened(cases: &[Case]) {
     let case = |doom: &str| cases.iter().find(|case| case.doom.to_string() == doom).unwrap();
     let repeated = case("after-effect-charge");
-    assert_eq!((repeated.by_victim.len(), repeated.by_heir[0].0.as_str()), (1, "charge"), "{repeated:?}");
+    assert_eq!(
+        (repeated.by_victim.len(), repeated.by_heir[0].0.as_str()),
+        (1, "charge"),
+        "{repeated:?}"
+    );
     let ambiguous = cases.iter().filter(|case| case.receipt.shipped == UNKNOWN);
     let done = ambiguous.map(|case| case.by_victim.iter().any(|line| line.0 == AT_MOST_ONCE));
     let done: BTreeSet<bool> = done.collect();

@@ -20,7 +20,8 @@ fn meeting_on(stage: &Stage) -> Meeting {
     Meeting::on(stage, "executors::an_executor")
 }
 
-/// The part of the other process; nothing by itself. Its role is a name, the name of its worker, and how long its leases last.
+/// The part of the other process; nothing by itself. Its role is a name, the name of its worker,
+/// and how long its leases last.
 #[tokio::test]
 async fn an_executor() {
     let Some(role) = Role::ours() else { return };
@@ -28,7 +29,8 @@ async fn an_executor() {
     let [name, worker, lease] = words[..] else { panic!("{:?} is no role", role.name) };
     let lease = Duration::from_millis(lease.parse().unwrap());
     let (me, own) = (name.to_owned(), role.clone());
-    let job = Workflow::boxed(WORKFLOW, move |ctx, (): ()| Box::pin(job(ctx, me.clone(), own.clone())));
+    let job =
+        Workflow::boxed(WORKFLOW, move |ctx, (): ()| Box::pin(job(ctx, me.clone(), own.clone())));
     let store = tidelock::open(&role.url).await.unwrap();
     let tidelock = Tidelock::over(if name == "deaf" { Wrapped::new(store, Deaf) } else { store });
     let app = tidelock.app().register(job.leased_for(lease)).worker(brisk(worker)).build().unwrap();
@@ -96,7 +98,8 @@ async fn assert_recorded_once(stage: &Stage, run: &str) {
     let (store, history) = (stage.store().await, History::of(&*stage.store().await, run).await);
     assert_eq!(history.names("step"), ["charge", "reserve", "ship"], "{:?}", history.kinds());
     assert_eq!((history.count("completed"), history.kinds().last()), (1, Some(&"completed")));
-    let count = store.get_one(&counter(&format!("{run}:reserve"))).await.unwrap().into_live().unwrap();
+    let count =
+        store.get_one(&counter(&format!("{run}:reserve"))).await.unwrap().into_live().unwrap();
     assert_eq!(count.value.as_str(), "1");
 }
 
@@ -104,7 +107,10 @@ async fn assert_recorded_once(stage: &Stage, run: &str) {
 fn who(meeting: &Meeting, what: &str, run: &str) -> Vec<String> {
     let (notes, what) = (meeting.notes(), format!("{what} "));
     let about = notes.iter().filter_map(|line| line.strip_prefix(&what)?.split_once(' '));
-    about.filter(|(_, key)| key.starts_with(&format!("{run}:"))).map(|(who, _)| who.to_owned()).collect()
+    about
+        .filter(|(_, key)| key.starts_with(&format!("{run}:")))
+        .map(|(who, _)| who.to_owned())
+        .collect()
 }
 
 /// Schedules 36 and 37. The one that slept has another value in hand than the one that is recorded.
@@ -127,7 +133,11 @@ async fn a_holder_that_slept_past_its_lease_records_nothing(stage: Stage) {
     second.until_ended().await;
     assert_recorded_once(&stage, "slept").await;
     assert_eq!(result(&run).await, ("second".into(), "second".into()));
-    assert_eq!(who(&meeting, "charging", "slept"), ["first", "second"], "both under the key of the step");
+    assert_eq!(
+        who(&meeting, "charging", "slept"),
+        ["first", "second"],
+        "both under the key of the step"
+    );
     assert_eq!(who(&meeting, "shipping", "slept"), ["second"]);
 }
 
@@ -159,7 +169,8 @@ async fn two_processes_that_recover_a_run_finish_it_once(stage: Stage) {
     meeting.until_noted("charging first").await;
     meeting.allow("go second");
     meeting.allow("go third");
-    let mut others = [("second", "two"), ("third", "three")].map(|(n, w)| executor(&meeting, n, w, LEASE));
+    let mut others =
+        [("second", "two"), ("third", "three")].map(|(n, w)| executor(&meeting, n, w, LEASE));
     first.kill().await;
     let (charged, _) = result(&run).await;
     assert!(["second", "third"].contains(&charged.as_str()), "{charged}");

@@ -1,6 +1,8 @@
-//! A run with a step of every kind: at least once, in the store, at most once, a sleep, a child, a wait.
+//! A run with a step of every kind: at least once, in the store, at most once, a sleep, a child, a
+//! wait.
 //!
-//! What its steps do is noted outside the store, with the key that they were given; what they do in the store is counted there.
+//! What its steps do is noted outside the store, with the key that they were given; what they do in
+//! the store is counted there.
 
 use std::fmt;
 use std::sync::Arc;
@@ -94,7 +96,8 @@ pub(crate) fn counter(key: &str) -> RecordKey {
     RecordKey::new(format!("count/{key}")).unwrap()
 }
 
-/// The workflows of an order and of its child, under names of their own: whoever has registered them serves nobody else.
+/// The workflows of an order and of its child, under names of their own: whoever has registered
+/// them serves nobody else.
 pub(crate) fn workflows(name: &str, hands: &Hands, lease: Duration) -> [Workflow; 2] {
     let (own, childs, parcel) = (hands.clone(), hands.clone(), format!("parcel-{name}"));
     let child = parcel.clone();

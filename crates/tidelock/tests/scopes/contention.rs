@@ -19,7 +19,8 @@ on_every_store!(
     other_parts_land_with_the_mutation_or_not_at_all,
 );
 
-/// SCOPE-5. Schedules 54 and 93: each has connections of its own, and they all begin at once, on a scope that does not exist.
+/// SCOPE-5. Schedules 54 and 93: each has connections of its own, and they all begin at once, on a
+/// scope that does not exist.
 async fn writers_of_twelve_processes_all_land(stage: Stage) {
     const WRITERS: usize = 12;
     const MUTATIONS: i64 = 4;
@@ -121,9 +122,16 @@ async fn a_revision_that_the_caller_named_is_not_retried(stage: Stage) {
     let second = here.at_revision(first).increment("total", 1).await.unwrap().revision().unwrap();
     there.increment("total", 1).await.unwrap();
     let called = AtomicU32::new(0);
-    let error = here.at_revision(second).atomic(|_| called.fetch_add(1, Ordering::SeqCst)).await.unwrap_err();
+    let error = here
+        .at_revision(second)
+        .atomic(|_| called.fetch_add(1, Ordering::SeqCst))
+        .await
+        .unwrap_err();
     let found = second.get() + 1;
-    assert_eq!(error.to_string(), format!("scope basket/shared: expected revision {second}, found {found}"));
+    assert_eq!(
+        error.to_string(),
+        format!("scope basket/shared: expected revision {second}, found {found}")
+    );
     assert_eq!(called.load(Ordering::SeqCst), 0);
     let rival = there.clone();
     let third = here.load().await.unwrap().revision.unwrap();
@@ -151,9 +159,17 @@ async fn other_parts_land_with_the_mutation_or_not_at_all(stage: Stage) {
     };
     scope.mutation().also(sold()).increment("total", 1).await.unwrap();
     let error = scope.mutation().also(sold()).increment("total", 1).await.unwrap_err();
-    assert!(matches!(&error, ScopeError::Part(conflict) if conflict.has(ClashKind::Taken)), "{error}");
+    assert!(
+        matches!(&error, ScopeError::Part(conflict) if conflict.has(ClashKind::Taken)),
+        "{error}"
+    );
     assert_eq!(scope.get().await.unwrap().total, 1);
     assert_eq!(tidelock.store().read_whole_stream(&stream).await.unwrap().len(), 1);
     let local = crate::basket::in_memory();
-    local.mutation().also(sold()).increment("total", 1).await.expect_err("there is no store to put it in");
+    local
+        .mutation()
+        .also(sold())
+        .increment("total", 1)
+        .await
+        .expect_err("there is no store to put it in");
 }

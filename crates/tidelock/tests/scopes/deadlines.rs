@@ -42,7 +42,8 @@ async fn each_who_waits_is_told_when_its_own_time_is_over() {
     let stuck = stuck(&scope);
     tokio::task::yield_now().await;
     let seconds = [30, 10, 20, 10, 40, 5];
-    let waiting: Vec<_> = seconds.map(|seconds| tokio::spawn(waited(scope.clone(), seconds))).into();
+    let waiting: Vec<_> =
+        seconds.map(|seconds| tokio::spawn(waited(scope.clone(), seconds))).into();
     for (seconds, waiting) in seconds.into_iter().zip(waiting) {
         assert_eq!(waiting.await.unwrap(), seconds);
     }
@@ -75,7 +76,8 @@ fn a_runtime_that_nobody_drives_any_more_holds_up_no_deadline_on_another() {
         waiting = Some(tokio::spawn(waited(scope.clone(), 10)));
         tokio::task::yield_now().await;
     });
-    let told = right.block_on(async { tokio::time::timeout(LONG, waited(scope.clone(), 20)).await });
+    let told =
+        right.block_on(async { tokio::time::timeout(LONG, waited(scope.clone(), 20)).await });
     assert_eq!(told, Ok(20));
     assert_eq!(left.block_on(waiting.unwrap()).unwrap(), 10, "and has its own when it goes on");
 }
@@ -94,6 +96,7 @@ fn a_runtime_that_is_shut_down_holds_up_no_deadline_on_another() {
         tokio::task::yield_now().await;
     });
     drop(left);
-    let told = right.block_on(async { tokio::time::timeout(LONG, waited(scope.clone(), 20)).await });
+    let told =
+        right.block_on(async { tokio::time::timeout(LONG, waited(scope.clone(), 20)).await });
     assert_eq!(told, Ok(20));
 }

@@ -38,7 +38,11 @@ async fn nothing_is_written_that_the_type_could_not_read(stage: Stage) {
 /// SCOPE-10.
 async fn nothing_is_written_that_the_check_does_not_allow(stage: Stage) {
     let sober = |basket: &Basket| {
-        if basket.items.iter().any(|item| item == "gin") { Err("no gin".to_owned()) } else { Ok(()) }
+        if basket.items.iter().any(|item| item == "gin") {
+            Err("no gin".to_owned())
+        } else {
+            Ok(())
+        }
     };
     for scope in [in_memory(), shared(&stage.tidelock().await)] {
         let scope = scope.checked(sober);
@@ -51,7 +55,8 @@ async fn nothing_is_written_that_the_check_does_not_allow(stage: Stage) {
             scope.create(gin()).await.map(drop).unwrap_err(),
         ];
         for error in errors {
-            let name = if error.to_string().contains("here") { "basket/here" } else { "basket/shared" };
+            let name =
+                if error.to_string().contains("here") { "basket/here" } else { "basket/shared" };
             assert_eq!(error.to_string(), format!("scope {name}: rejected by its check: no gin"));
         }
         assert_eq!(scope.get().await.unwrap().items, ["tea"]);
@@ -67,14 +72,19 @@ async fn what_the_type_does_not_know_is_kept_by_operations_with_a_name(stage: St
     scope.increment("total", 1).await.unwrap();
     put(&scope, "tea").await;
     scope.operation("op").set_entry("flags", "gift", true).await.unwrap();
-    let document = json!({ "total": 2, "items": ["tea"], "flags": { "gift": true }, "newer": { "a": 1 } });
+    let document =
+        json!({ "total": 2, "items": ["tea"], "flags": { "gift": true }, "newer": { "a": 1 } });
     assert_eq!(dynamic.get().await.unwrap(), document);
 }
 
 /// SCOPE-10.
 async fn what_cannot_be_read_is_said_without_its_content(stage: Stage) {
     let tidelock = stage.tidelock().await;
-    tidelock.scope::<Value>(baskets(), "shared").set(&json!({ "total": "a secret" })).await.unwrap();
+    tidelock
+        .scope::<Value>(baskets(), "shared")
+        .set(&json!({ "total": "a secret" }))
+        .await
+        .unwrap();
     let scope = shared(&tidelock);
     let errors = [
         scope.get().await.map(drop).unwrap_err(),

@@ -24,7 +24,10 @@ on_every_store!(
 );
 
 /// Mutates, while this happens before each commit.
-async fn mutate_while(scope: &Scope<Basket>, meanwhile: impl AsyncFn() + Copy) -> Result<(), ScopeError> {
+async fn mutate_while(
+    scope: &Scope<Basket>,
+    meanwhile: impl AsyncFn() + Copy,
+) -> Result<(), ScopeError> {
     let mutate = |mut basket: Basket| async move {
         meanwhile().await;
         basket.total += 1;
@@ -65,8 +68,10 @@ async fn a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it(stage: Sta
         assert!(matches!(error, ScopeError::Moved { expected, .. } if expected == seen), "{error}");
         let seen = scope.load().await.unwrap().revision.unwrap();
         assert!(scope.at_revision(seen).delete().await.unwrap().is_applied());
-        for late in [scope.at_revision(seen).delete().await, scope.mutation().only_existing().delete().await]
-        {
+        for late in [
+            scope.at_revision(seen).delete().await,
+            scope.mutation().only_existing().delete().await,
+        ] {
             assert!(matches!(late.unwrap_err(), ScopeError::Gone { .. }));
         }
         assert!(!scope.delete().await.unwrap().is_applied(), "who expects nothing is content");
@@ -94,7 +99,11 @@ async fn one_that_moved_and_then_went_is_not_brought_back_by_the_second_try(stag
 /// SCOPE-6.
 async fn what_was_deleted_stays_gone_until_it_is_created(stage: Stage) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
-    assert_eq!(here.delete().await.unwrap().outcome, Outcome::Unchanged(None), "there was nothing to delete");
+    assert_eq!(
+        here.delete().await.unwrap().outcome,
+        Outcome::Unchanged(None),
+        "there was nothing to delete"
+    );
     put(&here, "old").await;
     let first = revision(&here).await.unwrap();
     there.delete().await.unwrap();
@@ -115,7 +124,10 @@ async fn what_was_deleted_stays_gone_until_it_is_created(stage: Stage) {
     assert_eq!(there.increment("total", 1).await.unwrap().value, 8);
     let error = there.create(Basket::default()).await.unwrap_err();
     let now = first + 3;
-    assert_eq!(error.to_string(), format!("scope basket/shared: is there already, at revision {now}"));
+    assert_eq!(
+        error.to_string(),
+        format!("scope basket/shared: is there already, at revision {now}")
+    );
 }
 
 /// SCOPE-6.
@@ -123,13 +135,18 @@ async fn of_two_creators_one_wins(stage: Stage) {
     let mut creators = JoinSet::new();
     for total in 1..=8 {
         let scope = shared(&stage.tidelock().await);
-        creators
-            .spawn(async move { scope.create(Basket { total, ..Basket::default() }).await.map(|_| total) });
+        creators.spawn(async move {
+            scope.create(Basket { total, ..Basket::default() }).await.map(|_| total)
+        });
     }
-    let (won, lost): (Vec<_>, Vec<_>) = creators.join_all().await.into_iter().partition(Result::is_ok);
+    let (won, lost): (Vec<_>, Vec<_>) =
+        creators.join_all().await.into_iter().partition(Result::is_ok);
     assert_eq!((won.len(), lost.len()), (1, 7));
     assert!(lost.iter().all(|lost| matches!(lost, Err(ScopeError::Taken { .. }))));
-    assert_eq!(shared(&stage.tidelock().await).get().await.unwrap().total, *won[0].as_ref().unwrap());
+    assert_eq!(
+        shared(&stage.tidelock().await).get().await.unwrap().total,
+        *won[0].as_ref().unwrap()
+    );
 }
 
 /// SCOPE-6.
@@ -167,7 +184,10 @@ async fn a_session_is_gone_a_while_after_its_last_change(stage: Stage) {
         }
         until("it has expired", async || is_gone(&scope).await).await;
         let error = scope.increment("total", 1).await.unwrap_err();
-        assert!(matches!(error, ScopeError::Gone { .. }), "an old session is not prolonged: {error}");
+        assert!(
+            matches!(error, ScopeError::Gone { .. }),
+            "an old session is not prolonged: {error}"
+        );
         scope.create(Basket::default()).await.unwrap();
     }
     for kind in [ScopeKind::USER, ScopeKind::ORG, ScopeKind::SESSION.staying()] {
@@ -210,7 +230,8 @@ async fn whatever_changes_a_session_prolongs_it(stage: Stage) {
     assert_eq!(is_gone(&scope).await, stage.is_simulated());
 }
 
-/// SCOPE-6. Once the store has forgotten that a scope was there, the first mutation begins with the default, also in the process that remembers it.
+/// SCOPE-6. Once the store has forgotten that a scope was there, the first mutation begins with the
+/// default, also in the process that remembers it.
 #[tokio::test]
 async fn a_scope_that_was_forgotten_begins_with_the_default_for_those_who_knew_it() {
     let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());

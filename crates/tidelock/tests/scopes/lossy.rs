@@ -33,7 +33,10 @@ pub(crate) struct Lossy {
 impl Lossy {
     pub(crate) fn over(store: Arc<dyn Store>) -> Arc<Wrapped<Self>> {
         let (reads, commits) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        Wrapped::new(store, Self { reads, commits, faults: Mutex::default(), permits: Semaphore::new(MANY) })
+        Wrapped::new(
+            store,
+            Self { reads, commits, faults: Mutex::default(), permits: Semaphore::new(MANY) },
+        )
     }
 
     /// These happen to the next commits.

@@ -57,7 +57,8 @@ async fn however_many_ask_at_once_it_is_done_once(stage: Stage) {
         let scope = shared(&stage.tidelock().await);
         for _ in 0..3 {
             let scope = scope.clone();
-            asking.spawn(async move { scope.operation("one").increment("total", 1).await.unwrap() });
+            asking
+                .spawn(async move { scope.operation("one").increment("total", 1).await.unwrap() });
         }
     }
     let answers = asking.join_all().await;
@@ -75,7 +76,11 @@ async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: Stage) {
     for expected in 1..=3 {
         store.fail([Fault::LostReply, Fault::LostRequest]);
         let mutated = scope.increment("total", 1).await.unwrap();
-        assert_eq!((mutated.value, mutated.attempts), (expected, 1), "there was no conflict with itself");
+        assert_eq!(
+            (mutated.value, mutated.attempts),
+            (expected, 1),
+            "there was no conflict with itself"
+        );
         store.fail([Fault::LostReply]);
         let operation = format!("op-{expected}");
         scope.operation(&operation).push("items", &operation).await.unwrap();
@@ -87,7 +92,10 @@ async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: Stage) {
     store.fail([Fault::LostReply]);
     scope.delete().await.unwrap();
     store.fail([Fault::LostReply]);
-    scope.create(Basket::default()).await.expect("it is not told that its own creation was somebody else's");
+    scope
+        .create(Basket::default())
+        .await
+        .expect("it is not told that its own creation was somebody else's");
     assert_eq!(hits.get().await.unwrap(), 2);
 }
 
@@ -116,7 +124,8 @@ async fn an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not(st
 /// SCOPE-8.
 async fn an_operation_is_forgotten_after_its_time(stage: Stage) {
     let scope = shared(&stage.tidelock().await);
-    let long = if stage.is_simulated() { Duration::from_secs(3600) } else { Duration::from_millis(20) };
+    let long =
+        if stage.is_simulated() { Duration::from_secs(3600) } else { Duration::from_millis(20) };
     let ask = || scope.operation("brief").remembered_for(long);
     assert_eq!(ask().increment("total", 1).await.unwrap().value, 1);
     tidelock_test_stage::until("it is forgotten", async || {
@@ -151,11 +160,15 @@ async fn a_scope_is_created_and_deleted_once(stage: Stage) {
     }
 }
 
-/// SCOPE-8. In the store and in memory; a function is told from another by what the caller says it is for.
+/// SCOPE-8. In the store and in memory; a function is told from another by what the caller says it
+/// is for.
 async fn an_operation_that_is_used_for_another_mutation_is_refused(stage: Stage) {
     for scope in [in_memory(), shared(&stage.tidelock().await)] {
         scope.operation("one").increment("total", 5).await.unwrap();
-        assert!(scope.operation("one").increment("/total", 5).await.unwrap().replayed, "the same place");
+        assert!(
+            scope.operation("one").increment("/total", 5).await.unwrap().replayed,
+            "the same place"
+        );
         is_other(scope.operation("one").increment("total", 6).await.unwrap_err());
         is_other(scope.operation("one").increment("other", 5).await.unwrap_err());
         is_other(scope.operation("one").patch(json!({ "total": 5 })).await.unwrap_err());

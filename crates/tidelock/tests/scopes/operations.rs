@@ -49,8 +49,7 @@ async fn a_document_may_have_any_shape(stage: Stage) {
     scope.push("log", json!({ "page": 7 })).await.unwrap();
     scope.set_entry("/settings/theme", "dark", 1.5).await.unwrap();
     scope.patch(json!({ "visits": { "today": null, "all": 9 } })).await.unwrap();
-    let document =
-        json!({ "visits": { "all": 9 }, "log": [{ "page": 7 }], "settings": { "theme": { "dark": 1.5 } } });
+    let document = json!({ "visits": { "all": 9 }, "log": [{ "page": 7 }], "settings": { "theme": { "dark": 1.5 } } });
     assert_eq!(scope.get().await.unwrap(), document);
     assert_eq!(
         tidelock.scope::<Value>(ScopeKind::ORG, "ada").get().await.unwrap(),
@@ -97,7 +96,8 @@ async fn what_changes_nothing_writes_nothing(stage: Stage) {
     assert_eq!(revision(&scope).await, first.map(tidelock::Revision::get));
 }
 
-/// SCOPE-9. Schedule 57: what this process remembers says that there is nothing to do; the store says otherwise.
+/// SCOPE-9. Schedule 57: what this process remembers says that there is nothing to do; the store
+/// says otherwise.
 async fn nothing_is_unchanged_that_somebody_else_has_changed(stage: Stage) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     here.increment("total", 3).await.unwrap();

@@ -93,7 +93,8 @@ async fn each_mutator_sees_what_the_one_before_it_left_and_nothing_conflicts() {
     assert_eq!(scope.load().await.unwrap().revision.unwrap().get(), 1_001);
 }
 
-/// SCOPE-2. Schedule 50: it would have landed after its caller was told, and been there twice after the caller's second try.
+/// SCOPE-2. Schedule 50: it would have landed after its caller was told, and been there twice after
+/// the caller's second try.
 #[tokio::test(start_paused = true)]
 async fn a_mutation_that_timed_out_never_lands_and_the_queue_goes_on() {
     let scope = in_memory();
@@ -265,7 +266,8 @@ async fn a_scope_does_not_wait_for_another() {
     first.await.unwrap();
 }
 
-/// SCOPE-1: a caller who is always served at once lets the other tasks of its thread go first, now and then.
+/// SCOPE-1: a caller who is always served at once lets the other tasks of its thread go first, now
+/// and then.
 #[tokio::test]
 async fn a_task_that_mutates_on_and_on_does_not_keep_its_thread() {
     let scope = Scope::in_memory(ScopeKind::REQUEST, "busy", 0_i64);

@@ -36,13 +36,14 @@ fn counting(scope: &Scope<Basket>) -> JoinHandle<i64> {
     tokio::spawn(async move { scope.increment("total", 1).await.unwrap().value })
 }
 
-/// Waits until everybody who was spawned stands in line. A caller's turn is over as soon as its change is in a batch, so a mutator that is called
-/// comes after them all.
+/// Waits until everybody who was spawned stands in line. A caller's turn is over as soon as its
+/// change is in a batch, so a mutator that is called comes after them all.
 async fn all_in_line(scope: &Scope<Basket>, total: i64) {
     let ahead = async || {
         let looked = Arc::new(std::sync::Mutex::new(0));
         let (noted, scope) = (looked.clone(), scope.clone());
-        let look = async move { scope.atomic(|basket| *noted.lock().unwrap() = basket.total).await };
+        let look =
+            async move { scope.atomic(|basket| *noted.lock().unwrap() = basket.total).await };
         let _ = tokio::time::timeout(Duration::from_millis(20), look).await;
         let seen = *looked.lock().unwrap();
         seen == total
@@ -83,7 +84,8 @@ async fn what_one_cannot_store_is_that_ones_alone(stage: Stage) {
     let deep = (0..80).fold(json!(1), |inner, _| json!([inner]));
     let too_deep = scope.atomic(|document| document["deep"] = deep.clone()).await.unwrap_err();
     assert!(
-        too_deep.to_string().contains("scope user/ada") && too_deep.to_string().contains("64 levels"),
+        too_deep.to_string().contains("scope user/ada")
+            && too_deep.to_string().contains("64 levels"),
         "{too_deep}"
     );
     let large = "x".repeat(1 << 20);
@@ -148,7 +150,8 @@ async fn a_panic_in_a_mutator_is_its_callers_alone(stage: Stage) {
     assert_eq!((first.await.unwrap(), third.await.unwrap()), (1, 2));
 }
 
-/// SCOPE-7: nobody reads what is remembered, and what is remembered is never written without its revision.
+/// SCOPE-7: nobody reads what is remembered, and what is remembered is never written without its
+/// revision.
 async fn a_remembered_scope_costs_one_call(stage: Stage) {
     let store = Lossy::over(stage.store().await);
     let scope = shared(&Tidelock::over(store.clone()));

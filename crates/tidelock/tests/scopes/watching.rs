@@ -28,7 +28,11 @@ async fn whoever_watches_sees_the_first_the_newest_and_the_end(stage: Stage) {
         assert_eq!(watch.next().await.unwrap().state.unwrap().total, 1);
         there.increment("total", 1).await.unwrap();
         there.increment("total", 1).await.unwrap();
-        assert_eq!(watch.next().await.unwrap().state.unwrap().total, 3, "the newest, and no older one");
+        assert_eq!(
+            watch.next().await.unwrap().state.unwrap().total,
+            3,
+            "the newest, and no older one"
+        );
         let quiet = tokio::time::timeout(Duration::from_millis(120), watch.next()).await;
         assert!(quiet.is_err(), "nothing has changed");
         there.delete().await.unwrap();
@@ -51,8 +55,10 @@ async fn the_last_state_is_never_missed(stage: Stage) {
         });
         let mut seen = 0;
         while seen < CHANGES {
-            let document =
-                tokio::time::timeout(PATIENCE, watch.next()).await.expect("the last one comes").unwrap();
+            let document = tokio::time::timeout(PATIENCE, watch.next())
+                .await
+                .expect("the last one comes")
+                .unwrap();
             let total = document.state.map_or(0, |state| state.total);
             assert!(total >= seen, "never an older one");
             seen = total;

@@ -1,4 +1,5 @@
-//! Leased, acked, retried, blocked, expired, lost, unrouted: each is said, in its place, and counted.
+//! Leased, acked, retried, blocked, expired, lost, unrouted: each is said, in its place, and
+//! counted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -25,13 +26,14 @@ on_every_store!(
     a_payload_that_cannot_be_read_is_said_without_its_content,
 );
 
-/// Everything is captured from here on. Gives a name for the case's reaction that no other case has, nor the same case on
-/// another store: all of them play in one process.
+/// Everything is captured from here on. Gives a name for the case's reaction that no other case
+/// has, nor the same case on another store: all of them play in one process.
 pub(crate) fn begin(stage: &Stage, case: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);
     capture::listen();
     meter::count();
-    let store = stage.url().map_or("memory".to_owned(), |url| url.split(':').next().unwrap().to_owned());
+    let store =
+        stage.url().map_or("memory".to_owned(), |url| url.split(':').next().unwrap().to_owned());
     format!("{case}-on-{store}-{}", COUNT.fetch_add(1, Ordering::SeqCst))
 }
 
@@ -50,8 +52,10 @@ fn queue(reaction: &str) -> String {
 }
 
 async fn until_said(reaction: &str, words: &[&str]) {
-    until(&format!("it said {words:?}, and not {:?}", trail(reaction)), async || trail(reaction) == words)
-        .await;
+    until(&format!("it said {words:?}, and not {:?}", trail(reaction)), async || {
+        trail(reaction) == words
+    })
+    .await;
 }
 
 /// REACT-22.
@@ -59,7 +63,10 @@ async fn what_goes_well_is_said_in_the_span_of_its_lease_and_counted(stage: Stag
     let (name, tidelock) = (begin(&stage, "well"), stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
     let app =
-        tidelock.app().worker(brisk("one")).reaction(&name, on_any(), |_: StoredEvent, _| async { Ok(()) });
+        tidelock
+            .app()
+            .worker(brisk("one"))
+            .reaction(&name, on_any(), |_: StoredEvent, _| async { Ok(()) });
     let running = Running::start(app);
     until_said(&name, &["leased", "acked"]).await;
     running.stop().await;
@@ -69,7 +76,10 @@ async fn what_goes_well_is_said_in_the_span_of_its_lease_and_counted(stage: Stag
     assert_eq!(leased.fields["fence"], acked.fields["fence"]);
     let span = acked.span.as_ref().expect("it is said in a span");
     assert_eq!((&*span.message, &*span.fields["key"]), ("work", "diary"));
-    assert_eq!((&span.fields["queue"], &span.fields["fence"]), (&queue(&name), &acked.fields["fence"]));
+    assert_eq!(
+        (&span.fields["queue"], &span.fields["fence"]),
+        (&queue(&name), &acked.fields["fence"])
+    );
 
     let of_queue = [("queue", &*queue(&name))];
     assert_eq!((metric(LEASED, &of_queue), metric(WORKED, &of_queue)), (1.0, 1.0));
@@ -84,10 +94,10 @@ async fn failures_are_said_with_their_error_until_the_block(stage: Stage) {
     let (name, tidelock) = (begin(&stage, "badly"), stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
     let source = on_any().retries(1).backoff(Backoff::fixed(Duration::from_millis(1)));
-    let app = tidelock
-        .app()
-        .worker(brisk("one"))
-        .reaction(&name, source, |_: StoredEvent, _| async { Err(Failure::again("the printer is on fire")) });
+    let app =
+        tidelock.app().worker(brisk("one")).reaction(&name, source, |_: StoredEvent, _| async {
+            Err(Failure::again("the printer is on fire"))
+        });
     let running = Running::start(app);
     until_said(&name, &["leased", "retried", "leased", "blocked"]).await;
     running.stop().await;
@@ -105,7 +115,10 @@ async fn failures_are_said_with_their_error_until_the_block(stage: Stage) {
 async fn a_lease_that_ran_out_is_said_by_whoever_takes_over(stage: Stage) {
     let (name, tidelock) = (begin(&stage, "expired"), stage.tidelock().await);
     let app = || {
-        tidelock.app().worker(brisk("one")).reaction(&name, on_any(), |_: StoredEvent, _| async { Ok(()) })
+        tidelock
+            .app()
+            .worker(brisk("one"))
+            .reaction(&name, on_any(), |_: StoredEvent, _| async { Ok(()) })
     };
     note(&tidelock, "diary", CANARY).await;
     let routing = Running::start(app().lanes(["nobody"]));
@@ -144,7 +157,8 @@ async fn a_lost_lease_is_said_by_the_one_who_lost_it(stage: Stage) {
     begun.until(1).await;
     // An operator's reset takes the lease away.
     tidelock.reactions().reset(&ReactionFilter::named(&name), Effects::Keep).await.unwrap();
-    until("both have ended", async || settled(&name, "lost") + settled(&name, "acked") == 2.0).await;
+    until("both have ended", async || settled(&name, "lost") + settled(&name, "acked") == 2.0)
+        .await;
     running.stop().await;
 
     let lost = breadcrumbs(&name).into_iter().find(|said| said.message == "lost").unwrap();
@@ -164,14 +178,20 @@ async fn an_event_without_a_route_is_said_with_its_position(stage: Stage) {
         _ => Ok("somewhere".to_owned()),
     });
     let app =
-        tidelock.app().worker(brisk("one")).reaction(&name, source, |_: StoredEvent, _| async { Ok(()) });
+        tidelock
+            .app()
+            .worker(brisk("one"))
+            .reaction(&name, source, |_: StoredEvent, _| async { Ok(()) });
     let running = Running::start(app);
-    let there = async || target(&tidelock, &name, "somewhere").await.is_some_and(|target| target.lag() == 0);
+    let there = async || {
+        target(&tidelock, &name, "somewhere").await.is_some_and(|target| target.lag() == 0)
+    };
     until("the event found its way", there).await;
     until_quiet(&tidelock, &name).await;
     running.stop().await;
 
-    let astray = said("reaction", &name).into_iter().find(|said| said.message == "unrouted").unwrap();
+    let astray =
+        said("reaction", &name).into_iter().find(|said| said.message == "unrouted").unwrap();
     assert_eq!(astray.fields["position"], event.position.to_string());
     assert_eq!(astray.fields["failure"], "no such street");
     assert_eq!(metric(UNROUTED, &[("reaction", &name)]), 1.0);

@@ -59,7 +59,12 @@ pub(crate) fn listen() {
 /// Everything that was said where this field has this value, in order.
 pub(crate) fn said(field: &str, value: &str) -> Vec<Said> {
     let heard = HEARD.get().unwrap().lock().unwrap();
-    heard.said.iter().filter(|said| said.fields.get(field).is_some_and(|is| is == value)).cloned().collect()
+    heard
+        .said
+        .iter()
+        .filter(|said| said.fields.get(field).is_some_and(|is| is == value))
+        .cloned()
+        .collect()
 }
 
 /// The breadcrumbs of a reaction's targets, in order.

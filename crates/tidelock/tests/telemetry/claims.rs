@@ -1,4 +1,5 @@
-//! Claims that somebody else had are said and counted: with key, waiter, holder and attempts, and never with a result.
+//! Claims that somebody else had are said and counted: with key, waiter, holder and attempts, and
+//! never with a result.
 
 use std::time::Duration;
 
@@ -19,20 +20,33 @@ async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: Stage) {
     let (holder, waiter) = (claims.clone().by("holder").unwrap(), claims.by("waiter").unwrap());
     let counted = |kind, outcome| metric(CLAIMED, &[("kind", kind), ("outcome", outcome)]);
     let (won, contended) = (counted("lock", "won"), metric(CLAIMS_CONTENDED, &[("kind", "lock")]));
-    let guard = holder.lock(&name).lease(Duration::from_secs(60)).acquire().await.unwrap().locked().unwrap();
+    let guard = holder
+        .lock(&name)
+        .lease(Duration::from_secs(60))
+        .acquire()
+        .await
+        .unwrap()
+        .locked()
+        .unwrap();
     let busy = waiter.lock(&name).within(Duration::from_millis(20)).acquire().await.unwrap();
     busy.locked().unwrap_err();
-    assert!(counted("lock", "won") > won && metric(CLAIMS_CONTENDED, &[("kind", "lock")]) > contended);
+    assert!(
+        counted("lock", "won") > won && metric(CLAIMS_CONTENDED, &[("kind", "lock")]) > contended
+    );
     let key = format!("lock/{name}");
-    let in_vain =
-        said("key", &key).into_iter().find(|said| said.message == "waited for a claim in vain").unwrap();
+    let in_vain = said("key", &key)
+        .into_iter()
+        .find(|said| said.message == "waited for a claim in vain")
+        .unwrap();
     assert_eq!((&*in_vain.fields["waiter"], &*in_vain.fields["holder"]), ("waiter", "holder"));
     assert!(in_vain.fields["attempts"].parse::<u32>().unwrap() >= 1);
     assert!(said("key", &key).iter().any(|said| said.message == "claim contended"));
     guard.release().await.unwrap();
 
     let secret = holder.idempotency(&name).fingerprint(CANARY);
-    let Claim::Won(claim) = secret.claim::<String>().await.unwrap() else { panic!("nobody has it") };
+    let Claim::Won(claim) = secret.claim::<String>().await.unwrap() else {
+        panic!("nobody has it")
+    };
     assert!(matches!(waiter.idempotency(&name).claim::<String>().await.unwrap(), Claim::Held(_)));
     claim.complete(&CANARY.to_owned()).await.unwrap();
     assert!(matches!(waiter.idempotency(&name).claim::<String>().await.unwrap(), Claim::Done(_)));

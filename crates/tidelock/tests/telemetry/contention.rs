@@ -80,15 +80,18 @@ async fn a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts(s
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
     let (source, id) = (on_any().in_streams("diary"), name.clone());
-    let app =
-        tidelock.app().worker(brisk("one")).reaction(&name, source, move |_: StoredEvent, ctx: Context| {
+    let app = tidelock.app().worker(brisk("one")).reaction(
+        &name,
+        source,
+        move |_: StoredEvent, ctx: Context| {
             let (other, id) = (other.clone(), id.clone());
             async move {
                 ctx.execute(&id, Visits::visit).await?;
                 append(&other, &format!("visits-{id}"), "visited", &json!({ "by": CANARY })).await;
                 Ok(())
             }
-        });
+        },
+    );
     let running = Running::start(app);
     let visits = tidelock.aggregate::<Visits>(&name);
     until("both visits are there", async || visits.load().await.unwrap().count == 2).await;

@@ -29,10 +29,14 @@ async fn die_over(store: &dyn Store, queue: &str) {
     })
     .await;
     let now = store.now().await.unwrap();
-    until("time has passed", async || store.now().await.unwrap() > now.plus(Duration::from_micros(1))).await;
+    until("time has passed", async || {
+        store.now().await.unwrap() > now.plus(Duration::from_micros(1))
+    })
+    .await;
 }
 
-/// CMD-5. The right to work on the books is no second finding: no worker of a user's serves its queue.
+/// CMD-5. The right to work on the books is no second finding: no worker of a user's serves its
+/// queue.
 async fn a_closing_whose_process_died_is_found_once(stage: Stage) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
     let stream = StreamName::new("dead-1").unwrap();
@@ -48,18 +52,27 @@ async fn a_closing_whose_process_died_is_found_once(stage: Stage) {
     for _ in 0..3 {
         for desk in &desks {
             let item = ItemRef::parse(desk.as_str(), "books").unwrap();
-            store.commit(Commit::new().wake(Wake::at(item, When::NOW))).await.unwrap().committed().unwrap();
+            store
+                .commit(Commit::new().wake(Wake::at(item, When::NOW)))
+                .await
+                .unwrap()
+                .committed()
+                .unwrap();
             die_over(&*store, desk.as_str()).await;
         }
         let found = findings(&store).await;
         let closings: Vec<_> =
             found.iter().filter(|finding| finding.thing.to_string().contains("dead-1")).collect();
         assert_eq!((closings.len(), closings[0].kind), (1, Kind::HalfClosed), "{found:?}");
-        assert!(!found.iter().any(|finding| finding.thing.to_string().contains("~closing/")), "{found:?}");
+        assert!(
+            !found.iter().any(|finding| finding.thing.to_string().contains("~closing/")),
+            "{found:?}"
+        );
     }
 }
 
-/// CMD-5. A queue that Tidelock keeps for itself is served by an application, and by no worker of a user's.
+/// CMD-5. A queue that Tidelock keeps for itself is served by an application, and by no worker of a
+/// user's.
 async fn a_silent_holder_is_replaced_by_what_serves_its_queue(stage: Stage) {
     let store = stage.store().await;
     let served = [
@@ -72,7 +85,12 @@ async fn a_silent_holder_is_replaced_by_what_serves_its_queue(stage: Stage) {
     ];
     for (queue, by) in served {
         let item = ItemRef::parse(queue, "corner").unwrap();
-        store.commit(Commit::new().wake(Wake::at(item, When::NOW))).await.unwrap().committed().unwrap();
+        store
+            .commit(Commit::new().wake(Wake::at(item, When::NOW)))
+            .await
+            .unwrap()
+            .committed()
+            .unwrap();
         die_over(&*store, queue).await;
         let found = findings(&store).await;
         let expired = found.iter().rfind(|finding| {

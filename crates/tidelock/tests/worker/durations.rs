@@ -1,4 +1,5 @@
-//! Durations of any length, wherever one can be given: taken, or refused with a reason, and never a panic.
+//! Durations of any length, wherever one can be given: taken, or refused with a reason, and never a
+//! panic.
 
 use std::collections::BTreeSet;
 use std::future::IntoFuture;
@@ -36,7 +37,8 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
             async move {
                 let alone = Scope::in_memory(ScopeKind::USER, "ada", 0);
                 for scope in [alone, tidelock.scope::<i64>(ScopeKind::USER, "ada")] {
-                    let mutation = scope.operation(format!("{long:?}")).remembered_for(long).within(long);
+                    let mutation =
+                        scope.operation(format!("{long:?}")).remembered_for(long).within(long);
                     let _refused = mutation.increment("", 1).await;
                 }
             }
@@ -67,7 +69,8 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
         }),
         ("a claim", |tidelock, long| {
             async move {
-                let claim = tidelock.claims().idempotency(format!("claim-{long:?}")).lease(long).ttl(long);
+                let claim =
+                    tidelock.claims().idempotency(format!("claim-{long:?}")).lease(long).ttl(long);
                 let _claimed: Result<Claim<u32>, _> = claim.claim().await;
             }
             .boxed()
@@ -75,33 +78,42 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
         ("a claim that others wait for", |tidelock, long| {
             async move {
                 let work = || async { Ok::<u32, String>(1) };
-                let _done = tidelock.claims().idempotency(format!("once-{long:?}")).once(long, work).await;
+                let _done =
+                    tidelock.claims().idempotency(format!("once-{long:?}")).once(long, work).await;
             }
             .boxed()
         }),
         ("a lock", |tidelock, long| {
             async move {
-                let _held =
-                    tidelock.claims().lock(format!("lock-{long:?}")).lease(long).within(long).acquire().await;
+                let _held = tidelock
+                    .claims()
+                    .lock(format!("lock-{long:?}"))
+                    .lease(long)
+                    .within(long)
+                    .acquire()
+                    .await;
             }
             .boxed()
         }),
         ("a singleton", |tidelock, long| {
             async move {
-                let single = tidelock.claims().singleton(format!("one-{long:?}")).lease(long).ttl(long);
+                let single =
+                    tidelock.claims().singleton(format!("one-{long:?}")).lease(long).ttl(long);
                 let _held = single.claim::<u32>().await;
             }
             .boxed()
         }),
         ("a rate", |tidelock, long| {
             async move {
-                let _taken = tidelock.claims().rate(format!("rate-{long:?}"), 3, long).take(1).await;
+                let _taken =
+                    tidelock.claims().rate(format!("rate-{long:?}"), 3, long).take(1).await;
             }
             .boxed()
         }),
         ("a reservation", |tidelock, long| {
             async move {
-                let _reserved = tidelock.claims().quota(format!("quota-{long:?}"), 3).reserve(1, long).await;
+                let _reserved =
+                    tidelock.claims().quota(format!("quota-{long:?}"), 3).reserve(1, long).await;
             }
             .boxed()
         }),
@@ -125,8 +137,12 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
         ("a run's start and result", |tidelock, long| {
             async move {
                 let id = format!("run-{}", long.as_nanos());
-                let run =
-                    tidelock.runs().start("nothing", &id, &()).version(1).deadline(long).retention(long);
+                let run = tidelock
+                    .runs()
+                    .start("nothing", &id, &())
+                    .version(1)
+                    .deadline(long)
+                    .retention(long);
                 if let Ok(run) = run.await {
                     run.terminate("it was never to be driven").await.unwrap();
                     let _ended = run.result::<()>().within(long).await;
@@ -138,8 +154,8 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
             async move {
                 let key = RecordKey::new(format!("record-{}", long.as_nanos())).unwrap();
                 let item = ItemRef::parse("plain", &format!("item-{}", long.as_nanos())).unwrap();
-                let write =
-                    Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap()).expiring(When::In(long));
+                let write = Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap())
+                    .expiring(When::In(long));
                 let commit = Commit::new().write(write).wake(Wake::at(item, When::In(long)));
                 let _committed = tidelock.store().commit(commit).await;
             }
@@ -157,15 +173,19 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
 /// What became of something that keeps a duration.
 type Kept = Result<(), String>;
 
-/// Something that is begun with a duration, and brought to its end: the error is that of its beginning. An end that fails panics.
+/// Something that is begun with a duration, and brought to its end: the error is that of its
+/// beginning. An end that fails panics.
 type Whole = fn(Tidelock, Duration) -> BoxFuture<'static, Kept>;
 
 fn told(error: impl std::fmt::Display) -> String {
     error.to_string()
 }
 
-/// LIMIT-1. One call for each duration that is written down: for how long something is remembered, kept or alive. One that is too long is not found out when the work is done.
-async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_to_the_end(stage: Stage) {
+/// LIMIT-1. One call for each duration that is written down: for how long something is remembered,
+/// kept or alive. One that is too long is not found out when the work is done.
+async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_to_the_end(
+    stage: Stage,
+) {
     let calls: [(&str, Whole); 19] = [
         ("a claim's ttl", |tidelock, long| {
             async move {
@@ -213,8 +233,15 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("the ttl of a singleton in a commit of others", |tidelock, long| {
             async move {
-                let part = tidelock.claims().singleton("part").ttl(long).part(&1).await.map_err(told)?;
-                tidelock.store().commit(Commit::new().write(part)).await.unwrap().committed().unwrap();
+                let part =
+                    tidelock.claims().singleton("part").ttl(long).part(&1).await.map_err(told)?;
+                tidelock
+                    .store()
+                    .commit(Commit::new().write(part))
+                    .await
+                    .unwrap()
+                    .committed()
+                    .unwrap();
                 Ok(())
             }
             .boxed()
@@ -228,7 +255,13 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
                 let claims = tidelock.claims();
                 let key = claims.idempotency("compound").ttl(long);
                 let quota = claims.quota("compound", 3);
-                let won = claims.compound().idempotency(&key).quota(&quota, 1).claim().await.map_err(told)?;
+                let won = claims
+                    .compound()
+                    .idempotency(&key)
+                    .quota(&quota, 1)
+                    .claim()
+                    .await
+                    .map_err(told)?;
                 won.won().unwrap().complete(&1).await.unwrap();
                 Ok(())
             }
@@ -254,7 +287,8 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("the operation of a reservation", |tidelock, long| {
             async move {
                 let claims = tidelock.claims().operation("a").remembered_for(long);
-                let reserved = claims.quota("reserved", 3).reserve(1, Duration::from_secs(60)).await;
+                let reserved =
+                    claims.quota("reserved", 3).reserve(1, Duration::from_secs(60)).await;
                 reserved.map_err(told)?.granted().unwrap().confirm().await.unwrap();
                 Ok(())
             }
@@ -306,14 +340,16 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
             async move {
                 let key = RecordKey::new("plain").unwrap();
                 let write = Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap());
-                let commit = Commit::new().with_id(CommitId::fresh()).remembered_for(long).write(write);
+                let commit =
+                    Commit::new().with_id(CommitId::fresh()).remembered_for(long).write(write);
                 tidelock.store().commit(commit).await.map(drop).map_err(told)
             }
             .boxed()
         }),
         ("a run's retention", |tidelock, long| {
             async move {
-                let run = tidelock.runs().start("nothing", "kept", &()).version(1).retention(long).await;
+                let run =
+                    tidelock.runs().start("nothing", "kept", &()).version(1).retention(long).await;
                 run.map_err(told)?.terminate("it was never to be driven").await.unwrap();
                 Ok(())
             }
@@ -321,7 +357,8 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("a run's deadline", |tidelock, long| {
             async move {
-                let run = tidelock.runs().start("nothing", "timed", &()).version(1).deadline(long).await;
+                let run =
+                    tidelock.runs().start("nothing", "timed", &()).version(1).deadline(long).await;
                 run.map_err(told)?.terminate("it was never to be driven").await.unwrap();
                 Ok(())
             }
@@ -346,7 +383,8 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
 
 /// The keys of all records.
 async fn written(tidelock: &Tidelock) -> BTreeSet<RecordKey> {
-    let (mut rows, mut keys) = (tidelock.store().rows(tidelock::RecordQuery::prefix("")), BTreeSet::new());
+    let (mut rows, mut keys) =
+        (tidelock.store().rows(tidelock::RecordQuery::prefix("")), BTreeSet::new());
     while let Some(record) = rows.next().await.unwrap() {
         keys.insert(record.key);
     }
@@ -373,7 +411,8 @@ fn tallied(_: &Tally) -> Result<TallyEvent, String> {
     Ok(TallyEvent::Counted)
 }
 
-/// REACT-3, RUN-6, RUN-9. After the first failure, the target and the run wait; neither is blocked or parked for it.
+/// REACT-3, RUN-6, RUN-9. After the first failure, the target and the run wait; neither is blocked
+/// or parked for it.
 async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let long = [limits::HORIZON, limits::HORIZON + Duration::from_nanos(1), Duration::MAX];
@@ -397,7 +436,8 @@ async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
             .boxed()
         });
         let app = tidelock.app().worker(brisk("one")).register(tries).register(sleeps);
-        let failing = |_: tidelock::StoredEvent, _: Context| async { Err(Failure::again("not yet")) };
+        let failing =
+            |_: tidelock::StoredEvent, _: Context| async { Err(Failure::again("not yet")) };
         let running = Running::start(app.reaction(&reaction, source, failing));
         tidelock_test_stage::note(&tidelock, &stream, "one").await;
         let runs = [("tries", format!("t-{nth}")), ("sleeps", format!("s-{nth}"))];
@@ -406,7 +446,9 @@ async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
         }
         until("the target waits", async || {
             let target = tidelock.reactions().target(&reaction, &stream).await.unwrap();
-            target.is_some_and(|target| target.failures == 1 && !target.blocked && target.hold.is_some())
+            target.is_some_and(|target| {
+                target.failures == 1 && !target.blocked && target.hold.is_some()
+            })
         })
         .await;
         for (_, run) in &runs {
@@ -425,27 +467,43 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: St
     let tidelock = stage.tidelock().await;
     let handler = |_: tidelock::StoredEvent, _: Context| async { Ok(()) };
     let batch = |_: Vec<tidelock::StoredEvent>, _: Context| async { Ok(()) };
-    let flow = || Workflow::boxed("w", |_: &mut Ctx, (): ()| async { Ok::<(), StepError>(()) }.boxed());
-    for lease in [Duration::ZERO, Duration::from_nanos(1), limits::LEASE_DURATION * 2, Duration::MAX] {
+    let flow =
+        || Workflow::boxed("w", |_: &mut Ctx, (): ()| async { Ok::<(), StepError>(()) }.boxed());
+    for lease in
+        [Duration::ZERO, Duration::from_nanos(1), limits::LEASE_DURATION * 2, Duration::MAX]
+    {
         let refused = [
-            (tidelock.app().reaction("r", on_any().lease(lease), handler), "reaction \"r\": a lease of "),
+            (
+                tidelock.app().reaction("r", on_any().lease(lease), handler),
+                "reaction \"r\": a lease of ",
+            ),
             (tidelock.app().register(flow().leased_for(lease)), "workflow \"w\": a lease of "),
             (tidelock.app().route_lease(lease), "the lease on routes: a lease of "),
         ];
         for (app, problem) in refused {
             let refused = app.build().unwrap_err().to_string();
             assert!(refused.starts_with(problem), "{refused}");
-            assert!(lease <= limits::LEASE_DURATION || refused.contains("the limit is 604800s"), "{refused}");
+            assert!(
+                lease <= limits::LEASE_DURATION || refused.contains("the limit is 604800s"),
+                "{refused}"
+            );
         }
     }
     for retention in [limits::HORIZON + Duration::from_nanos(1), Duration::MAX] {
-        let refused = tidelock.app().register(flow().retention(retention)).build().unwrap_err().to_string();
+        let refused =
+            tidelock.app().register(flow().retention(retention)).build().unwrap_err().to_string();
         assert!(refused.starts_with("workflow \"w\": a retention of "), "{refused}");
         assert!(refused.ends_with("the limit is 3153600000s"), "{refused}");
     }
     let none = [
-        (tidelock.app().register(flow().stalled_after(Duration::ZERO)), "workflow \"w\": stalled after 0ns"),
-        (tidelock.app().reaction("r", on_any().at_most(0), handler), "reaction \"r\": at most 0 targets"),
+        (
+            tidelock.app().register(flow().stalled_after(Duration::ZERO)),
+            "workflow \"w\": stalled after 0ns",
+        ),
+        (
+            tidelock.app().reaction("r", on_any().at_most(0), handler),
+            "reaction \"r\": at most 0 targets",
+        ),
         (tidelock.app().batch("r", on_any(), 0, batch), "reaction \"r\": batches of 0 events"),
         (tidelock.app().register(flow().at_most(0)), "workflow \"w\": at most 0 runs"),
         (tidelock.app().slots(0), "the worker: 0 slots"),
@@ -456,7 +514,9 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: St
         assert!(refused.starts_with(problem), "{refused}");
     }
     let longest = on_any().lease(limits::LEASE_DURATION);
-    let app =
-        tidelock.app().reaction("r", longest, handler).register(flow().leased_for(Duration::from_micros(1)));
+    let app = tidelock
+        .app()
+        .reaction("r", longest, handler)
+        .register(flow().leased_for(Duration::from_micros(1)));
     app.build().expect("the limits themselves can be had");
 }

@@ -1,5 +1,6 @@
-//! What is left in a store when everything in it is done and past its retention: nothing. In memory, where an hour and a
-//! month cost nothing; the soak has the same on the stores that keep rows.
+//! What is left in a store when everything in it is done and past its retention: nothing. In
+//! memory, where an hour and a month cost nothing; the soak has the same on the stores that keep
+//! rows.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ async fn rows(store: &dyn Store) -> Vec<String> {
 async fn pass(store: &dyn Store, time: Duration) {
     tokio::time::advance(time).await;
     for _ in 0..100 {
-        let nothing = Commit::new().guard_record(&RecordKey::new("x").unwrap(), ExpectedRevision::Absent);
+        let nothing =
+            Commit::new().guard_record(&RecordKey::new("x").unwrap(), ExpectedRevision::Absent);
         store.commit(nothing).await.unwrap().committed().unwrap();
     }
 }
@@ -66,8 +68,12 @@ async fn runs_leave_nothing_once_their_retention_is_over(stage: Stage) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
     let running = Running::start(tidelock.app().worker(brisk("one")).workflow("echo", echo));
     for nth in 0..10_u32 {
-        let run =
-            tidelock.runs().start("echo", &format!("run-{nth}"), &nth).attribute("shop", "7").await.unwrap();
+        let run = tidelock
+            .runs()
+            .start("echo", &format!("run-{nth}"), &nth)
+            .attribute("shop", "7")
+            .await
+            .unwrap();
         assert_eq!(run.result::<u32>().await.unwrap(), nth);
     }
     pass(&*store, HOUR * 24 * 29).await;

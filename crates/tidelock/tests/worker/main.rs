@@ -1,5 +1,5 @@
-//! The worker, with work that is no reaction, in memory, where time is simulated; and queues that workers of any kind serve, on
-//! every store.
+//! The worker, with work that is no reaction, in memory, where time is simulated; and queues that
+//! workers of any kind serve, on every store.
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
@@ -70,7 +70,8 @@ impl Work for Gated {
         let (gate, now, most) = (self.gate.clone(), self.now.clone(), self.most.clone());
         let panics = self.panic_once.clone();
         each(tasks, move |task| {
-            let (gate, now, most, panics) = (gate.clone(), now.clone(), most.clone(), panics.clone());
+            let (gate, now, most, panics) =
+                (gate.clone(), now.clone(), most.clone(), panics.clone());
             async move {
                 assert_eq!(panics.swap(0, Ordering::SeqCst), 0, "as it was told to");
                 most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
@@ -111,7 +112,8 @@ async fn no_more_items_are_worked_on_at_once_than_the_pool_and_the_queue_allow()
         let held = items(&store).await.iter().filter(|item| item.holder.is_some()).count();
         assert_eq!(held, expected, "and no more are leased");
         gate.add_permits(20);
-        until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1)).await;
+        until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1))
+            .await;
         stop.cancel();
         assert_eq!(running.await.unwrap().unwrap().still_running, 0);
         assert_eq!(most.load(Ordering::SeqCst), expected);
@@ -124,7 +126,8 @@ async fn what_outlasts_the_patience_of_a_shutdown_is_neither_acked_nor_released(
     let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
     let now = work.now.clone();
     wake(&store, 1).await;
-    let worker = Worker::new(store.clone(), options(4)).serve(Served::new(&queue(), Arc::new(work)));
+    let worker =
+        Worker::new(store.clone(), options(4)).serve(Served::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
     until("it is at it", async || now.load(Ordering::SeqCst) == 1).await;
     stop.cancel();
@@ -158,18 +161,22 @@ impl Work for Hasty {
     }
 }
 
-/// Schedule 115. REACT-9. Only what was begun together counts as failed, and the queue is still served.
+/// Schedule 115. REACT-9. Only what was begun together counts as failed, and the queue is still
+/// served.
 #[tokio::test(start_paused = true)]
 async fn work_that_panics_before_it_has_begun_is_retried_and_the_worker_goes_on() {
     for (by_itself, failed) in [(true, 1), (false, 3)] {
         let (store, stop) = (store(), CancellationToken::new());
         let work = Hasty { panics: Arc::new(AtomicUsize::new(1)), by_itself };
         wake(&store, 3).await;
-        let worker = Worker::new(store.clone(), options(3)).serve(Served::new(&queue(), Arc::new(work)));
+        let worker =
+            Worker::new(store.clone(), options(3)).serve(Served::new(&queue(), Arc::new(work)));
         let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
-        let failures = async || items(&store).await.iter().filter(|item| item.failures == 1).count();
+        let failures =
+            async || items(&store).await.iter().filter(|item| item.failures == 1).count();
         until("it has failed", async || failures().await == failed).await;
-        until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1)).await;
+        until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1))
+            .await;
         stop.cancel();
         running.await.unwrap().unwrap();
     }
@@ -178,12 +185,14 @@ async fn work_that_panics_before_it_has_begun_is_retried_and_the_worker_goes_on(
 /// LIMIT-1. It says so instead of leasing nothing for as long as it runs.
 #[tokio::test(start_paused = true)]
 async fn a_worker_with_a_lease_that_no_store_grants_does_not_run() {
-    for lease in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(8 * 24 * 3600), Duration::MAX]
+    for lease in
+        [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(8 * 24 * 3600), Duration::MAX]
     {
         let served = Served::new(&queue(), Arc::new(Gated::new(0))).leased_for(lease);
         let worker = Worker::new(store(), options(1)).serve(served);
         let running = worker.run_until(std::future::pending());
-        let refused = tokio::time::timeout(Duration::from_secs(600), running).await.unwrap().unwrap_err();
+        let refused =
+            tokio::time::timeout(Duration::from_secs(600), running).await.unwrap().unwrap_err();
         assert!(refused.to_string().contains("queue \"work\": a lease of "), "{refused}");
     }
 }
@@ -193,9 +202,11 @@ async fn work_that_panics_is_retried_and_the_worker_goes_on() {
     let (store, work, stop) = (store(), Gated::new(100), CancellationToken::new());
     work.panic_once.store(1, Ordering::SeqCst);
     wake(&store, 3).await;
-    let worker = Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+    let worker =
+        Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
-    until("one has failed", async || items(&store).await.iter().any(|item| item.failures == 1)).await;
+    until("one has failed", async || items(&store).await.iter().any(|item| item.failures == 1))
+        .await;
     let failed = items(&store).await.into_iter().find(|item| item.failures == 1).unwrap();
     assert!(failed.error.unwrap().contains("panicked"));
     until("all are done", async || items(&store).await.iter().all(|item| item.at.get() == 1)).await;
@@ -203,13 +214,15 @@ async fn work_that_panics_is_retried_and_the_worker_goes_on() {
     running.await.unwrap().unwrap();
 }
 
-/// Schedule 107. The default: work that never ends counts as failed, and its slot goes to what waits.
+/// Schedule 107. The default: work that never ends counts as failed, and its slot goes to what
+/// waits.
 #[tokio::test(start_paused = true)]
 async fn work_that_never_ends_is_dropped_counted_and_retried_and_its_slot_is_free() {
     let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
     let gate = work.gate.clone();
     wake(&store, 2).await;
-    let worker = Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+    let worker =
+        Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
     let had_it = async || items(&store).await.iter().all(|item| item.attempts == 1);
     until("both have had the only slot", had_it).await;
@@ -221,13 +234,15 @@ async fn work_that_never_ends_is_dropped_counted_and_retried_and_its_slot_is_fre
     assert_eq!(running.await.unwrap().unwrap().still_running, 0);
 }
 
-/// Schedule 109. What a worker has begun ends with the worker's future: nothing is settled, and leases run out.
+/// Schedule 109. What a worker has begun ends with the worker's future: nothing is settled, and
+/// leases run out.
 #[tokio::test(start_paused = true)]
 async fn a_worker_whose_future_is_dropped_stops() {
     let (store, work) = (store(), Gated::new(0));
     let (gate, now) = (work.gate.clone(), work.now.clone());
     wake(&store, 2).await;
-    let worker = Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+    let worker =
+        Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(std::future::pending()));
     until("it is at it", async || now.load(Ordering::SeqCst) == 1).await;
     running.abort();
@@ -235,10 +250,18 @@ async fn a_worker_whose_future_is_dropped_stops() {
     gate.add_permits(2);
     let ran_out = async || {
         let now = store.now().await.unwrap();
-        items(&store).await.iter().filter_map(|item| item.holder.as_ref()).all(|holder| holder.deadline < now)
+        items(&store)
+            .await
+            .iter()
+            .filter_map(|item| item.holder.as_ref())
+            .all(|holder| holder.deadline < now)
     };
     until("its lease ran out", ran_out).await;
     let items = items(&store).await;
     assert!(items.iter().all(|item| item.at == Mark::ZERO && item.settled.is_none()), "{items:?}");
-    assert_eq!(items.iter().filter(|item| item.attempts == 1).count(), 1, "nothing more was leased");
+    assert_eq!(
+        items.iter().filter(|item| item.attempts == 1).count(),
+        1,
+        "nothing more was leased"
+    );
 }

@@ -48,7 +48,11 @@ async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
     let token = here.token("ada", one.lease.fence).unwrap();
     assert_eq!(here.settle(vec![ack(token)]).await.unwrap(), [Settled::Settled]);
     let again = take(&there).await;
-    assert_eq!((again.len(), data(&again[0])), (1, data(one)), "it was put in while somebody was at it");
+    assert_eq!(
+        (again.len(), data(&again[0])),
+        (1, data(one)),
+        "it was put in while somebody was at it"
+    );
     there.settle(vec![ack(again[0].lease.token())]).await.unwrap();
     assert!(take(&here).await.is_empty());
 }
@@ -64,8 +68,9 @@ async fn an_operation_whose_id_is_empty_puts_nothing_in(stage: Stage) {
 /// QUEUE-5. It was done meanwhile, and nobody is woken.
 async fn an_item_is_put_in_once_under_an_operation(stage: Stage) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
-    let put =
-        |queue: &Queue, id: &str, text: &str| queue.put("ada").data(&json!({ "text": text })).operation(id);
+    let put = |queue: &Queue, id: &str, text: &str| {
+        queue.put("ada").data(&json!({ "text": text })).operation(id)
+    };
     let first = put(&here, "a", "hi").await.unwrap();
     let token = take(&there).await[0].lease.token();
     there.settle(vec![ack(token)]).await.unwrap();
@@ -87,8 +92,10 @@ async fn each_lease_is_settled_for_itself(stage: Stage) {
     }
     let slow = queue.take("slow").lease(INSTANT).limit(1).await.unwrap().remove(0).lease;
     let key = slow.item.key.as_str();
-    until("its lease has run out", async || state(&**tidelock.store(), key).await == ItemState::Expired)
-        .await;
+    until("its lease has run out", async || {
+        state(&**tidelock.store(), key).await == ItemState::Expired
+    })
+    .await;
     let quick: Vec<_> = take(&queue).await.into_iter().map(|taken| taken.lease).collect();
     assert_eq!(quick.len(), 3);
     let renewed = queue.renew(&[slow.token(), quick[0].token()], MINUTE).await.unwrap();
@@ -110,7 +117,11 @@ async fn each_lease_is_settled_for_itself(stage: Stage) {
     let store = &**tidelock.store();
     assert_eq!(state(store, first.item.key.as_str()).await, ItemState::Waiting);
     assert_eq!(state(store, second.item.key.as_str()).await, ItemState::Blocked);
-    assert_eq!(state(store, third.item.key.as_str()).await, ItemState::Held, "it is still the third's");
+    assert_eq!(
+        state(store, third.item.key.as_str()).await,
+        ItemState::Held,
+        "it is still the third's"
+    );
 }
 
 /// QUEUE-3.
@@ -158,7 +169,8 @@ async fn whoever_stops_waiting_leaves_no_lease_behind(stage: Stage) {
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
     allowed.add_permits(1);
-    until("it was given back", async || state(&**tidelock.store(), "ada").await == ItemState::Due).await;
+    until("it was given back", async || state(&**tidelock.store(), "ada").await == ItemState::Due)
+        .await;
     assert_eq!(take(&tidelock.queue("mail")).await.len(), 1);
 }
 

@@ -36,7 +36,8 @@ impl Client {
         let mut payments = 0;
         while !self.ledger.is_closed() {
             payments += 1;
-            let (key, amount) = (format!("client-{}-payment-{payments}", self.nth), fastrand::u64(1..1000));
+            let (key, amount) =
+                (format!("client-{}-payment-{payments}", self.nth), fastrand::u64(1..1000));
             let receipt = self.pay(&key, amount).await?;
             self.ledger.note_paid(key, amount, receipt);
         }
@@ -56,7 +57,9 @@ impl Client {
                 Ok(Ok((StatusCode::CONFLICT | StatusCode::SERVICE_UNAVAILABLE, _))) => {
                     self.ledger.note_retry();
                 }
-                Ok(Ok((status, body))) => return Err(format!("key {key:?}: {status}: {body}").into()),
+                Ok(Ok((status, body))) => {
+                    return Err(format!("key {key:?}: {status}: {body}").into());
+                }
                 Ok(Err(_)) => self.ledger.note_broken_off(),
                 Err(_) => self.ledger.note_hung_up(),
             }
@@ -68,7 +71,8 @@ impl Client {
 /// Sends a payment, over a connection of its own.
 async fn ask(server: SocketAddr, key: &str, amount: u64) -> Result<(StatusCode, String)> {
     let stream = TcpStream::connect(server).await?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
     let request = Request::post("/payments")
         .header("host", "payments")
         .header("content-type", "application/json")

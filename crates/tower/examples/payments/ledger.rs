@@ -65,7 +65,8 @@ impl Ledger {
         self.paid.lock().unwrap_or_else(PoisonError::into_inner).len()
     }
 
-    /// Holds what the clients know against what is in the store: for each key one payment, and it is the one of the receipt.
+    /// Holds what the clients know against what is in the store: for each key one payment, and it
+    /// is the one of the receipt.
     pub(crate) async fn audit(&self, tidelock: &Tidelock, kills: usize) -> Result<String> {
         let events = tidelock.store().read_whole_stream(&stream()?).await?;
         let mut known = self.paid.lock().unwrap_or_else(PoisonError::into_inner).clone();
@@ -73,8 +74,9 @@ impl Ledger {
         for event in &events {
             let paid: Paid = event.payload.to()?;
             let key = paid.key.rsplit(':').next().unwrap_or_default();
-            let receipt =
-                known.remove(key).ok_or_else(|| format!("{} was paid twice, or by nobody", paid.key))?;
+            let receipt = known
+                .remove(key)
+                .ok_or_else(|| format!("{} was paid twice, or by nobody", paid.key))?;
             if receipt != (paid.amount, event.id.to_string()) {
                 return Err(format!("{} has another receipt: {receipt:?}", paid.key).into());
             }

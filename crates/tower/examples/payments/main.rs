@@ -1,8 +1,10 @@
-//! Payments that are made once, though clients send them again and again and servers are killed in the middle of them.
+//! Payments that are made once, though clients send them again and again and servers are killed in
+//! the middle of them.
 //!
-//! Run it with `cargo run -p tidelock-tower --example payments`, or give it the URL of a store. It starts three servers on one store, has
-//! eight clients pay through them, hang up and retry, kills a server with SIGKILL every few payments, and in the end counts the payments
-//! of every key: there is one.
+//! Run it with `cargo run -p tidelock-tower --example payments`, or give it the URL of a store. It
+//! starts three servers on one store, has eight clients pay through them, hang up and retry, kills
+//! a server with SIGKILL every few payments, and in the end counts the payments of every key: there
+//! is one.
 
 mod client;
 mod ledger;
@@ -45,13 +47,20 @@ fn start_again(url: &str) -> Result<Command> {
     Ok(command)
 }
 
-/// Pays until so many servers were killed and so many requests broken off by that, and says what came of it.
-pub(crate) fn hammer(url: &str, start: fn(&str) -> Result<Command>, kills: usize) -> Result<String> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+/// Pays until so many servers were killed and so many requests broken off by that, and says what
+/// came of it.
+pub(crate) fn hammer(
+    url: &str,
+    start: fn(&str) -> Result<Command>,
+    kills: usize,
+) -> Result<String> {
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
         let team = Arc::new(Team::start(url, start, SERVERS)?);
         let ledger = Arc::new(Ledger::default());
-        let clients = (0..CLIENTS).map(|nth| tokio::spawn(Client::new(nth, &team, &ledger).pay_until_told()));
+        let clients =
+            (0..CLIENTS).map(|nth| tokio::spawn(Client::new(nth, &team, &ledger).pay_until_told()));
         let clients: Vec<_> = clients.collect();
         let mut killed = 0;
         // A kill counts when it broke something off.

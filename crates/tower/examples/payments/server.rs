@@ -16,7 +16,8 @@ use super::Result;
 /// What a server says once it can be asked, with its address behind it.
 pub(crate) const LISTENING: &str = "listening on ";
 
-/// How long a server that was killed keeps its keys. Short, so that nobody has to wait for long to see it.
+/// How long a server that was killed keeps its keys. Short, so that nobody has to wait for long to
+/// see it.
 const LEASE: Duration = Duration::from_secs(1);
 
 /// What a client asks for.
@@ -48,7 +49,8 @@ pub(crate) fn run(url: &str) -> Result<()> {
     })
 }
 
-/// Pays, and keeps the response in the same commit: wherever this process dies, both are there or neither is.
+/// Pays, and keeps the response in the same commit: wherever this process dies, both are there or
+/// neither is.
 async fn pay(
     Extension(claimed): Extension<Claimed>,
     Json(payment): Json<Payment>,

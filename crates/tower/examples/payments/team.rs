@@ -21,8 +21,13 @@ struct Server {
 
 impl Team {
     /// So many servers on this store.
-    pub(crate) fn start(url: &str, start: fn(&str) -> Result<Command>, servers: usize) -> Result<Self> {
-        let servers = (0..servers).map(|_| Server::start(start(url)?)).collect::<Result<Vec<_>>>()?;
+    pub(crate) fn start(
+        url: &str,
+        start: fn(&str) -> Result<Command>,
+        servers: usize,
+    ) -> Result<Self> {
+        let servers =
+            (0..servers).map(|_| Server::start(start(url)?)).collect::<Result<Vec<_>>>()?;
         Ok(Self { url: url.to_owned(), start, servers: Mutex::new(servers) })
     }
 

@@ -14,7 +14,8 @@ use crate::till::{INSTANT, Till, keys};
 /// CLAIM-41.
 async fn a_retry_gets_the_response_again_from_any_process(stage: Stage) {
     let till = Till::open();
-    let (here, there) = (till.app(keys(&stage.tidelock().await)), till.app(keys(&stage.tidelock().await)));
+    let (here, there) =
+        (till.app(keys(&stage.tidelock().await)), till.app(keys(&stage.tidelock().await)));
     let first = ask(&here, pay("\"k-1\"", "7")).await;
     assert_eq!((first.told(), first.is_replay()), ((201, "payment 1 of 7"), false));
     for app in [&here, &there] {
@@ -119,11 +120,15 @@ async fn every_route_has_its_own_options(stage: Stage) {
     .await;
     ask(&app, pay("l", "7")).await;
     assert!(ask(&app, pay("l", "7")).await.is_replay());
-    assert_eq!(ask(&app, without_key(Method::POST, "7")).await.problem(), (400, "key-missing".into()));
+    assert_eq!(
+        ask(&app, without_key(Method::POST, "7")).await.problem(),
+        (400, "key-missing".into())
+    );
     assert_eq!(long.effects.count(), 1);
 }
 
-/// CLAIM-45. Methods that change nothing, and requests without a key, are none of the layer's business.
+/// CLAIM-45. Methods that change nothing, and requests without a key, are none of the layer's
+/// business.
 async fn what_has_no_key_goes_through_untouched(stage: Stage) {
     let till = Till::open();
     let app = till.app(keys(&stage.tidelock().await));
@@ -149,7 +154,10 @@ async fn cookies_are_replayed_only_if_that_is_asked_for(stage: Stage) {
     let layer = keys(&stage.tidelock().await);
     let (careful, generous) = (till.app(layer.clone()), till.app(layer.without_headers([])));
     for (app, key, kept) in [(&careful, "a", false), (&generous, "b", true)] {
-        assert!(ask(app, pay(key, "7")).await.headers.contains_key(SET_COOKIE), "the first one gets it");
+        assert!(
+            ask(app, pay(key, "7")).await.headers.contains_key(SET_COOKIE),
+            "the first one gets it"
+        );
         let again = ask(app, pay(key, "7")).await;
         assert_eq!((again.is_replay(), again.headers.contains_key(SET_COOKIE)), (true, kept));
     }
@@ -159,8 +167,9 @@ async fn cookies_are_replayed_only_if_that_is_asked_for(stage: Stage) {
 async fn keys_of_different_scopes_are_different_keys(stage: Stage) {
     let till = Till::open();
     let layer = keys(&stage.tidelock().await);
-    let app =
-        till.app(layer.scope(|request| Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned())));
+    let app = till.app(
+        layer.scope(|request| Some(request.headers.get("x-tenant")?.to_str().ok()?.to_owned())),
+    );
     let of = |tenant: &'static str, body: &str| {
         let mut request = pay("k", body);
         request.headers_mut().insert("x-tenant", tenant.parse().unwrap());
@@ -203,8 +212,9 @@ async fn a_response_that_lives_shorter_than_the_work_takes_makes_no_second_effec
 async fn a_response_of_any_bytes_comes_back(stage: Stage) {
     let (runs, odd) = (Seen::default(), b"\0\xff\x01 \xc3\xa4".to_vec());
     let layer = keys(&stage.tidelock().await);
-    let handler =
-        move |_: usize| ([("x-odd", http::HeaderValue::from_bytes(b"caf\xe9").unwrap())], odd.clone());
+    let handler = move |_: usize| {
+        ([("x-odd", http::HeaderValue::from_bytes(b"caf\xe9").unwrap())], odd.clone())
+    };
     let app = crate::till::app_of(&runs, layer, handler);
     let first = ask(&app, pay("k", "")).await;
     let again = ask_until_answered(&app, "k", "").await;

@@ -105,7 +105,8 @@ pub(crate) async fn ask_until_answered(app: &Router, key: &str, body: &str) -> R
 /// Asks a server, over a connection of its own; nothing if that breaks off.
 pub(crate) async fn ask_over(server: SocketAddr, request: Request<Body>) -> Option<Reply> {
     let stream = TcpStream::connect(server).await.ok()?;
-    let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.ok()?;
     let connection = tokio::spawn(connection);
     let response = sender.send_request(request).await.ok()?;
     let reply = Reply::read(response).await;
@@ -114,11 +115,16 @@ pub(crate) async fn ask_over(server: SocketAddr, request: Request<Body>) -> Opti
 }
 
 /// Asks servers in turn until one has an answer, as a client behind a balancer does.
-pub(crate) async fn ask_over_until_answered(servers: &[SocketAddr], key: &str, body: &str) -> Reply {
+pub(crate) async fn ask_over_until_answered(
+    servers: &[SocketAddr],
+    key: &str,
+    body: &str,
+) -> Reply {
     let answer = std::sync::Mutex::new(None);
     until("there is an answer", async || {
         for server in servers {
-            let reply = ask_over(*server, pay(key, body)).await.filter(|reply| !reply.is_in_progress());
+            let reply =
+                ask_over(*server, pay(key, body)).await.filter(|reply| !reply.is_in_progress());
             if reply.is_some() {
                 *answer.lock().unwrap() = reply;
                 return true;

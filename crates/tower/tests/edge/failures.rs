@@ -16,7 +16,8 @@ fn first(status: u16) -> impl Fn(usize) -> (StatusCode, String) + Clone + Send +
     move |nth| (if nth == 1 { status } else { StatusCode::OK }, format!("run {nth}"))
 }
 
-/// CLAIM-50. What says that nothing was done, or that it failed, is not kept: a retry has the work done.
+/// CLAIM-50. What says that nothing was done, or that it failed, is not kept: a retry has the work
+/// done.
 async fn a_failure_frees_the_key_at_once(stage: Stage) {
     let layer = keys(&stage.tidelock().await);
     for status in [500, 502, 503, 401, 407, 408, 425, 429] {
@@ -43,8 +44,9 @@ async fn a_refusal_by_the_handler_is_kept(stage: Stage) {
 /// CLAIM-50. By choice, a failure is remembered; and which statuses free the key is a choice too.
 async fn a_failure_is_remembered_if_that_is_asked_for(stage: Stage) {
     let runs = Seen::default();
-    let layer =
-        keys(&stage.tidelock().await).on_failure(OnFailure::Remember).releasing([StatusCode::NOT_FOUND]);
+    let layer = keys(&stage.tidelock().await)
+        .on_failure(OnFailure::Remember)
+        .releasing([StatusCode::NOT_FOUND]);
     let app = app_of(&runs, layer.clone(), first(500));
     for _ in 0..2 {
         assert_eq!(ask(&app, pay("a", "")).await.told(), (500, "run 1"));
@@ -82,15 +84,16 @@ async fn asked(app: &axum::Router, key: &'static str) -> Result<Reply, tokio::ta
 async fn an_error_of_the_service_frees_the_key(stage: Stage) {
     let runs = Seen::default();
     let seen = runs.clone();
-    let service =
-        keys(&stage.tidelock().await).layer(service_fn(move |_: http::Request<axum::body::Body>| {
+    let service = keys(&stage.tidelock().await).layer(service_fn(
+        move |_: http::Request<axum::body::Body>| {
             seen.note("run");
             let answer = match seen.count() {
                 1 => Err("the upstream is gone"),
                 _ => Ok(http::Response::new(axum::body::Body::from("there it is"))),
             };
             async { answer }
-        }));
+        },
+    ));
     assert_eq!(service.clone().oneshot(pay("k", "")).await.unwrap_err(), "the upstream is gone");
     let second = Reply::read(service.clone().oneshot(pay("k", "")).await.unwrap()).await;
     let third = Reply::read(service.oneshot(pay("k", "")).await.unwrap()).await;

@@ -43,7 +43,8 @@ async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: Stage) 
     assert_eq!((answered(first).await.status, till.effects.count()), (201, 1));
 }
 
-/// Schedule 59. CLAIM-53. Its response never replaces the one of whoever took over, and its client is sent to that one.
+/// Schedule 59. CLAIM-53. Its response never replaces the one of whoever took over, and its client
+/// is sent to that one.
 async fn a_handler_that_was_replaced_answers_nobody(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let (slow, quick) = (Till::shut(), Till::open());

@@ -48,10 +48,12 @@ async fn start(meeting: &Meeting, name: &str) -> (Process, SocketAddr) {
     (process, (Ipv4Addr::LOCALHOST, port).into())
 }
 
-/// Schedule 58. CLAIM-53. The key is claimable after the lease; the retry is answered by whoever is left.
+/// Schedule 58. CLAIM-53. The key is claimable after the lease; the retry is answered by whoever is
+/// left.
 async fn a_server_that_is_killed_in_its_handler_leaves_the_key_to_others(stage: Stage) {
     let meeting = Meeting::on(&stage, "processes::child");
-    let ((first, here), (_second, there)) = (start(&meeting, "first").await, start(&meeting, "second").await);
+    let ((first, here), (_second, there)) =
+        (start(&meeting, "first").await, start(&meeting, "second").await);
     let client = tokio::spawn(ask_over(here, pay("k", "7")));
     meeting.until_noted("first begins").await;
     first.kill().await;
@@ -65,7 +67,8 @@ async fn a_server_that_is_killed_in_its_handler_leaves_the_key_to_others(stage: 
 /// Schedule 59. CLAIM-53. One that was only stopped learns that its answer does not count.
 async fn a_server_that_is_stopped_past_its_lease_answers_nobody(stage: Stage) {
     let meeting = Meeting::on(&stage, "processes::child");
-    let ((first, here), (_second, there)) = (start(&meeting, "first").await, start(&meeting, "second").await);
+    let ((first, here), (_second, there)) =
+        (start(&meeting, "first").await, start(&meeting, "second").await);
     let client = tokio::spawn(ask_over(here, pay("k", "7")));
     meeting.until_noted("first begins").await;
     meeting.stop(&first).await;

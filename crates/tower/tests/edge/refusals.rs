@@ -14,10 +14,17 @@ use crate::till::{Till, keys};
 async fn a_key_that_is_missing_or_malformed_is_refused(stage: Stage) {
     let till = Till::open();
     let app = till.app(keys(&stage.tidelock().await).required());
-    assert_eq!(ask(&app, without_key(Method::POST, "7")).await.problem(), (400, "key-missing".into()));
+    assert_eq!(
+        ask(&app, without_key(Method::POST, "7")).await.problem(),
+        (400, "key-missing".into())
+    );
     let long = "k".repeat(256);
     for key in ["", "\"\"", "a b", "\"a", "\"a\", \"b\"", "a\tb", &long] {
-        assert_eq!(ask(&app, pay(key, "7")).await.problem(), (400, "key-malformed".into()), "{key}");
+        assert_eq!(
+            ask(&app, pay(key, "7")).await.problem(),
+            (400, "key-malformed".into()),
+            "{key}"
+        );
     }
     let mut twice = pay("a", "7");
     twice.headers_mut().append("idempotency-key", "b".parse().unwrap());
@@ -38,7 +45,10 @@ async fn a_body_that_is_too_large_is_refused_before_anything_is_claimed(stage: S
     assert_eq!(ask(&app, broken_off("k")).await.problem(), (400, "body-unreadable".into()));
     let claims = tidelock.store().rows(RecordQuery::prefix("~claim/")).all().await.unwrap();
     assert_eq!((till.effects.count(), claims.len()), (0, 0));
-    assert_eq!(ask(&app, in_pieces("k", &["12", "", "345678"])).await.told(), (201, "payment 1 of 12345678"));
+    assert_eq!(
+        ask(&app, in_pieces("k", &["12", "", "345678"])).await.told(),
+        (201, "payment 1 of 12345678")
+    );
     assert!(ask(&app, pay("k", "12345678")).await.is_replay(), "it is the same in one piece");
 }
 
@@ -67,7 +77,8 @@ async fn a_response_that_could_not_be_kept_is_given_all_the_same(stage: Stage) {
 }
 
 fn in_pieces(key: &str, pieces: &'static [&'static str]) -> Request<Body> {
-    let pieces = pieces.iter().map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece.as_bytes())));
+    let pieces =
+        pieces.iter().map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece.as_bytes())));
     pay(key, "").map(|_| Body::from_stream(stream::iter(pieces)))
 }
 

@@ -69,7 +69,8 @@ async fn a_client_that_hangs_up_and_asks_another_server_gets_the_response(stage:
     let here = serve(till.app(keys(&stage.tidelock().await)).layer(watched)).await;
     let there = serve(till.app(keys(&stage.tidelock().await))).await;
     let mut connection = TcpStream::connect(here).await.unwrap();
-    let request = "POST /pay HTTP/1.1\r\nhost: till\r\nidempotency-key: k\r\ncontent-length: 1\r\n\r\n7";
+    let request =
+        "POST /pay HTTP/1.1\r\nhost: till\r\nidempotency-key: k\r\ncontent-length: 1\r\n\r\n7";
     connection.write_all(request.as_bytes()).await.unwrap();
     till.effects.until(1).await;
     drop(connection);

@@ -1,4 +1,5 @@
-//! A till: a handler whose effects can be counted, and that can be held up in the middle of its work.
+//! A till: a handler whose effects can be counted, and that can be held up in the middle of its
+//! work.
 
 use std::sync::Arc;
 use std::time::Duration;

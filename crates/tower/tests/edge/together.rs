@@ -87,9 +87,16 @@ async fn wherever_a_process_dies_there_is_one_effect(stage: Stage) {
 async fn a_commit_that_does_not_hold_keeps_nothing(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let handler = async |Extension(claimed): Extension<Claimed>| {
-        let wrong = claimed.complete_with("wrong".into_response(), paid("7", ExpectedVersion::Exists)).await;
-        let Err(CompleteError::Claim(ClaimError::Refused { .. })) = wrong else { panic!("{wrong:?}") };
-        claimed.complete_with("right".into_response(), paid("7", ExpectedVersion::NoStream)).await.unwrap()
+        let wrong = claimed
+            .complete_with("wrong".into_response(), paid("7", ExpectedVersion::Exists))
+            .await;
+        let Err(CompleteError::Claim(ClaimError::Refused { .. })) = wrong else {
+            panic!("{wrong:?}")
+        };
+        claimed
+            .complete_with("right".into_response(), paid("7", ExpectedVersion::NoStream))
+            .await
+            .unwrap()
     };
     let app = Router::new().route("/pay", post(handler).layer(keys(&tidelock)));
     assert_eq!(ask(&app, pay("k", "")).await.told(), (200, "right"));
@@ -101,7 +108,10 @@ async fn a_commit_that_does_not_hold_keeps_nothing(stage: Stage) {
 async fn what_a_handler_has_kept_stays_kept(stage: Stage) {
     let tidelock = stage.tidelock().await;
     let handler = async |Extension(claimed): Extension<Claimed>| {
-        claimed.complete_with("done".into_response(), paid("7", ExpectedVersion::Any)).await.unwrap();
+        claimed
+            .complete_with("done".into_response(), paid("7", ExpectedVersion::Any))
+            .await
+            .unwrap();
         StatusCode::INTERNAL_SERVER_ERROR
     };
     let app = Router::new().route("/pay", post(handler).layer(keys(&tidelock)));

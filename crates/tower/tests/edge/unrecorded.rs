@@ -13,13 +13,17 @@ use crate::client::{Reply, ask, ask_until_answered, pay};
 use crate::till::{app_of, keys};
 
 fn flowing(_: usize) -> Body {
-    let pieces =
-        ["1, ", "2, ", "3"].map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece.as_bytes())));
+    let pieces = ["1, ", "2, ", "3"]
+        .map(|piece| Ok::<_, std::io::Error>(Bytes::from_static(piece.as_bytes())));
     Body::from_stream(stream::iter(pieces))
 }
 
 /// Asks twice; says what came back, and how often the handler ran.
-async fn twice(layer: IdempotencyLayer, key: &str, handler: fn(usize) -> Body) -> (Reply, Reply, usize) {
+async fn twice(
+    layer: IdempotencyLayer,
+    key: &str,
+    handler: fn(usize) -> Body,
+) -> (Reply, Reply, usize) {
     let runs = Seen::default();
     let app = app_of(&runs, layer, handler);
     let (first, again) = (ask(&app, pay(key, "")).await, ask(&app, pay(key, "")).await);
@@ -29,7 +33,10 @@ async fn twice(layer: IdempotencyLayer, key: &str, handler: fn(usize) -> Body) -
 /// CLAIM-51.
 async fn a_stream_goes_to_the_first_client_and_the_work_is_not_done_again(stage: Stage) {
     let (first, again, runs) = twice(keys(&stage.tidelock().await), "k", flowing).await;
-    assert_eq!((first.told(), again.problem()), ((200, "1, 2, 3"), (410, "response-not-kept".into())));
+    assert_eq!(
+        (first.told(), again.problem()),
+        ((200, "1, 2, 3"), (410, "response-not-kept".into()))
+    );
     assert_eq!(runs, 1);
 }
 
@@ -55,10 +62,15 @@ async fn what_is_too_large_is_treated_like_a_stream(stage: Stage) {
     let (first, again, runs) = twice(small, "a", |_| Body::from("1234")).await;
     assert_eq!((first.told(), again.status, runs), ((200, "1234"), 410, 1));
     // Each of these takes six characters in JSON.
-    let (first, again, runs) = twice(layer.clone(), "b", |_| Body::from("\u{1}".repeat(400_000))).await;
+    let (first, again, runs) =
+        twice(layer.clone(), "b", |_| Body::from("\u{1}".repeat(400_000))).await;
     assert_eq!((first.status, first.body.len(), again.status, runs), (200, 400_000, 410, 1));
     let (first, again, runs) = twice(layer, "c", |_| Body::from("x".repeat(500_000))).await;
-    assert_eq!((first.body.len(), again.body.len(), runs), (500_000, 500_000, 1), "this is not too large");
+    assert_eq!(
+        (first.body.len(), again.body.len(), runs),
+        (500_000, 500_000, 1),
+        "this is not too large"
+    );
 }
 
 /// CLAIM-50. A response that breaks off is a failure of the handler.
@@ -84,7 +96,8 @@ fn breaking_off(nth: usize) -> Body {
     }
 }
 
-/// CLAIM-50. A stream that breaks off is a failure of the handler, too, and not an answer that its client had.
+/// CLAIM-50. A stream that breaks off is a failure of the handler, too, and not an answer that its
+/// client had.
 async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: Stage) {
     let layer = keys(&stage.tidelock().await);
     let asked = async |app: &Router, key: &str| {
@@ -101,7 +114,8 @@ async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: Stage) {
     assert_eq!((again.problem(), again.is_replay()), ((500, "handler-failed".into()), true));
 }
 
-/// CLAIM-51. CLAIM-53. While a stream is under way its key is held; a client that goes away in the middle of it had its chance.
+/// CLAIM-51. CLAIM-53. While a stream is under way its key is held; a client that goes away in the
+/// middle of it had its chance.
 async fn the_key_of_a_stream_is_held_until_its_end(stage: Stage) {
     let runs = Seen::default();
     let app = app_of(&runs, keys(&stage.tidelock().await), flowing);

@@ -1,4 +1,5 @@
-//! The tutorial, done by a reader who makes no mistakes: everything is typed, and everything is tried.
+//! The tutorial, done by a reader who makes no mistakes: everything is typed, and everything is
+//! tried.
 
 mod shop;
 mod tried;

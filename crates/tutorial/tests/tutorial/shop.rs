@@ -26,7 +26,8 @@ impl Shop {
         command.env("SHOP_STORE", store).env("SHOP_LISTEN", "127.0.0.1:0").stdin(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut said = BufReader::new(child.stdout.take().unwrap()).lines();
-        let address = said.by_ref().find_map(|line| line.unwrap().strip_prefix(OPEN).map(str::to_owned));
+        let address =
+            said.by_ref().find_map(|line| line.unwrap().strip_prefix(OPEN).map(str::to_owned));
         // What it says later is read, too, so that it never has to wait for that.
         std::thread::spawn(move || said.for_each(drop));
         Self { child, address: address.expect("a shop that opens says where") }

@@ -1,4 +1,5 @@
-//! What a reader sees who tries everything that is on the page, against the shop as it is in the end.
+//! What a reader sees who tries everything that is on the page, against the shop as it is in the
+//! end.
 
 use std::time::Instant;
 
@@ -38,9 +39,15 @@ fn play(stage: &Stage) {
             "pkill -9 -x shop" => drop(shop.take()),
             line if line.starts_with("cargo ") || line.starts_with("tidelock ") => {}
             _ => {
-                let shop = shop.as_ref().unwrap_or_else(|| panic!("line {}: the shop is closed", block.line));
+                let shop = shop
+                    .as_ref()
+                    .unwrap_or_else(|| panic!("line {}: the shop is closed", block.line));
                 let answer = answer.filter(|answer| answer.kind == "text");
-                see(block, answer.unwrap_or_else(|| panic!("line {}: no answer", block.line)), shop);
+                see(
+                    block,
+                    answer.unwrap_or_else(|| panic!("line {}: no answer", block.line)),
+                    shop,
+                );
                 tried += 1;
             }
         }
@@ -48,7 +55,8 @@ fn play(stage: &Stage) {
     assert!(tried > 10, "only {tried} commands were tried");
 }
 
-/// Has a command done until it answers what the page shows; at once, unless the page says that it takes a moment.
+/// Has a command done until it answers what the page shows; at once, unless the page says that it
+/// takes a moment.
 fn see(command: &Block, answer: &Block, shop: &Shop) {
     let (begun, wanted, mut shell) = (Instant::now(), comparable(&answer.text), Shell::new());
     shell.put(&shop.address, ADDRESS);

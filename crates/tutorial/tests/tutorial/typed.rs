@@ -37,7 +37,8 @@ fn every_dependency_of_the_program_is_added_on_the_page() {
         .filter_map(|line| line.strip_prefix("cargo add "));
     let added: Vec<&str> = added.flat_map(str::split_whitespace).collect();
     let manifest = fs::read_to_string(folder().join("Cargo.toml")).unwrap();
-    let dependencies = manifest.split("\n[").find_map(|part| part.strip_prefix("dependencies]\n")).unwrap();
+    let dependencies =
+        manifest.split("\n[").find_map(|part| part.strip_prefix("dependencies]\n")).unwrap();
     for line in dependencies.lines().filter(|line| !line.is_empty()) {
         let name = line.split(['.', ' ']).next().unwrap();
         assert!(added.contains(&name), "{name} is not added: {added:?}");
@@ -60,7 +61,8 @@ fn begin(typed: &mut Files, file: &str, block: &Block) {
     assert!(before.is_none(), "line {}: {file} is there already", block.line);
 }
 
-/// Takes out the lines that begin with a minus and puts in those that begin with a plus, where the lines around them are.
+/// Takes out the lines that begin with a minus and puts in those that begin with a plus, where the
+/// lines around them are.
 fn change(text: &mut String, block: &Block) {
     for hunk in block.text.split("@@\n") {
         let side = |other: char| -> String {

@@ -1,4 +1,5 @@
-//! Events at the end of streams: one INSERT, whose UNIQUE(stream, version) is all the concurrency control there is.
+//! Events at the end of streams: one INSERT, whose UNIQUE(stream, version) is all the concurrency
+//! control there is.
 
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Client, Statement};
@@ -9,7 +10,8 @@ use crate::measure::{Caller, Rival};
 use crate::rows;
 use crate::site::Ground;
 
-/// What a plain program would have; positions come from a sequence, so that readers of this table can miss rows.
+/// What a plain program would have; positions come from a sequence, so that readers of this table
+/// can miss rows.
 const TABLE: &str = "CREATE TABLE events (
     position bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     stream text COLLATE \"C\" NOT NULL,
@@ -60,7 +62,10 @@ impl Writer {
 fn insert(events: usize) -> String {
     let row = |nth: usize| format!("($1, $2::bigint + {nth}, $3, ${}, '{{}}')", nth + 4);
     let rows: Vec<_> = (0..events).map(row).collect();
-    format!("INSERT INTO events (stream, version, type, payload, metadata) VALUES {}", rows.join(", "))
+    format!(
+        "INSERT INTO events (stream, version, type, payload, metadata) VALUES {}",
+        rows.join(", ")
+    )
 }
 
 /// A parameter of a statement.

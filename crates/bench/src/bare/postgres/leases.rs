@@ -1,4 +1,5 @@
-//! Work items: one statement that leases the ones due longest, one that settles them and has them due again.
+//! Work items: one statement that leases the ones due longest, one that settles them and has them
+//! due again.
 
 use std::time::Duration;
 
@@ -84,14 +85,19 @@ struct Lease {
 impl Caller for Worker {
     async fn call(&mut self) -> Result<u64, Failure> {
         let limit = self.items as i64;
-        let rows =
-            self.client.query(&self.lease, &[&rows::QUEUE, &limit, &rows::WORKER, &self.duration]).await?;
+        let rows = self
+            .client
+            .query(&self.lease, &[&rows::QUEUE, &limit, &rows::WORKER, &self.duration])
+            .await?;
         let leases: Vec<Lease> = rows.iter().map(lease).collect();
         let keys: Vec<&str> = leases.iter().map(|lease| lease.key.as_str()).collect();
         let marks: Vec<i64> = leases.iter().map(|lease| lease.mark).collect();
         let settled = self.client.execute(&self.settle, &[&rows::QUEUE, &keys, &marks]).await?;
         if settled != self.items as u64 {
-            return Err(Failure::Answer(format!("bare: {settled} of {} items were settled", self.items)));
+            return Err(Failure::Answer(format!(
+                "bare: {settled} of {} items were settled",
+                self.items
+            )));
         }
         Ok(1)
     }

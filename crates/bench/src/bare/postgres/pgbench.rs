@@ -1,8 +1,8 @@
 //! PostgreSQL's own load generator, as a second opinion on the plainest workload.
 //!
-//! It works for whole seconds only, and so takes its turn once there is a second for it. Connecting is not counted. (It
-//! could be given a number of transactions instead; but then it waits for its slowest client at the end, when all others
-//! have nothing to do any more.)
+//! It works for whole seconds only, and so takes its turn once there is a second for it. Connecting
+//! is not counted. (It could be given a number of transactions instead; but then it waits for its
+//! slowest client at the end, when all others have nothing to do any more.)
 
 use std::env;
 use std::fs;
@@ -46,8 +46,15 @@ pub(super) fn inserts(ground: &Ground, clients: usize) -> Result<Option<Rival>, 
     let folder = tempfile::Builder::new().prefix("tidelock-bench-").tempdir()?;
     fs::write(folder.path().join("insert.sql"), SCRIPT)?;
     let config = ground.database.config(&[&ground.bare]);
-    let side =
-        Pgbench { program, config, clients, folder, runs: 0, asked: Duration::ZERO, worked: Duration::ZERO };
+    let side = Pgbench {
+        program,
+        config,
+        clients,
+        folder,
+        runs: 0,
+        asked: Duration::ZERO,
+        worked: Duration::ZERO,
+    };
     Ok(Some(Rival { name: PROGRAM, side: Box::new(side) }))
 }
 
@@ -91,7 +98,8 @@ impl Side for Pgbench {
 }
 
 impl Pgbench {
-    /// Nothing if it only got as far as connecting: that is not counted, but its time runs from the start.
+    /// Nothing if it only got as far as connecting: that is not counted, but its time runs from the
+    /// start.
     fn run(&mut self, time: Duration) -> Result<Option<Lap>, Failure> {
         self.runs += 1;
         let output = self.command(time).output()?;
@@ -106,7 +114,8 @@ impl Pgbench {
         Ok(Some(Lap { ops: times.len() as u64, elapsed, times }))
     }
 
-    /// Where the server is goes by the environment, which others cannot read, for it may hold a password.
+    /// Where the server is goes by the environment, which others cannot read, for it may hold a
+    /// password.
     fn command(&self, time: Duration) -> Command {
         let mut command = Command::new(&self.program);
         command.current_dir(self.folder.path()).envs(environment(&self.config));
@@ -130,7 +139,8 @@ impl Pgbench {
         command
     }
 
-    /// Reads and removes what was logged: a line for each transaction, whose third word is its time.
+    /// Reads and removes what was logged: a line for each transaction, whose third word is its
+    /// time.
     fn take_times(&self) -> Result<Vec<Duration>, Failure> {
         let mut times = Vec::new();
         for file in fs::read_dir(self.folder.path())? {
@@ -154,13 +164,17 @@ fn environment(config: &Config) -> Vec<(&'static str, String)> {
         ("PGPORT", config.get_ports().first().map(ToString::to_string)),
         ("PGUSER", config.get_user().map(str::to_owned)),
         ("PGDATABASE", config.get_dbname().or(config.get_user()).map(str::to_owned)),
-        ("PGPASSWORD", config.get_password().map(|password| String::from_utf8_lossy(password).into_owned())),
+        (
+            "PGPASSWORD",
+            config.get_password().map(|password| String::from_utf8_lossy(password).into_owned()),
+        ),
         ("PGOPTIONS", config.get_options().map(str::to_owned)),
     ];
     settings.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
 }
 
-/// Transactions per second, without the time it took to connect: the last rate that is printed, whatever the version.
+/// Transactions per second, without the time it took to connect: the last rate that is printed,
+/// whatever the version.
 fn rate(said: &str) -> Option<f64> {
     let line = said.lines().rfind(|line| line.starts_with("tps = "))?;
     line.split(' ').nth(2)?.parse().ok()

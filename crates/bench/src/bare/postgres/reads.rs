@@ -10,10 +10,12 @@ use crate::failure::Failure;
 use crate::measure::{Caller, Rival};
 use crate::site::Ground;
 
-const LOAD: &str = "SELECT position, stream, version, id, type, payload, metadata, recorded_at FROM events
+const LOAD: &str =
+    "SELECT position, stream, version, id, type, payload, metadata, recorded_at FROM events
     WHERE stream = $1 ORDER BY version";
 
-const PAGE: &str = "SELECT position, stream, version, id, type, payload, metadata, recorded_at FROM events
+const PAGE: &str =
+    "SELECT position, stream, version, id, type, payload, metadata, recorded_at FROM events
     WHERE position > $1 ORDER BY position LIMIT $2";
 
 /// One stream in every read, all of it.

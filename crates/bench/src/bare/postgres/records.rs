@@ -25,11 +25,19 @@ pub(in crate::bare) async fn sets(ground: &Ground, clients: usize) -> Result<Vec
 }
 
 /// A vain try with every statement of every client, which does not even learn what is there.
-pub(in crate::bare) async fn refused_sets(ground: &Ground, clients: usize) -> Result<Vec<Rival>, Failure> {
+pub(in crate::bare) async fn refused_sets(
+    ground: &Ground,
+    clients: usize,
+) -> Result<Vec<Rival>, Failure> {
     setters(ground, clients, |_, _| rows::HOT_KEY.to_owned(), 0).await
 }
 
-async fn setters(ground: &Ground, clients: usize, key: Key, written: u64) -> Result<Vec<Rival>, Failure> {
+async fn setters(
+    ground: &Ground,
+    clients: usize,
+    key: Key,
+    written: u64,
+) -> Result<Vec<Rival>, Failure> {
     ground.copy("records", FILLFACTOR).await?;
     let mut setters = Vec::with_capacity(clients);
     for number in 0..clients {

@@ -11,7 +11,11 @@ use crate::failure::Failure;
 use crate::rows;
 
 /// One commit of each caller in every transaction, each on a stream of its own.
-pub(in crate::bare) fn commits(path: &Path, callers: usize, events: usize) -> Result<Box<dyn Bare>, Failure> {
+pub(in crate::bare) fn commits(
+    path: &Path,
+    callers: usize,
+    events: usize,
+) -> Result<Box<dyn Bare>, Failure> {
     let connection = open(path)?;
     let insert = "INSERT INTO tidelock_streams (name, version, first, closed) VALUES (?1, 0, 1, 0)";
     let mut streams = Vec::with_capacity(callers);
@@ -39,7 +43,8 @@ impl Bare for Commits {
     fn run(&mut self, time_for_more: &mut dyn FnMut() -> bool) -> Result<u64, Failure> {
         let Self { connection, streams, events, position, payload } = self;
         let mut transactions = Transactions::on(connection)?;
-        let mut update = connection.prepare("UPDATE tidelock_streams SET version = ?2 WHERE id = ?1")?;
+        let mut update =
+            connection.prepare("UPDATE tidelock_streams SET version = ?2 WHERE id = ?1")?;
         let mut insert = connection.prepare(
             "INSERT INTO tidelock_events (position, stream, version, id, type, payload, metadata, recorded_at)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, '{}', ?7)",

@@ -1,4 +1,5 @@
-//! Work items: one transaction that leases the ones due longest, one that settles them and has them due again.
+//! Work items: one transaction that leases the ones due longest, one that settles them and has them
+//! due again.
 
 use std::path::Path;
 use std::time::Duration;
@@ -83,7 +84,10 @@ impl Bare for Leases {
                 Ok(())
             })?;
             if leases.len() != *items {
-                return Err(Failure::Answer(format!("bare: {} of {items} items were leased", leases.len())));
+                return Err(Failure::Answer(format!(
+                    "bare: {} of {items} items were leased",
+                    leases.len()
+                )));
             }
             transactions.one(|| {
                 let now = now();

@@ -10,7 +10,8 @@ use crate::bare::loops::Bare;
 use crate::failure::Failure;
 use crate::rows;
 
-const SET: &str = "INSERT INTO tidelock_records (key, revision, value, expires_at) VALUES (?1, 1, ?2, NULL)
+const SET: &str =
+    "INSERT INTO tidelock_records (key, revision, value, expires_at) VALUES (?1, 1, ?2, NULL)
      ON CONFLICT (key) DO NOTHING";
 
 /// A new record for each caller in every transaction.
@@ -73,7 +74,11 @@ impl Bare for RefusedSets {
                 for _ in 0..self.callers {
                     set.execute(params![rows::HOT_KEY, self.value])?;
                     black_box(get.query_row([rows::HOT_KEY], |row| {
-                        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, Option<i64>>(2)?))
+                        Ok((
+                            row.get::<_, i64>(0)?,
+                            row.get::<_, String>(1)?,
+                            row.get::<_, Option<i64>>(2)?,
+                        ))
                     })?);
                 }
                 Ok(())
@@ -101,9 +106,9 @@ impl Bare for Adds {
             transactions.one(|| {
                 for _ in 0..self.callers {
                     let sum = params![rows::HOT_KEY, 1, rows::BOUND];
-                    black_box(
-                        add.query_row(sum, |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?)))?,
-                    );
+                    black_box(add.query_row(sum, |row| {
+                        Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?))
+                    })?);
                 }
                 Ok(())
             })?;

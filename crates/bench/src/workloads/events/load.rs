@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use tidelock::{Aggregate, AggregateRef, ExpectedVersion, Store, StoreExt, StreamName, Tidelock, limits};
+use tidelock::{
+    Aggregate, AggregateRef, ExpectedVersion, Store, StoreExt, StreamName, Tidelock, limits,
+};
 
 use super::account::{Account, Kept, many};
 use super::{finish, rival};
@@ -11,7 +13,8 @@ use crate::measure::{Caller, Callers, Contest, Measured};
 use crate::site::Site;
 use crate::workloads::Bench;
 
-/// Loads of a stream of this many events, with and without a snapshot of it. Beside them, reading all of its events.
+/// Loads of a stream of this many events, with and without a snapshot of it. Beside them, reading
+/// all of its events.
 pub(in crate::workloads) async fn measure(
     bench: &Bench<'_>,
     events: usize,
@@ -42,7 +45,11 @@ async fn fill(tidelock: &Tidelock, events: usize, snapshot: bool) -> Result<(), 
     }
     let last = || Ok::<_, std::convert::Infallible>(many(1));
     if snapshot {
-        tidelock.aggregate::<Kept>("1").execute(|_| last()).await.map_err(|error| refused(&error))?;
+        tidelock
+            .aggregate::<Kept>("1")
+            .execute(|_| last())
+            .await
+            .map_err(|error| refused(&error))?;
     } else {
         account.execute(|_| last()).await.map_err(|error| refused(&error))?;
     }

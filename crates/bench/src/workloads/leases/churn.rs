@@ -7,7 +7,8 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::workloads::committed;
 
-/// From one item to the next that is woken, so that neighbours are not. A prime, so that all have their turn.
+/// From one item to the next that is woken, so that neighbours are not. A prime, so that all have
+/// their turn.
 const STRIDE: usize = 7919;
 
 /// Beyond any work that an item has had before.

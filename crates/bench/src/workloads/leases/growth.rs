@@ -26,7 +26,8 @@ impl Size {
         let Below::Schema(ground) = &site.below else { return Ok(Self::default()) };
         let client = connect(&ground.database.config(&[&ground.store])).await?;
         let rows = client.query(SIZES, &[]).await?;
-        let relations = rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1).unsigned_abs())).collect();
+        let relations =
+            rows.iter().map(|row| (row.get(0), row.get::<_, i64>(1).unsigned_abs())).collect();
         let dead_rows = client.query_one(DEAD, &[]).await?.get::<_, i64>(0).unsigned_abs();
         Ok(Self { relations, dead_rows })
     }
@@ -34,9 +35,10 @@ impl Size {
     /// From this one to a later one, in words.
     pub(super) fn to(&self, later: &Self) -> String {
         let (dead, later_dead) = (HumanCount(self.dead_rows), HumanCount(later.dead_rows));
-        let sizes = self.relations.iter().zip(&later.relations).map(|((name, bytes), (_, later))| {
-            format!("{name} from {} to {}", DecimalBytes(*bytes), DecimalBytes(*later))
-        });
+        let sizes =
+            self.relations.iter().zip(&later.relations).map(|((name, bytes), (_, later))| {
+                format!("{name} from {} to {}", DecimalBytes(*bytes), DecimalBytes(*later))
+            });
         let all: Vec<_> = sizes.chain([format!("dead rows from {dead} to {later_dead}")]).collect();
         all.join(", ")
     }
@@ -64,7 +66,8 @@ mod tests {
 
     #[test]
     fn growth_is_told_for_each_relation() {
-        let size = |bytes, dead_rows| Size { relations: vec![("items".to_owned(), bytes)], dead_rows };
+        let size =
+            |bytes, dead_rows| Size { relations: vec![("items".to_owned(), bytes)], dead_rows };
         let told = size(1_000_000, 0).to(&size(2_500_000, 1_234));
         assert_eq!(told, "items from 1.00 MB to 2.50 MB, dead rows from 0 to 1,234");
     }

@@ -13,7 +13,8 @@ use crate::measure::{Lap, Side};
 use crate::report::write_line;
 use crate::workloads::commits::writers;
 
-/// What a process did when it was told to. All times are in microseconds; those of the day are of the machine's clock.
+/// What a process did when it was told to. All times are in microseconds; those of the day are of
+/// the machine's clock.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Done {
     pub(super) begun: u64,
@@ -22,7 +23,8 @@ pub(super) struct Done {
     pub(super) times: Vec<u64>,
 }
 
-/// Runs the process: it is told the URL first, and then how many microseconds to work for, again and again.
+/// Runs the process: it is told the URL first, and then how many microseconds to work for, again
+/// and again.
 pub(crate) async fn serve(args: &MemberArgs) -> Result<(), Failure> {
     let url = told()?.unwrap_or_default();
     let store = tidelock::open(&url).await?;

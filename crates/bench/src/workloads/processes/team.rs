@@ -14,11 +14,16 @@ pub(super) struct Team(Vec<Child>);
 
 impl Team {
     /// This many processes with this many callers each; the streams are numbered from `first` on.
-    pub(super) fn start(url: &str, processes: usize, callers: usize, first: usize) -> Result<Self, Failure> {
+    pub(super) fn start(
+        url: &str,
+        processes: usize,
+        callers: usize,
+        first: usize,
+    ) -> Result<Self, Failure> {
         let start = |process: usize| {
             let first = (first + process * callers).to_string();
-            let args =
-                ["team-member", "--first", &first, "--callers", &callers.to_string()].map(str::to_owned);
+            let args = ["team-member", "--first", &first, "--callers", &callers.to_string()]
+                .map(str::to_owned);
             Child::start(&args, url)
         };
         block_in_place(|| (0..processes).map(start).collect::<Result<_, _>>()).map(Self)
@@ -41,7 +46,12 @@ impl Side for Team {
         Ok(Lap {
             ops: done.iter().map(|done| done.ops).sum(),
             elapsed: Duration::from_micros(ended.saturating_sub(begun)),
-            times: done.iter().flat_map(|done| &done.times).copied().map(Duration::from_micros).collect(),
+            times: done
+                .iter()
+                .flat_map(|done| &done.times)
+                .copied()
+                .map(Duration::from_micros)
+                .collect(),
         })
     }
 }

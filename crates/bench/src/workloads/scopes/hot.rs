@@ -1,4 +1,5 @@
-//! One durable scope that all callers count in, beside as many who commit to keys of their own. None may be lost.
+//! One durable scope that all callers count in, beside as many who commit to keys of their own.
+//! None may be lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -14,7 +15,10 @@ use crate::site::Site;
 use crate::workloads::{Bench, Case, committed};
 
 /// Counts in a field of a document, which is read, changed and compared.
-pub(in crate::workloads) async fn measure_field(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+pub(in crate::workloads) async fn measure_field(
+    bench: &Bench<'_>,
+    case: &Case,
+) -> Result<Measured, Failure> {
     measure::<Value>(bench, case, "count", |document| document["count"].as_i64()).await
 }
 
@@ -39,7 +43,8 @@ async fn measure<S: State>(
     let ours = Callers((0..case.callers).map(|_| counter()).collect());
     let contest = Contest::of(ours).against(vec![distinct(&site.store, case.bare)?]);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
-    let (kept, counted) = (total(&scope.get().await.map_err(lost)?), counted.load(Ordering::SeqCst));
+    let (kept, counted) =
+        (total(&scope.get().await.map_err(lost)?), counted.load(Ordering::SeqCst));
     site.clear().await?;
     if kept != Some(counted) {
         return Err(Failure::Answer(format!("{counted} were counted, and {kept:?} are there")));

@@ -18,7 +18,10 @@ struct Document {
     note: String,
 }
 
-pub(in crate::workloads) async fn measure(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
+pub(in crate::workloads) async fn measure(
+    bench: &Bench<'_>,
+    case: &Case,
+) -> Result<Measured, Failure> {
     let document = Document { count: 0, note: rows::payload() };
     let scope = Scope::in_memory(ScopeKind::REQUEST, "hot", document.clone());
     let lock = Arc::new(Mutex::new(Arc::new(document)));
@@ -41,7 +44,8 @@ impl Caller for Mutator {
     }
 }
 
-/// Copies the state, changes the copy and puts it in place: readers of the old one are not disturbed.
+/// Copies the state, changes the copy and puts it in place: readers of the old one are not
+/// disturbed.
 #[derive(Clone)]
 struct Locker {
     lock: Arc<Mutex<Arc<Document>>>,

@@ -1,7 +1,7 @@
 //! A file that a stream's events go to, one on a line.
 //!
-//! The same events can come a second time, after a crash: those that are in the file already are not written again, and a line that was
-//! cut short is written anew.
+//! The same events can come a second time, after a crash: those that are in the file already are
+//! not written again, and a line that was cut short is written anew.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -31,7 +31,8 @@ struct Kept {
 
 impl Shelf {
     pub(super) fn open(path: &Path, stream: &StreamName) -> io::Result<Self> {
-        let mut file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)?;
         let (last, whole) = look(&file, stream)?;
         file.set_len(whole)?;
         file.seek(SeekFrom::End(0))?;
@@ -42,7 +43,8 @@ impl Shelf {
     pub(super) fn archive(
         self,
         progress: Progress,
-    ) -> impl Fn(Vec<StoredEvent>) -> std::future::Ready<io::Result<()>> + Send + Sync + 'static {
+    ) -> impl Fn(Vec<StoredEvent>) -> std::future::Ready<io::Result<()>> + Send + Sync + 'static
+    {
         move |events| {
             let mut kept = self.file.lock().unwrap_or_else(PoisonError::into_inner);
             let taken = kept.take(&events);
@@ -55,7 +57,8 @@ impl Shelf {
 impl Kept {
     fn take(&mut self, events: &[StoredEvent]) -> io::Result<()> {
         let mut text = String::new();
-        for event in events.iter().filter(|event| self.last.is_none_or(|last| event.version > last)) {
+        for event in events.iter().filter(|event| self.last.is_none_or(|last| event.version > last))
+        {
             text += &json_line(&serde_json::to_string(event).map_err(io::Error::other)?);
             text.push('\n');
         }
@@ -76,7 +79,8 @@ fn look(file: &File, stream: &StreamName) -> io::Result<(Option<Version>, u64)> 
             return Ok((last, whole));
         }
         let event: StoredEvent = serde_json::from_slice(&line).map_err(|e| {
-            let what = format!("it is there, and has a line that is no event ({e}); name another file");
+            let what =
+                format!("it is there, and has a line that is no event ({e}); name another file");
             io::Error::new(io::ErrorKind::InvalidData, what)
         })?;
         if event.stream == *stream {
@@ -86,7 +90,8 @@ fn look(file: &File, stream: &StreamName) -> io::Result<(Option<Version>, u64)> 
     }
 }
 
-/// Whether this is the beginning of an event's line, and no more: it was being written when the process died.
+/// Whether this is the beginning of an event's line, and no more: it was being written when the
+/// process died.
 fn is_cut_short(line: &[u8]) -> bool {
     let beginning = BEGINNING.len().min(line.len());
     !line.ends_with(b"\n") && line[..beginning] == BEGINNING[..beginning]

@@ -29,9 +29,14 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
         sums == all,
         &format!("{sums:?}"),
     )?;
-    let found = stage.store.get_one(&taken).await?.into_live().map(|record| record.value.to_string());
+    let found =
+        stage.store.get_one(&taken).await?.into_live().map(|record| record.value.to_string());
     let holds = found.as_deref() == Some(PLACES.to_string().as_str());
-    stage.prove(&format!("record {taken:?} is {PLACES}, no more and no less"), holds, &format!("{found:?}"))
+    stage.prove(
+        &format!("record {taken:?} is {PLACES}, no more and no less"),
+        holds,
+        &format!("{found:?}"),
+    )
 }
 
 async fn ask_all(stage: &Stage<'_>, taken: &RecordKey) -> Result<Vec<CommitOutcome>, Failure> {
@@ -54,7 +59,8 @@ async fn ask_all(stage: &Stage<'_>, taken: &RecordKey) -> Result<Vec<CommitOutco
     Ok(outcomes)
 }
 
-/// The sums that were reached, and the refusals; two callers with one sum have passed the bound unseen.
+/// The sums that were reached, and the refusals; two callers with one sum have passed the bound
+/// unseen.
 fn sort(
     stage: &mut Stage<'_>,
     outcomes: Vec<CommitOutcome>,
@@ -65,11 +71,15 @@ fn sort(
             CommitOutcome::Committed(committed) => {
                 let sum = committed.writes.first().and_then(|written| written.sum);
                 if !sum.is_some_and(|sum| sums.insert(sum)) {
-                    return stage
-                        .broken("every caller who is granted gets a number of its own", &format!("{sum:?}"));
+                    return stage.broken(
+                        "every caller who is granted gets a number of its own",
+                        &format!("{sum:?}"),
+                    );
                 }
             }
-            CommitOutcome::Conflict(conflict) if conflict.has(ClashKind::Exceeded) => refused.push(conflict),
+            CommitOutcome::Conflict(conflict) if conflict.has(ClashKind::Exceeded) => {
+                refused.push(conflict)
+            }
             CommitOutcome::Conflict(other) => {
                 return stage.broken("only the bound refuses a caller", &other.to_string());
             }

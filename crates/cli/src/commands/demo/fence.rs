@@ -1,10 +1,11 @@
-//! Scene: a worker stalls, loses its lease, and its late commit is refused by the fence (LEASE-2, LEASE-5, LEASE-6).
+//! Scene: a worker stalls, loses its lease, and its late commit is refused by the fence (LEASE-2,
+//! LEASE-5, LEASE-6).
 
 use std::time::Duration;
 
 use tidelock::{
-    ClashKind, Commit, CommitOutcome, ExpectedRevision, ItemRef, Json, Lease, LeaseRequest, Mark, QueueName,
-    RecordKey, Revision, Settlement, Store, StoreExt, Wake, Write,
+    ClashKind, Commit, CommitOutcome, ExpectedRevision, ItemRef, Json, Lease, LeaseRequest, Mark,
+    QueueName, RecordKey, Revision, Settlement, Store, StoreExt, Wake, Write,
 };
 
 use super::stage::{Stage, worker};
@@ -24,9 +25,11 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.committed(stage.other.commit(sent_by("quick", &quick, &result)?).await?)?;
     stage.say(&format!("quick commits its result under fence {}: committed", quick.fence))?;
     let found = stage.store.get_one(&result).await?.into_live();
-    // Revision 1 is the proof that slow's write never was there: quick's would have been the second.
-    let holds =
-        found.as_ref().is_some_and(|r| r.value.as_str() == "\"quick\"" && r.revision == Revision::FIRST);
+    // Revision 1 is the proof that slow's write never was there: quick's would have been the
+    // second.
+    let holds = found
+        .as_ref()
+        .is_some_and(|r| r.value.as_str() == "\"quick\"" && r.revision == Revision::FIRST);
     stage.prove(
         &format!("record {result:?} says \"quick\" and was written once"),
         holds,
@@ -53,8 +56,13 @@ async fn lease_once(stage: &mut Stage<'_>, queue: &QueueName) -> Result<Lease, F
     Ok(lease)
 }
 
-/// Asks until the first lease has run out, as any idle worker does: when to ask again is in the answer.
-async fn take_over(stage: &mut Stage<'_>, queue: &QueueName, lost: &Lease) -> Result<Lease, Failure> {
+/// Asks until the first lease has run out, as any idle worker does: when to ask again is in the
+/// answer.
+async fn take_over(
+    stage: &mut Stage<'_>,
+    queue: &QueueName,
+    lost: &Lease,
+) -> Result<Lease, Failure> {
     let begun = stage.store.now().await?;
     let mut asked = 0;
     loop {
@@ -65,7 +73,11 @@ async fn take_over(stage: &mut Stage<'_>, queue: &QueueName, lost: &Lease) -> Re
                 lease.fence, lease.expiries
             ))?;
             let holds = lease.fence > lost.fence && lease.expiries == 1;
-            stage.prove("the new fence is higher than the old one", holds, &format!("{lease:?}"))?;
+            stage.prove(
+                "the new fence is higher than the old one",
+                holds,
+                &format!("{lease:?}"),
+            )?;
             return Ok(lease);
         }
         if asked == 0 {
@@ -76,13 +88,18 @@ async fn take_over(stage: &mut Stage<'_>, queue: &QueueName, lost: &Lease) -> Re
         }
         asked += 1;
         if stage.store.now().await?.since(begun) > PATIENCE {
-            return stage.broken("a lease that has run out can be taken over", "still nothing to lease");
+            return stage
+                .broken("a lease that has run out can be taken over", "still nothing to lease");
         }
         tokio::time::sleep(wait).await;
     }
 }
 
-async fn late_commit(stage: &mut Stage<'_>, slow: &Lease, result: &RecordKey) -> Result<(), Failure> {
+async fn late_commit(
+    stage: &mut Stage<'_>,
+    slow: &Lease,
+    result: &RecordKey,
+) -> Result<(), Failure> {
     match stage.store.commit(sent_by("slow", slow, result)?).await? {
         CommitOutcome::Conflict(conflict) if conflict.has(ClashKind::LeaseLost) => {
             stage.say(&format!("slow comes round and commits its result: refused, {conflict}"))

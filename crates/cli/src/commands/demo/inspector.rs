@@ -20,8 +20,10 @@ pub(super) async fn serve(stage: &mut Stage<'_>, listen: SocketAddr) -> Result<(
     let tidelock = Tidelock::over(store);
     let (listener, token) = (listener(listen).await?, token());
     let tokens = Tokens::read(&format!("operator you {token}"));
-    let tokens = tokens.map_err(|e| Failure::Broken(format!("the demo's own token is refused: {e}")))?;
-    let api = Api::over(&tidelock).tokens(tokens).commits(commits).doctor(doctor).aggregate::<Stock>();
+    let tokens =
+        tokens.map_err(|e| Failure::Broken(format!("the demo's own token is refused: {e}")))?;
+    let api =
+        Api::over(&tidelock).tokens(tokens).commits(commits).doctor(doctor).aggregate::<Stock>();
     let end = interrupted();
     stage.announce("")?;
     stage.announce(&format!("The inspector is at http://{}/", listener.local_addr()?))?;

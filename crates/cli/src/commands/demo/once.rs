@@ -14,7 +14,9 @@ const CLIENTS: usize = 10;
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.scene("Ten clients, one key: one effect")?;
-    stage.say(&format!("{CLIENTS} clients send the same payment under one key, all at the same moment"))?;
+    stage.say(&format!(
+        "{CLIENTS} clients send the same payment under one key, all at the same moment"
+    ))?;
     let payments = Arc::new(AtomicUsize::new(0));
     let receipts = pay_all(stage, &payments).await?;
     let made = payments.load(Ordering::SeqCst);
@@ -23,7 +25,11 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     }
     stage.prove("one payment was made", made == 1, &made.to_string())?;
     let equal = receipts.iter().all(|receipt| Some(receipt) == receipts.first());
-    stage.prove(&format!("{CLIENTS} clients have the same receipt"), equal, &format!("{receipts:?}"))
+    stage.prove(
+        &format!("{CLIENTS} clients have the same receipt"),
+        equal,
+        &format!("{receipts:?}"),
+    )
 }
 
 async fn pay_all(stage: &Stage<'_>, payments: &Arc<AtomicUsize>) -> Result<Vec<String>, Failure> {
@@ -43,7 +49,10 @@ async fn pay_all(stage: &Stage<'_>, payments: &Arc<AtomicUsize>) -> Result<Vec<S
     let mut receipts = Vec::with_capacity(CLIENTS);
     for client in clients {
         let receipt = joined(client).await?;
-        receipts.push(receipt.map_err(|error| Failure::Broken(format!("a client got no receipt: {error}")))?);
+        receipts.push(
+            receipt
+                .map_err(|error| Failure::Broken(format!("a client got no receipt: {error}")))?,
+        );
     }
     Ok(receipts)
 }

@@ -1,4 +1,5 @@
-//! Scene: two processes sell the same stock through an aggregate, and nothing is sold twice (EVT-2, EVT-3).
+//! Scene: two processes sell the same stock through an aggregate, and nothing is sold twice (EVT-2,
+//! EVT-3).
 
 use std::sync::Arc;
 
@@ -67,7 +68,11 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     }
     let left = shops[1].aggregate::<Stock>(&id).load().await.map_err(|e| unexpected(&e))?.left;
     let holds = left == 0 && i64::try_from(sold) == Ok(UNITS);
-    stage.prove(&format!("{UNITS} were sold, and 0 are left"), holds, &format!("{sold} sold, {left} left"))
+    stage.prove(
+        &format!("{UNITS} were sold, and 0 are left"),
+        holds,
+        &format!("{sold} sold, {left} left"),
+    )
 }
 
 async fn reserve_all(shops: &[Tidelock; 2], id: &str) -> Result<Vec<Told>, Failure> {

@@ -1,4 +1,5 @@
-//! Scene: an event that a reaction cannot handle is found, mended and unblocked, and nothing is skipped (REACT-1, REACT-4).
+//! Scene: an event that a reaction cannot handle is found, mended and unblocked, and nothing is
+//! skipped (REACT-1, REACT-4).
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -54,7 +55,8 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let rest = [next(&mut labels).await, next(&mut labels).await];
     drop(stop);
     joined(running).await??;
-    let holds = rest[0].as_deref() == Some("to be called for") && rest[1].as_deref() == Some("Ben, Dock 2");
+    let holds =
+        rest[0].as_deref() == Some("to be called for") && rest[1].as_deref() == Some("Ben, Dock 2");
     stage.prove(
         "it went on where it had stopped: every order has its label, in order",
         holds,
@@ -91,7 +93,11 @@ fn labelling(
     app.map_err(|e| Stopped::Broken(format!("the reaction cannot be registered: {e}")))
 }
 
-async fn until_blocked(stage: &Stage<'_>, tidelock: &Tidelock, name: &str) -> Result<Followed, Stopped> {
+async fn until_blocked(
+    stage: &Stage<'_>,
+    tidelock: &Tidelock,
+    name: &str,
+) -> Result<Followed, Stopped> {
     let begun = stage.store.now().await?;
     loop {
         let targets = tidelock.reactions().list(&ReactionFilter::named(name)).await?;

@@ -14,7 +14,9 @@ const LIMIT: i64 = 18;
 
 pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     stage.scene("A hundred clients on a quota of 18")?;
-    stage.say(&format!("{CLIENTS} clients each want one of {LIMIT} points, all at the same moment"))?;
+    stage.say(&format!(
+        "{CLIENTS} clients each want one of {LIMIT} points, all at the same moment"
+    ))?;
     let (granted, refused) = take_all(stage).await?;
     stage.say(&format!("granted: {}, refused as over quota: {}", granted.len(), refused.len()))?;
     let sorted = (granted.len() as i64, granted.len() + refused.len());
@@ -24,11 +26,17 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
         &format!("{sorted:?}"),
     )?;
     let quota = Tidelock::over(stage.store.clone()).claims().quota(stage.name("points"), LIMIT);
-    let Some(last) = granted.last() else { return stage.broken("somebody was granted a point", "nobody") };
+    let Some(last) = granted.last() else {
+        return stage.broken("somebody was granted a point", "nobody");
+    };
     quota.refund(last).await.map_err(|error| unexpected(&error))?;
     quota.refund(last).await.map_err(|error| unexpected(&error))?;
     let used = quota.usage().await.map_err(|error| unexpected(&error))?.used;
-    stage.prove("a point that is given back twice goes back once", used == LIMIT - 1, &used.to_string())
+    stage.prove(
+        "a point that is given back twice goes back once",
+        used == LIMIT - 1,
+        &used.to_string(),
+    )
 }
 
 async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<Exceeded>), Failure> {

@@ -1,8 +1,11 @@
-//! Scene: two writers race on a stream, and one gets the conflict with expected and actual (LOG-1, LOG-3).
+//! Scene: two writers race on a stream, and one gets the conflict with expected and actual (LOG-1,
+//! LOG-3).
 
 use std::sync::Arc;
 
-use tidelock::{Commit, CommitOutcome, ExpectedVersion, NewEvent, Store, StoreExt, StreamName, StreamQuery};
+use tidelock::{
+    Commit, CommitOutcome, ExpectedVersion, NewEvent, Store, StoreExt, StreamName, StreamQuery,
+};
 use tokio::sync::Barrier;
 use tokio::task::JoinHandle;
 
@@ -40,11 +43,15 @@ async fn place(stage: &mut Stage<'_>, order: &StreamName) -> Result<(), Failure>
 }
 
 /// Both at one moment, each on a handle of its own.
-async fn race(stage: &mut Stage<'_>, order: &StreamName) -> Result<(CommitOutcome, CommitOutcome), Failure> {
+async fn race(
+    stage: &mut Stage<'_>,
+    order: &StreamName,
+) -> Result<(CommitOutcome, CommitOutcome), Failure> {
     stage.say(&stage.how_opened("anna and ben"))?;
     let anna = decide(&*stage.store, order, CANCELLED).await?;
     let ben = decide(&*stage.other, order, SHIPPED).await?;
-    stage.say("both read the stream at version 1; anna wants to cancel the order, ben to ship it")?;
+    stage
+        .say("both read the stream at version 1; anna wants to cancel the order, ben to ship it")?;
     stage.say("both append at the same moment, expecting the version that they read")?;
     let start = Arc::new(Barrier::new(2));
     let (anna, ben) = (write(&stage.store, anna, &start), write(&stage.other, ben, &start));
@@ -54,8 +61,10 @@ async fn race(stage: &mut Stage<'_>, order: &StreamName) -> Result<(CommitOutcom
 /// What every writer of events does: reads, decides, and expects what was read.
 async fn decide(store: &dyn Store, order: &StreamName, event: &str) -> Result<Commit, Failure> {
     let read = store.rows(StreamQuery::forward(order)).all().await?;
-    let expected =
-        read.last().map(|event| event.version).map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
+    let expected = read
+        .last()
+        .map(|event| event.version)
+        .map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
     Ok(Commit::new().append(order, expected, [NewEvent::of(event, &())?]))
 }
 

@@ -1,4 +1,5 @@
-//! Scene: a run loses its worker in the middle of a step, and another one goes on from there (RUN-1, RUN-2).
+//! Scene: a run loses its worker in the middle of a step, and another one goes on from there
+//! (RUN-1, RUN-2).
 
 use std::time::Duration;
 
@@ -34,7 +35,8 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let here = Tidelock::over(stage.store.clone());
 
     // A runtime of its own, so that all of it can be torn down at once, as a power cut would.
-    let first = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+    let first =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let app = application(&here, "first", &workflow, shop.clone())?;
     first.spawn(app.run());
     let run = here.runs().start(&workflow, &run, "tea").version(1).await.map_err(broken)?;
@@ -52,7 +54,9 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     let again = next(&mut parcels).await;
     drop(stop);
     joined(running).await??;
-    stage.say(&format!("worker second takes over, does not charge again, packs, and ships: {result}"))?;
+    stage.say(&format!(
+        "worker second takes over, does not charge again, packs, and ships: {result}"
+    ))?;
 
     let charges: i64 = match stage.store.get_one(&shop.charges).await?.into_live() {
         Some(record) => record.value.to()?,
@@ -84,8 +88,14 @@ async fn pack(shop: &Shop, key: String) -> Result<(), Failure> {
     }
 }
 
-fn application(tidelock: &Tidelock, name: &str, workflow: &str, shop: Shop) -> Result<App, Stopped> {
-    let workflow = Workflow::boxed(workflow, move |ctx, what| Box::pin(checkout(ctx, what, shop.clone())));
+fn application(
+    tidelock: &Tidelock,
+    name: &str,
+    workflow: &str,
+    shop: Shop,
+) -> Result<App, Stopped> {
+    let workflow =
+        Workflow::boxed(workflow, move |ctx, what| Box::pin(checkout(ctx, what, shop.clone())));
     let workflow = workflow.leased_for(LEASE);
     let app = tidelock.app().register(workflow).worker(WorkerOptions::new(worker(name)?)).build();
     app.map_err(|e| Stopped::Broken(format!("the workflow cannot be registered: {e}")))

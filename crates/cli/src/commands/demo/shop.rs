@@ -1,5 +1,6 @@
-//! What goes on in the demo's shop while somebody looks: orders that reserve stock, labels that are printed for them, and checkouts
-//! that wait to be approved. Now and then an order has no address, and its label waits for an operator.
+//! What goes on in the demo's shop while somebody looks: orders that reserve stock, labels that are
+//! printed for them, and checkouts that wait to be approved. Now and then an order has no address,
+//! and its label waits for an operator.
 
 use std::time::Duration;
 
@@ -86,11 +87,15 @@ async fn order(tidelock: &Tidelock, prefix: &str, nth: u64) -> Result<(), Stoppe
     };
     let stock = tidelock.aggregate::<Stock>(format!("{prefix}blue"));
     stock.command().metadata(metadata.clone()).execute(reserve).await.map_err(|e| broken(&e))?;
-    let address = if nth.is_multiple_of(NAMELESS) { Value::Null } else { json!(format!("Dock {nth}")) };
-    let placed = json!({ "address": address, "units": 1 + nth % 3, "large": nth.is_multiple_of(LARGE) });
-    let placed = NewEvent::of("placed", &placed)?.with_metadata(metadata.to_json()?);
+    let address =
+        if nth.is_multiple_of(NAMELESS) { Value::Null } else { json!(format!("Dock {nth}")) };
     let placed =
-        tidelock.store().append(&StreamName::new(order)?, ExpectedVersion::Any, vec![placed]).await?;
+        json!({ "address": address, "units": 1 + nth % 3, "large": nth.is_multiple_of(LARGE) });
+    let placed = NewEvent::of("placed", &placed)?.with_metadata(metadata.to_json()?);
+    let placed = tidelock
+        .store()
+        .append(&StreamName::new(order)?, ExpectedVersion::Any, vec![placed])
+        .await?;
     placed.committed().map_err(|e| broken(&e))?;
     Ok(())
 }
@@ -103,7 +108,8 @@ fn program(tidelock: &Tidelock, prefix: &str) -> Result<App, Stopped> {
         async move { label(&order, &ctx, &checkout).await }
     };
     let approve = Workflow::boxed(checkout, |ctx, order: String| Box::pin(approval(ctx, order)));
-    let source = on_any().in_streams(format!("{prefix}sale-")).retries(1).backoff(Backoff::fixed(PAUSE));
+    let source =
+        on_any().in_streams(format!("{prefix}sale-")).retries(1).backoff(Backoff::fixed(PAUSE));
     let app = tidelock.app().reaction(&labels, source, print).register(approve).build();
     app.map_err(|e| Stopped::Broken(format!("the shop cannot be registered: {e}")))
 }
@@ -124,7 +130,8 @@ async fn label(order: &StoredEvent, ctx: &Context, checkout: &str) -> Result<(),
 
 /// Checks the customer, and waits for somebody who approves.
 async fn approval(ctx: &mut Ctx, order: String) -> Result<String, StepError> {
-    ctx.step("check-customer", |_| async { Ok::<_, Failure>("known since 2019".to_owned()) }).await?;
+    ctx.step("check-customer", |_| async { Ok::<_, Failure>("known since 2019".to_owned()) })
+        .await?;
     ctx.sleep("cool-down", PAUSE).await?;
     let approved: Option<Value> = ctx.wait_for_signal("approved").await?;
     let shipped = format!("{order}, approved: {}", approved.unwrap_or_default());

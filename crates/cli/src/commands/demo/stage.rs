@@ -145,7 +145,8 @@ pub(super) fn worker(name: &str) -> Result<WorkerName, Failure> {
 
 /// What a task came to. None of the story's tasks is cancelled, so only a panic can be in the way.
 pub(super) async fn joined<T>(task: JoinHandle<T>) -> Result<T, Failure> {
-    task.await.map_err(|e| Failure::Broken(format!("a task of the demo ended before its time: {e}")))
+    task.await
+        .map_err(|e| Failure::Broken(format!("a task of the demo ended before its time: {e}")))
 }
 
 /// The random end of a fresh id is enough to tell two runs apart, and short enough to read.

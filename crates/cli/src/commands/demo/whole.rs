@@ -1,11 +1,12 @@
-//! Scene: a commit across a stream, a record and a lease lands whole, or not at all (COMMIT-1, COMMIT-2).
+//! Scene: a commit across a stream, a record and a lease lands whole, or not at all (COMMIT-1,
+//! COMMIT-2).
 
 use std::time::Duration;
 
 use tidelock::{
-    Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemQuery, ItemRef, Json,
-    Lease, LeaseRequest, Mark, NamePattern, NewEvent, QueueName, RecordKey, Settlement, StoreExt, StreamName,
-    Version, Wake, Write,
+    Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemQuery, ItemRef,
+    Json, Lease, LeaseRequest, Mark, NamePattern, NewEvent, QueueName, RecordKey, Settlement,
+    StoreExt, StreamName, Version, Wake, Write,
 };
 
 use super::stage::{Stage, worker};
@@ -35,9 +36,12 @@ async fn lands_whole(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), Fai
     stage.say(&format!("a payment is due; a worker leases it under fence {}", lease.fence))?;
     let commit = payment.commit(&lease, ExpectedVersion::NoStream)?;
     stage.committed(stage.store.commit(commit).await?)?;
-    stage.say("one commit: append Paid to the stream, write the receipt, end the lease: committed")?;
+    stage.say(
+        "one commit: append Paid to the stream, write the receipt, end the lease: committed",
+    )?;
     let found = payment.read(stage).await?;
-    let holds = found.events == Some(Version::FIRST) && found.receipt.is_some() && found.holder().is_none();
+    let holds =
+        found.events == Some(Version::FIRST) && found.receipt.is_some() && found.holder().is_none();
     stage.prove(
         "all three are there: 1 event, the receipt, and the lease is over",
         holds,
@@ -47,9 +51,11 @@ async fn lands_whole(stage: &mut Stage<'_>, payment: &Payment) -> Result<(), Fai
 
 async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Lease, Failure> {
     let lease = payment.lease(stage, 2).await?;
-    stage.say(&format!("another payment is due; a worker leases it under fence {}", lease.fence))?;
+    stage
+        .say(&format!("another payment is due; a worker leases it under fence {}", lease.fence))?;
     let before = payment.read(stage).await?;
-    // The receipt and the lease would hold; the stream is at version 1 by now, and takes the other two with it.
+    // The receipt and the lease would hold; the stream is at version 1 by now, and takes the other
+    // two with it.
     let commit = payment.commit(&lease, ExpectedVersion::NoStream)?;
     match stage.store.commit(commit).await? {
         CommitOutcome::Conflict(conflict) => {
@@ -58,17 +64,22 @@ async fn leaves_nothing(stage: &mut Stage<'_>, payment: &Payment) -> Result<Leas
             ))?;
         }
         other => {
-            return stage.broken("a commit with a part that does not hold is refused", &format!("{other:?}"));
+            return stage.broken(
+                "a commit with a part that does not hold is refused",
+                &format!("{other:?}"),
+            );
         }
     }
     let after = payment.read(stage).await?;
     let holds = after == before && after.holder() == Some("teller");
-    let claim = "nothing of it is there: still 1 event, the old receipt, and the lease still stands";
+    let claim =
+        "nothing of it is there: still 1 event, the old receipt, and the lease still stands";
     stage.prove(claim, holds, &format!("{after:?}, before it was {before:?}"))?;
     Ok(lease)
 }
 
-/// Whoever was refused has lost nothing: the lease is theirs to go on with. The store is left without one.
+/// Whoever was refused has lost nothing: the lease is theirs to go on with. The store is left
+/// without one.
 async fn goes_on(stage: &mut Stage<'_>, payment: &Payment, lease: &Lease) -> Result<(), Failure> {
     let commit = payment.commit(lease, ExpectedVersion::Exact(Version::FIRST))?;
     stage.committed(stage.store.commit(commit).await?)?;
@@ -94,7 +105,8 @@ impl Payment {
         let item = ItemRef::parse(self.queue.as_str(), "payment-1")?;
         let wake = Commit::new().wake(Wake::to_mark(item, Mark::new(mark)?));
         stage.committed(stage.store.commit(wake).await?)?;
-        let request = LeaseRequest::new(&self.queue, &worker("teller")?, Duration::from_secs(60), 1);
+        let request =
+            LeaseRequest::new(&self.queue, &worker("teller")?, Duration::from_secs(60), 1);
         match stage.store.lease(request).await?.leases.pop() {
             Some(lease) => Ok(lease),
             None => stage.broken("an item that is due can be leased", "nothing to lease"),
@@ -113,7 +125,8 @@ impl Payment {
     async fn read(&self, stage: &Stage<'_>) -> Result<Found, Failure> {
         let events = stage.other.read_whole_stream(&self.stream).await?;
         let receipt = stage.other.get_one(&self.receipt).await?.into_live();
-        let filter = ItemFilter { queue: NamePattern::is(self.queue.as_str()), ..ItemFilter::default() };
+        let filter =
+            ItemFilter { queue: NamePattern::is(self.queue.as_str()), ..ItemFilter::default() };
         let mut items = stage.other.rows(ItemQuery::new(filter)).all().await?;
         Ok(Found {
             events: events.last().map(|event| event.version),

@@ -8,7 +8,11 @@ use crate::args::EventsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
 
-pub(super) async fn show(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
+pub(super) async fn show(
+    store: &dyn Store,
+    args: &EventsArgs,
+    out: &mut Output,
+) -> Result<(), Failure> {
     match args.follow {
         true => follow(store, args, out).await,
         false => list(store, args, out).await,

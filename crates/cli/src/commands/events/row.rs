@@ -23,7 +23,8 @@ impl Row {
 }
 
 impl Listed for Row {
-    const HEADINGS: &'static [&'static str] = &["position", "at", "stream", "version", "type", "payload"];
+    const HEADINGS: &'static [&'static str] =
+        &["position", "at", "stream", "version", "type", "payload"];
 
     fn cells(&self) -> Vec<String> {
         let event = &self.event;

@@ -1,7 +1,8 @@
 //! The events of one stream.
 
 use tidelock::{
-    Direction, Store, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Topic, Version, limits,
+    Direction, Store, StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Topic, Version,
+    limits,
 };
 
 use super::patience::Patience;
@@ -28,7 +29,8 @@ pub(super) async fn list(
                 "tidelock streams, to see which do",
             ));
         }
-        let events: Vec<_> = page.events.into_iter().filter(|event| is_wanted(event, args)).collect();
+        let events: Vec<_> =
+            page.events.into_iter().filter(|event| is_wanted(event, args)).collect();
         left -= events.len().min(left);
         super::show(events, args, out)?;
         match page.next {
@@ -72,7 +74,11 @@ async fn follow(
         let Some(page) = patience.take(answer, out).await? else { continue };
         from = Some(page.events.last().map_or(next, |event| event.version.plus(1)));
         let more = page.next.is_some();
-        super::show(page.events.into_iter().filter(|event| is_wanted(event, args)).collect(), args, out)?;
+        super::show(
+            page.events.into_iter().filter(|event| is_wanted(event, args)).collect(),
+            args,
+            out,
+        )?;
         if !more {
             wait(&mut signal).await;
         }

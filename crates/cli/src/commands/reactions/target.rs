@@ -28,8 +28,12 @@ impl Row {
     /// What it does, or what it waits for.
     fn doing(&self) -> String {
         let (target, now) = (&self.target, self.now);
-        let held = target.holder.as_ref().map(|holder| format!("held, {}", ahead(holder.deadline, now)));
-        let waits = target.hold.filter(|hold| *hold > now).map(|hold| format!("again {}", ahead(hold, now)));
+        let held =
+            target.holder.as_ref().map(|holder| format!("held, {}", ahead(holder.deadline, now)));
+        let waits = target
+            .hold
+            .filter(|hold| *hold > now)
+            .map(|hold| format!("again {}", ahead(hold, now)));
         let due = target.due.map(|due| format!("due, {}", ago(due, now)));
         match (target.blocked, target.unrouted) {
             (true, true) => "blocked, unrouted".to_owned(),

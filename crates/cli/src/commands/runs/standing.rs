@@ -12,7 +12,10 @@ pub(crate) fn described(standing: &Standing, now: Timestamp) -> Vec<String> {
             vec![format!("worker {worker:?} drives it; its lease ends {}", ahead(*until, now))]
         }
         Standing::Due { since } => {
-            vec![format!("it has been due for a worker with its workflow since {}", ago(*since, now))]
+            vec![format!(
+                "it has been due for a worker with its workflow since {}",
+                ago(*since, now)
+            )]
         }
         Standing::Waiting { on, until } => waiting(on, *until, now),
         Standing::Parked { error, again_at } => {
@@ -41,14 +44,19 @@ fn waits_for(awaited: &Awaited, now: Timestamp) -> String {
         Awaited::Signal { name, signal, .. } => {
             format!("waits for signal {signal:?}, in {:?}", name.as_str())
         }
-        Awaited::Child { name, run } => format!("waits for run {:?}, in {:?}", run.as_str(), name.as_str()),
+        Awaited::Child { name, run } => {
+            format!("waits for run {:?}, in {:?}", run.as_str(), name.as_str())
+        }
         Awaited::Attempt { step, failed, error, again_at } => format!(
             "step {:?} failed {failed} times and is tried again {}: {error}",
             step.as_str(),
             ahead(*again_at, now)
         ),
         Awaited::Verdict { step } => {
-            format!("nobody knows whether step {:?} was done: say so with tidelock resolve", step.as_str())
+            format!(
+                "nobody knows whether step {:?} was done: say so with tidelock resolve",
+                step.as_str()
+            )
         }
         other => format!("{other:?}"),
     }

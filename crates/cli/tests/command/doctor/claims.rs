@@ -28,7 +28,11 @@ fn a_claim_that_its_claimant_left_is_found_and_freed(shop: &Shop) {
     assert!(pay["since"].is_string(), "{pay}");
     assert!(mend(pay).contains("tidelock release idempotency/pay:42 --store "), "{pay}");
     assert_eq!(till["severity"], json!("notice"), "whoever wants the lock takes it");
-    assert_eq!(shop.run(&["doctor", "--patience", "1h"]).code, 0, "whoever waits longer finds less");
+    assert_eq!(
+        shop.run(&["doctor", "--patience", "1h"]).code,
+        0,
+        "whoever waits longer finds less"
+    );
     for finding in [pay, till] {
         let freed = paste(shop, &commands(finding)[0], &[]);
         assert_eq!(freed.code, 0, "{finding}: {freed:?}");

@@ -27,7 +27,11 @@ fn a_closing_that_nobody_finished_is_found_and_finished(shop: &Shop) {
     assert!(mend.contains("tidelock close order-1 --archive FILE --store "), "{mend}");
     let (_, found) = findings(shop, &[]);
     assert!(found[0]["since"].is_string(), "{found:?}");
-    assert_eq!(shop.run(&["doctor", "--patience", "1h"]).code, 0, "whoever waits longer finds less");
+    assert_eq!(
+        shop.run(&["doctor", "--patience", "1h"]).code,
+        0,
+        "whoever waits longer finds less"
+    );
     let (command, file) = (commands(&found[0]).remove(0), shop.path("order-1.jsonl"));
     let closed = paste(shop, &format!("{command} -y"), &[("FILE", &file)]);
     assert_eq!(closed.code, 0, "{command}: {closed:?}");

@@ -22,11 +22,18 @@ on_files_and_postgres!(
 
 fn runs_that_nobody_drives_are_found(shop: &Shop) {
     shop.with(|store| async move {
-        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
+        Tidelock::over(store)
+            .runs()
+            .start("checkout", "checkout-1", &json!(7))
+            .version(1)
+            .await
+            .unwrap();
     });
     let (what, mend) = only(shop, "unserved");
     assert!(
-        what.starts_with("workflow \"checkout\", version 1: nobody takes what is due: 1 run, the first for"),
+        what.starts_with(
+            "workflow \"checkout\", version 1: nobody takes what is due: 1 run, the first for"
+        ),
         "{what}"
     );
     assert!(mend.contains("registers that version"), "{mend}");
@@ -57,7 +64,12 @@ fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
         charging(&tidelock, &begun_there).build().unwrap().run().await
     });
     shop.with(|store| async move {
-        Tidelock::over(store).runs().start("checkout", "checkout-1", &json!(null)).version(1).await.unwrap();
+        Tidelock::over(store)
+            .runs()
+            .start("checkout", "checkout-1", &json!(null))
+            .version(1)
+            .await
+            .unwrap();
         begins.recv().await.expect("the step begins");
     });
     dying.shutdown_background();
@@ -78,7 +90,10 @@ fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
     let asked = found.iter().find(|finding| finding["kind"] == "ambiguous").expect("it is there");
     let resolved = paste(shop, &commands(asked)[0], &[("RESULT", "'\"paid\"'")]);
     assert_eq!(resolved.code, 0, "{asked}: {resolved:?}");
-    assert!(!findings(shop, &[]).1.iter().any(|finding| finding["kind"] == "ambiguous"), "it is resolved");
+    assert!(
+        !findings(shop, &[]).1.iter().any(|finding| finding["kind"] == "ambiguous"),
+        "it is resolved"
+    );
 }
 
 /// A program whose workflow panics until somebody has mended it.
@@ -109,7 +124,12 @@ fn tries(shop: &Shop, mended: bool) {
 /// CMD-5. CMD-7.
 fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(shop: &Shop) {
     shop.with(|store| async move {
-        Tidelock::over(store).runs().start("ship", "ship-1", &json!(null)).version(1).await.unwrap();
+        Tidelock::over(store)
+            .runs()
+            .start("ship", "ship-1", &json!(null))
+            .version(1)
+            .await
+            .unwrap();
     });
     tries(shop, false);
     let (code, found) = findings(shop, &[]);
@@ -152,8 +172,10 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
         let running = Running::start(family(&tidelock));
         tidelock.runs().start("parent", "p", &json!(null)).version(1).await.unwrap();
         let child = tidelock.runs().run("p/help");
-        until("the child waits", async || matches!(child.standing().await, Ok(Standing::Waiting { .. })))
-            .await;
+        until("the child waits", async || {
+            matches!(child.standing().await, Ok(Standing::Waiting { .. }))
+        })
+        .await;
         running.stop().await;
     });
     assert!(findings(shop, &[]).1.is_empty(), "its parent waits for it");
@@ -162,7 +184,12 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
     let orphan = found.iter().find(|finding| finding["kind"] == "orphaned").expect("it is found");
     assert_eq!(orphan["severity"], json!("notice"), "it goes on, and hinders nobody");
     assert_eq!(orphan["thing"], json!("run \"p/help\""));
-    assert!(orphan["what"].as_str().unwrap().contains("run \"p\", which started it as \"help\", has ended"));
+    assert!(
+        orphan["what"]
+            .as_str()
+            .unwrap()
+            .contains("run \"p\", which started it as \"help\", has ended")
+    );
     assert!(orphan["since"].is_string(), "{orphan}");
     assert!(mend(orphan).contains("tidelock cancel p/help --store "), "{orphan}");
     assert_eq!(paste(shop, &commands(orphan)[0], &[]).code, 0, "{orphan}");
@@ -172,15 +199,25 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
 fn what_every_driver_does_beside_is_missed_when_there_is_none(shop: &Shop) {
     shop.with(|store| async move {
         let removal = ItemRef::parse("~run-retention", "old-run").unwrap();
-        store.commit(Commit::new().wake(Wake::at(removal, When::NOW))).await.unwrap().committed().unwrap();
+        store
+            .commit(Commit::new().wake(Wake::at(removal, When::NOW)))
+            .await
+            .unwrap()
+            .committed()
+            .unwrap();
         let schedules = Tidelock::over(store.clone()).runs().schedules();
-        let daily = schedules.put("daily", Schedule::cron("* * * * * *").starts("count", &())).await.unwrap();
+        let daily = schedules
+            .put("daily", Schedule::cron("* * * * * *").starts("count", &()))
+            .await
+            .unwrap();
         let due = daily.next.expect("it goes on");
         until("it is due", async || store.now().await.unwrap() > due).await;
     });
     let (what, mend) = only(shop, "unserved");
     assert!(
-        what.starts_with("schedules: nobody starts the runs that are due: 1 schedule, the first for"),
+        what.starts_with(
+            "schedules: nobody starts the runs that are due: 1 schedule, the first for"
+        ),
         "{what}"
     );
     assert!(mend.contains("registers a workflow"), "{mend}");

@@ -1,4 +1,5 @@
-//! Claims whose claimants are gone, and which operators free. Not by key and fence, which nobody has any more, but by the whole name.
+//! Claims whose claimants are gone, and which operators free. Not by key and fence, which nobody
+//! has any more, but by the whole name.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -33,8 +34,8 @@ pub(crate) struct Freed {
     by: WorkerName,
 }
 
-/// Free a claim of any kind whose claimant is gone: its lease has run out, and nothing came of it. Whoever asks again takes such a claim over; this is for those of
-/// which nobody will.
+/// Free a claim of any kind whose claimant is gone: its lease has run out, and nothing came of it.
+/// Whoever asks again takes such a claim over; this is for those of which nobody will.
 #[utoipa::path(post, path = "/v1/abandoned-claims/release", tag = "claims", request_body = Abandoned,
     responses(
         (status = 200, description = "It is free", body = Freed),
@@ -49,8 +50,9 @@ pub(crate) async fn release_abandoned(
     match claims.release_stale(&claim).await? {
         Released::Free { by } => Ok(Answer(Freed { claim, by })),
         Released::Held { by, until: end } => {
-            let detail =
-                format!("claim {claim:?}: {by:?} is at it; it can be freed once its lease has run out");
+            let detail = format!(
+                "claim {claim:?}: {by:?} is at it; it can be freed once its lease has run out"
+            );
             let problem = Problem::conflict("claim-held", detail).with("by", by).with("until", end);
             Err(until(&served, problem, end).await?)
         }
@@ -61,7 +63,8 @@ pub(crate) async fn release_abandoned(
             Err(Problem::conflict("claim-over", detail))
         }
         Released::Absent => {
-            let detail = format!("claim {claim:?}: nobody is at it; GET /v1/claims tells which there are");
+            let detail =
+                format!("claim {claim:?}: nobody is at it; GET /v1/claims tells which there are");
             Err(Problem::not_found("no-claim", detail))
         }
     }

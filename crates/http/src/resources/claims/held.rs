@@ -1,4 +1,5 @@
-//! Going on with a claim that was won: renew, complete, fail, give back. All that is needed is the fence.
+//! Going on with a claim that was won: renew, complete, fail, give back. All that is needed is the
+//! fence.
 
 use axum::Json as Answer;
 use axum::extract::State;
@@ -91,7 +92,8 @@ pub(crate) async fn renew(
     Ok(Answer(Renewed { fence: asked.fence, until }))
 }
 
-/// Keep the result: from now on everybody who asks gets it. Sent again with the same result, it is fine.
+/// Keep the result: from now on everybody who asks gets it. Sent again with the same result, it is
+/// fine.
 #[utoipa::path(post, path = "/v1/claims/{key}/complete", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Completing,
@@ -108,7 +110,8 @@ pub(crate) async fn complete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Keep the failure: from now on everybody who asks is told of it. To let somebody else try, give the key back instead.
+/// Keep the failure: from now on everybody who asks is told of it. To let somebody else try, give
+/// the key back instead.
 #[utoipa::path(post, path = "/v1/claims/{key}/fail", tag = "claims",
     params(("key" = String, Path, description = "The key", min_length = 1)),
     request_body = Failing,

@@ -19,7 +19,8 @@ use crate::served::Served;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Looking {
-    /// Wait so long for somebody who is at it; not at all, if this is left out, and no longer than the server lets anybody wait.
+    /// Wait so long for somebody who is at it; not at all, if this is left out, and no longer than
+    /// the server lets anybody wait.
     #[param(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
 }
@@ -100,6 +101,7 @@ pub(crate) async fn look(
 }
 
 fn free(key: &str) -> Problem {
-    let detail = format!("nobody has claimed {key:?}, or whoever did has given up: claim it with POST");
+    let detail =
+        format!("nobody has claimed {key:?}, or whoever did has given up: claim it with POST");
     Problem::not_found("claim-free", detail)
 }

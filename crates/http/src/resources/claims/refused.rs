@@ -10,8 +10,12 @@ use crate::problem::Problem;
 pub(in super::super) fn refused(error: ClaimError) -> Problem {
     let detail = error.to_string();
     match error {
-        ClaimError::Lost { fence, .. } => Problem::conflict("fence-lost", detail).with("fence", fence),
-        ClaimError::Over { fence, .. } => Problem::conflict("claim-over", detail).with("fence", fence),
+        ClaimError::Lost { fence, .. } => {
+            Problem::conflict("fence-lost", detail).with("fence", fence)
+        }
+        ClaimError::Over { fence, .. } => {
+            Problem::conflict("claim-over", detail).with("fence", fence)
+        }
         ClaimError::StillHeld { by, until, .. } => {
             Problem::conflict("claim-held", detail).with("by", by).with("until", until)
         }
@@ -19,7 +23,9 @@ pub(in super::super) fn refused(error: ClaimError) -> Problem {
         ClaimError::Settled { .. } => Problem::conflict("reservation-over", detail),
         ClaimError::Failed { .. } => Problem::conflict("claim-failed", detail),
         ClaimError::Refused { .. } => Problem::conflict("conflict", detail),
-        ClaimError::Contended { .. } => Problem::conflict("contended", detail).retry_after(RETRY_AFTER),
+        ClaimError::Contended { .. } => {
+            Problem::conflict("contended", detail).retry_after(RETRY_AFTER)
+        }
         ClaimError::Store(error) => error.into(),
         _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "claim-unreadable", detail),
     }

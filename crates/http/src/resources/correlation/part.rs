@@ -9,7 +9,8 @@ use utoipa::ToSchema;
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Part {
     kind: PartKind,
-    /// Of an event, and of the run that it began, the event's id; of a reaction, its name and the id of what it handles: `mail:0198…`.
+    /// Of an event, and of the run that it began, the event's id; of a reaction, its name and the
+    /// id of what it handles: `mail:0198…`.
     pub(super) id: String,
     /// The id of what led to it: an event, a run, or a reaction.
     causation: Option<String>,
@@ -24,7 +25,8 @@ pub(super) struct Part {
     /// When the reaction was done with it, if it is known, or the run ended.
     #[schema(value_type = Option<String>, format = DateTime)]
     pub(super) until: Option<Timestamp>,
-    /// Of a reaction: `waiting`, `blocked`, or `done`, which it also is with an event that it does not want. Of a run: `open`, or how it ended.
+    /// Of a reaction: `waiting`, `blocked`, or `done`, which it also is with an event that it does
+    /// not want. Of a run: `open`, or how it ended.
     #[schema(example = "done")]
     state: Option<&'static str>,
     /// Where the event is in the feed, or that which is handled, or which began the run.
@@ -91,7 +93,12 @@ impl Part {
     }
 
     /// This reaction, with what it is to handle, at this target.
-    pub(super) fn of_reaction(reaction: &str, target: &str, handled: &StoredEvent, stands: Standing) -> Self {
+    pub(super) fn of_reaction(
+        reaction: &str,
+        target: &str,
+        handled: &StoredEvent,
+        stands: Standing,
+    ) -> Self {
         Self {
             kind: PartKind::Reaction,
             id: reaction_id(reaction, &handled.id.to_string()),

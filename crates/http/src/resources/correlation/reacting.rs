@@ -1,7 +1,10 @@
-//! The reactions of a conversation: those that appended something to it, and those whose targets its streams are.
+//! The reactions of a conversation: those that appended something to it, and those whose targets
+//! its streams are.
 //!
-//! What a handler appended says which reaction it was, and what it handled. Of a reaction that appended nothing, the work item of its target says whether it is done:
-//! a few lookups by name. Which types of events a reaction wants is not in the store, so one that is done with an event may have passed it over.
+//! What a handler appended says which reaction it was, and what it handled. Of a reaction that
+//! appended nothing, the work item of its target says whether it is done: a few lookups by name.
+//! Which types of events a reaction wants is not in the store, so one that is done with an event
+//! may have passed it over.
 
 use std::collections::BTreeMap;
 
@@ -16,14 +19,18 @@ const LOOKUPS: usize = 200;
 
 pub(super) async fn parts(served: &Served, events: &[StoredEvent]) -> StoreResult<Vec<Part>> {
     let mut parts = appending(events);
-    // The last event of each stream stands for those before it. Reactions follow none of Tidelock's own.
+    // The last event of each stream stands for those before it. Reactions follow none of Tidelock's
+    // own.
     let streams = events.iter().filter(|event| !is_reserved(event.stream.as_str()));
     let streams: BTreeMap<_, _> = streams.map(|event| (event.stream.as_str(), event)).collect();
     if !streams.is_empty() {
         let routes = served.tidelock().reactions().routes().await?;
         for (route, event) in pairs(&routes, &streams) {
-            let followed =
-                served.tidelock().reactions().target(&route.reaction, event.stream.as_str()).await?;
+            let followed = served
+                .tidelock()
+                .reactions()
+                .target(&route.reaction, event.stream.as_str())
+                .await?;
             if let Some(stands) = standing(route, followed, event) {
                 add(&mut parts, route, event, stands);
             }
@@ -33,7 +40,12 @@ pub(super) async fn parts(served: &Served, events: &[StoredEvent]) -> StoreResul
 }
 
 /// What is not done is said whatever was appended before: it may be handled again.
-fn add(parts: &mut BTreeMap<String, Part>, route: &RouteState, event: &StoredEvent, stands: Standing) {
+fn add(
+    parts: &mut BTreeMap<String, Part>,
+    route: &RouteState,
+    event: &StoredEvent,
+    stands: Standing,
+) {
     let id = reaction_id(&route.reaction, &event.id.to_string());
     if stands.state != DONE || !parts.contains_key(&id) {
         parts.insert(id, Part::of_reaction(&route.reaction, event.stream.as_str(), event, stands));
@@ -44,11 +56,13 @@ const DONE: &str = "done";
 
 /// The reactions that appended one of these events when they handled another one; by their ids.
 fn appending(events: &[StoredEvent]) -> BTreeMap<String, Part> {
-    let known: BTreeMap<EventId, &StoredEvent> = events.iter().map(|event| (event.id, event)).collect();
+    let known: BTreeMap<EventId, &StoredEvent> =
+        events.iter().map(|event| (event.id, event)).collect();
     let mut parts = BTreeMap::new();
     for appended in events {
         let Metadata { causation, reaction, .. } = Metadata::of(appended);
-        let (Some(reaction), Some(handled)) = (reaction, causation.and_then(|cause| known.get(&cause)))
+        let (Some(reaction), Some(handled)) =
+            (reaction, causation.and_then(|cause| known.get(&cause)))
         else {
             continue;
         };
@@ -74,7 +88,11 @@ fn follows(route: &RouteState, event: &StoredEvent) -> bool {
 }
 
 /// How the reaction is with the event; nothing, if it has not come to it through this target.
-fn standing(route: &RouteState, followed: Option<Followed>, event: &StoredEvent) -> Option<Standing> {
+fn standing(
+    route: &RouteState,
+    followed: Option<Followed>,
+    event: &StoredEvent,
+) -> Option<Standing> {
     match followed {
         Some(target) if target.at.get() >= event.version.get() => {
             Some(Standing { state: DONE, ..Standing::default() })
@@ -84,7 +102,9 @@ fn standing(route: &RouteState, followed: Option<Followed>, event: &StoredEvent)
         }
         Some(target) => Some(Standing { state: "waiting", until: None, error: target.error }),
         // It is not routed yet.
-        None if event.position > route.position => Some(Standing { state: "waiting", ..Standing::default() }),
+        None if event.position > route.position => {
+            Some(Standing { state: "waiting", ..Standing::default() })
+        }
         None => None,
     }
 }

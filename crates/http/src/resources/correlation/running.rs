@@ -1,4 +1,5 @@
-//! The runs of a conversation: those that one of its events began, and beside them its other events.
+//! The runs of a conversation: those that one of its events began, and beside them its other
+//! events.
 
 use std::collections::BTreeMap;
 

@@ -48,13 +48,20 @@ pub(super) fn request(action: &Action) -> Option<Request> {
         }
         Action::Reroute { reaction, from_beginning } => {
             let from = if *from_beginning { "beginning" } else { "now" };
-            Some(post("/v1/reactions/reroute".to_owned(), json!({ "reaction": reaction, "from": from })))
+            Some(post(
+                "/v1/reactions/reroute".to_owned(),
+                json!({ "reaction": reaction, "from": from }),
+            ))
         }
         Action::LookAtEvent { position } => {
             Some(get(format!("/v1/events?after={}&limit=1", position.saturating_sub(1))))
         }
-        Action::LookFurther { scan } if *scan <= SCAN => Some(get(format!("/v1/doctor?scan={scan}"))),
-        Action::LookAtMoreRuns { runs } if *runs <= RUNS => Some(get(format!("/v1/doctor?runs={runs}"))),
+        Action::LookFurther { scan } if *scan <= SCAN => {
+            Some(get(format!("/v1/doctor?scan={scan}")))
+        }
+        Action::LookAtMoreRuns { runs } if *runs <= RUNS => {
+            Some(get(format!("/v1/doctor?runs={runs}")))
+        }
         // More than one request may look at: the command can.
         Action::LookFurther { .. } | Action::LookAtMoreRuns { .. } => None,
         // The archive is a file of whoever closes it, and this server has none.
@@ -70,7 +77,9 @@ fn of_run(verb: &str, run: &RunId, body: Value) -> Request {
 
 fn of_work(verb: &str, work: &Work, mut body: Value) -> Request {
     let (resource, named) = match work {
-        Work::Target { reaction, target } => ("reactions", vec![("reaction", reaction), ("target", target)]),
+        Work::Target { reaction, target } => {
+            ("reactions", vec![("reaction", reaction), ("target", target)])
+        }
         Work::Item { queue, key } => ("leases", vec![("queue", queue), ("key", key)]),
         Work::Queue { queue } => ("leases", vec![("queue", queue)]),
     };
@@ -116,12 +125,21 @@ mod tests {
         let unblock = request(&Action::Unblock(work)).unwrap();
         assert_eq!(
             unblock,
-            post("/v1/reactions/unblock".into(), json!({ "reaction": "mail", "target": "order-7" }))
+            post(
+                "/v1/reactions/unblock".into(),
+                json!({ "reaction": "mail", "target": "order-7" })
+            )
         );
         let all = request(&Action::Unblock(Work::Queue { queue: "~route/mail".into() })).unwrap();
-        assert_eq!(all, post("/v1/leases/unblock".into(), json!({ "queue": "~route/mail", "pattern": "*" })));
+        assert_eq!(
+            all,
+            post("/v1/leases/unblock".into(), json!({ "queue": "~route/mail", "pattern": "*" }))
+        );
         let release = request(&Action::Release { claim: "lock/till".into() }).unwrap();
-        assert_eq!(release, post("/v1/abandoned-claims/release".into(), json!({ "claim": "lock/till" })));
+        assert_eq!(
+            release,
+            post("/v1/abandoned-claims/release".into(), json!({ "claim": "lock/till" }))
+        );
     }
 
     #[test]

@@ -90,6 +90,7 @@ pub(crate) async fn renew(
     let tokens = asked.items.iter().map(|item| queue.token(&item.key, item.fence));
     let tokens = tokens.collect::<Result<Vec<LeaseToken>, StoreError>>()?;
     let renewed = queue.renew(&tokens, lease).await?;
-    let items = asked.items.into_iter().zip(&renewed).map(|(item, renewal)| RenewedItem::of(item, renewal));
+    let items =
+        asked.items.into_iter().zip(&renewed).map(|(item, renewal)| RenewedItem::of(item, renewal));
     Ok(Answer(RenewedItems { items: items.collect() }))
 }

@@ -42,7 +42,8 @@ pub(crate) struct Settling {
     fence: Fence,
     /// How it ended.
     outcome: Outcome,
-    /// Not to be leased before so long from now: the backoff of a retry, and what is left after an ack.
+    /// Not to be leased before so long from now: the backoff of a retry, and what is left after an
+    /// ack.
     #[schema(value_type = Option<u64>)]
     after_ms: Option<Millis>,
     /// What went wrong, of a retry or a block.
@@ -112,8 +113,9 @@ impl Settling {
             return Err(Problem::bad_request("settlement-invalid", detail));
         }
         if self.after_ms.is_some() && matches!(outcome, Outcome::Block | Outcome::Release) {
-            let detail =
-                format!("item {key:?}: what is blocked or released does not come back after a while");
+            let detail = format!(
+                "item {key:?}: what is blocked or released does not come back after a while"
+            );
             return Err(Problem::bad_request("settlement-invalid", detail));
         }
         Ok(())

@@ -71,7 +71,8 @@ pub(crate) async fn reserve(
     Body(asked): Body<ReserveAsked>,
 ) -> Result<Response, Problem> {
     let ReserveAsked { limit, units, life_ms, per, every_ms, zone } = asked;
-    let quota = Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
+    let quota =
+        Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.reserve(some(units)?, life(life_ms)?).await.map_err(refused)? {
         Taking::Granted(reservation) => {
             let reserved = Reserved { until: reservation.until(), voucher: reservation.voucher() };
@@ -83,7 +84,10 @@ pub(crate) async fn reserve(
 
 fn life(millis: u64) -> Result<Duration, Problem> {
     span::lease(millis).map_err(|_| {
-        Problem::bad_request("life-invalid", format!("life_ms {millis} is not between 1 and 604800000"))
+        Problem::bad_request(
+            "life-invalid",
+            format!("life_ms {millis} is not between 1 and 604800000"),
+        )
     })
 }
 
@@ -118,7 +122,8 @@ pub(crate) async fn confirm(
     Body(asked): Body<Confirming>,
 ) -> Result<Answer<Granted>, Problem> {
     let Confirming { voucher, per, every_ms, zone } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
+    let quota =
+        Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     let grant = quota.resume(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
     Ok(Answer(Granted { grant }))
 }
@@ -146,7 +151,8 @@ pub(crate) struct Refunding {
 /// What came of giving back.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Refunded {
-    /// `refunded`, or `already`, or `over`: the period that it was taken from is over, and there is nothing to give it back to.
+    /// `refunded`, or `already`, or `over`: the period that it was taken from is over, and there is
+    /// nothing to give it back to.
     outcome: RefundShown,
 }
 
@@ -181,7 +187,8 @@ pub(crate) async fn refund(
     Body(asked): Body<Refunding>,
 ) -> Result<Answer<Refunded>, Problem> {
     let Refunding { grant, voucher, per, every_ms, zone } = asked;
-    let quota = Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
+    let quota =
+        Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     let refund = match (grant, voucher) {
         (Some(grant), None) => quota.refund(&grant).await,
         (None, Some(voucher)) => match quota.resume(&voucher) {

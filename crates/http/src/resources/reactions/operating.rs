@@ -18,7 +18,8 @@ use crate::idempotency::Once;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
 use crate::served::Served;
 
-/// What an operator asks for is which targets are meant, and what is done to them; both stand side by side in the body.
+/// What an operator asks for is which targets are meant, and what is done to them; both stand side
+/// by side in the body.
 macro_rules! of_targets {
     ($(#[$doc:meta])* $name:ident as $schema:ident { $($(#[$about:meta])* $field:ident: $of:ty),* $(,)? }) => {
         $(#[$doc])*
@@ -32,7 +33,8 @@ macro_rules! of_targets {
             /// This target.
             #[schema(min_length = 1, max_length = 256)]
             target: Option<String>,
-            /// Targets whose names are like this, where `*` stands for any characters and `?` for one.
+            /// Targets whose names are like this, where `*` stands for any characters and `?` for
+            /// one.
             #[schema(max_length = 256)]
             pattern: Option<String>,
             /// Fed by streams whose names begin with this.
@@ -72,8 +74,7 @@ macro_rules! of_targets {
 }
 
 fn too_wide() -> Problem {
-    let detail =
-        "say which targets are meant, with reaction, target or pattern; pattern \"*\" means all of them";
+    let detail = "say which targets are meant, with reaction, target or pattern; pattern \"*\" means all of them";
     Problem::bad_request("targets-missing", detail)
 }
 
@@ -125,14 +126,16 @@ of_targets! {
         /// Whether what they did outside the store is done again.
         #[serde(default)]
         repeat_effects: bool,
-        /// Handle what is left, also where events are gone because the books of their stream were closed.
+        /// Handle what is left, also where events are gone because the books of their stream were
+        /// closed.
         #[serde(default)]
         partial: bool,
     }
 }
 
-/// Targets that are meant begin anew: every event is handled again. Whoever is at one of them loses the lease. Where events are gone that a target has handled, nothing is reset, unless
-/// `partial` says that it should be.
+/// Targets that are meant begin anew: every event is handled again. Whoever is at one of them loses
+/// the lease. Where events are gone that a target has handled, nothing is reset, unless `partial`
+/// says that it should be.
 #[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting,
     responses(
         (status = 200, body = AdjustedShown),
@@ -148,7 +151,8 @@ pub(crate) async fn reset(
     match (asked.dry_run, asked.partial) {
         (true, _) => would(&served, &meant).await,
         (false, true) => {
-            told(&served, &meant, reactions(&served).reset_partial(&meant, effects).await?.into()).await
+            told(&served, &meant, reactions(&served).reset_partial(&meant, effects).await?.into())
+                .await
         }
         (false, false) => {
             let reset = reactions(&served).reset(&meant, effects).await.map_err(not_reset)?;
@@ -218,7 +222,12 @@ pub(crate) async fn prioritise(
     match asked.dry_run {
         true => would(&served, &meant).await,
         false => {
-            told(&served, &meant, reactions(&served).prioritise(&meant, asked.priority).await?.into()).await
+            told(
+                &served,
+                &meant,
+                reactions(&served).prioritise(&meant, asked.priority).await?.into(),
+            )
+            .await
         }
     }
 }
@@ -245,7 +254,8 @@ pub(crate) struct Rerouting {
     from: Whence,
 }
 
-/// Route a reaction's events anew: for one whose routing has stopped because the log is not the one it knew.
+/// Route a reaction's events anew: for one whose routing has stopped because the log is not the one
+/// it knew.
 #[utoipa::path(post, path = "/v1/reactions/reroute", tag = "reactions", request_body = Rerouting,
     responses(
         (status = 204, description = "It is routed anew"),

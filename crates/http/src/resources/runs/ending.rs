@@ -21,7 +21,8 @@ use crate::served::Served;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Waiting {
-    /// Wait so long for it to end; not at all, if this is left out, and no longer than the server lets anybody wait.
+    /// Wait so long for it to end; not at all, if this is left out, and no longer than the server
+    /// lets anybody wait.
     #[param(value_type = Option<u64>)]
     wait_ms: Option<Millis>,
 }
@@ -39,7 +40,8 @@ pub(crate) struct ResultShown {
     /// Why it failed, or was cancelled or terminated.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    /// Where it stood when the wait was over, if it is open: what it waits for, or why it is parked.
+    /// Where it stood when the wait was over, if it is open: what it waits for, or why it is
+    /// parked.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
     standing: Option<Box<Standing>>,
@@ -72,20 +74,28 @@ pub(crate) async fn result(
     }
     // One that has ended is looked at once, however long that takes.
     let wait = if open { wait } else { served.limits().wait };
-    let ended =
-        match unless_closing(&served, run.result::<Json>().even_if_parked().within(wait).into_future())
-            .await?
-        {
-            Ok(result) => {
-                let (state, result) = (StateShown::Completed, Some(result));
-                ResultShown { state, result, error: None, standing: None }
-            }
-            Err(RunError::Failed { failure, .. }) => ResultShown::ended(StateShown::Failed, failure.error),
-            Err(RunError::Cancelled { reason, .. }) => ResultShown::ended(StateShown::Cancelled, reason),
-            Err(RunError::Terminated { reason, .. }) => ResultShown::ended(StateShown::Terminated, reason),
-            Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing)),
-            Err(error) => return Err(refused(error)),
-        };
+    let ended = match unless_closing(
+        &served,
+        run.result::<Json>().even_if_parked().within(wait).into_future(),
+    )
+    .await?
+    {
+        Ok(result) => {
+            let (state, result) = (StateShown::Completed, Some(result));
+            ResultShown { state, result, error: None, standing: None }
+        }
+        Err(RunError::Failed { failure, .. }) => {
+            ResultShown::ended(StateShown::Failed, failure.error)
+        }
+        Err(RunError::Cancelled { reason, .. }) => {
+            ResultShown::ended(StateShown::Cancelled, reason)
+        }
+        Err(RunError::Terminated { reason, .. }) => {
+            ResultShown::ended(StateShown::Terminated, reason)
+        }
+        Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing)),
+        Err(error) => return Err(refused(error)),
+    };
     Ok(Answer(ended).into_response())
 }
 

@@ -39,7 +39,8 @@ pub(crate) struct HappenedShown {
     /// What it was: `started`, `step`, `timer`, `waiting`, `signalled`, `completed`…
     #[schema(example = "step")]
     kind: String,
-    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it does.
+    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it
+    /// does.
     name: Option<String>,
     /// All that was recorded.
     #[schema(value_type = Object)]

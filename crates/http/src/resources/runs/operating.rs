@@ -1,4 +1,5 @@
-//! What operators do to runs: cancel, terminate, retry, resume, and say what became of an ambiguous step.
+//! What operators do to runs: cancel, terminate, retry, resume, and say what became of an ambiguous
+//! step.
 
 use axum::Json as Answer;
 use http::StatusCode;
@@ -20,7 +21,8 @@ pub(crate) struct Why {
     reason: String,
 }
 
-/// Ask a run to cancel: its sleeps and waits end, and its clean-up runs. It may also complete, if it was quicker.
+/// Ask a run to cancel: its sleeps and waits end, and its clean-up runs. It may also complete, if
+/// it was quicker.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs",
     params(Which),
     request_body = Option<Why>,
@@ -82,7 +84,8 @@ pub(crate) struct Stands {
     standing: Standing,
 }
 
-/// Let a parked run go on at once. One that somebody drives, that sleeps or waits, or that has ended is left as it is.
+/// Let a parked run go on at once. One that somebody drives, that sleeps or waits, or that has
+/// ended is left as it is.
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "runs",
     params(Which),
     responses(
@@ -127,7 +130,9 @@ impl Resolving {
     fn verdict(self) -> Result<Verdict, Problem> {
         match (self.verdict, self.result, self.error) {
             (Said::Rerun, None, None) => Ok(Verdict::Rerun),
-            (Said::Done, result, None) => Ok(Verdict::Done(result.map_or_else(|| Json::new(&()), Ok)?)),
+            (Said::Done, result, None) => {
+                Ok(Verdict::Done(result.map_or_else(|| Json::new(&()), Ok)?))
+            }
             (Said::Fail, None, Some(error)) => Ok(Verdict::Fail(error)),
             _ => {
                 let detail = "a result goes with the verdict done, an error with the verdict fail, and neither with rerun";
@@ -137,7 +142,8 @@ impl Resolving {
     }
 }
 
-/// Say what became of a step that must not be done twice, and of which nobody knows whether it was done.
+/// Say what became of a step that must not be done twice, and of which nobody knows whether it was
+/// done.
 #[utoipa::path(post, path = "/v1/runs/{id}/resolve", tag = "runs",
     params(Which),
     request_body = Resolving,

@@ -13,16 +13,22 @@ pub(super) fn refused(error: RunError) -> Problem {
         RunError::Name(_) => Problem::bad_request("name-invalid", detail),
         RunError::NoRun { .. } => Problem::not_found("no-run", detail),
         RunError::Removed { .. } => Problem::new(StatusCode::GONE, "run-removed", detail),
-        RunError::Ended { state, .. } => Problem::conflict("run-ended", detail).with("state", state),
+        RunError::Ended { state, .. } => {
+            Problem::conflict("run-ended", detail).with("state", state)
+        }
         RunError::OtherRun { .. } => Problem::conflict("other-run", detail),
         RunError::Input { .. } => Problem::bad_request("input-invalid", detail),
         RunError::UnknownWorkflow { .. } => Problem::conflict("workflow-unknown", detail),
         RunError::OtherSignal { .. } => Problem::conflict("other-signal", detail),
-        RunError::NotFailed { state, .. } => Problem::conflict("run-not-failed", detail).with("state", state),
+        RunError::NotFailed { state, .. } => {
+            Problem::conflict("run-not-failed", detail).with("state", state)
+        }
         RunError::Compensated { .. } => Problem::conflict("run-compensated", detail),
         RunError::OutOfTime { .. } => Problem::conflict("run-out-of-time", detail),
         RunError::NotAmbiguous { .. } => Problem::conflict("step-not-ambiguous", detail),
-        RunError::Contended { .. } => Problem::conflict("contended", detail).retry_after(RETRY_AFTER),
+        RunError::Contended { .. } => {
+            Problem::conflict("contended", detail).retry_after(RETRY_AFTER)
+        }
         RunError::Store(error) => error.into(),
         _ => Problem::conflict("run-refused", detail),
     }

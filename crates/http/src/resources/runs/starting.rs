@@ -26,7 +26,8 @@ pub(crate) struct Starting {
     /// What its function is given.
     #[schema(value_type = Value)]
     input: Json,
-    /// On which version of the workflow; the newest that any process has registered, if this is left out.
+    /// On which version of the workflow; the newest that any process has registered, if this is
+    /// left out.
     version: Option<u32>,
     /// What it is found by in listings.
     #[serde(default)]
@@ -82,7 +83,8 @@ pub(crate) struct Signalling {
     /// What it says.
     #[schema(value_type = Option<Value>)]
     payload: Option<Json>,
-    /// Sent again under it, it is received once; if it is left out, that is so under an `Idempotency-Key`.
+    /// Sent again under it, it is received once; if it is left out, that is so under an
+    /// `Idempotency-Key`.
     #[schema(min_length = 1)]
     id: Option<String>,
     /// Send it though there is no such run: it is there when the run is started.

@@ -48,7 +48,9 @@ impl Changed {
         let outcome = if applied { Did::Applied } else { Did::Unchanged };
         let changed = Answer(Self { revision, outcome, value });
         match revision {
-            Some(revision) => (status, [(ETAG, format!("\"{revision}\""))], changed).into_response(),
+            Some(revision) => {
+                (status, [(ETAG, format!("\"{revision}\""))], changed).into_response()
+            }
             None => (status, changed).into_response(),
         }
     }
@@ -62,7 +64,8 @@ impl Changed {
     }
 }
 
-/// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for the first time or anew after it is gone.
+/// Replace a scope's document; the body is the document. With `If-None-Match: *` it is created, for
+/// the first time or anew after it is gone.
 #[utoipa::path(put, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
         Which,
@@ -92,11 +95,13 @@ pub(crate) async fn replace(
         let created = once.mutation(scope.mutation()).create(state).await.map_err(refused)?;
         return Ok(Changed::answer(StatusCode::CREATED, &created, None));
     }
-    let replaced = once.mutation(precondition.mutation(&scope)?).set(&state).await.map_err(refused)?;
+    let replaced =
+        once.mutation(precondition.mutation(&scope)?).set(&state).await.map_err(refused)?;
     Ok(Changed::ok(&replaced))
 }
 
-/// Merge into a scope's document: objects entry by entry, `null` takes an entry away, and all else replaces what was there (RFC 7396).
+/// Merge into a scope's document: objects entry by entry, `null` takes an entry away, and all else
+/// replaces what was there (RFC 7396).
 #[utoipa::path(patch, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
         Which,
@@ -120,7 +125,8 @@ pub(crate) async fn patch(
     Ok(Changed::ok(&mutation.patch(patch).await.map_err(refused)?))
 }
 
-/// Take a scope away. It stays gone until somebody creates it again. One that is gone already stays as it is, unless `If-Match` says that it was to be there.
+/// Take a scope away. It stays gone until somebody creates it again. One that is gone already stays
+/// as it is, unless `If-Match` says that it was to be there.
 #[utoipa::path(delete, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(
         Which,

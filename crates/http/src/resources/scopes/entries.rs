@@ -16,7 +16,8 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SettingEntry {
-    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole
+    /// document.
     #[serde(default)]
     #[schema(example = "/prices")]
     at: String,
@@ -53,7 +54,8 @@ pub(crate) async fn set_entry(
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct RemovingEntry {
-    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole document.
+    /// Of which object: a plain name, a JSON pointer to reach deeper, or nothing for the whole
+    /// document.
     #[serde(default)]
     at: String,
     /// Which entry.

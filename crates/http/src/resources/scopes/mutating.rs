@@ -1,4 +1,5 @@
-//! What every change of a scope begins with: which one, on what condition, for how long it lives, and that it is made once.
+//! What every change of a scope begins with: which one, on what condition, for how long it lives,
+//! and that it is made once.
 
 use axum::extract::FromRequestParts;
 use http::request::Parts;
@@ -34,7 +35,8 @@ pub(super) trait Lives {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct Living {
-    /// It goes away so long after its last change. Kinds of your own stay, if this is left out; `request` and `session` have a life of their own.
+    /// It goes away so long after its last change. Kinds of your own stay, if this is left out;
+    /// `request` and `session` have a life of their own.
     #[param(value_type = Option<u64>, minimum = 1)]
     pub(super) lives_ms: Option<Millis>,
 }

@@ -17,7 +17,8 @@ pub(super) fn refused(error: ScopeError) -> Problem {
                 .with("found", found)
         }
         ScopeError::Taken { revision, .. } => {
-            Problem::new(StatusCode::PRECONDITION_FAILED, "scope-taken", detail).with("found", revision)
+            Problem::new(StatusCode::PRECONDITION_FAILED, "scope-taken", detail)
+                .with("found", revision)
         }
         ScopeError::Gone { revision: Some(revision), .. } => {
             let advice = "create it anew with PUT and If-None-Match: *";
@@ -25,8 +26,12 @@ pub(super) fn refused(error: ScopeError) -> Problem {
                 .with("revision", revision)
         }
         ScopeError::Gone { revision: None, .. } => Problem::not_found("no-scope", detail),
-        ScopeError::Unfit { .. } | ScopeError::Rejected { .. } => Problem::conflict("scope-unfit", detail),
-        ScopeError::Contended { .. } => Problem::conflict("contended", detail).retry_after(RETRY_AFTER),
+        ScopeError::Unfit { .. } | ScopeError::Rejected { .. } => {
+            Problem::conflict("scope-unfit", detail)
+        }
+        ScopeError::Contended { .. } => {
+            Problem::conflict("contended", detail).retry_after(RETRY_AFTER)
+        }
         ScopeError::TimedOut { .. } => Problem::unavailable("timed-out", detail),
         ScopeError::Store(error) => Problem::from(error).about("the scope's document"),
         _ => Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "scope-unreadable", detail),

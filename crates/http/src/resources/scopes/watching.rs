@@ -13,8 +13,8 @@ use crate::sse::{self, Piece, Source};
 
 /// Watch a scope by server-sent events.
 ///
-/// Each is called `scope`, has the revision as its `id`, and the scope as its data: the newest, always, and not necessarily every one before it. That it
-/// is gone is told by a `state` of `null`.
+/// Each is called `scope`, has the revision as its `id`, and the scope as its data: the newest,
+/// always, and not necessarily every one before it. That it is gone is told by a `state` of `null`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}/watch", tag = "scopes",
     params(Which),
     responses((status = 200, description = "States, for as long as the client stays", body = String, content_type = "text/event-stream")))]

@@ -28,7 +28,8 @@ pub(crate) struct Append {
     /// What to append, in this order.
     #[schema(min_items = 1, max_items = 1000)]
     events: Vec<Appending>,
-    /// What the stream must be like: `"any"` (which it is anyway), `"none"` (there is none), `"exists"`, or its version.
+    /// What the stream must be like: `"any"` (which it is anyway), `"none"` (there is none),
+    /// `"exists"`, or its version.
     expected: Option<Expected>,
 }
 
@@ -43,7 +44,8 @@ struct Appending {
     /// The fact.
     #[schema(value_type = Value)]
     data: Json,
-    /// What is known about the fact; `correlation`, `causation` (an event's id) and `actor` have a meaning.
+    /// What is known about the fact; `correlation`, `causation` (an event's id) and `actor` have a
+    /// meaning.
     #[schema(value_type = Option<Object>)]
     metadata: Option<Json>,
     /// Its id, a UUID: sent again under it, it is appended once. A fresh one, if there is none.
@@ -98,8 +100,9 @@ struct EventAppended {
 
 /// Append events to a stream: all of them or none.
 ///
-/// What the stream must be like is said by `If-Match: "4"` (its version), `If-Match: *` (it exists), `If-None-Match: *` (it does not), or by
-/// `expected` in the body. Events whose ids are there already, with the same content, give the first one's result.
+/// What the stream must be like is said by `If-Match: "4"` (its version), `If-Match: *` (it
+/// exists), `If-None-Match: *` (it does not), or by `expected` in the body. Events whose ids are
+/// there already, with the same content, give the first one's result.
 #[utoipa::path(post, path = "/v1/streams/{stream}/events", tag = "streams",
     params(
         ("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256),
@@ -142,7 +145,8 @@ fn check_is_not_reserved(stream: &StreamName) -> Result<(), Problem> {
 }
 
 fn answer(ids: &[EventId], committed: Committed) -> Result<Response, Problem> {
-    let Some(Appended { version, positions, replayed, .. }) = committed.appends.into_iter().next() else {
+    let Some(Appended { version, positions, replayed, .. }) = committed.appends.into_iter().next()
+    else {
         return Err(Problem::new(
             StatusCode::INTERNAL_SERVER_ERROR,
             "store-failed",
@@ -150,9 +154,11 @@ fn answer(ids: &[EventId], committed: Committed) -> Result<Response, Problem> {
         ));
     };
     let first = version.get().saturating_sub(ids.len() as u64 - 1);
-    let events = (first..).zip(ids).map(|(version, id)| EventAppended { id: *id, version }).collect();
+    let events =
+        (first..).zip(ids).map(|(version, id)| EventAppended { id: *id, version }).collect();
     let status = if replayed { StatusCode::OK } else { StatusCode::CREATED };
-    let shown = AppendedShown { version, position: positions.map(|(_, last)| last), events, replayed };
+    let shown =
+        AppendedShown { version, position: positions.map(|(_, last)| last), events, replayed };
     Ok((status, [(ETAG, format!("\"{version}\""))], Answer(shown)).into_response())
 }
 
@@ -163,9 +169,11 @@ fn refused(conflict: &Conflict, expectation: Expectation) -> Problem {
             Problem::conflict("stream-closed", format!("{conflict}: it takes no more events"))
                 .with("version", version)
         }
-        Some(Reason::Stream { found, .. }) => Problem::new(expectation.unmet(), "version-conflict", detail)
-            .with("expected", expectation.expected)
-            .with("found", found.version()),
+        Some(Reason::Stream { found, .. }) => {
+            Problem::new(expectation.unmet(), "version-conflict", detail)
+                .with("expected", expectation.expected)
+                .with("found", found.version())
+        }
         _ => Problem::conflict("conflict", detail),
     }
 }

@@ -46,10 +46,13 @@ impl<'de> Deserialize<'de> for Expected {
 
 impl PartialSchema for Expected {
     fn schema() -> RefOr<Schema> {
-        let words =
-            ObjectBuilder::new().schema_type(Type::String).enum_values(Some(["any", "none", "exists"]));
-        let version =
-            ObjectBuilder::new().schema_type(Type::Integer).minimum(Some(1)).maximum(Some(i64::MAX));
+        let words = ObjectBuilder::new()
+            .schema_type(Type::String)
+            .enum_values(Some(["any", "none", "exists"]));
+        let version = ObjectBuilder::new()
+            .schema_type(Type::Integer)
+            .minimum(Some(1))
+            .maximum(Some(i64::MAX));
         let either = OneOfBuilder::new().item(words).item(version);
         RefOr::T(either.description(Some("What a stream must be like")).into())
     }
@@ -67,7 +70,9 @@ impl Expectation {
                 Err(Problem::bad_request("expectation-ambiguous", detail))
             }
             (Some(expected), _) => Ok(Self { expected, by_header: true }),
-            (None, body) => Ok(Self { expected: body.unwrap_or(ExpectedVersion::Any), by_header: false }),
+            (None, body) => {
+                Ok(Self { expected: body.unwrap_or(ExpectedVersion::Any), by_header: false })
+            }
         }
     }
 
@@ -89,8 +94,10 @@ fn in_headers(headers: &HeaderMap) -> Result<Option<ExpectedVersion>, Problem> {
 
 /// The version in an entity tag. A weak one cannot be compared, and so is refused.
 fn version(tag: &str) -> Result<Version, Problem> {
-    let number =
-        tag.strip_prefix('"').and_then(|tag| tag.strip_suffix('"')).and_then(|number| number.parse().ok());
+    let number = tag
+        .strip_prefix('"')
+        .and_then(|tag| tag.strip_suffix('"'))
+        .and_then(|number| number.parse().ok());
     number.and_then(|number| Version::new(number).ok()).ok_or_else(unusable)
 }
 
@@ -105,9 +112,14 @@ mod tests {
 
     use super::*;
 
-    fn of(headers: &[(http::HeaderName, &'static str)], body: &str) -> Result<Expectation, Problem> {
-        let headers =
-            headers.iter().map(|(name, value)| (name.clone(), HeaderValue::from_static(value))).collect();
+    fn of(
+        headers: &[(http::HeaderName, &'static str)],
+        body: &str,
+    ) -> Result<Expectation, Problem> {
+        let headers = headers
+            .iter()
+            .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)))
+            .collect();
         Expectation::of(&headers, serde_json::from_str(body).unwrap())
     }
 
@@ -121,9 +133,15 @@ mod tests {
         assert_eq!(of(&[], "4").unwrap().expected, four());
         assert_eq!(of(&[], "\"none\"").unwrap().unmet(), StatusCode::CONFLICT);
         let by_header = of(&[(IF_MATCH, "\"4\"")], "4").unwrap();
-        assert_eq!((by_header.expected, by_header.unmet()), (four(), StatusCode::PRECONDITION_FAILED));
+        assert_eq!(
+            (by_header.expected, by_header.unmet()),
+            (four(), StatusCode::PRECONDITION_FAILED)
+        );
         assert_eq!(of(&[(IF_MATCH, "*")], "null").unwrap().expected, ExpectedVersion::Exists);
-        assert_eq!(of(&[(IF_NONE_MATCH, "*")], "null").unwrap().expected, ExpectedVersion::NoStream);
+        assert_eq!(
+            of(&[(IF_NONE_MATCH, "*")], "null").unwrap().expected,
+            ExpectedVersion::NoStream
+        );
     }
 
     #[test]

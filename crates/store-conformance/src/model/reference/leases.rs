@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use tidelock_store::{
-    Adjusted, Adjustment, Exit, ExitKind, Fence, Holder, Item, ItemFilter, ItemRef, LaneName, Lease,
-    LeaseRequest, LeaseToken, Leased, Mark, NamePattern, QueueName, Reason, Renewal, Settlement, Timestamp,
-    Wake, limits,
+    Adjusted, Adjustment, Exit, ExitKind, Fence, Holder, Item, ItemFilter, ItemRef, LaneName,
+    Lease, LeaseRequest, LeaseToken, Leased, Mark, NamePattern, QueueName, Reason, Renewal,
+    Settlement, Timestamp, Wake, limits,
 };
 
 use super::moment;
@@ -23,7 +23,8 @@ pub(super) struct Leases {
 impl Leases {
     pub(super) fn judge_fence(&self, lease: &LeaseToken) -> Option<Reason> {
         let found = self.items.get(&lease.item);
-        let stands = found.is_some_and(|item| item.holder.is_some() && item.fence == Some(lease.fence));
+        let stands =
+            found.is_some_and(|item| item.holder.is_some() && item.fence == Some(lease.fence));
         let found = || found.cloned().map(Box::new);
         (!stands).then(|| Reason::LeaseLost { lease: lease.clone(), found: found() })
     }
@@ -45,7 +46,8 @@ impl Leases {
         if self.was_made(settlement) {
             return;
         }
-        let item = self.items.get_mut(&settlement.lease.item).expect("a lease that stands has an item");
+        let item =
+            self.items.get_mut(&settlement.lease.item).expect("a lease that stands has an item");
         item.holder = None;
         item.settled = Some(kind(&settlement.exit));
         if let Some(done) = settlement.done.filter(|done| *done > item.at) {
@@ -111,7 +113,9 @@ impl Leases {
             let slot = self.given.entry((request.queue.clone(), request.lane.clone())).or_default();
             let by_age = *slot % limits::AGE_RESERVE == limits::AGE_RESERVE - 1;
             let due = self.items.values().filter(|item| is_asked_for(item, request));
-            let due = due.filter_map(|item| Some((ready_at(item)?, item))).filter(|(ready, _)| *ready <= now);
+            let due = due
+                .filter_map(|item| Some((ready_at(item)?, item)))
+                .filter(|(ready, _)| *ready <= now);
             // By priority unless by age; then what has been due longest; then by name.
             let first = due.min_by_key(|(ready, item)| {
                 let urgency = if by_age { None } else { Some(Reverse(item.priority)) };
@@ -204,7 +208,9 @@ fn adjust(item: &mut Item, adjustment: &Adjustment, now: Timestamp) {
         Adjustment::Defer { until } => item.hold = Some(moment(*until, now)),
         Adjustment::Prioritise { priority } => item.priority = *priority,
         Adjustment::Move { lane } => item.lane = lane.clone(),
-        Adjustment::Forget { when } if item.due.is_none() && item.holder.is_none() && !item.blocked => {
+        Adjustment::Forget { when }
+            if item.due.is_none() && item.holder.is_none() && !item.blocked =>
+        {
             item.forget_at = Some(moment(*when, now));
         }
         _ => {}

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use tidelock_store::{
-    AfterAppend, AfterTrim, Append, Appended, Commit, Direction, Event, EventId, ExpectedVersion, FeedQuery,
-    FeedStart, Head, HeadPage, HeadQuery, Position, Reason, StreamName, StreamPage, StreamQuery, StreamState,
-    Timestamp, Trim, Version,
+    AfterAppend, AfterTrim, Append, Appended, Commit, Direction, Event, EventId, ExpectedVersion,
+    FeedQuery, FeedStart, Head, HeadPage, HeadQuery, Position, Reason, StreamName, StreamPage,
+    StreamQuery, StreamState, Timestamp, Trim, Version,
 };
 
 use super::moment;
@@ -36,7 +36,9 @@ impl Log {
     fn state(&self, name: &StreamName) -> StreamState {
         match self.streams.get(name) {
             None => StreamState::Absent,
-            Some(Stream { version, closed: false, .. }) => StreamState::Open(Version::new(*version).unwrap()),
+            Some(Stream { version, closed: false, .. }) => {
+                StreamState::Open(Version::new(*version).unwrap())
+            }
             Some(Stream { version, closed: true, .. }) => {
                 StreamState::Closed(Version::new(*version).unwrap())
             }
@@ -45,7 +47,8 @@ impl Log {
 
     /// The events of this append, if it was made before.
     fn earlier(&self, append: &Append) -> Option<Vec<&Event>> {
-        let found: Vec<&Event> = append.events.iter().filter_map(|event| self.event(event.id)).collect();
+        let found: Vec<&Event> =
+            append.events.iter().filter_map(|event| self.event(event.id)).collect();
         let same = found.iter().zip(&append.events).all(|(event, new)| {
             event.stream == append.stream
                 && event.event_type == new.event_type
@@ -81,7 +84,8 @@ impl Log {
         if self.earlier(append).is_some() {
             return None;
         }
-        let (stream, expected, found) = (append.stream.clone(), append.expected, self.state(&append.stream));
+        let (stream, expected, found) =
+            (append.stream.clone(), append.expected, self.state(&append.stream));
         match found {
             StreamState::Closed(version) if !reopens(&stream, commit) => {
                 Some(Reason::Closed { stream, version })
@@ -97,21 +101,26 @@ impl Log {
 
     pub(super) fn judge_trim(&self, trim: &Trim, commit: &Commit) -> Option<Reason> {
         let mut appends = commit.appends.iter().filter(|append| append.stream == trim.stream);
-        let closing =
-            appends.any(|append| append.then == AfterAppend::Close && self.earlier(append).is_none());
-        let fits = self
-            .streams
-            .get(&trim.stream)
-            .is_some_and(|stream| (stream.closed || closing) && trim.through.get() <= stream.version);
-        let (stream, through, found) = (trim.stream.clone(), trim.through, self.state(&trim.stream));
+        let closing = appends
+            .any(|append| append.then == AfterAppend::Close && self.earlier(append).is_none());
+        let fits = self.streams.get(&trim.stream).is_some_and(|stream| {
+            (stream.closed || closing) && trim.through.get() <= stream.version
+        });
+        let (stream, through, found) =
+            (trim.stream.clone(), trim.through, self.state(&trim.stream));
         (!fits).then_some(Reason::Untrimmable { stream, through, found })
     }
 
     /// Does what a commit that holds does to streams.
     pub(super) fn write(&mut self, commit: &Commit, now: Timestamp) -> Vec<Appended> {
-        let appends: Vec<_> = commit.appends.iter().map(|append| self.append(append, commit, now)).collect();
+        let appends: Vec<_> =
+            commit.appends.iter().map(|append| self.append(append, commit, now)).collect();
         for trim in &commit.trims {
-            self.trim(trim, appends.iter().any(|done| done.stream == trim.stream && !done.replayed), now);
+            self.trim(
+                trim,
+                appends.iter().any(|done| done.stream == trim.stream && !done.replayed),
+                now,
+            );
         }
         appends
     }
@@ -129,7 +138,8 @@ impl Log {
         if !append.events.is_empty() {
             stream.forget_at = None;
         }
-        // What was closed is reopened before the append; what was open is reopened after it is closed.
+        // What was closed is reopened before the append; what was open is reopened after it is
+        // closed.
         let closes = append.then == AfterAppend::Close;
         stream.closed = if stream.closed { closes } else { closes && !reopens(&name, commit) };
         let before = self.given;
@@ -159,7 +169,8 @@ impl Log {
             Some((category, _)) => (category.to_owned(), true),
             None => (name.as_str().to_owned(), false),
         };
-        let alike = self.forgotten.iter().filter(|(forgotten, _)| category(forgotten) == category(name));
+        let alike =
+            self.forgotten.iter().filter(|(forgotten, _)| category(forgotten) == category(name));
         alike.map(|(_, version)| *version).max().unwrap_or_default()
     }
 
@@ -172,9 +183,11 @@ impl Log {
     }
 
     fn trim(&mut self, trim: &Trim, appended: bool, now: Timestamp) {
-        let empty = !self.events.iter().any(|e| e.stream == trim.stream && e.version > trim.through);
+        let empty =
+            !self.events.iter().any(|e| e.stream == trim.stream && e.version > trim.through);
         self.events.retain(|event| event.stream != trim.stream || event.version > trim.through);
-        let stream = self.streams.get_mut(&trim.stream).expect("only a stream that exists is trimmed");
+        let stream =
+            self.streams.get_mut(&trim.stream).expect("only a stream that exists is trimmed");
         // An append to the same stream has settled this already.
         if !appended {
             stream.closed = trim.then == AfterTrim::StayClosed;
@@ -220,7 +233,8 @@ impl Log {
 
     /// After which position there are so many of the events up to this one.
     fn back(&self, position: Position, count: usize) -> Position {
-        let upto: Vec<_> = self.events.iter().map(|e| e.position).filter(|p| *p <= position).collect();
+        let upto: Vec<_> =
+            self.events.iter().map(|e| e.position).filter(|p| *p <= position).collect();
         match (count, upto.len().checked_sub(count + 1)) {
             (0, _) => position,
             (_, Some(at)) => upto[at],
@@ -236,8 +250,10 @@ impl Log {
             HeadQuery::Prefix { prefix, limit, .. } => {
                 let names: Vec<_> =
                     self.streams.keys().filter(|name| name.as_str().starts_with(prefix)).collect();
-                let heads: Vec<Head> = names.iter().take(*limit).map(|name| self.head(name)).collect();
-                let next = heads.last().filter(|_| names.len() > *limit).map(|head| head.stream.clone());
+                let heads: Vec<Head> =
+                    names.iter().take(*limit).map(|name| self.head(name)).collect();
+                let next =
+                    heads.last().filter(|_| names.len() > *limit).map(|head| head.stream.clone());
                 HeadPage { heads, next }
             }
         }

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tidelock_store::{
-    Bounds, Change, ExpectedRevision, Json, Reason, Record, RecordKey, Revision, Slot, Timestamp, When,
-    Write, Written, limits,
+    Bounds, Change, ExpectedRevision, Json, Reason, Record, RecordKey, Revision, Slot, Timestamp,
+    When, Write, Written, limits,
 };
 
 use super::moment;
@@ -30,12 +30,14 @@ impl Records {
         let Some(row) = self.rows.get(key) else { return Slot::Absent };
         let revision = Revision::new(row.revision).unwrap();
         match &row.value {
-            Some((value, expires_at)) if expires_at.is_none_or(|expiry| now < expiry) => Slot::Live(Record {
-                key: key.clone(),
-                revision,
-                value: value.clone(),
-                expires_at: *expires_at,
-            }),
+            Some((value, expires_at)) if expires_at.is_none_or(|expiry| now < expiry) => {
+                Slot::Live(Record {
+                    key: key.clone(),
+                    revision,
+                    value: value.clone(),
+                    expires_at: *expires_at,
+                })
+            }
             _ => Slot::Deleted(revision),
         }
     }
@@ -87,7 +89,8 @@ impl Records {
 
     /// Forgets what has been deleted for long enough.
     pub(super) fn sweep(&mut self, now: Timestamp) {
-        let gone = |row: &Row| row.ends.is_some_and(|ends| ends.plus(limits::TOMBSTONE_MEMORY) <= now);
+        let gone =
+            |row: &Row| row.ends.is_some_and(|ends| ends.plus(limits::TOMBSTONE_MEMORY) <= now);
         let forgotten = self.rows.values().filter(|row| gone(row)).map(|row| row.revision);
         self.floor = forgotten.fold(self.floor, u64::max);
         self.rows.retain(|_, row| !gone(row));
@@ -104,7 +107,9 @@ impl Records {
             Change::Put { value, expires } => Some((value.clone(), expiry(*expires, now))),
             Change::Add { delta, within, expires } => {
                 let (found, expires_at) = match live {
-                    Some(record) => (integer(&record.value).expect("it was judged"), record.expires_at),
+                    Some(record) => {
+                        (integer(&record.value).expect("it was judged"), record.expires_at)
+                    }
                     None => (0, expiry(*expires, now)),
                 };
                 let sum = sum(found, *delta, *within).expect("it was judged");

@@ -3,15 +3,17 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidelock_store::{
-    Change, ClashKind, Commit, CommitId, CommitOutcome, Committed, Conflict, Event, EventId, FeedQuery,
-    Fence, HeadQuery, ItemFilter, ItemQuery, ItemRef, Lease, Position, RecordKey, Store, StoreExt,
-    StreamName, Timestamp,
+    Change, ClashKind, Commit, CommitId, CommitOutcome, Committed, Conflict, Event, EventId,
+    FeedQuery, Fence, HeadQuery, ItemFilter, ItemQuery, ItemRef, Lease, Position, RecordKey, Store,
+    StoreExt, StreamName, Timestamp,
 };
 use tidelock_store_sqlite::SqliteStore;
 
 use super::journal::{Told, What};
 use super::writer::stock;
-use super::{COMMITS, DOOMED_LESSEES, LEASE, SHARED, STOCK, WRITERS, done_stream, item_of, shared_stream};
+use super::{
+    COMMITS, DOOMED_LESSEES, LEASE, SHARED, STOCK, WRITERS, done_stream, item_of, shared_stream,
+};
 
 /// All that was said, by what it is about.
 #[derive(Default)]
@@ -40,7 +42,8 @@ pub(super) async fn audit(store: &SqliteStore, told: &[Told]) {
     check_work(store, &there, &said).await;
     check_replays(store, &said, feed.len()).await;
 
-    let (bounded, late) = (refusals(&said, ClashKind::Exceeded), refusals(&said, ClashKind::LeaseLost));
+    let (bounded, late) =
+        (refusals(&said, ClashKind::Exceeded), refusals(&said, ClashKind::LeaseLost));
     let moved = refusals(&said, ClashKind::Moved) + refusals(&said, ClashKind::Taken);
     let unknown = said.tries.len() - said.acks.len() - said.refused.len();
     println!(
@@ -54,8 +57,15 @@ pub(super) async fn audit(store: &SqliteStore, told: &[Told]) {
         said.repeated,
     );
     // A storm in which little happened proves little.
-    assert!(said.acks.len() as u64 >= WRITERS * COMMITS, "{} commits were acknowledged", said.acks.len());
-    assert!(moved > 0 && bounded > 0 && late > 0 && said.repeated > 0, "nobody got in anybody's way");
+    assert!(
+        said.acks.len() as u64 >= WRITERS * COMMITS,
+        "{} commits were acknowledged",
+        said.acks.len()
+    );
+    assert!(
+        moved > 0 && bounded > 0 && late > 0 && said.repeated > 0,
+        "nobody got in anybody's way"
+    );
     assert_eq!(said.holding.len() as u64, DOOMED_LESSEES + 1, "somebody died without a lease");
 }
 
@@ -66,11 +76,16 @@ fn collect(told: &[Told]) -> Said {
             What::Try(commit) => drop(said.tries.insert(commit.id.unwrap(), commit)),
             What::Ack(commit, committed) => {
                 if let Some(first) = said.acks.insert(commit.id.unwrap(), committed.clone()) {
-                    assert_eq!(first, committed, "the same commit, sent again, gave something else");
+                    assert_eq!(
+                        first, committed,
+                        "the same commit, sent again, gave something else"
+                    );
                     said.repeated += 1;
                 }
             }
-            What::Refused(commit, conflict) => drop(said.refused.insert(commit.id.unwrap(), conflict)),
+            What::Refused(commit, conflict) => {
+                drop(said.refused.insert(commit.id.unwrap(), conflict))
+            }
             What::Held(lease) => {
                 let name = (lease.item.clone(), lease.fence);
                 if let Some((_, other)) = said.held.insert(name, (lease.clone(), who.clone())) {
@@ -100,8 +115,8 @@ async fn read_feed(store: &SqliteStore) -> Vec<Event> {
     }
 }
 
-/// LOG-2, LOG-7: positions grow, versions are contiguous, the feed is all the streams, and whoever followed it while it grew
-/// saw exactly what is there now.
+/// LOG-2, LOG-7: positions grow, versions are contiguous, the feed is all the streams, and whoever
+/// followed it while it grew saw exactly what is there now.
 async fn check_feed(store: &SqliteStore, said: &Said, feed: &[Event]) {
     assert!(feed.is_sorted_by(|one, next| one.position < next.position), "positions do not grow");
     let mut by_stream: BTreeMap<&StreamName, Vec<&Event>> = BTreeMap::new();
@@ -110,27 +125,50 @@ async fn check_feed(store: &SqliteStore, said: &Said, feed: &[Event]) {
     }
     for (stream, events) in &by_stream {
         let versions: Vec<u64> = events.iter().map(|event| event.version.get()).collect();
-        assert_eq!(versions, (1..=events.len() as u64).collect::<Vec<_>>(), "versions of {stream:?}");
+        assert_eq!(
+            versions,
+            (1..=events.len() as u64).collect::<Vec<_>>(),
+            "versions of {stream:?}"
+        );
         assert!(store.read_whole_stream(stream).await.unwrap().iter().eq(events.iter().copied()));
     }
     let heads = store.heads(HeadQuery::prefix("")).await.unwrap().heads;
-    assert!(heads.iter().map(|head| &head.stream).eq(by_stream.into_keys()), "a stream is not in the feed");
-    let positions = |events: &[Event]| events.iter().map(|event| event.position).collect::<Vec<_>>();
-    assert_eq!(positions(&said.seen), positions(feed), "the reader missed something, or saw it twice");
+    assert!(
+        heads.iter().map(|head| &head.stream).eq(by_stream.into_keys()),
+        "a stream is not in the feed"
+    );
+    let positions =
+        |events: &[Event]| events.iter().map(|event| event.position).collect::<Vec<_>>();
+    assert_eq!(
+        positions(&said.seen),
+        positions(feed),
+        "the reader missed something, or saw it twice"
+    );
     assert_eq!(said.seen, feed, "an event changed after the reader had seen it");
 }
 
-/// COMMIT-1, COMMIT-5: what was acknowledged is there as acknowledged, what was refused is not, and whatever is there was
-/// tried. Gives the commits that happened.
+/// COMMIT-1, COMMIT-5: what was acknowledged is there as acknowledged, what was refused is not, and
+/// whatever is there was tried. Gives the commits that happened.
 fn check_commits<'a>(said: &'a Said, there: &HashMap<EventId, &Event>) -> Vec<&'a Commit> {
     let mut happened = Vec::new();
     let mut explained = 0;
     for (id, commit) in &said.tries {
-        let ids: Vec<EventId> = commit.appends.iter().flat_map(|a| &a.events).map(|e| e.id).collect();
+        let ids: Vec<EventId> =
+            commit.appends.iter().flat_map(|a| &a.events).map(|e| e.id).collect();
         let found = ids.iter().filter(|id| there.contains_key(id)).count();
-        assert!(found == 0 || found == ids.len(), "half of commit {id} is there: {found} of {}", ids.len());
-        assert!(found > 0 || !said.acks.contains_key(id), "commit {id} was acknowledged and is lost");
-        assert!(found == 0 || !said.refused.contains_key(id), "commit {id} was refused and is there");
+        assert!(
+            found == 0 || found == ids.len(),
+            "half of commit {id} is there: {found} of {}",
+            ids.len()
+        );
+        assert!(
+            found > 0 || !said.acks.contains_key(id),
+            "commit {id} was acknowledged and is lost"
+        );
+        assert!(
+            found == 0 || !said.refused.contains_key(id),
+            "commit {id} was refused and is there"
+        );
         if let Some(committed) = said.acks.get(id) {
             check_acknowledged(commit, committed, there);
         }
@@ -151,7 +189,8 @@ fn check_acknowledged(commit: &Commit, committed: &Committed, there: &HashMap<Ev
     }
 }
 
-/// REC-2, REC-4: every record was written as often as commits that happened wrote it, and the counter is their sum.
+/// REC-2, REC-4: every record was written as often as commits that happened wrote it, and the
+/// counter is their sum.
 async fn check_records(store: &SqliteStore, happened: &[&Commit]) {
     let mut writes: BTreeMap<&RecordKey, u64> = BTreeMap::new();
     let mut taken = 0;
@@ -163,15 +202,19 @@ async fn check_records(store: &SqliteStore, happened: &[&Commit]) {
     }
     for (key, count) in writes {
         let slot = store.get_one(key).await.unwrap();
-        assert_eq!(slot.revision().unwrap().get(), count, "record {key:?} was written {count} times");
+        assert_eq!(
+            slot.revision().unwrap().get(),
+            count,
+            "record {key:?} was written {count} times"
+        );
     }
     let counter = store.get_one(&stock()).await.unwrap();
     assert_eq!(counter.live().unwrap().value.to::<i64>().unwrap(), taken);
     assert_eq!(taken, STOCK, "everything was taken, and no more");
 }
 
-/// LEASE-1, LEASE-2, LEASE-6: no lease was granted before the one before it had ended, and those that ended by themselves
-/// were counted.
+/// LEASE-1, LEASE-2, LEASE-6: no lease was granted before the one before it had ended, and those
+/// that ended by themselves were counted.
 fn check_leases(said: &Said) {
     let ended = ends(said);
     let leases: Vec<_> = said.held.iter().collect();
@@ -180,7 +223,8 @@ fn check_leases(said: &Said) {
         if before.0 != after.0 {
             continue;
         }
-        let granted = Timestamp::from_micros(later.deadline.micros() - LEASE.as_micros() as i64).unwrap();
+        let granted =
+            Timestamp::from_micros(later.deadline.micros() - LEASE.as_micros() as i64).unwrap();
         let free = ended.get(before).copied().unwrap_or(earlier.deadline);
         assert!(
             granted >= free,
@@ -190,14 +234,22 @@ fn check_leases(said: &Said) {
         );
         // A fence in between means a holder that was killed before it could say so.
         if !ended.contains_key(before) && later.fence == earlier.fence.plus(1) {
-            assert_eq!(later.expiries, earlier.expiries + 1, "{second} took over {} from {first}", before.0);
+            assert_eq!(
+                later.expiries,
+                earlier.expiries + 1,
+                "{second} took over {} from {first}",
+                before.0
+            );
             assert_eq!(later.attempts, earlier.attempts + 1);
         }
     }
     for (name, (lease, who)) in &said.held {
         let taken_over = said.held.range((name.0.clone(), name.1.plus(1))..).next();
         let taken_over = taken_over.is_some_and(|(other, _)| other.0 == name.0);
-        assert!(ended.contains_key(name) || taken_over, "{who} ended and nobody took over {lease:?}");
+        assert!(
+            ended.contains_key(name) || taken_over,
+            "{who} ended and nobody took over {lease:?}"
+        );
     }
 }
 
@@ -210,20 +262,30 @@ fn ends(said: &Said) -> HashMap<(ItemRef, Fence), Timestamp> {
     said.acks.iter().flat_map(settled).collect()
 }
 
-/// LEASE-3, LEASE-5: all work was done, each piece once, and the pieces follow one another without gap or overlap.
+/// LEASE-3, LEASE-5: all work was done, each piece once, and the pieces follow one another without
+/// gap or overlap.
 async fn check_work(store: &SqliteStore, there: &HashMap<EventId, &Event>, said: &Said) {
     let items = store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items;
     assert_eq!(items.len() as u64, SHARED);
     for n in 0..SHARED {
         let stream = shared_stream(n);
         let written = there.values().filter(|event| event.stream == stream).count() as u64;
-        let item = items.iter().find(|item| item.item == item_of(&stream)).expect("its work has an item");
-        assert_eq!((item.at.get(), item.mark.get(), &item.holder), (written, written, &None), "{item:?}");
+        let item =
+            items.iter().find(|item| item.item == item_of(&stream)).expect("its work has an item");
+        assert_eq!(
+            (item.at.get(), item.mark.get(), &item.holder),
+            (written, written, &None),
+            "{item:?}"
+        );
         let (mut done, mut fence) = (0, 0);
         for event in store.read_whole_stream(&done_stream(&item.item)).await.unwrap() {
             let piece: HashMap<String, u64> = event.payload.to().unwrap();
             assert_eq!(piece["from"], done, "work of {} was done twice, or never", item.item);
-            assert!(piece["fence"] > fence, "an earlier holder of {} wrote after a later one", item.item);
+            assert!(
+                piece["fence"] > fence,
+                "an earlier holder of {} wrote after a later one",
+                item.item
+            );
             (done, fence) = (piece["to"], piece["fence"]);
             let holder = said.held.get(&(item.item.clone(), Fence::new(fence).unwrap()));
             assert!(holder.is_some(), "nobody held {} with fence {fence}", item.item);
@@ -232,7 +294,8 @@ async fn check_work(store: &SqliteStore, there: &HashMap<EventId, &Event>, said:
     }
 }
 
-/// COMMIT-4: everything that was acknowledged, sent once more, gives the same answer and writes nothing.
+/// COMMIT-4: everything that was acknowledged, sent once more, gives the same answer and writes
+/// nothing.
 async fn check_replays(store: &SqliteStore, said: &Said, events: usize) {
     for (id, committed) in &said.acks {
         let again = store.commit(said.tries[id].clone()).await.unwrap();

@@ -1,7 +1,8 @@
 //! What the processes said: who, what about, and the thing itself as JSON.
 //!
-//! A commit is said before it is sent (`try`) and after the answer came (`ack` or `refused`), and a lease once it was
-//! granted (`held`). A try without an answer is one whose process was killed meanwhile: it may have happened.
+//! A commit is said before it is sent (`try`) and after the answer came (`ack` or `refused`), and a
+//! lease once it was granted (`held`). A try without an answer is one whose process was killed
+//! meanwhile: it may have happened.
 
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
@@ -41,7 +42,8 @@ pub(super) enum What {
 impl Told {
     fn read(line: &str) -> Self {
         let mut words = line.splitn(3, ' ');
-        let (who, verb, thing) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
+        let (who, verb, thing) =
+            (words.next().unwrap(), words.next().unwrap(), words.next().unwrap());
         let both = || thing.split_once('\t').unwrap();
         let commit = || serde_json::from_str(both().0).unwrap();
         let what = match verb {
@@ -88,7 +90,8 @@ impl Journal {
     /// Waits until something was said.
     pub(super) fn wait_until(&self, said: impl Fn(&[Told]) -> bool) {
         let told = self.told.lock().unwrap();
-        let (_told, waited) = self.more.wait_timeout_while(told, DEADLINE, |told| !said(told)).unwrap();
+        let (_told, waited) =
+            self.more.wait_timeout_while(told, DEADLINE, |told| !said(told)).unwrap();
         assert!(!waited.timed_out(), "what was waited for was never said");
     }
 

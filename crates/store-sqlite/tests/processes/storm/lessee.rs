@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock_store::{
-    ClashKind, Commit, CommitId, CommitOutcome, ExpectedVersion, Lease, LeaseRequest, NewEvent, QueueName,
-    Settlement, Store, Topic, WorkerName,
+    ClashKind, Commit, CommitId, CommitOutcome, ExpectedVersion, Lease, LeaseRequest, NewEvent,
+    QueueName, Settlement, Store, Topic, WorkerName,
 };
 use tidelock_store_sqlite::SqliteStore;
 use tokio::time::timeout;
@@ -51,7 +51,8 @@ pub(crate) fn lessee(part: &Part) {
     });
 }
 
-/// Waits with its leases in hand. Most are killed meanwhile; one that goes on has lost them and is refused.
+/// Waits with its leases in hand. Most are killed meanwhile; one that goes on has lost them and is
+/// refused.
 async fn be_late(store: &SqliteStore, name: &str, leases: &[Lease]) {
     say(format!("{name} {HOLDING} leases"));
     order();
@@ -68,7 +69,11 @@ async fn settle(store: &SqliteStore, name: &str, lease: &Lease) -> CommitOutcome
     let done = json!({ "from": lease.at, "to": lease.mark, "fence": lease.fence });
     let commit = Commit::new()
         .with_id(CommitId::fresh())
-        .append(&done_stream(&lease.item), ExpectedVersion::Any, [NewEvent::of("done", &done).unwrap()])
+        .append(
+            &done_stream(&lease.item),
+            ExpectedVersion::Any,
+            [NewEvent::of("done", &done).unwrap()],
+        )
         .settle(Settlement::ack(lease.token(), lease.mark));
     send(name, store, &commit).await
 }

@@ -1,8 +1,9 @@
 //! A process that appends to streams of its own and to shared ones, moves records, and wakes items.
 
 use tidelock_store::{
-    Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, HeadQuery, Json,
-    NewEvent, RecordKey, Slot, Store, StoreExt, StreamName, StreamState, Version, Wake, Write,
+    Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion,
+    HeadQuery, Json, NewEvent, RecordKey, Slot, Store, StoreExt, StreamName, StreamState, Version,
+    Wake, Write,
 };
 use tidelock_store_sqlite::SqliteStore;
 
@@ -52,12 +53,15 @@ impl Writer {
             let commit = self.decide(&shared, &note, takes_stock).await;
             match send(&self.name, &self.store, &commit).await {
                 CommitOutcome::Committed(_) if self.dice.one_in(8) => {
-                    // As if the answer had been lost. What is said of it must be what was said before.
+                    // As if the answer had been lost. What is said of it must be what was said
+                    // before.
                     let _ = send(&self.name, &self.store, &commit).await;
                     return;
                 }
                 CommitOutcome::Committed(_) => return,
-                CommitOutcome::Conflict(conflict) => takes_stock &= !conflict.has(ClashKind::Exceeded),
+                CommitOutcome::Conflict(conflict) => {
+                    takes_stock &= !conflict.has(ClashKind::Exceeded)
+                }
             }
         }
         panic!("{} decides by what is there and is refused {TRIES} times", self.name);
@@ -68,7 +72,8 @@ impl Writer {
         let heads = HeadQuery::Named(vec![self.own.clone(), shared.clone()]);
         let heads = self.store.heads(heads).await.unwrap().heads;
         let noted = self.store.get_one(note).await.unwrap();
-        let mark = heads[1].state.version().map_or(Version::new(2).unwrap(), |version| version.plus(2));
+        let mark =
+            heads[1].state.version().map_or(Version::new(2).unwrap(), |version| version.plus(2));
         let commit = Commit::new()
             .with_id(CommitId::fresh())
             .append(&self.own, exactly(heads[0].state), [self.event()])
@@ -96,5 +101,6 @@ fn exactly(state: StreamState) -> ExpectedVersion {
 }
 
 fn unchanged(slot: &Slot) -> ExpectedRevision {
-    slot.live().map_or(ExpectedRevision::Absent, |record| ExpectedRevision::Revision(record.revision))
+    slot.live()
+        .map_or(ExpectedRevision::Absent, |record| ExpectedRevision::Revision(record.revision))
 }

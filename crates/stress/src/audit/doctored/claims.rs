@@ -1,5 +1,5 @@
-//! The part of the evidence that is about claims: a lock that was taken over, a key and units of a quota, and everything that
-//! can be wrong with them.
+//! The part of the evidence that is about claims: a lock that was taken over, a key and units of a
+//! quota, and everything that can be wrong with them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -70,7 +70,10 @@ fn a_late_write_under_a_lock_is_found() {
         event.recorded_at = later(event.recorded_at, 1);
         evidence.bumps().insert(1, event);
     };
-    assert_eq!(found(late), BTreeSet::from([Kind::WrittenThoughRefused, Kind::WrongTotal, Kind::Overlap]));
+    assert_eq!(
+        found(late),
+        BTreeSet::from([Kind::WrittenThoughRefused, Kind::WrongTotal, Kind::Overlap])
+    );
     let overlapping = |evidence: &mut Evidence| {
         let at = evidence.bumps()[0].recorded_at;
         evidence.bumps()[0].recorded_at = later(at, 1);
@@ -86,9 +89,10 @@ fn a_write_under_a_lock_that_is_lost_is_found() {
 
 #[test]
 fn a_lock_or_a_key_with_two_holders_is_found() {
-    for entry in
-        [locked(1, Timestamp::from_micros(1).unwrap()), Entry::Won { key: KEY.into(), fence: fence(1) }]
-    {
+    for entry in [
+        locked(1, Timestamp::from_micros(1).unwrap()),
+        Entry::Won { key: KEY.into(), fence: fence(1) },
+    ] {
         let kinds = found(|evidence| evidence.entries(CONSUMER).push(entry));
         assert_eq!(kinds, BTreeSet::from([Kind::Overlap]));
     }
@@ -116,6 +120,8 @@ fn a_quota_that_is_exceeded_is_found() {
 
 #[test]
 fn what_does_not_come_back_is_found() {
-    let doctor = |evidence: &mut Evidence| evidence.claimed.as_mut().unwrap().stuck.push("lock 0".to_owned());
+    let doctor = |evidence: &mut Evidence| {
+        evidence.claimed.as_mut().unwrap().stuck.push("lock 0".to_owned())
+    };
     assert_eq!(found(doctor), BTreeSet::from([Kind::StuckLease]));
 }

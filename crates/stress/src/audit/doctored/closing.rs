@@ -1,5 +1,5 @@
-//! The part of the evidence that is about closing: an account whose books were cut to a window, and everything that can be
-//! wrong with it.
+//! The part of the evidence that is about closing: an account whose books were cut to a window, and
+//! everything that can be wrong with it.
 
 use std::collections::BTreeSet;
 
@@ -57,8 +57,9 @@ fn a_booking_that_is_there_twice_is_found() {
 
 #[test]
 fn a_booking_that_was_refused_and_is_there_is_found() {
-    let doctor =
-        |evidence: &mut Evidence| evidence.entries(CONSUMER).push(Entry::Shut("booking-7".to_owned()));
+    let doctor = |evidence: &mut Evidence| {
+        evidence.entries(CONSUMER).push(Entry::Shut("booking-7".to_owned()))
+    };
     assert_eq!(found(doctor), BTreeSet::from([Kind::WrittenThoughRefused]));
 }
 
@@ -77,5 +78,8 @@ fn an_archive_that_is_out_of_order_or_gets_a_page_again_is_found() {
 
 #[test]
 fn books_that_are_half_closed_are_found() {
-    assert_eq!(found(|evidence| evidence.account().open = true), BTreeSet::from([Kind::Unfinished]));
+    assert_eq!(
+        found(|evidence| evidence.account().open = true),
+        BTreeSet::from([Kind::Unfinished])
+    );
 }

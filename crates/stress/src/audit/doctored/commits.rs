@@ -19,8 +19,11 @@ fn acked(entry: &mut Entry) -> Option<&mut Entry> {
 fn an_acknowledged_commit_that_is_not_there_is_found() {
     let doctor = |evidence: &mut Evidence| {
         let id = CommitId::fresh();
-        let commit =
-            Commit::new().with_id(id).append(&evidence.space.work(0), ExpectedVersion::Any, [event()]);
+        let commit = Commit::new().with_id(id).append(
+            &evidence.space.work(0),
+            ExpectedVersion::Any,
+            [event()],
+        );
         let ack = evidence.last(COMMITTER, acked);
         let Entry::Acked { committed, .. } = ack.clone() else { unreachable!() };
         evidence.entries(COMMITTER).extend([Entry::Try(commit), Entry::Acked { id, committed }]);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::{
-    Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Fence, Lease, LeaseRequest, ManualClock, Mark,
-    MemoryStore, NewEvent, Position, Settlement, Store, StoreExt, Timestamp, Version, Wake, When, WorkerName,
-    Write,
+    Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Fence, Lease, LeaseRequest, ManualClock,
+    Mark, MemoryStore, NewEvent, Position, Settlement, Store, StoreExt, Timestamp, Version, Wake,
+    When, WorkerName, Write,
 };
 
 use crate::caller::Caller;
@@ -54,7 +54,8 @@ impl Little {
             .wake(Wake::to_mark(self.space.item(0), Mark::new(2).unwrap()));
         caller.commit(&first).await.unwrap().committed().unwrap();
         self.clock.advance(LEASE);
-        let late = self.commit(&[0]).append(&self.space.work(0), ExpectedVersion::NoStream, [event()]);
+        let late =
+            self.commit(&[0]).append(&self.space.work(0), ExpectedVersion::NoStream, [event()]);
         assert!(caller.commit(&late).await.unwrap().conflict().is_some());
         let second = [0, 1].iter().fold(self.commit(&[0, 1]), |commit, n| {
             commit
@@ -77,8 +78,9 @@ impl Little {
 
     fn commit(&self, streams: &[u64]) -> Commit {
         let commit = Commit::new().with_id(CommitId::fresh());
-        let count =
-            |commit: Commit, n: &u64| commit.write(Write::add(&self.space.total(*n), 1, Bounds::NONE));
+        let count = |commit: Commit, n: &u64| {
+            commit.write(Write::add(&self.space.total(*n), 1, Bounds::NONE))
+        };
         streams.iter().fold(commit, count)
     }
 
@@ -101,7 +103,8 @@ impl Little {
 
     async fn settle(&self, who: usize, lease: &Lease) -> bool {
         let through = if lease.item == self.space.item(0) { 3 } else { 1 };
-        let drained = Drained { after: lease.at, through: Mark::new(through).unwrap(), fence: lease.fence };
+        let drained =
+            Drained { after: lease.at, through: Mark::new(through).unwrap(), fence: lease.fence };
         let event = NewEvent::of("drained", &drained).unwrap();
         let commit = Commit::new()
             .with_id(CommitId::fresh())
@@ -114,9 +117,14 @@ impl Little {
     async fn react(&self) {
         let page = self.store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
         let work = page.events.iter().filter(|event| self.space.is_work(&event.stream));
-        for (event, reaction) in work.flat_map(|event| Reaction::ALL.map(|reaction| (event, reaction))) {
-            let effect =
-                Entry::Effect { reaction, event: event.id, key: format!("{reaction:?} {}", event.id) };
+        for (event, reaction) in
+            work.flat_map(|event| Reaction::ALL.map(|reaction| (event, reaction)))
+        {
+            let effect = Entry::Effect {
+                reaction,
+                event: event.id,
+                key: format!("{reaction:?} {}", event.id),
+            };
             let first = event.version == Version::FIRST && event.stream == self.space.work(0);
             self.callers[DEAD].note(&effect);
             (first && reaction == Reaction::Own).then(|| self.callers[CONSUMER].note(&effect));
@@ -151,7 +159,8 @@ pub(super) fn honest() -> Evidence {
         little.claim().await;
         little.change().await;
         little.close().await;
-        let read = |name: &str| (name.to_owned(), journal::read(&folder.path().join(name)).unwrap());
+        let read =
+            |name: &str| (name.to_owned(), journal::read(&folder.path().join(name)).unwrap());
         let ends = WORKERS.map(|name| (name.to_owned(), End::Told));
         let journals = WORKERS.map(read).into();
         let (caller, space) = (&little.callers[COMMITTER], &little.space);
@@ -164,6 +173,8 @@ pub(super) fn honest() -> Evidence {
             claims: true,
             ..Load::default()
         };
-        Evidence::gather(caller, space, Position::START, &load, journals, ends.into()).await.unwrap()
+        Evidence::gather(caller, space, Position::START, &load, journals, ends.into())
+            .await
+            .unwrap()
     })
 }

@@ -99,12 +99,15 @@ fn a_target_that_is_blocked_or_held_or_behind_is_found() {
     assert_eq!(found(|evidence| evidence.target(|_| ())), BTreeSet::new());
     let blocked = |evidence: &mut Evidence| evidence.target(|item| item.blocked = true);
     assert_eq!(found(blocked), BTreeSet::from([Kind::Blocked]));
-    let behind =
-        |evidence: &mut Evidence| evidence.target(|item| item.mark = item.mark.max(Mark::new(9).unwrap()));
+    let behind = |evidence: &mut Evidence| {
+        evidence.target(|item| item.mark = item.mark.max(Mark::new(9).unwrap()))
+    };
     assert_eq!(found(behind), BTreeSet::from([Kind::Unhandled]));
     let held = |evidence: &mut Evidence| {
         let (worker, now) = (WorkerName::new("dead").unwrap(), Timestamp::from_micros(0).unwrap());
-        evidence.target(|item| item.holder = Some(Holder { worker, since: now, deadline: now.plus(LEASE) }));
+        evidence.target(|item| {
+            item.holder = Some(Holder { worker, since: now, deadline: now.plus(LEASE) })
+        });
     };
     assert_eq!(found(held), BTreeSet::from([Kind::StuckLease]));
 }

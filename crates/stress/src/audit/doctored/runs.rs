@@ -1,10 +1,12 @@
-//! The part of the evidence that is about runs: one errand whose first holder died, and everything that can be wrong with it.
+//! The part of the evidence that is about runs: one errand whose first holder died, and everything
+//! that can be wrong with it.
 
 use std::collections::BTreeSet;
 
 use serde_json::json;
 use tidelock::{
-    Bounds, Commit, ExpectedVersion, Json, NewEvent, Store, StoreExt, StoredEvent as Event, StreamName, Write,
+    Bounds, Commit, ExpectedVersion, Json, NewEvent, Store, StoreExt, StoredEvent as Event,
+    StreamName, Write,
 };
 
 use super::little::{COMMITTER, CONSUMER, DEAD, Little};
@@ -62,8 +64,9 @@ impl Evidence {
 
     /// The place of the first entry of this type that is about this.
     fn place(&mut self, event_type: &str, what: &str) -> usize {
-        let meant =
-            |event: &Event| event.event_type.as_str() == event_type && event.payload.as_str().contains(what);
+        let meant = |event: &Event| {
+            event.event_type.as_str() == event_type && event.payload.as_str().contains(what)
+        };
         self.history().iter().position(meant).unwrap()
     }
 }

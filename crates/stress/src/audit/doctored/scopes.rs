@@ -1,5 +1,5 @@
-//! The part of the evidence that is about scopes: a board with a change of each kind, and everything that can be wrong
-//! with it.
+//! The part of the evidence that is about scopes: a board with a change of each kind, and
+//! everything that can be wrong with it.
 
 use std::collections::BTreeSet;
 
@@ -78,8 +78,8 @@ fn changes_out_of_order_are_found() {
 #[test]
 fn a_change_with_two_answers_or_none_is_found() {
     let two = |evidence: &mut Evidence| {
-        let mut again =
-            evidence.last(CONSUMER, |entry| matches!(entry, Entry::Changed { .. }).then(|| entry.clone()));
+        let mut again = evidence
+            .last(CONSUMER, |entry| matches!(entry, Entry::Changed { .. }).then(|| entry.clone()));
         if let Entry::Changed { value, .. } = &mut again {
             *value += 1;
         }

@@ -8,11 +8,13 @@ use super::super::entry::{Entry, State};
 use super::super::holding::{Ended, Hold, Holding};
 use super::super::{ClaimError, ClaimKey, Grant};
 
-/// Several rights, held together. Their leases are renewed until this goes away, and end at one moment: if the holder dies, or is stopped
-/// for longer than a lease lasts, all of it is free then, and what was drawn of quotas has gone back.
+/// Several rights, held together. Their leases are renewed until this goes away, and end at one
+/// moment: if the holder dies, or is stopped for longer than a lease lasts, all of it is free then,
+/// and what was drawn of quotas has gone back.
 ///
-/// If it is dropped before it is completed, everything is given back if there are only locks and quotas; otherwise nobody knows how
-/// far the work has come, and everything is free when the lease has run out.
+/// If it is dropped before it is completed, everything is given back if there are only locks and
+/// quotas; otherwise nobody knows how far the work has come, and everything is free when the lease
+/// has run out.
 #[derive(Debug)]
 #[must_use = "what is held together is given back, or runs out, together"]
 pub struct AllOf {
@@ -32,7 +34,8 @@ impl AllOf {
         self.holding.holds().iter().map(|hold| (&hold.key, hold.fence()))
     }
 
-    /// What was drawn of quotas. It can be [refunded](super::super::Quota::refund) once it is completed.
+    /// What was drawn of quotas. It can be [refunded](super::super::Quota::refund) once it is
+    /// completed.
     pub fn grants(&self) -> impl Iterator<Item = &Grant> {
         self.grants.iter()
     }
@@ -51,18 +54,18 @@ impl AllOf {
     /// Commits, provided that all of these are still held.
     ///
     /// # Errors
-    /// `Lost` if somebody else has one of them; `Settled` if what was drawn of a quota has gone back; `Refused` if some other part does
-    /// not hold.
+    /// `Lost` if somebody else has one of them; `Settled` if what was drawn of a quota has gone
+    /// back; `Refused` if some other part does not hold.
     pub async fn commit(&self, commit: Commit) -> Result<Committed, ClaimError> {
         self.holding.commit(commit).await
     }
 
-    /// Completes keys and singletons with this result, gives locks back and takes for good what was drawn of quotas, in one
-    /// commit.
+    /// Completes keys and singletons with this result, gives locks back and takes for good what was
+    /// drawn of quotas, in one commit.
     ///
     /// # Errors
-    /// - `Lost` if somebody else has one of them, and `Settled` if the lease ran out and what was drawn of a quota has gone back: then
-    ///   nothing is completed and nothing given back.
+    /// - `Lost` if somebody else has one of them, and `Settled` if the lease ran out and what was
+    ///   drawn of a quota has gone back: then nothing is completed and nothing given back.
     /// - `Over` if it was completed before: the first result counts.
     pub async fn complete(&mut self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
         self.complete_with(value, Commit::new()).await
@@ -71,7 +74,8 @@ impl AllOf {
     /// The same, in one commit with what the result stands for.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); and `Refused` if some part of the commit does not hold. Everything is still held then.
+    /// As [`complete`](Self::complete); and `Refused` if some part of the commit does not hold.
+    /// Everything is still held then.
     pub async fn complete_with(
         &mut self,
         value: &(impl Serialize + ?Sized),
@@ -84,20 +88,26 @@ impl AllOf {
         let with = self.repeatable(with);
         let holding = &self.holding;
         let ended = holding.end_all(|views| {
-            let commit =
-                holding.holds().iter().try_fold(with.clone(), |commit, hold| end(hold, commit, &value))?;
+            let commit = holding
+                .holds()
+                .iter()
+                .try_fold(with.clone(), |commit, hold| end(hold, commit, &value))?;
             let mut both = holding.pledges().iter().zip(views);
             Ok(both.try_fold(commit, |commit, (pledge, view)| pledge.confirm(commit, view))?)
         });
         if let Ended::Before(conflict) = ended.await? {
-            self.holding.holds().iter().try_for_each(|hold| completed_so(hold, &conflict, &value))?;
+            self.holding
+                .holds()
+                .iter()
+                .try_for_each(|hold| completed_so(hold, &conflict, &value))?;
         }
         self.grants = self.grants.iter().map(Grant::confirmed).collect();
         self.over = true;
         Ok(())
     }
 
-    /// Undoes all of it: keys, singletons and locks are free again, and what was drawn of quotas goes back.
+    /// Undoes all of it: keys, singletons and locks are free again, and what was drawn of quotas
+    /// goes back.
     ///
     /// # Errors
     /// As [`complete`](Self::complete): then nothing is given back.
@@ -108,7 +118,8 @@ impl AllOf {
         let with = self.repeatable(Commit::new());
         let holding = &self.holding;
         let ended = holding.end_all(|views| {
-            let commit = holding.holds().iter().fold(with.clone(), |commit, hold| hold.release(commit));
+            let commit =
+                holding.holds().iter().fold(with.clone(), |commit, hold| hold.release(commit));
             let mut both = holding.pledges().iter().zip(views);
             Ok(both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?)
         });

@@ -63,7 +63,9 @@ impl Refusal {
             Standing::Held(rival) => {
                 Why::Held { by: rival.by().clone(), since: rival.since, until: rival.until }
             }
-            Standing::Over(entry) if entry.differs(asked) => Why::mismatch(&key, &entry.by, entry.at),
+            Standing::Over(entry) if entry.differs(asked) => {
+                Why::mismatch(&key, &entry.by, entry.at)
+            }
             Standing::Over(entry) if entry.state == State::Failed => {
                 Why::Failed(entry.error.clone().unwrap_or_default())
             }
@@ -117,7 +119,9 @@ impl fmt::Display for Refusal {
         match &self.why {
             Why::Held { by, .. } => write!(f, "claim {:?}: {by:?} has it", self.key),
             Why::Done { by, .. } => write!(f, "claim {:?}: it was done by {by:?}", self.key),
-            Why::Failed(error) => write!(f, "claim {:?}: it was done before and failed: {error}", self.key),
+            Why::Failed(error) => {
+                write!(f, "claim {:?}: it was done before and failed: {error}", self.key)
+            }
             Why::Mismatch(mismatch) => mismatch.fmt(f),
             Why::Exceeded(exceeded) => exceeded.fmt(f),
         }

@@ -33,7 +33,9 @@ impl<T: DeserializeOwned> Look<T> {
     pub(super) async fn at(claims: &Claims, stake: Stake) -> Result<Self, ClaimError> {
         Ok(match glance(claims, &stake.key, stake.entry.fingerprint).await? {
             Glance::Free => Self::Free,
-            Glance::Held(rival, fence) => Self::Held(Box::new(Holder::seen(claims, &stake, rival)), fence),
+            Glance::Held(rival, fence) => {
+                Self::Held(Box::new(Holder::seen(claims, &stake, rival)), fence)
+            }
             Glance::Over(entry) => match super::result(&stake.key, &entry) {
                 Ok(result) => Self::Done(result),
                 Err(ClaimError::Failed { error, .. }) => Self::Failed(error),
@@ -53,10 +55,13 @@ pub(super) async fn glance(
     let [Slot::Live(claim), lease] = &slots[..] else { return Ok(Glance::Free) };
     let entry = Entry::read(claim)?;
     Ok(match lease {
-        // Given back, and taken for another request: that one's result is not an answer to this one.
+        // Given back, and taken for another request: that one's result is not an answer to this
+        // one.
         _ if entry.differs(asked) => Glance::Free,
         _ if !entry.is_pending() => Glance::Over(entry),
-        Slot::Live(lease) => Glance::Held(Rival::new(entry, lease), Fence::new(claim.revision.get())?),
+        Slot::Live(lease) => {
+            Glance::Held(Rival::new(entry, lease), Fence::new(claim.revision.get())?)
+        }
         _ => Glance::Free,
     })
 }

@@ -11,14 +11,21 @@ use super::super::{ClaimError, OnceError};
 use super::{Claim, Idempotency, Won};
 
 impl Idempotency {
-    /// Does the work once, whoever asks for it: whoever wins the key works, everybody else waits, but no longer than
-    /// `patience`, and gets the same result. If whoever works gives up or dies, the next one does.
+    /// Does the work once, whoever asks for it: whoever wins the key works, everybody else waits,
+    /// but no longer than `patience`, and gets the same result. If whoever works gives up or dies,
+    /// the next one does.
     ///
     /// # Errors
-    /// - `Work` with what the work failed with, to the one who did it. What becomes of the key then, the policy says.
+    /// - `Work` with what the work failed with, to the one who did it. What becomes of the key
+    ///   then, the policy says.
     /// - `Mismatch` if the key was used for another request.
-    /// - `Claim` as [`claim`](Self::claim), [`Won::complete`] and [`Holder::wait`](super::Holder::wait) have it.
-    pub async fn once<T, X, F>(&self, patience: Duration, work: impl FnOnce() -> F) -> Result<T, OnceError<X>>
+    /// - `Claim` as [`claim`](Self::claim), [`Won::complete`] and
+    ///   [`Holder::wait`](super::Holder::wait) have it.
+    pub async fn once<T, X, F>(
+        &self,
+        patience: Duration,
+        work: impl FnOnce() -> F,
+    ) -> Result<T, OnceError<X>>
     where
         T: Serialize + DeserializeOwned,
         X: fmt::Display,
@@ -48,7 +55,8 @@ where
     match worked {
         Ok(value) => Ok(won.complete(&value).await?),
         Err(error) => {
-            // The caller is to hear of the failure in any case; a key that was not given back is free when its lease has run out.
+            // The caller is to hear of the failure in any case; a key that was not given back is
+            // free when its lease has run out.
             if let Err(kept) = won.fail(&error).await {
                 tracing::warn!(error = %kept, "a failure was not noted");
             }

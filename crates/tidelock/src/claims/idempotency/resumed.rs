@@ -55,10 +55,12 @@ impl ResumedWork {
         self.right.release().await
     }
 
-    /// Keeps the result, for as long as was said when the key was claimed. Asked for again with the same result, it says the same.
+    /// Keeps the result, for as long as was said when the key was claimed. Asked for again with the
+    /// same result, it says the same.
     ///
     /// # Errors
-    /// `Lost` if somebody else has it: what this caller did must not count. `Over` if it was given back, or completed with something else.
+    /// `Lost` if somebody else has it: what this caller did must not count. `Over` if it was given
+    /// back, or completed with something else.
     pub async fn complete(&self, value: &(impl Serialize + ?Sized)) -> Result<(), ClaimError> {
         let value = Json::new(value)?;
         self.end(|entry, since| entry.done(value.clone(), since)).await
@@ -85,7 +87,11 @@ impl ResumedWork {
     }
 
     /// Fine, if this is how it ended: the first reply was lost.
-    fn ended_so(&self, found: &Found, ended: &impl Fn(&Entry, Timestamp) -> Entry) -> Result<(), ClaimError> {
+    fn ended_so(
+        &self,
+        found: &Found,
+        ended: &impl Fn(&Entry, Timestamp) -> Entry,
+    ) -> Result<(), ClaimError> {
         if let Found::Over(there) = found
             && let Some(at) = there.at
             && is_same(there, &ended(there, at))

@@ -16,8 +16,8 @@ use crate::events::sender;
 
 /// The right to do the work. Its lease is renewed until this goes away.
 ///
-/// Complete it when the work is done. If it is dropped before, nobody knows how far the work has come, so the key is not
-/// free at once but when the lease has run out.
+/// Complete it when the work is done. If it is dropped before, nobody knows how far the work has
+/// come, so the key is not free at once but when the lease has run out.
 #[derive(Debug)]
 #[must_use = "a key that is won and not completed is free again when its lease has run out"]
 pub struct Won<T> {
@@ -41,7 +41,8 @@ impl<T> Won<T> {
         self.hold().since
     }
 
-    /// Grows with every claimant of this key: pass it on to whatever should refuse those who come late.
+    /// Grows with every claimant of this key: pass it on to whatever should refuse those who come
+    /// late.
     pub fn fence(&self) -> Fence {
         self.hold().fence()
     }
@@ -56,13 +57,14 @@ impl<T> Won<T> {
         self.holding.lost()
     }
 
-    /// Lets go of the claim without giving it back: whoever has the fence [goes on](super::Idempotency::resume) with it. Nobody
-    /// renews it from here on.
+    /// Lets go of the claim without giving it back: whoever has the fence [goes
+    /// on](super::Idempotency::resume) with it. Nobody renews it from here on.
     pub fn pass_on(self) -> Passed {
         Passed::of(self.hold())
     }
 
-    /// Gives the key back: whoever asks next does the work. Only if nothing was done yet, or all of it was undone.
+    /// Gives the key back: whoever asks next does the work. Only if nothing was done yet, or all of
+    /// it was undone.
     ///
     /// # Errors
     /// `Lost` if somebody else has it.
@@ -82,7 +84,9 @@ impl<T> Won<T> {
                 let write = self.hold().conclude(&entry)?;
                 match self.holding.end(Commit::new().write(write)).await? {
                     Ended::Now(_) => Ok(()),
-                    Ended::Before(conflict) if self.before(&conflict)?.error == entry.error => Ok(()),
+                    Ended::Before(conflict) if self.before(&conflict)?.error == entry.error => {
+                        Ok(())
+                    }
                     Ended::Before(_) => Err(self.hold().over()),
                 }
             }
@@ -103,30 +107,33 @@ impl<T> Won<T> {
 }
 
 impl<T: Serialize + DeserializeOwned> Won<T> {
-    /// Keeps the result, if nobody else has taken the claim over, and gives it back as everybody who asks later gets it. A claim
-    /// that was completed before, here or [by its fence](super::Idempotency::resume), keeps the first result, which is given back.
+    /// Keeps the result, if nobody else has taken the claim over, and gives it back as everybody
+    /// who asks later gets it. A claim that was completed before, here or [by its
+    /// fence](super::Idempotency::resume), keeps the first result, which is given back.
     ///
     /// # Errors
     /// - `Failed` if a failure was kept before, and `Over` if the claim was given back.
     /// - `Lost` if somebody else has it: what this caller did must not count.
-    /// - `Store` with advice `Unknown` if it could not be found out whether the result was kept: claim the key again to see.
+    /// - `Store` with advice `Unknown` if it could not be found out whether the result was kept:
+    ///   claim the key again to see.
     pub async fn complete(&self, value: &T) -> Result<T, ClaimError> {
         let json = Json::new(value)?;
         let write = self.hold().conclude(&self.done(json.clone()))?;
         match self.holding.end(Commit::new().write(write)).await? {
             Ended::Before(conflict) => super::result(self.key(), &self.before(&conflict)?),
-            Ended::Now(_) => {
-                json.to().map_err(|source| ClaimError::Unreadable { key: self.key().clone(), source })
-            }
+            Ended::Now(_) => json
+                .to()
+                .map_err(|source| ClaimError::Unreadable { key: self.key().clone(), source }),
         }
     }
 
-    /// Keeps the result in the same commit as what it stands for: all of it lands, or none. The parts of the commit come
-    /// before the result among those written.
+    /// Keeps the result in the same commit as what it stands for: all of it lands, or none. The
+    /// parts of the commit come before the result among those written.
     ///
     /// # Errors
-    /// As [`complete`](Self::complete); `Refused` if some part of the commit does not hold, and the claim still stands: decide
-    /// again; and `Over` if it was completed or given back before: nothing of this commit has landed.
+    /// As [`complete`](Self::complete); `Refused` if some part of the commit does not hold, and the
+    /// claim still stands: decide again; and `Over` if it was completed or given back before:
+    /// nothing of this commit has landed.
     pub async fn complete_with(&self, value: &T, commit: Commit) -> Result<Committed, ClaimError> {
         let commit = commit.write(self.completion(value)?);
         match self.holding.end(sender::repeatable(commit)).await? {
@@ -135,8 +142,9 @@ impl<T: Serialize + DeserializeOwned> Won<T> {
         }
     }
 
-    /// The part of a commit that keeps the result, for a commit that somebody else makes: a reaction's, say. It is refused if
-    /// the claim was taken over by then. Keep this claim until that commit is made, so that its lease is renewed.
+    /// The part of a commit that keeps the result, for a commit that somebody else makes: a
+    /// reaction's, say. It is refused if the claim was taken over by then. Keep this claim until
+    /// that commit is made, so that its lease is renewed.
     ///
     /// # Errors
     /// `Store` if the value cannot be stored.

@@ -1,6 +1,9 @@
-//! Locks that others wait for, for whoever looks after a store. What it costs depends on how many those are, and not on how many locks there are.
+//! Locks that others wait for, for whoever looks after a store. What it costs depends on how many
+//! those are, and not on how many locks there are.
 
-use tidelock_store::{Record, RecordQuery, Result, Slot, Store, StoreExt, Timestamp, WorkerName, limits};
+use tidelock_store::{
+    Record, RecordQuery, Result, Slot, Store, StoreExt, Timestamp, WorkerName, limits,
+};
 
 use super::super::entry::{Entry, LeaseNote};
 use super::super::keys;
@@ -32,11 +35,14 @@ impl Crowd {
 
     async fn at(store: &dyn Store, line: &Record) -> Result<Self> {
         let key = keys::of_line(&line.key);
-        let places = store.rows(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).all().await?;
+        let places =
+            store.rows(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).all().await?;
         let claim = keys::named(key)?;
         let slots = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
         let holder = match &slots[..] {
-            [Slot::Live(claim), Slot::Live(lease)] => Some((Entry::read(claim)?.by, LeaseNote::since(lease))),
+            [Slot::Live(claim), Slot::Live(lease)] => {
+                Some((Entry::read(claim)?.by, LeaseNote::since(lease)))
+            }
             _ => None,
         };
         Ok(Self { key: key.to_owned(), waiting: places.len(), holder })

@@ -7,17 +7,18 @@ use super::super::holding::{Hold, Holding};
 use super::super::operation::Operation;
 use super::super::{ClaimError, ClaimKey, Passed};
 
-/// A lock that is held. Its lease is renewed until this goes away, and then it is given back: on a return, on an error and on a
-/// panic alike.
+/// A lock that is held. Its lease is renewed until this goes away, and then it is given back: on a
+/// return, on an error and on a panic alike.
 ///
-/// A process that is stopped for longer than the lease lasts has lost the lock without knowing. What it then does to the store
-/// through [`commit`](Self::commit), or with [`guard`](Self::guard) in it, is refused; for what it does elsewhere, pass on the
-/// [`fence`](Self::fence).
+/// A process that is stopped for longer than the lease lasts has lost the lock without knowing.
+/// What it then does to the store through [`commit`](Self::commit), or with [`guard`](Self::guard)
+/// in it, is refused; for what it does elsewhere, pass on the [`fence`](Self::fence).
 #[derive(Debug)]
 #[must_use = "the lock is given back when its guard goes away"]
 pub struct LockGuard {
     holding: Option<Holding>,
-    /// Whether nobody has it yet who could give it back, and somebody may still ask for it under the same operation.
+    /// Whether nobody has it yet who could give it back, and somebody may still ask for it under
+    /// the same operation.
     is_left: bool,
 }
 
@@ -26,7 +27,8 @@ impl LockGuard {
         Self { holding: Some(holding), is_left: false }
     }
 
-    /// The same, for whoever asks for it under an operation: until it is [handed over](Self::handed_over), it is not given back.
+    /// The same, for whoever asks for it under an operation: until it is [handed
+    /// over](Self::handed_over), it is not given back.
     pub(super) fn left_for(mut self, operation: Option<&Operation>) -> Self {
         self.is_left = operation.is_some();
         self
@@ -48,7 +50,8 @@ impl LockGuard {
         self.hold().since
     }
 
-    /// Grows with every holder of this lock: pass it on to whatever should refuse those who come late.
+    /// Grows with every holder of this lock: pass it on to whatever should refuse those who come
+    /// late.
     pub fn fence(&self) -> Fence {
         self.hold().fence()
     }
@@ -81,8 +84,8 @@ impl LockGuard {
         released
     }
 
-    /// Lets go of the lock without giving it back: whoever has the fence [goes on](super::Lock::resume) with it. Nobody renews it
-    /// from here on.
+    /// Lets go of the lock without giving it back: whoever has the fence [goes
+    /// on](super::Lock::resume) with it. Nobody renews it from here on.
     pub fn pass_on(mut self) -> Passed {
         let passed = Passed::of(self.hold());
         self.holding = None;

@@ -25,7 +25,8 @@ impl LockHolder {
     pub(super) async fn of(claims: &Claims, key: &ClaimKey) -> Result<Option<Self>, ClaimError> {
         let slots = claims.store().get(&places(key)?).await?;
         let [Slot::Live(claim), Slot::Live(lease)] = &slots[..] else { return Ok(None) };
-        let (fence, rival) = (Fence::new(claim.revision.get())?, Rival::new(Entry::read(claim)?, lease));
+        let (fence, rival) =
+            (Fence::new(claim.revision.get())?, Rival::new(Entry::read(claim)?, lease));
         Ok(Some(Self { fence, since: rival.since, until: rival.until, by: rival.entry.by }))
     }
 }

@@ -1,15 +1,16 @@
 //! The line of those who wait for a lock, kept in the store.
 //!
-//! Whoever comes writes a record that says that somebody waits; the revision of that write is the number in line. Then a place
-//! is taken, a record that expires unless whoever stands there keeps it. The lowest number among the places is first. Places
-//! are used again, so that a line leaves behind no more than it was ever long.
+//! Whoever comes writes a record that says that somebody waits; the revision of that write is the
+//! number in line. Then a place is taken, a record that expires unless whoever stands there keeps
+//! it. The lowest number among the places is first. Places are used again, so that a line leaves
+//! behind no more than it was ever long.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey, RecordQuery,
-    Result, Revision, Store, StoreError, StoreExt, When, WorkerName, Write,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey,
+    RecordQuery, Result, Revision, Store, StoreError, StoreExt, When, WorkerName, Write,
 };
 use tokio::time::Instant;
 
@@ -146,12 +147,13 @@ impl Line {
         Ok(())
     }
 
-    /// Draws the numbers in several lines, in one commit: whoever draws later is behind in every line that both stand in, so
-    /// that no two callers wait for each other.
+    /// Draws the numbers in several lines, in one commit: whoever draws later is behind in every
+    /// line that both stand in, so that no two callers wait for each other.
     pub(in super::super) async fn draw(lines: &mut [Self]) -> Result<()> {
         let Some(first) = lines.first() else { return Ok(()) };
         let signs = lines.iter().map(Self::sign).collect::<Result<Vec<_>>>()?;
-        let drawn = first.claims.send(&signs.into_iter().fold(Commit::new(), Commit::write)).await?;
+        let drawn =
+            first.claims.send(&signs.into_iter().fold(Commit::new(), Commit::write)).await?;
         let drawn = drawn.committed().map(|committed| committed.writes).unwrap_or_default();
         for (at, line) in lines.iter_mut().enumerate() {
             line.number = drawn.get(at).and_then(|written| written.revision);
@@ -183,7 +185,8 @@ impl Line {
         match &self.place {
             Some(place) if place.kept.elapsed() < KEPT / 3 => return Ok(()),
             Some(place) => {
-                let (record, expected) = (place.record.clone(), ExpectedRevision::Revision(place.revision));
+                let (record, expected) =
+                    (place.record.clone(), ExpectedRevision::Revision(place.revision));
                 self.place = self.stand(&record, expected, number).await?;
             }
             None => {}
@@ -210,11 +213,14 @@ impl Line {
         Ok(revision.map(|revision| Place { record: record.clone(), revision, kept }))
     }
 
-    /// A place where nobody stands, drawn among the first few, so that those who come together do not meet.
+    /// A place where nobody stands, drawn among the first few, so that those who come together do
+    /// not meet.
     async fn free(&self) -> Result<Option<RecordKey>> {
         let standing = self.standing().await?;
-        let records = (0..PLACES).map(|place| keys::place(&self.key, place)).collect::<Result<Vec<_>>>()?;
-        let is_free = |record: &&RecordKey| !standing.iter().any(|(other, _)| other.key == **record);
+        let records =
+            (0..PLACES).map(|place| keys::place(&self.key, place)).collect::<Result<Vec<_>>>()?;
+        let is_free =
+            |record: &&RecordKey| !standing.iter().any(|(other, _)| other.key == **record);
         let free: Vec<_> = records.iter().filter(is_free).take(standing.len() + 4).collect();
         Ok(fastrand::choice(free).cloned())
     }
@@ -237,7 +243,8 @@ impl Place {
 impl Drop for Line {
     /// Whoever stops waiting should not keep those behind waiting for the place to expire.
     fn drop(&mut self) {
-        let (Some(place), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current()) else {
+        let (Some(place), Ok(runtime)) = (self.place.take(), tokio::runtime::Handle::try_current())
+        else {
             return;
         };
         let store = self.claims.store().clone();

@@ -1,11 +1,12 @@
-//! Where a reservation is written down: its own record, and the bucket of the moment at which it ends.
+//! Where a reservation is written down: its own record, and the bucket of the moment at which it
+//! ends.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, Committed, Conflict, ExpectedRevision, Json, RecordKey, Result, Revision, Slot, Timestamp, When,
-    Write,
+    Commit, Committed, Conflict, ExpectedRevision, Json, RecordKey, Result, Revision, Slot,
+    Timestamp, When, Write,
 };
 
 use super::super::bid::found;
@@ -21,7 +22,8 @@ pub(super) struct Booked {
 }
 
 impl Booked {
-    /// Takes the reservation out of the books, at this revision of its record; what it took stays taken.
+    /// Takes the reservation out of the books, at this revision of its record; what it took stays
+    /// taken.
     pub(super) fn settle(&self, record: &RecordKey, revision: Revision) -> Result<[Write; 2]> {
         let bucket = keys::bucket(&self.grant.quota, self.grant.window, self.end)?;
         let mine = ExpectedRevision::Revision(revision);
@@ -60,7 +62,11 @@ impl Booking {
     }
 
     /// Until this moment.
-    pub(super) async fn until(quota: &Quota, window: Window, end: Timestamp) -> Result<Self, ClaimError> {
+    pub(super) async fn until(
+        quota: &Quota,
+        window: Window,
+        end: Timestamp,
+    ) -> Result<Self, ClaimError> {
         let (ledger, now) = look(quota, window).await?;
         Ok(Self { life: end.since(now), end, ledger, made: None })
     }

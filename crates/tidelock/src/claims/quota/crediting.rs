@@ -1,7 +1,8 @@
 //! Giving back what reservations had taken that are past their end.
 //!
-//! What is taken of a quota is one counter, which the store compares with the limit. It has in it what lapsed reservations took until that is credited; so it is never less than
-//! what is taken, and whatever it refuses is tried again once the lapsed part is out of it.
+//! What is taken of a quota is one counter, which the store compares with the limit. It has in it
+//! what lapsed reservations took until that is credited; so it is never less than what is taken,
+//! and whatever it refuses is tried again once the lapsed part is out of it.
 
 use tidelock_store::{Bounds, Commit, ExpectedRevision, Result, Slot, Store, Timestamp, Write};
 
@@ -34,14 +35,19 @@ pub(super) async fn credit(claims: &Claims, key: &ClaimKey, window: Window) -> R
         0 => {}
         units => commit = commit.write(Write::add(&keys::taken(key)?, -units, Bounds::at_least(0))),
     }
-    // If it is refused, another caller was quicker, or a late reservation has changed a bucket: the next look shows.
+    // If it is refused, another caller was quicker, or a late reservation has changed a bucket: the
+    // next look shows.
     let _credited_or_not = claims.send(&commit).await?;
     Ok(true)
 }
 
 /// What is taken now, by the name of a quota; nothing if its period is over.
-pub(in super::super) async fn taken(store: &dyn Store, quota: &str) -> Result<Option<(i64, Window)>> {
-    let [window, taken, ledger] = [keys::window_of(quota)?, keys::taken_of(quota)?, keys::ledger(quota)?];
+pub(in super::super) async fn taken(
+    store: &dyn Store,
+    quota: &str,
+) -> Result<Option<(i64, Window)>> {
+    let [window, taken, ledger] =
+        [keys::window_of(quota)?, keys::taken_of(quota)?, keys::ledger(quota)?];
     let slots = store.get(&[window.clone(), taken.clone(), ledger]).await?;
     let Some(open) = Window::of(&slots[0]) else { return Ok(None) };
     let lapsed = match slots[2].live() {

@@ -1,8 +1,8 @@
 //! A bid for some of a quota: the window is still open, and what is taken stays within the limit.
 
 use tidelock_store::{
-    Bounds, Commit, Committed, Conflict, ExpectedRevision, Json, Reason, RecordKey, Result, Slot, StoreError,
-    Timestamp, Write,
+    Bounds, Commit, Committed, Conflict, ExpectedRevision, Json, Reason, RecordKey, Result, Slot,
+    StoreError, Timestamp, Write,
 };
 use uuid::Uuid;
 
@@ -38,7 +38,8 @@ pub(in super::super) struct Draw {
 pub(super) enum Met {
     /// The window is over.
     Over,
-    /// The moment at which the reservation was to end was taken off the list, or put there, meanwhile.
+    /// The moment at which the reservation was to end was taken off the list, or put there,
+    /// meanwhile.
     Moved,
     /// It was had before, under the same operation, and is over.
     Settled,
@@ -71,7 +72,8 @@ impl Draw {
         Ok(self)
     }
 
-    /// The same, to be held with other claims. Asked for again under the same operation, it is the same reservation.
+    /// The same, to be held with other claims. Asked for again under the same operation, it is the
+    /// same reservation.
     pub(super) fn pledged(mut self, operation: Option<&Operation>) -> Self {
         if let Some(operation) = operation {
             let name = format!("{}/{}", self.key, operation.id);
@@ -127,7 +129,8 @@ impl Draw {
         )))
     }
 
-    /// Refuses to go on with what was reserved under the same operation and is not what is asked for now.
+    /// Refuses to go on with what was reserved under the same operation and is not what is asked
+    /// for now.
     fn as_made(&self) -> Result<()> {
         let made = self.booking.as_ref().and_then(|booking| booking.made.as_ref());
         made.map_or(Ok(()), |(booked, _)| self.as_asked(booked.grant.clone()).map(drop))
@@ -162,7 +165,9 @@ impl Bid for Draw {
             Bounds::at_most(self.limit),
         ));
         let commit = match &self.note {
-            Some(note) if self.is_pledged => commit.guard_record(&note.record, ExpectedRevision::Absent),
+            Some(note) if self.is_pledged => {
+                commit.guard_record(&note.record, ExpectedRevision::Absent)
+            }
             Some(note) => commit.write(note.write(Json::new(&self.fresh())?)),
             None => commit,
         };
@@ -200,7 +205,11 @@ impl Bid for Draw {
             Some(Slot::Live(record)) => {
                 self.window = Window { revision: record.revision, end: record.expires_at };
                 // Buckets are those of a window.
-                return Ok(if self.booking.is_some() { self.refused(Met::Moved) } else { Learned::Again });
+                return Ok(if self.booking.is_some() {
+                    self.refused(Met::Moved)
+                } else {
+                    Learned::Again
+                });
             }
             Some(_) => return Ok(self.refused(Met::Over)),
             None => {}

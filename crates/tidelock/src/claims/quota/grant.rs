@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Bounds, Commit, CommitOutcome, Conflict, ExpectedRevision, Json, Result, Revision, StoreError, Timestamp,
-    When, Write,
+    Bounds, Commit, CommitOutcome, Conflict, ExpectedRevision, Json, Result, Revision, StoreError,
+    Timestamp, When, Write,
 };
 use uuid::Uuid;
 
@@ -39,17 +39,24 @@ pub enum Refund {
 }
 
 impl Grant {
-    pub(super) async fn refund(&self, claims: &Claims, key: &ClaimKey) -> Result<Refund, ClaimError> {
+    pub(super) async fn refund(
+        &self,
+        claims: &Claims,
+        key: &ClaimKey,
+    ) -> Result<Refund, ClaimError> {
         self.belongs_to(key)?;
         if self.reserved {
-            let context =
-                format!("a grant of {key:?} that is reserved and not confirmed goes back by its reservation");
+            let context = format!(
+                "a grant of {key:?} that is reserved and not confirmed goes back by its reservation"
+            );
             return Err(StoreError::invalid(context).into());
         }
         let commit = claims.repeatable(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
             CommitOutcome::Committed(_) => Ok(Refund::Refunded),
-            CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => Ok(Refund::Already),
+            CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => {
+                Ok(Refund::Already)
+            }
             CommitOutcome::Conflict(_) => Ok(Refund::Over),
         }
     }
@@ -74,8 +81,11 @@ impl Grant {
 
     /// Gives back in this commit, if the period is still open, and notes that it was done.
     fn give_back(&self, commit: Commit, key: &ClaimKey) -> Result<Commit> {
-        let note =
-            Write::put(&keys::refund(key, self.id)?, ExpectedRevision::Absent, Json::new(&self.units)?);
+        let note = Write::put(
+            &keys::refund(key, self.id)?,
+            ExpectedRevision::Absent,
+            Json::new(&self.units)?,
+        );
         let note = match self.ends {
             Some(end) => note.expiring(When::At(end)),
             None => note,

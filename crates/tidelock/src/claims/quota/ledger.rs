@@ -1,13 +1,16 @@
 //! When the standing reservations of a quota end.
 //!
-//! A *bucket* is a counter of what is reserved until one moment, and the ledger is the list of those moments. So what has lapsed is found by looking at the ledger
-//! and at the buckets whose moment has passed: what that costs depends on how many moments there are, and not on how many reservations.
+//! A *bucket* is a counter of what is reserved until one moment, and the ledger is the list of
+//! those moments. So what has lapsed is found by looking at the ledger and at the buckets whose
+//! moment has passed: what that costs depends on how many moments there are, and not on how many
+//! reservations.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Bounds, Commit, ExpectedRevision, Json, RecordKey, Result, Revision, Slot, Timestamp, When, Write,
+    Bounds, Commit, ExpectedRevision, Json, RecordKey, Result, Revision, Slot, Timestamp, When,
+    Write,
 };
 
 use super::super::keys;
@@ -15,7 +18,8 @@ use super::Window;
 
 /// With fewer moments than this, a reservation ends exactly when it was asked to.
 const FEW: usize = 16;
-/// With more, it ends up to this fraction of its life later, at a moment that it shares with others.
+/// With more, it ends up to this fraction of its life later, at a moment that it shares with
+/// others.
 const FINENESS: u128 = 64;
 
 /// The moments at which reservations end, in a window of a quota.
@@ -109,13 +113,15 @@ impl Ledger {
     }
 }
 
-/// Adds to a bucket that is there, or takes out of it. One that is not there was credited: its moment has passed.
+/// Adds to a bucket that is there, or takes out of it. One that is not there was credited: its
+/// moment has passed.
 pub(super) fn change(bucket: &RecordKey, units: i64) -> Write {
     let add = Write::add(bucket, units, Bounds::at_least(0));
     Write { expected: ExpectedRevision::Exists, ..add }
 }
 
-/// The moment that a reservation ends at, so that those which end at about the same time end together.
+/// The moment that a reservation ends at, so that those which end at about the same time end
+/// together.
 pub(in super::super) fn shared_end(now: Timestamp, life: Duration) -> Timestamp {
     let step = (life.as_micros() / FINENESS).max(1);
     let step = 1_i64 << step.ilog2().min(62);
@@ -136,7 +142,10 @@ mod tests {
             for now in [0, 1, 77, 1_893_456_000_123_457] {
                 let now = Timestamp::from_micros(now).unwrap();
                 let late = shared_end(now, life).since(now.plus(life));
-                assert!(shared_end(now, life) >= now.plus(life) && late <= life / 64, "{micros}: {late:?}");
+                assert!(
+                    shared_end(now, life) >= now.plus(life) && late <= life / 64,
+                    "{micros}: {late:?}"
+                );
             }
         }
     }
@@ -145,7 +154,8 @@ mod tests {
     fn few_moments_are_shared_by_many() {
         let life = Duration::from_secs(3_600);
         let begun = Timestamp::from_micros(1_893_456_000_000_000).unwrap();
-        let moments = (0..3_600).map(|second| shared_end(begun.plus(Duration::from_secs(second)), life));
+        let moments =
+            (0..3_600).map(|second| shared_end(begun.plus(Duration::from_secs(second)), life));
         let moments: std::collections::BTreeSet<_> = moments.collect();
         assert!(moments.len() <= 129, "{}", moments.len());
     }

@@ -1,10 +1,12 @@
-//! A reservation that is held with other claims: renewed, confirmed and given back in their commits.
+//! A reservation that is held with other claims: renewed, confirmed and given back in their
+//! commits.
 //!
-//! Each commit is made from a look at what stands in the store, because a renewal may come in between; if something has changed since, it is refused and made again.
+//! Each commit is made from a look at what stands in the store, because a renewal may come in
+//! between; if something has changed since, it is refused and made again.
 
 use tidelock_store::{
-    Bounds, Commit, Conflict, ExpectedRevision, Guard, Json, RecordKey, Result, Revision, Slot, Timestamp,
-    When, Write,
+    Bounds, Commit, Conflict, ExpectedRevision, Guard, Json, RecordKey, Result, Revision, Slot,
+    Timestamp, When, Write,
 };
 use uuid::Uuid;
 
@@ -37,14 +39,17 @@ pub(in super::super) struct View {
 }
 
 impl View {
-    /// Whether there are so many moments in the ledger that those which have passed should leave it.
+    /// Whether there are so many moments in the ledger that those which have passed should leave
+    /// it.
     pub(in super::super) fn is_crowded(&self) -> bool {
         self.ledger.is_crowded()
     }
 
     /// Whether nothing has changed between two looks.
     pub(in super::super) fn is_like(&self, other: &Self) -> bool {
-        self.booked == other.booked && self.is_open == other.is_open && self.ledger.is_like(&other.ledger)
+        self.booked == other.booked
+            && self.is_open == other.is_open
+            && self.ledger.is_like(&other.ledger)
     }
 }
 
@@ -63,7 +68,11 @@ impl Pledge {
             None => {
                 let slots = quota.claims.store().get(std::slice::from_ref(&record)).await?;
                 let there = slots.first().and_then(Slot::live);
-                there.ok_or_else(|| ClaimError::Settled { key: key.clone() })?.value.to::<Booked>()?.grant
+                there
+                    .ok_or_else(|| ClaimError::Settled { key: key.clone() })?
+                    .value
+                    .to::<Booked>()?
+                    .grant
             }
         };
         Ok(Self { quota: quota.clone(), key, grant, record, note })
@@ -84,7 +93,11 @@ impl Pledge {
         let mut places = Vec::new();
         for pledge in pledges {
             let quota = pledge.key.as_str();
-            places.extend([pledge.record.clone(), keys::window(&pledge.key)?, keys::ledger(quota)?]);
+            places.extend([
+                pledge.record.clone(),
+                keys::window(&pledge.key)?,
+                keys::ledger(quota)?,
+            ]);
         }
         let slots = match places.is_empty() {
             true => Vec::new(),
@@ -123,7 +136,12 @@ impl Pledge {
     }
 
     /// Keeps it until this moment.
-    pub(in super::super) fn extend(&self, commit: Commit, view: &View, end: Timestamp) -> Result<Commit> {
+    pub(in super::super) fn extend(
+        &self,
+        commit: Commit,
+        view: &View,
+        end: Timestamp,
+    ) -> Result<Commit> {
         let Some((booked, revision)) = &view.booked else { return self.settle(commit, view) };
         let mine = ExpectedRevision::Revision(*revision);
         if booked.end >= end {

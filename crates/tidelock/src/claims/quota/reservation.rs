@@ -1,11 +1,13 @@
 //! Some of a quota that is taken for a while: confirmed, given back, or gone back by itself.
 //!
-//! A reservation is a record that expires when it ends, so that one past its end cannot be confirmed; what it took is in the
-//! [bucket](super::ledger) of that moment, which the next caller who needs it credits.
+//! A reservation is a record that expires when it ends, so that one past its end cannot be
+//! confirmed; what it took is in the [bucket](super::ledger) of that moment, which the next caller
+//! who needs it credits.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Bounds, Commit, CommitOutcome, ExpectedRevision, RecordKey, Result, Revision, Slot, Timestamp, Write,
+    Bounds, Commit, CommitOutcome, ExpectedRevision, RecordKey, Result, Revision, Slot, Timestamp,
+    Write,
 };
 
 use super::super::bid::found;
@@ -60,7 +62,8 @@ impl Reservation {
         Voucher { grant, revision: self.revision, until: end }
     }
 
-    /// When it goes back by itself: after the life that was asked for, and if many stand, up to a 64th of that later.
+    /// When it goes back by itself: after the life that was asked for, and if many stand, up to a
+    /// 64th of that later.
     pub fn until(&self) -> Timestamp {
         self.booked.end
     }
@@ -81,7 +84,8 @@ impl Reservation {
         }
     }
 
-    /// The parts of a commit that take it for good, for a commit that somebody else makes. They are refused once it is past its end.
+    /// The parts of a commit that take it for good, for a commit that somebody else makes. They are
+    /// refused once it is past its end.
     ///
     /// # Errors
     /// `Store` if the name of the quota cannot be one.

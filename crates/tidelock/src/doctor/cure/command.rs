@@ -4,12 +4,14 @@ use super::{Action, Work};
 use crate::doctor::words::{length, quoted};
 
 impl Action {
-    /// The command that does this, to the store that is meant when none is named. A word in capitals stands for what has to be filled in.
+    /// The command that does this, to the store that is meant when none is named. A word in
+    /// capitals stands for what has to be filled in.
     pub fn command(&self) -> String {
         self.command_on(None)
     }
 
-    /// The same, to the store at this URL. What is secret in a URL is not shown, and so is left to be said elsewhere (`PGPASSWORD`, a password file).
+    /// The same, to the store at this URL. What is secret in a URL is not shown, and so is left to
+    /// be said elsewhere (`PGPASSWORD`, a password file).
     pub fn command_on(&self, store: Option<&str>) -> String {
         let mut words = self.words();
         if let Some(store) = store.filter(|_| !matches!(self, Self::EndSession { .. })) {
@@ -21,7 +23,9 @@ impl Action {
     fn words(&self) -> Vec<String> {
         match self {
             Self::Unblock(work) => tidelock("unblock", work.words()),
-            Self::Defer { work, wait } => tidelock("defer", [vec![length(*wait)], work.words()].concat()),
+            Self::Defer { work, wait } => {
+                tidelock("defer", [vec![length(*wait)], work.words()].concat())
+            }
             Self::Resume { run } => tidelock("resume", [run.as_str()]),
             Self::Cancel { run } => tidelock("cancel", [run.as_str()]),
             Self::Resolve { run, step } => {
@@ -49,7 +53,9 @@ impl Action {
 impl Work {
     fn words(&self) -> Vec<String> {
         match self {
-            Self::Target { reaction, target } => words(["--reaction", reaction, "--target", target]),
+            Self::Target { reaction, target } => {
+                words(["--reaction", reaction, "--target", target])
+            }
             Self::Item { queue, key } => words(["--queue", queue, "--key", key]),
             Self::Queue { queue } => words(["--queue", queue]),
         }
@@ -86,13 +92,18 @@ mod tests {
         );
         let defer = Action::Defer { work: item, wait: Duration::from_secs(3_600) };
         assert_eq!(defer.command(), "tidelock defer 1h --queue mail --key '$(reboot)'");
-        assert_eq!(Action::EndSession { session: 7 }.command(), "psql -c 'SELECT pg_terminate_backend(7)'");
+        assert_eq!(
+            Action::EndSession { session: 7 }.command(),
+            "psql -c 'SELECT pg_terminate_backend(7)'"
+        );
     }
 
-    /// CMD-2. As it is shown, a URL has no password in it; and no command may bring what is shown in the place of one.
+    /// CMD-2. As it is shown, a URL has no password in it; and no command may bring what is shown
+    /// in the place of one.
     #[test]
     fn a_command_names_its_store_without_what_is_secret() {
-        let further = |url: &str| Action::LookFurther { scan: 9 }.command_on(Some(&crate::shown_url(url)));
+        let further =
+            |url: &str| Action::LookFurther { scan: 9 }.command_on(Some(&crate::shown_url(url)));
         for (url, shown) in [
             ("sqlite:shop.db", "sqlite:shop.db"),
             ("postgres://joe:hush@host/shop", "postgres://joe@host/shop"),

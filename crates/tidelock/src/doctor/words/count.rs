@@ -14,6 +14,9 @@ mod tests {
 
     #[test]
     fn one_is_not_many() {
-        assert_eq!([0_u64, 1, 2].map(|count| many(count, "event")), ["0 events", "1 event", "2 events"]);
+        assert_eq!(
+            [0_u64, 1, 2].map(|count| many(count, "event")),
+            ["0 events", "1 event", "2 events"]
+        );
     }
 }

@@ -48,13 +48,15 @@ mod tests {
 
     #[test]
     fn a_span_is_as_exact_as_people_want_it() {
-        let told = [0, 59, 60, 61, 3_599, 3_600, 7_260, 90_000].map(|s| span(Duration::from_secs(s)));
+        let told =
+            [0, 59, 60, 61, 3_599, 3_600, 7_260, 90_000].map(|s| span(Duration::from_secs(s)));
         assert_eq!(told, ["0ms", "59s", "1m", "1m 1s", "59m 59s", "1h", "2h 1m", "1d 1h"]);
     }
 
     #[test]
     fn a_length_is_typed_in_one_unit() {
-        let told = [0, 1_500, 90_000, 7_200_000, 86_400_000].map(|ms| length(Duration::from_millis(ms)));
+        let told =
+            [0, 1_500, 90_000, 7_200_000, 86_400_000].map(|ms| length(Duration::from_millis(ms)));
         assert_eq!(told, ["0ms", "1500ms", "90s", "2h", "1d"]);
     }
 }

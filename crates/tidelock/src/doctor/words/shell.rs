@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 /// The word, quoted if it must be.
 pub fn quoted(word: &str) -> String {
-    let is_plain =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | ',' | '=');
+    let is_plain = |c: char| {
+        c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '/' | ':' | '@' | ',' | '=')
+    };
     match word {
         "" => "''".to_owned(),
         word if word.chars().all(is_plain) => word.to_owned(),
@@ -14,8 +15,8 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// Whether a character does something instead of being seen: controls of the terminal, of the direction of writing and of lines, and
-/// what has no width at all.
+/// Whether a character does something instead of being seen: controls of the terminal, of the
+/// direction of writing and of lines, and what has no width at all.
 pub fn is_tricky(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -42,9 +43,16 @@ mod tests {
 
     #[test]
     fn a_shell_reads_back_what_was_meant() {
-        for word in
-            ["order-7", "", "two words", "it's", "$(reboot)", "`x`;&|<>", "~links/a", "a\u{202e}b'\\c"]
-        {
+        for word in [
+            "order-7",
+            "",
+            "two words",
+            "it's",
+            "$(reboot)",
+            "`x`;&|<>",
+            "~links/a",
+            "a\u{202e}b'\\c",
+        ] {
             let read = std::process::Command::new("bash")
                 .args(["-c", &format!("printf %s {}", quoted(word))])
                 .env("LC_ALL", "C.UTF-8")

@@ -1,15 +1,16 @@
 //! Decisions that are committed together.
 //!
-//! A batch takes more until its commit is sent, which is as soon as the batch before it has landed. It is driven by whoever waits for
-//! it; if that one goes away in the middle, the next one sends the same commit again, and the store answers with what the first did.
+//! A batch takes more until its commit is sent, which is as soon as the batch before it has landed.
+//! It is driven by whoever waits for it; if that one goes away in the middle, the next one sends
+//! the same commit again, and the store answers with what the first did.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::{
-    Advice, Commit, CommitOutcome, Committed, Conflict, EventId, ExpectedVersion, NewEvent, Position,
-    StoreError, StreamName, Timestamp, limits,
+    Advice, Commit, CommitOutcome, Committed, Conflict, EventId, ExpectedVersion, NewEvent,
+    Position, StoreError, StreamName, Timestamp, limits,
 };
 use tokio::sync::OnceCell;
 
@@ -19,7 +20,8 @@ use crate::events::folded::Folded;
 use crate::events::sender::send;
 use crate::handle::Tidelock;
 
-/// Bytes of JSON from which on a batch takes no more: far from the limit of a commit, and long enough for any disk.
+/// Bytes of JSON from which on a batch takes no more: far from the limit of a commit, and long
+/// enough for any disk.
 const ENOUGH_BYTES: usize = limits::COMMIT_BYTES / 8;
 
 pub(crate) struct Batch<A: Aggregate> {
@@ -64,10 +66,13 @@ pub(crate) struct Share<A: Aggregate> {
 }
 
 impl<A: Aggregate> Share<A> {
-    /// Where the last event of this part is. The events of a commit follow each other, usually without a gap; if there is
-    /// one, the last position of the commit is good enough for those who wait to see it.
+    /// Where the last event of this part is. The events of a commit follow each other, usually
+    /// without a gap; if there is one, the last position of the commit is good enough for those who
+    /// wait to see it.
     pub(crate) fn position(&self, outcome: &Outcome) -> Option<Position> {
-        let Outcome::Landed { positions: Some((first, last)), count } = outcome else { return None };
+        let Outcome::Landed { positions: Some((first, last)), count } = outcome else {
+            return None;
+        };
         let without_gap = last.get() - first.get() + 1 == *count;
         Some(if without_gap { first.plus(self.end - 1) } else { *last })
     }
@@ -85,7 +90,11 @@ impl<A: Aggregate> Batch<A> {
     }
 
     /// Adds one caller's events to the newest batch, or to a new one behind it.
-    pub(super) fn add(tail: Option<Arc<Self>>, decided: Arc<[A::Event]>, events: Vec<NewEvent>) -> Share<A> {
+    pub(super) fn add(
+        tail: Option<Arc<Self>>,
+        decided: Arc<[A::Event]>,
+        events: Vec<NewEvent>,
+    ) -> Share<A> {
         let ids = events.iter().map(|event| event.id).collect();
         let batch = match tail {
             Some(tail) if tail.content().has_room(events.len()) => tail,
@@ -182,7 +191,9 @@ fn thrown_away(stream: &StreamName) -> StoreError {
 
 impl<E> Content<E> {
     fn has_room(&self, events: usize) -> bool {
-        !self.is_sent && self.bytes < ENOUGH_BYTES && self.events.len() + events <= limits::EVENTS_PER_COMMIT
+        !self.is_sent
+            && self.bytes < ENOUGH_BYTES
+            && self.events.len() + events <= limits::EVENTS_PER_COMMIT
     }
 
     fn add(&mut self, decided: Arc<[E]>, events: Vec<NewEvent>) -> u64 {

@@ -23,7 +23,8 @@ pub(super) struct Recent<E> {
 pub(crate) struct Carried<A: Aggregate> {
     line: Arc<Line<A>>,
     pub(crate) events: Arc<[A::Event]>,
-    /// The version that was in the store then. What was pending may have landed elsewhere, or not at all.
+    /// The version that was in the store then. What was pending may have landed elsewhere, or not
+    /// at all.
     known: Option<Version>,
 }
 
@@ -53,7 +54,8 @@ impl<E> Recent<E> {
     }
 
     fn push(&mut self, first: Version, events: Arc<[E]>) {
-        let follows = self.lists.back().is_none_or(|(at, list)| at.plus(list.len() as u64) == first);
+        let follows =
+            self.lists.back().is_none_or(|(at, list)| at.plus(list.len() as u64) == first);
         if !follows || self.lists.len() == REMEMBERED {
             self.lists.clear();
         }
@@ -78,8 +80,8 @@ impl<A: Aggregate> Carried<A> {
         Self { line, events, known }
     }
 
-    /// Whether all of it commutes with all that came since, landed or pending; where there is nothing to append, whether nothing
-    /// came.
+    /// Whether all of it commutes with all that came since, landed or pending; where there is
+    /// nothing to append, whether nothing came.
     pub(crate) fn still_holds(&self) -> bool {
         let inner = self.line.lock();
         let Some(base) = &inner.base else { return false };

@@ -11,7 +11,8 @@ pub(crate) fn guard(commit: Commit, subject: &str) -> Result<Commit> {
     Ok(commit.guard_record(&keys::erased(subject)?, ExpectedRevision::Absent))
 }
 
-/// Erases all personal data about a subject, and says of how many events. Can be called again, and goes on where it was cut short.
+/// Erases all personal data about a subject, and says of how many events. Can be called again, and
+/// goes on where it was cut short.
 pub(crate) async fn erase(store: &(impl Store + ?Sized), subject: &str) -> Result<usize> {
     if subject.is_empty() {
         return Err(StoreError::invalid("the subject to be erased is empty"));

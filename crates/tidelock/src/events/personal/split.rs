@@ -1,7 +1,7 @@
 //! Taking personal values out of an event's payload, and putting them back.
 //!
-//! In the stored payload a value is a place: `{"~personal": {"subject": "user-7", "at": 0}}` is the first value of that
-//! event's record about that subject.
+//! In the stored payload a value is a place: `{"~personal": {"subject": "user-7", "at": 0}}` is the
+//! first value of that event's record about that subject.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,10 @@ fn take_value(inside: &mut Map<String, Value>, values: &mut BTreeMap<String, Vec
 }
 
 /// Puts the personal values of these events back where they were, but for those that were erased.
-pub(crate) async fn join(store: &(impl Store + ?Sized), events: &mut [StoredEvent]) -> Result<bool> {
+pub(crate) async fn join(
+    store: &(impl Store + ?Sized),
+    events: &mut [StoredEvent],
+) -> Result<bool> {
     let mut marked: Vec<(&mut StoredEvent, Value)> = Vec::new();
     for event in events.iter_mut().filter(|event| has_mark(&event.payload)) {
         let payload = event.payload.to()?;
@@ -84,7 +87,10 @@ fn put_value(inside: &mut Map<String, Value>, event: EventId, values: &Values) {
 }
 
 /// Each value is looked up with its subject's mark, at one moment.
-async fn fetch(store: &(impl Store + ?Sized), needed: BTreeSet<(String, EventId)>) -> Result<Values> {
+async fn fetch(
+    store: &(impl Store + ?Sized),
+    needed: BTreeSet<(String, EventId)>,
+) -> Result<Values> {
     let needed: Vec<_> = needed.into_iter().collect();
     let mut values = Values::new();
     for some in needed.chunks(limits::PAGE_SIZE / 2) {

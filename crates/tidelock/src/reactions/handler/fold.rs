@@ -1,7 +1,8 @@
 //! A projection: the events of a target folded into one record, its row.
 //!
-//! The row is written in the commit of the ack, under the lease's fence, so nobody else writes it and it needs no revision of its
-//! own. A target that begins anew (it was reset) begins with an empty row.
+//! The row is written in the commit of the ack, under the lease's fence, so nobody else writes it
+//! and it needs no revision of its own. A target that begins anew (it was reset) begins with an
+//! empty row.
 
 use std::marker::PhantomData;
 
@@ -43,7 +44,11 @@ where
         keys::row(reaction.as_str(), target.as_str()).map(Some)
     }
 
-    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+    fn handle(
+        &self,
+        events: Vec<Event>,
+        context: Context,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
         let fold = self.fold.clone();
         async move {
             let key = keys::row(context.reaction(), context.target().as_str())?;
@@ -57,7 +62,10 @@ where
     }
 }
 
-async fn read<S: Default + DeserializeOwned>(context: &Context, key: &RecordKey) -> Result<S, Failure> {
+async fn read<S: Default + DeserializeOwned>(
+    context: &Context,
+    key: &RecordKey,
+) -> Result<S, Failure> {
     if context.task().lease().at == Mark::ZERO {
         return Ok(S::default());
     }

@@ -1,4 +1,5 @@
-//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of PostgreSQL.
+//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of
+//! PostgreSQL.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -36,7 +37,11 @@ where
         1
     }
 
-    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+    fn handle(
+        &self,
+        events: Vec<Event>,
+        context: Context,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
         let (store, handler) = (self.store.clone(), self.handler.clone());
         async move {
             let events = I::read(&**context.store(), events).await?;
@@ -45,7 +50,9 @@ where
                 handler(event, own.clone(), context.clone()).await?;
             }
             let own = Arc::try_unwrap(own).map_err(|_| {
-                Failure::fatal("the handler kept its transaction: let go of it before the handler ends")
+                Failure::fatal(
+                    "the handler kept its transaction: let go of it before the handler ends",
+                )
             })?;
             context.staged().door = Door::Postgres(own);
             Ok(())

@@ -1,4 +1,5 @@
-//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of SQLite.
+//! A handler whose rows, in tables of the user's own, land with its ack in one transaction of
+//! SQLite.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -35,7 +36,11 @@ where
         1
     }
 
-    fn handle(&self, events: Vec<Event>, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+    fn handle(
+        &self,
+        events: Vec<Event>,
+        context: Context,
+    ) -> BoxFuture<'static, Result<(), Failure>> {
         let (store, handler) = (self.store.clone(), self.handler.clone());
         async move {
             let mut statements = Vec::new();

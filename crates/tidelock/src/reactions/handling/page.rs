@@ -25,9 +25,13 @@ pub(super) struct Page {
 }
 
 impl Page {
-    /// The next events of this lease's target. A rebuild reads all of them from the store: what this process remembers may be
-    /// gone from there.
-    pub(super) async fn read(reacting: &Reacting, lease: &Lease, rebuild: Option<&Rebuild>) -> Result<Self> {
+    /// The next events of this lease's target. A rebuild reads all of them from the store: what
+    /// this process remembers may be gone from there.
+    pub(super) async fn read(
+        reacting: &Reacting,
+        lease: &Lease,
+        rebuild: Option<&Rebuild>,
+    ) -> Result<Self> {
         match reacting.reaction.route {
             Route::Own => own(reacting, lease, rebuild).await,
             Route::Computed(_) => linked(reacting, lease, rebuild).await,
@@ -46,7 +50,12 @@ impl Page {
         if self.entries.is_empty() { mark.max(self.through) } else { mark }
     }
 
-    fn new(lease: &Lease, last: Option<Mark>, more: bool, entries: VecDeque<(Mark, Event)>) -> Self {
+    fn new(
+        lease: &Lease,
+        last: Option<Mark>,
+        more: bool,
+        entries: VecDeque<(Mark, Event)>,
+    ) -> Self {
         let through = match (last, more) {
             (Some(last), true) => last,
             (last, _) => last.map_or(lease.mark, |last| last.max(lease.mark)),
@@ -78,7 +87,12 @@ struct Stretch {
 }
 
 /// Events of the stream, from what this process has just routed if that is enough.
-async fn stretch(reacting: &Reacting, stream: &StreamName, from: Version, mark: Mark) -> Result<Stretch> {
+async fn stretch(
+    reacting: &Reacting,
+    stream: &StreamName,
+    from: Version,
+    mark: Mark,
+) -> Result<Stretch> {
     let limit = reacting.reaction.options.page;
     let recent = reacting.recent.run(stream, from, limit);
     if recent.last().is_some_and(|last| recent.len() == limit || Mark::from(last.version) >= mark) {
@@ -90,7 +104,8 @@ async fn stretch(reacting: &Reacting, stream: &StreamName, from: Version, mark: 
 /// Events of the stream, from the store.
 async fn stored(reacting: &Reacting, stream: &StreamName, from: Version) -> Result<Stretch> {
     let limit = reacting.reaction.options.page;
-    let page = reacting.store.full_page(StreamQuery::forward(stream).from(from).limit(limit)).await?;
+    let page =
+        reacting.store.full_page(StreamQuery::forward(stream).from(from).limit(limit)).await?;
     let gone = before(page.first, page.state.version()).filter(|through| *through >= from);
     Ok(Stretch { more: page.next.is_some(), events: page.events, gone })
 }
@@ -106,20 +121,25 @@ async fn first_wanted(reacting: &Reacting, lease: &Lease, stream: &StreamName) -
     }
 }
 
-/// The first version after a position. Looked for from the end, so that it costs as much as there is to handle, and not as
-/// much as there was before.
+/// The first version after a position. Looked for from the end, so that it costs as much as there
+/// is to handle, and not as much as there was before.
 async fn first_after(reacting: &Reacting, stream: &StreamName, start: Position) -> Result<Version> {
     let mut first = None;
     let mut query = StreamQuery::backward(stream).limit(reacting.reaction.options.page);
     loop {
-        let StreamPage { events, next, state, .. } = reacting.store.read_stream(query.clone()).await?;
+        let StreamPage { events, next, state, .. } =
+            reacting.store.read_stream(query.clone()).await?;
         let newer = events.iter().take_while(|event| event.position > start);
         first = newer.last().map(|event| event.version).or(first);
         match next {
             Some(next) if events.last().is_some_and(|event| event.position > start) => {
                 query = query.from(next);
             }
-            _ => return Ok(first.unwrap_or_else(|| state.version().map_or(Version::FIRST, |v| v.plus(1)))),
+            _ => {
+                return Ok(
+                    first.unwrap_or_else(|| state.version().map_or(Version::FIRST, |v| v.plus(1)))
+                );
+            }
         }
     }
 }
@@ -128,7 +148,8 @@ async fn linked(reacting: &Reacting, lease: &Lease, rebuild: Option<&Rebuild>) -
     let stream = keys::links(&reacting.reaction.name, &lease.item.key)?;
     let from = Version::new(lease.at.get() + 1)?;
     let limit = reacting.reaction.options.page;
-    let page = reacting.store.full_page(StreamQuery::forward(&stream).from(from).limit(limit)).await?;
+    let page =
+        reacting.store.full_page(StreamQuery::forward(&stream).from(from).limit(limit)).await?;
     let last = page.events.last().map(|link| Mark::from(link.version));
     let nothing = Recent::default();
     let recent = if rebuild.is_some() { &nothing } else { &*reacting.recent };
@@ -148,8 +169,10 @@ fn missing(
     links: &[Event],
     events: &[Option<Event>],
 ) -> Result<Option<(StreamName, Version)>> {
-    let mut followed =
-        links.iter().zip(events).filter(|(link, _)| Mark::from(link.version) <= rebuild.told.through);
+    let mut followed = links
+        .iter()
+        .zip(events)
+        .filter(|(link, _)| Mark::from(link.version) <= rebuild.told.through);
     let dead = followed.rfind(|(_, event)| event.is_none());
     dead.map(|(link, _)| Ok(link.payload.to::<Link>()?.into_parts())).transpose()
 }

@@ -47,8 +47,8 @@ impl ReactionFilter {
         self
     }
 
-    /// The same, fed by streams whose names begin with this: targets that are such streams, and computed targets of reactions
-    /// that follow such streams only.
+    /// The same, fed by streams whose names begin with this: targets that are such streams, and
+    /// computed targets of reactions that follow such streams only.
     #[must_use]
     pub fn sources(mut self, prefix: impl Into<String>) -> Self {
         self.sources = Some(prefix.into());
@@ -101,7 +101,8 @@ impl ReactionFilter {
         ItemFilter { queue, key: self.targets.clone(), lane, blocked: self.blocked, held: None }
     }
 
-    /// The items that are meant and fed by the streams that are meant, one filter for each reaction.
+    /// The items that are meant and fed by the streams that are meant, one filter for each
+    /// reaction.
     pub(super) fn fed_by_sources(&self, cursors: &[(String, Cursor)]) -> Vec<ItemFilter> {
         let prefix = self.sources.as_deref().unwrap_or_default();
         let meant = cursors.iter().filter(|(name, _)| self.reactions.matches(name));
@@ -115,7 +116,8 @@ impl ReactionFilter {
         }
         let key = match self.targets {
             NamePattern::Any => NamePattern::Like(format!("{prefix}*")),
-            // Both must hold, and a pattern is only one: the store is asked for what the caller named.
+            // Both must hold, and a pattern is only one: the store is asked for what the caller
+            // named.
             ref named if named.prefix().starts_with(prefix) => named.clone(),
             _ => return None,
         };

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Json, Mark, NamePattern, NewEvent,
-    Position, RecordKey, Result, Revision, Store, StoreError, StoreExt, Wake, When, Write, limits,
+    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Json, Mark, NamePattern,
+    NewEvent, Position, RecordKey, Result, Revision, Store, StoreError, StoreExt, Wake, When,
+    Write, limits,
 };
 
 use crate::reactions::ReactionName;
@@ -32,7 +33,11 @@ pub(crate) struct Cursor {
 
 impl Cursor {
     /// Puts it into its record.
-    pub(crate) fn write(&self, reaction: &ReactionName, expected: ExpectedRevision) -> Result<Write> {
+    pub(crate) fn write(
+        &self,
+        reaction: &ReactionName,
+        expected: ExpectedRevision,
+    ) -> Result<Write> {
         Ok(Write::put(&keys::route_record(reaction), expected, Json::new(self)?))
     }
 
@@ -45,7 +50,9 @@ impl Cursor {
 /// The cursor in the store.
 pub(crate) async fn cursor_of(store: &dyn Store, reaction: &ReactionName) -> Result<Cursor> {
     find(store, reaction).await?.ok_or_else(|| {
-        StoreError::corrupt(format!("reaction {reaction}: its route record was deleted; register it anew"))
+        StoreError::corrupt(format!(
+            "reaction {reaction}: its route record was deleted; register it anew"
+        ))
     })
 }
 
@@ -57,7 +64,8 @@ async fn find(store: &dyn Store, reaction: &ReactionName) -> Result<Option<Curso
     Ok(Some(Cursor { revision: Some(record.revision), ..record.value.to()? }))
 }
 
-/// Makes sure that the reaction has a route. Where it begins is decided when that is made, once and for all.
+/// Makes sure that the reaction has a route. Where it begins is decided when that is made, once and
+/// for all.
 pub(crate) async fn register(store: &Arc<dyn Store>, reaction: &Reaction) -> Result<()> {
     let item = keys::route_item(&reaction.name);
     // Never acked, so it is always due for whoever may take it.
@@ -69,8 +77,13 @@ pub(crate) async fn register(store: &Arc<dyn Store>, reaction: &Reaction) -> Res
     }
     let start = position(store, &reaction.name, reaction.options.start).await?;
     let computed = matches!(reaction.route, Route::Computed(_));
-    let cursor =
-        Cursor { position: start, start, computed, streams: reaction.streams.clone(), revision: None };
+    let cursor = Cursor {
+        position: start,
+        start,
+        computed,
+        streams: reaction.streams.clone(),
+        revision: None,
+    };
     let write = cursor.write(&reaction.name, ExpectedRevision::Absent)?;
     // A conflict is as good: somebody else has just registered it.
     let _registered = store.commit(Commit::new().write(write).wake(wake)).await?;
@@ -99,7 +112,8 @@ pub(crate) async fn reroute(
     from: Start,
     operation: Option<&str>,
 ) -> Result<Rerouted> {
-    // Looked for first: where "now" is, is found by an event that nobody should find of a reaction that there is not.
+    // Looked for first: where "now" is, is found by an event that nobody should find of a reaction
+    // that there is not.
     if find(&**store, reaction).await?.is_none() {
         return Ok(Rerouted::Unregistered);
     }
@@ -144,7 +158,11 @@ async fn given_on(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Rer
     Ok(Rerouted::Anew)
 }
 
-async fn position(store: &Arc<dyn Store>, reaction: &ReactionName, from: Start) -> Result<Position> {
+async fn position(
+    store: &Arc<dyn Store>,
+    reaction: &ReactionName,
+    from: Start,
+) -> Result<Position> {
     match from {
         Start::Beginning => Ok(Position::START),
         Start::Now => now(store, reaction).await,
@@ -154,8 +172,11 @@ async fn position(store: &Arc<dyn Store>, reaction: &ReactionName, from: Start) 
 /// The end of the feed, found by being it.
 async fn now(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Position> {
     let event = NewEvent::of(keys::REGISTERED, &serde_json::json!({}))?;
-    let outcome = store.append(&keys::registrations(reaction), ExpectedVersion::Any, vec![event]).await?;
+    let outcome =
+        store.append(&keys::registrations(reaction), ExpectedVersion::Any, vec![event]).await?;
     let committed = outcome.committed().map_err(|e| StoreError::corrupt(e.to_string()))?;
     let positions = committed.appends.first().and_then(|appended| appended.positions);
-    positions.map(|(_, last)| last).ok_or_else(|| StoreError::corrupt("an append that has no position"))
+    positions
+        .map(|(_, last)| last)
+        .ok_or_else(|| StoreError::corrupt("an append that has no position"))
 }

@@ -1,11 +1,12 @@
-//! As much of a page as goes into one commit: whom to wake, what to link, and how far the routes have come with it.
+//! As much of a page as goes into one commit: whom to wake, what to link, and how far the routes
+//! have come with it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, Event, ExpectedVersion, FeedPage, ItemKey, ItemRef, Mark, NewEvent, Position, Result, Store,
-    StreamName, Version, Wake, limits,
+    Commit, Event, ExpectedVersion, FeedPage, ItemKey, ItemRef, Mark, NewEvent, Position, Result,
+    Store, StreamName, Version, Wake, limits,
 };
 
 use super::held::{Held, Routes};
@@ -42,12 +43,18 @@ pub(super) struct Linked {
 
 impl Portions {
     /// Routes every event of the page, for every reaction of the group.
-    pub(super) async fn plan(store: &Arc<dyn Store>, group: &[Held], page: &FeedPage) -> Result<Self> {
+    pub(super) async fn plan(
+        store: &Arc<dyn Store>,
+        group: &[Held],
+        page: &FeedPage,
+    ) -> Result<Self> {
         let mut portions = Self::default();
         for event in &page.events {
             let portion = portions.room_for(group.len());
             portion.through = event.position;
-            for (at, held) in group.iter().enumerate().filter(|(_, held)| held.reaction.wants(event)) {
+            for (at, held) in
+                group.iter().enumerate().filter(|(_, held)| held.reaction.wants(event))
+            {
                 portion.route(store, at, &held.reaction, event).await?;
             }
         }
@@ -55,8 +62,8 @@ impl Portions {
         Ok(portions)
     }
 
-    /// The last portion, or a new one if the next event might not fit: a fence, a cursor and at most two more parts for each
-    /// reaction.
+    /// The last portion, or a new one if the next event might not fit: a fence, a cursor and at
+    /// most two more parts for each reaction.
     fn room_for(&mut self, reactions: usize) -> &mut Portion {
         let full = |portion: &Portion| {
             let parts = portion.wakes.len() + 2 * portion.links.len() + 4 * reactions;
@@ -97,17 +104,19 @@ impl Portion {
                 let target = ItemKey::new(event.stream.as_str())?;
                 self.wake(reaction, &target, Mark::from(event.version));
             }
-            Route::Computed(compute) => match Route::compute(compute, store, &reaction.name, event).await {
-                Ok(None) => return Ok(()),
-                Ok(Some(target)) => self.link(at, reaction, target, event)?,
-                Err(failure) => {
-                    if let Some(error) = store_failure(&failure) {
-                        return Err(error.clone());
+            Route::Computed(compute) => {
+                match Route::compute(compute, store, &reaction.name, event).await {
+                    Ok(None) => return Ok(()),
+                    Ok(Some(target)) => self.link(at, reaction, target, event)?,
+                    Err(failure) => {
+                        if let Some(error) = store_failure(&failure) {
+                            return Err(error.clone());
+                        }
+                        self.fail(at, reaction, event, &failure);
+                        return Ok(());
                     }
-                    self.fail(at, reaction, event, &failure);
-                    return Ok(());
                 }
-            },
+            }
         }
         self.moved.entry(at).or_default().0 += 1;
         Ok(())
@@ -119,15 +128,31 @@ impl Portion {
         self.wakes.insert(item, wake);
     }
 
-    fn link(&mut self, route: usize, reaction: &Reaction, target: ItemKey, event: &Event) -> Result<()> {
+    fn link(
+        &mut self,
+        route: usize,
+        reaction: &Reaction,
+        target: ItemKey,
+        event: &Event,
+    ) -> Result<()> {
         let stream = keys::links(&reaction.name, &target)?;
-        let linked = self.links.entry(stream).or_insert_with(|| Linked { route, target, events: Vec::new() });
+        let linked = self.links.entry(stream).or_insert_with(|| Linked {
+            route,
+            target,
+            events: Vec::new(),
+        });
         linked.events.push(Link::to(event)?);
         Ok(())
     }
 
     /// The event becomes an item of its own; everything else goes on.
-    fn fail(&mut self, at: usize, reaction: &Reaction, event: &Event, failure: &crate::reactions::Failure) {
+    fn fail(
+        &mut self,
+        at: usize,
+        reaction: &Reaction,
+        event: &Event,
+        failure: &crate::reactions::Failure,
+    ) {
         tracing::warn!(reaction = %reaction.name, position = %event.position, %failure, "unrouted");
         let wake = unrouted::wake(reaction, event.position);
         self.wakes.insert(wake.item.clone(), wake);
@@ -140,7 +165,12 @@ impl Portion {
     }
 
     /// All of it, provided that the routes are still held and where they were.
-    pub(super) fn commit(&self, group: &[Held], tips: &Versions, routes: &Routes) -> Result<Commit> {
+    pub(super) fn commit(
+        &self,
+        group: &[Held],
+        tips: &Versions,
+        routes: &Routes,
+    ) -> Result<Commit> {
         let mut commit = Commit::new();
         for at in self.touched() {
             let held = routes.get(&group[at].token).unwrap_or(&group[at]);

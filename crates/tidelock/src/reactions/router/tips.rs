@@ -1,4 +1,5 @@
-//! The versions of link streams, remembered: only the holder of a route appends to them, but for a late route now and then.
+//! The versions of link streams, remembered: only the holder of a route appends to them, but for a
+//! late route now and then.
 
 use std::collections::HashMap;
 
@@ -46,9 +47,17 @@ impl Tips {
 }
 
 /// Asks the store for what is not known.
-pub(super) async fn complete(store: &dyn Store, mut known: Versions, portion: &Portion) -> Result<Versions> {
-    let unknown: Vec<StreamName> =
-        portion.linked_streams().into_iter().filter(|stream| !known.contains_key(*stream)).cloned().collect();
+pub(super) async fn complete(
+    store: &dyn Store,
+    mut known: Versions,
+    portion: &Portion,
+) -> Result<Versions> {
+    let unknown: Vec<StreamName> = portion
+        .linked_streams()
+        .into_iter()
+        .filter(|stream| !known.contains_key(*stream))
+        .cloned()
+        .collect();
     if !unknown.is_empty() {
         let page = store.heads(HeadQuery::Named(unknown)).await?;
         known.extend(page.heads.into_iter().map(|head| (head.stream, head.state.version())));

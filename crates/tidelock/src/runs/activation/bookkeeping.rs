@@ -9,7 +9,9 @@ use crate::runs::past::{End, Kind, Mark, Record};
 
 impl State {
     pub(super) fn ask(&mut self, name: &StepName, kind: Kind) -> Option<usize> {
-        let Some(at) = self.past.names.get(name).copied() else { return Some(self.begin(name, kind)) };
+        let Some(at) = self.past.names.get(name).copied() else {
+            return Some(self.begin(name, kind));
+        };
         let recorded = self.past.records[at].kind;
         if self.order.live[at].asked {
             self.leave(Exit::Fail(used_twice(name)));
@@ -77,7 +79,8 @@ impl State {
         }
     }
 
-    /// What was recorded stays recorded, with a note that nobody waits for it; what was not, was never asked for.
+    /// What was recorded stays recorded, with a note that nobody waits for it; what was not, was
+    /// never asked for.
     pub(super) fn let_go(&mut self, at: usize) {
         self.wakers.remove(&at);
         self.outstanding.remove(&at);

@@ -14,7 +14,8 @@ use crate::runs::history::Entry;
 use crate::runs::past::{End, Kind, Record};
 use crate::staging::Staged;
 
-/// An operation that the function asked for. If it goes away before its end was handed over, the function has let go of it.
+/// An operation that the function asked for. If it goes away before its end was handed over, the
+/// function has let go of it.
 #[derive(Debug)]
 pub(crate) struct Op<'a> {
     activation: &'a Activation,
@@ -88,7 +89,8 @@ impl Op<'_> {
         .await;
     }
 
-    /// Until everything that was decided on the way is in the store: a replay must not decide otherwise after an effect.
+    /// Until everything that was decided on the way is in the store: a replay must not decide
+    /// otherwise after an effect.
     pub(crate) async fn written(&self) {
         let newest = self.activation.state().queue.newest();
         poll_fn(|cx| {
@@ -114,7 +116,12 @@ impl Op<'_> {
     ///
     /// # Errors
     /// If it cannot be stored.
-    pub(crate) fn end(&self, entry: impl Into<Entry>, end: End, durably: bool) -> tidelock_store::Result<()> {
+    pub(crate) fn end(
+        &self,
+        entry: impl Into<Entry>,
+        end: End,
+        durably: bool,
+    ) -> tidelock_store::Result<()> {
         let entry = entry.into().encode()?;
         fits(&entry)?;
         self.activation.state().record(self.at, entry, Some((end, durably)));
@@ -145,7 +152,8 @@ impl Op<'_> {
         poll_fn(|cx| {
             let mut state = self.activation.state();
             let durable = state.queue.durable;
-            let is_there = state.order.live[self.at].end.is_some_and(|(_, number)| durable >= number);
+            let is_there =
+                state.order.live[self.at].end.is_some_and(|(_, number)| durable >= number);
             let dropped = state.past.records[self.at].dropped;
             if is_there && !dropped && state.order.is_next(self.at) {
                 state.order.live[self.at].delivered = true;
@@ -159,8 +167,8 @@ impl Op<'_> {
         .await
     }
 
-    /// Until this is so, or it is late, or the run is to cancel (unless this is clean-up). What comes together is decided here,
-    /// in this order.
+    /// Until this is so, or it is late, or the run is to cancel (unless this is clean-up). What
+    /// comes together is decided here, in this order.
     pub(crate) async fn until(
         &self,
         late: Option<Timestamp>,
@@ -209,7 +217,8 @@ impl Drop for Op<'_> {
     }
 }
 
-/// What a store would refuse is found out before it is queued: an entry that cannot be written would stop all behind it.
+/// What a store would refuse is found out before it is queued: an entry that cannot be written
+/// would stop all behind it.
 fn fits(entry: &tidelock_store::NewEvent) -> tidelock_store::Result<()> {
     let bytes = entry.payload.as_str().len();
     if bytes > limits::PAYLOAD_BYTES {

@@ -79,10 +79,12 @@ impl Order {
         past.order.get(self.cursor).map(|mark| &past.records[mark.record])
     }
 
-    /// Passes over an end that the function could have been handed and did not come for: it has put the operation aside. Says
-    /// whether there was one.
+    /// Passes over an end that the function could have been handed and did not come for: it has put
+    /// the operation aside. Says whether there was one.
     pub(crate) fn pass_over(&mut self, past: &Past) -> bool {
-        let Some(mark) = past.order.get(self.cursor).filter(|mark| mark.is_end) else { return false };
+        let Some(mark) = past.order.get(self.cursor).filter(|mark| mark.is_end) else {
+            return false;
+        };
         let live = &mut self.live[mark.record];
         let put_aside = live.asked && !live.late;
         live.late |= put_aside;

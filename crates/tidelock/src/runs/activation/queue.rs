@@ -1,7 +1,7 @@
 //! Entries on their way to the store.
 //!
-//! One commit at a time is under way; whatever comes meanwhile shares the next one. Entries that nothing waits for stay until
-//! something else is written, or until the turn ends.
+//! One commit at a time is under way; whatever comes meanwhile shares the next one. Entries that
+//! nothing waits for stay until something else is written, or until the turn ends.
 
 use std::collections::VecDeque;
 
@@ -103,7 +103,8 @@ impl Queue {
         entries.iter().rev().for_each(|entry| self.entries.push_front(entry.clone()));
     }
 
-    /// As much as one commit takes, oldest first. A landing goes with the last of what came before it.
+    /// As much as one commit takes, oldest first. A landing goes with the last of what came before
+    /// it.
     pub(crate) fn take(&mut self) -> Batch {
         let (mut entries, mut bytes) = (Vec::new(), 0);
         while let Some(entry) = self.entries.pop_front() {

@@ -1,4 +1,5 @@
-//! Where something that is asked of a run goes: to the store, or into a commit that somebody else is about to make.
+//! Where something that is asked of a run goes: to the store, or into a commit that somebody else
+//! is about to make.
 
 use std::fmt;
 use std::sync::Arc;
@@ -19,7 +20,10 @@ pub(crate) trait Request: Send + Sync + 'static {
     fn run(&self) -> &RunId;
 
     /// Decides on the run as it is.
-    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<News>, RunError>>;
+    fn propose<'a>(
+        &'a self,
+        tidelock: &'a Tidelock,
+    ) -> BoxFuture<'a, Result<Proposal<News>, RunError>>;
 }
 
 /// Where a request goes.
@@ -57,8 +61,9 @@ async fn decision(tidelock: Tidelock, request: Arc<impl Request>) -> Result<Deci
     let first = request.propose(&tidelock).await?.into_parts();
     let again = move || {
         let (tidelock, request) = (tidelock.clone(), request.clone());
-        let proposed =
-            async move { Ok(request.propose(&tidelock).await.map_err(Failure::again)?.into_parts()) };
+        let proposed = async move {
+            Ok(request.propose(&tidelock).await.map_err(Failure::again)?.into_parts())
+        };
         proposed.boxed()
     };
     Ok(Decision::taken(Box::new(again), first))

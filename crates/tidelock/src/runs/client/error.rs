@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tidelock_store::StoreError;
 
-use crate::runs::{InvalidName, RunFailure, RunId, RunState, Standing, WorkflowName, WorkflowVersion};
+use crate::runs::{
+    InvalidName, RunFailure, RunId, RunState, Standing, WorkflowName, WorkflowVersion,
+};
 
 /// Something that was asked of a run and did not happen, or a run that did not come to a result.
 #[derive(Debug, thiserror::Error)]
@@ -147,7 +149,8 @@ pub enum RunError {
         /// Where it stood then; nothing if the store did not say.
         standing: Option<Box<Standing>>,
     },
-    /// The run could not be driven for so often that it will not go on by itself. It is neither failed nor lost.
+    /// The run could not be driven for so often that it will not go on by itself. It is neither
+    /// failed nor lost.
     #[error(
         "run {:?}: it is parked: {error}; deploy code that can go on with it, then resume it, or wait for it even if it is parked",
         run.as_str()
@@ -172,7 +175,8 @@ pub enum RunError {
 }
 
 fn stands(standing: Option<&Standing>) -> String {
-    standing.map_or_else(|| "the store does not say where it stands".to_owned(), Standing::to_string)
+    standing
+        .map_or_else(|| "the store does not say where it stands".to_owned(), Standing::to_string)
 }
 
 impl RunError {

@@ -28,8 +28,10 @@ impl RunHandle {
         Self { tidelock, id, operation: None }
     }
 
-    /// The same, for one thing that is asked of it once: whoever asks for it again under this id, having heard no answer, is answered like the first time, and it is not
-    /// signalled, cancelled, terminated, retried or told a verdict a second time. Like the id of a signal, it is of one request to one run; it is known for as long as the run's history.
+    /// The same, for one thing that is asked of it once: whoever asks for it again under this id,
+    /// having heard no answer, is answered like the first time, and it is not signalled, cancelled,
+    /// terminated, retried or told a verdict a second time. Like the id of a signal, it is of one
+    /// request to one run; it is known for as long as the run's history.
     #[must_use]
     pub fn operation(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
@@ -52,7 +54,8 @@ impl RunHandle {
         Ok(RunInfo::of(look(&self.tidelock, self.id()?).await?))
     }
 
-    /// Where it stands: who drives it and until when, what it waits for, why it is parked, how it ended.
+    /// Where it stands: who drives it and until when, what it waits for, why it is parked, how it
+    /// ended.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -61,11 +64,16 @@ impl RunHandle {
         Ok(standing::of(&**self.tidelock.store(), &there).await?)
     }
 
-    /// A page of what happened in it, after this version of its history, in order: steps, waits, attempts, signals, its end.
+    /// A page of what happened in it, after this version of its history, in order: steps, waits,
+    /// attempts, signals, its end.
     ///
     /// # Errors
     /// As [`get`](Self::get), and `LimitExceeded` if more is asked for than a page has.
-    pub async fn timeline(&self, after: Option<Version>, limit: usize) -> Result<Timeline, RunError> {
+    pub async fn timeline(
+        &self,
+        after: Option<Version>,
+        limit: usize,
+    ) -> Result<Timeline, RunError> {
         let there = look(&self.tidelock, self.id()?).await?;
         Ok(timeline::page(&**self.tidelock.store(), &there.run, after, limit).await?)
     }
@@ -97,9 +105,9 @@ impl RunHandle {
         SendSignal::new(Destination::Store(self.tidelock.clone()), letter)
     }
 
-    /// Lets a parked or blocked run go on at once, and answers with where it stands. A run that somebody drives, that sleeps or
-    /// waits, or that has ended is left as it is. Nothing is driven here: a worker takes it, as it takes every run, so this
-    /// can never drive a run twice.
+    /// Lets a parked or blocked run go on at once, and answers with where it stands. A run that
+    /// somebody drives, that sleeps or waits, or that has ended is left as it is. Nothing is driven
+    /// here: a worker takes it, as it takes every run, so this can never drive a run twice.
     ///
     /// # Errors
     /// As [`get`](Self::get).
@@ -107,8 +115,9 @@ impl RunHandle {
         resume::resume(&self.tidelock, self.id()?).await
     }
 
-    /// Asks it to cancel. Its sleeps and waits end, steps that have not begun are not begun, its children are asked too, and
-    /// its clean-up runs; [`result`](Self::result) tells when all that is done. It may also complete, if it was quicker.
+    /// Asks it to cancel. Its sleeps and waits end, steps that have not begun are not begun, its
+    /// children are asked too, and its clean-up runs; [`result`](Self::result) tells when all that
+    /// is done. It may also complete, if it was quicker.
     ///
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
@@ -118,7 +127,8 @@ impl RunHandle {
         letter.once(self.asked_as()).send(&self.tidelock).await
     }
 
-    /// Ends it from outside, at once and without clean-up. Whoever drives it writes nothing more. Its children are left alone.
+    /// Ends it from outside, at once and without clean-up. Whoever drives it writes nothing more.
+    /// Its children are left alone.
     ///
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
@@ -130,10 +140,12 @@ impl RunHandle {
         .await
     }
 
-    /// Lets a failed run go on from the step that failed: what is recorded is not done again, what failed is.
+    /// Lets a failed run go on from the step that failed: what is recorded is not done again, what
+    /// failed is.
     ///
     /// # Errors
-    /// [`NotFailed`](RunError::NotFailed) if it has not failed, [`Compensated`](RunError::Compensated) if its steps were undone,
+    /// [`NotFailed`](RunError::NotFailed) if it has not failed,
+    /// [`Compensated`](RunError::Compensated) if its steps were undone,
     /// [`OutOfTime`](RunError::OutOfTime) if its deadline has passed, and as [`get`](Self::get).
     pub async fn retry(&self, reason: &str) -> Result<(), RunError> {
         let run = self.id()?;
@@ -143,11 +155,12 @@ impl RunHandle {
         .await
     }
 
-    /// Says what became of a step that must not be done twice, and of which nobody knows whether it was done.
+    /// Says what became of a step that must not be done twice, and of which nobody knows whether it
+    /// was done.
     ///
     /// # Errors
-    /// [`NotAmbiguous`](RunError::NotAmbiguous) if the step does not wait for this, [`Ended`](RunError::Ended) if the run has ended,
-    /// and as [`get`](Self::get).
+    /// [`NotAmbiguous`](RunError::NotAmbiguous) if the step does not wait for this,
+    /// [`Ended`](RunError::Ended) if the run has ended, and as [`get`](Self::get).
     pub async fn resolve(&self, step: &str, verdict: Verdict) -> Result<(), RunError> {
         resolve::resolve(&self.tidelock, self.id()?, step, verdict, self.asked_as()).await
     }

@@ -1,8 +1,9 @@
 //! Runs by state, workflow, time of start and attributes, newest first, page by page.
 //!
-//! Everything goes through the index that moves with each run's summary: one range of it for each state and workflow that is
-//! meant, or the range of one attribute. All ranges are in the same order, so one place in it is where a page ends in every one of
-//! them. What it costs depends on the page and on how many workflows there are, never on how many runs.
+//! Everything goes through the index that moves with each run's summary: one range of it for each
+//! state and workflow that is meant, or the range of one attribute. All ranges are in the same
+//! order, so one place in it is where a page ends in every one of them. What it costs depends on
+//! the page and on how many workflows there are, never on how many runs.
 
 mod filter;
 mod range;
@@ -19,7 +20,8 @@ pub use filter::RunFilter;
 /// Runs, newest first, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RunPage {
-    /// The runs. May be fewer than asked for though more follow, when some of those looked at did not pass.
+    /// The runs. May be fewer than asked for though more follow, when some of those looked at did
+    /// not pass.
     pub runs: Vec<RunInfo>,
     /// List on after this, if there may be more.
     pub next: Option<RunCursor>,
@@ -55,8 +57,13 @@ pub(crate) async fn list(store: &dyn Store, filter: &RunFilter) -> Result<RunPag
     Ok(RunPage { runs: summaries(store, filter, found).await?, next })
 }
 
-/// What the runs at these places are. One that has moved on since the index was read is shown if it still passes.
-async fn summaries(store: &dyn Store, filter: &RunFilter, found: Vec<RunCursor>) -> Result<Vec<RunInfo>> {
+/// What the runs at these places are. One that has moved on since the index was read is shown if it
+/// still passes.
+async fn summaries(
+    store: &dyn Store,
+    filter: &RunFilter,
+    found: Vec<RunCursor>,
+) -> Result<Vec<RunInfo>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }

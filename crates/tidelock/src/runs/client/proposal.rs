@@ -1,7 +1,8 @@
-//! What is asked of a run, decided on the run as it is: an answer, or a commit that makes the answer true.
+//! What is asked of a run, decided on the run as it is: an answer, or a commit that makes the
+//! answer true.
 //!
-//! Every verb of the client is one such decision. A caller carries it out, and decides again if somebody was quicker; a
-//! reaction and a transactional step put the same commit into theirs.
+//! Every verb of the client is one such decision. A caller carries it out, and decides again if
+//! somebody was quicker; a reaction and a transactional step put the same commit into theirs.
 
 use std::future::Future;
 
@@ -42,8 +43,8 @@ pub(crate) enum News {
     Known,
 }
 
-/// Decides and commits, again and again while others are quicker or the store does not answer, as the handle's policy has
-/// it. `contended` says that others were quicker every time.
+/// Decides and commits, again and again while others are quicker or the store does not answer, as
+/// the handle's policy has it. `contended` says that others were quicker every time.
 pub(crate) async fn carry_out<T, E, F>(
     tidelock: &Tidelock,
     contended: impl Fn(u32) -> E,

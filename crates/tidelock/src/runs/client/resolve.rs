@@ -21,7 +21,8 @@ pub(super) async fn resolve(
     let asked = Awaited::Verdict { step: name.clone() };
     let awaited = standing::awaited(&**tidelock.store(), &there).await?;
     let payload = Json::new(&Resolution { step: name, verdict })?;
-    let letter = Letter::reserved(there.run.clone(), keys::RESOLVE, payload, "waits for no verdict");
+    let letter =
+        Letter::reserved(there.run.clone(), keys::RESOLVE, payload, "waits for no verdict");
     let letter = letter.once(operation);
     if there.summary.state.is_ended() || awaited.contains(&asked) {
         return letter.send(tidelock).await;

@@ -15,15 +15,16 @@ use crate::handle::Tidelock;
 use crate::runs::history::Outcome;
 use crate::runs::{InvalidName, RunError, RunId, history, keys};
 
-/// How often the run is looked at without being told, at first and later: a hint may be lost, and some never come from
-/// another process.
+/// How often the run is looked at without being told, at first and later: a hint may be lost, and
+/// some never come from another process.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
 
 /// The result of a run, once it has one: await it.
 ///
 /// A run that failed, was cancelled or was terminated is an error that says so. So is one that
-/// [will not go on by itself](RunError::Parked): it is blocked, or was parked three times in a row without progress between;
-/// before that a deploy may be under way, and it is waited for. Giving up leaves the run as it is.
+/// [will not go on by itself](RunError::Parked): it is blocked, or was parked three times in a row
+/// without progress between; before that a deploy may be under way, and it is waited for. Giving up
+/// leaves the run as it is.
 #[derive(Debug)]
 #[must_use = "nothing is waited for before this is awaited"]
 pub struct RunResult<T> {
@@ -39,14 +40,16 @@ impl<T: DeserializeOwned> RunResult<T> {
         Self { tidelock, run, within: None, even_if_parked: false, result: PhantomData }
     }
 
-    /// The same, for this long: a run that has not ended by then is [still open](RunError::StillOpen), and the error says
-    /// what it waits for. By default it is waited for however long it takes.
+    /// The same, for this long: a run that has not ended by then is [still
+    /// open](RunError::StillOpen), and the error says what it waits for. By default it is waited
+    /// for however long it takes.
     pub fn within(mut self, within: Duration) -> Self {
         self.within = Some(within);
         self
     }
 
-    /// The same, also while the run is parked: for callers that wait until an operator has resumed it.
+    /// The same, also while the run is parked: for callers that wait until an operator has resumed
+    /// it.
     pub fn even_if_parked(mut self) -> Self {
         self.even_if_parked = true;
         self
@@ -77,7 +80,11 @@ impl<T: DeserializeOwned + 'static> IntoFuture for RunResult<T> {
 }
 
 /// Looks, and waits for a hint or for a while, until the run has ended.
-async fn ended(tidelock: &Tidelock, run: &RunId, even_if_parked: bool) -> Result<Outcome, RunError> {
+async fn ended(
+    tidelock: &Tidelock,
+    run: &RunId,
+    even_if_parked: bool,
+) -> Result<Outcome, RunError> {
     // Taken before the first look, so that nothing is missed between them.
     let mut signal = tidelock.store().signal(Topic::Record(keys::summary(run)));
     let mut pause = PAUSES.0;
@@ -110,7 +117,8 @@ async fn outcome(
     }
 }
 
-/// The error for a run that was waited for so long, with where it stands, if the store says so soon.
+/// The error for a run that was waited for so long, with where it stands, if the store says so
+/// soon.
 async fn still_open(tidelock: &Tidelock, run: RunId, waited: Duration) -> RunError {
     let stands = async {
         let there = look(tidelock, &run).await.ok()?;

@@ -17,9 +17,11 @@ pub(super) async fn resume(tidelock: &Tidelock, run: &RunId) -> Result<Standing,
     Ok(standing::of(store, &there).await?)
 }
 
-/// Takes the item's hold and block away. Neither touches a lease that stands, nor does it need to know who was quicker.
+/// Takes the item's hold and block away. Neither touches a lease that stands, nor does it need to
+/// know who was quicker.
 async fn release(store: &dyn Store, item: &ItemRef) -> Result<()> {
-    let filter = ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str())).held(false);
+    let filter =
+        ItemFilter::queue(item.queue.as_str()).key(NamePattern::is(item.key.as_str())).held(false);
     store.adjust(filter.clone().blocked(true), Adjustment::Unblock).await?;
     store.adjust(filter, Adjustment::Defer { until: When::NOW }).await?;
     Ok(())

@@ -1,7 +1,8 @@
 //! A signal to a run: buffered, in order, and there once.
 //!
-//! A signal is an entry in the run's history. One that comes before the run is started waits there for it; one that is sent
-//! again under its id is the same event, which the store keeps once; one to a run that has ended is refused.
+//! A signal is an entry in the run's history. One that comes before the run is started waits there
+//! for it; one that is sent again under its id is the same event, which the store keeps once; one
+//! to a run that has ended is refused.
 
 use std::future::IntoFuture;
 
@@ -9,8 +10,8 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tidelock_store::{
-    Commit, ErrorKind, EventId, ExpectedRevision, ExpectedVersion, Json, NewEvent, Result as StoreResult,
-    Slot, StoreExt, Wake, When,
+    Commit, ErrorKind, EventId, ExpectedRevision, ExpectedVersion, Json, NewEvent,
+    Result as StoreResult, Slot, StoreExt, Wake, When,
 };
 
 use super::destination::{Destination, Request};
@@ -24,8 +25,8 @@ use crate::runs::{RunError, RunId, history, keys};
 
 /// A signal that is to be sent: await it.
 ///
-/// It is stored when this returns, whether anybody waits for it or not. Signals of one name are received in the order in which
-/// they were stored.
+/// It is stored when this returns, whether anybody waits for it or not. Signals of one name are
+/// received in the order in which they were stored.
 #[derive(Debug)]
 #[must_use = "nothing is sent before this is awaited"]
 pub struct SendSignal {
@@ -46,7 +47,8 @@ impl SendSignal {
         self
     }
 
-    /// The same, only to a run that was started: [`NoRun`](RunError::NoRun) if it was not. Otherwise the signal waits for its run.
+    /// The same, only to a run that was started: [`NoRun`](RunError::NoRun) if it was not.
+    /// Otherwise the signal waits for its run.
     pub fn to_started(mut self) -> Self {
         if let Ok(letter) = &mut self.letter {
             letter.buffered = false;
@@ -100,12 +102,18 @@ impl Letter {
     }
 
     /// One of Tidelock's own, which does not wait for a run that is not there.
-    pub(crate) fn reserved(run: RunId, signal: &'static str, payload: Json, refusal: &'static str) -> Self {
+    pub(crate) fn reserved(
+        run: RunId,
+        signal: &'static str,
+        payload: Json,
+        refusal: &'static str,
+    ) -> Self {
         Self::of(run, signal, payload, refusal)
     }
 
     fn of(run: RunId, signal: &str, payload: Json, refusal: &'static str) -> Self {
-        let content = Signalled { signal: signal.to_owned(), id: EventId::fresh().to_string(), payload };
+        let content =
+            Signalled { signal: signal.to_owned(), id: EventId::fresh().to_string(), payload };
         Self { run, content, metadata: Metadata::new(), buffered: false, refusal }
     }
 
@@ -128,7 +136,8 @@ impl Letter {
         to.take(self).await.map(drop).map_err(|error| named(run, id, error))
     }
 
-    /// Decides on the run as it is: nothing to do if the signal is there, a commit that puts it there otherwise.
+    /// Decides on the run as it is: nothing to do if the signal is there, a commit that puts it
+    /// there otherwise.
     pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
         let store = tidelock.store();
         let slot = store.get_one(&keys::summary(&self.run)).await?;
@@ -138,7 +147,9 @@ impl Letter {
             }
             (None, Slot::Deleted(_)) => Err(RunError::Removed { run: self.run.clone() }),
             (None, _) => Err(RunError::NoRun { run: self.run.clone() }),
-            (Some(there), _) if there.summary.state.is_ended() => self.refuse(tidelock, &there).await,
+            (Some(there), _) if there.summary.state.is_ended() => {
+                self.refuse(tidelock, &there).await
+            }
             (Some(there), _) => {
                 let parts = self.parts(ExpectedRevision::Revision(there.revision))?;
                 Ok(Proposal::commit(parts.wake(Wake::at(there.item(), When::NOW)), News::New))
@@ -162,16 +173,27 @@ impl Letter {
     }
 
     /// Whether it was sent before; under its id, something else must not have been.
-    pub(crate) async fn is_there(&self, tidelock: &Tidelock, run: &Summarised) -> Result<bool, RunError> {
+    pub(crate) async fn is_there(
+        &self,
+        tidelock: &Tidelock,
+        run: &Summarised,
+    ) -> Result<bool, RunError> {
         match history::find(&**tidelock.store(), run, self.event_id()).await? {
             None => Ok(false),
             Some(Entry::Signalled(there)) if self.content.says_the_same(&there) => Ok(true),
-            Some(_) => Err(RunError::OtherSignal { run: self.run.clone(), id: self.content.id.clone() }),
+            Some(_) => {
+                Err(RunError::OtherSignal { run: self.run.clone(), id: self.content.id.clone() })
+            }
         }
     }
 
-    /// A run that has ended takes no signal; but whoever sends one again, because the first reply was lost, has done so.
-    async fn refuse(&self, tidelock: &Tidelock, there: &Summarised) -> Result<Proposal<News>, RunError> {
+    /// A run that has ended takes no signal; but whoever sends one again, because the first reply
+    /// was lost, has done so.
+    async fn refuse(
+        &self,
+        tidelock: &Tidelock,
+        there: &Summarised,
+    ) -> Result<Proposal<News>, RunError> {
         if self.is_there(tidelock, there).await? {
             return Ok(Proposal::Answer(News::Known));
         }
@@ -185,7 +207,10 @@ impl Request for Letter {
         &self.run
     }
 
-    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
+    fn propose<'a>(
+        &'a self,
+        tidelock: &'a Tidelock,
+    ) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
         self.propose(tidelock).boxed()
     }
 }

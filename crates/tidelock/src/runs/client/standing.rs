@@ -1,6 +1,8 @@
-//! Where a run stands, for whoever asks: who drives it, what it waits for, why it is parked, how it ended.
+//! Where a run stands, for whoever asks: who drives it, what it waits for, why it is parked, how it
+//! ended.
 //!
-//! It is told from the run's work item, and from its history if nobody is at it. Nothing is taken or changed by asking.
+//! It is told from the run's work item, and from its history if nobody is at it. Nothing is taken
+//! or changed by asking.
 
 use std::fmt;
 
@@ -38,8 +40,8 @@ pub enum Standing {
         /// When it goes on by itself, if it does.
         until: Option<Timestamp>,
     },
-    /// It could not be driven, and is neither failed nor lost: it is tried again then, or at once by
-    /// [`resume`](super::RunHandle::resume).
+    /// It could not be driven, and is neither failed nor lost: it is tried again then, or at once
+    /// by [`resume`](super::RunHandle::resume).
     Parked {
         /// What was wrong.
         error: String,
@@ -131,7 +133,10 @@ impl fmt::Display for Awaited {
 }
 
 /// Why this run, which has not ended, will not go on by itself; nothing if it may.
-pub(super) async fn lastingly_parked(store: &dyn Store, run: &Summarised) -> Result<Option<String>> {
+pub(super) async fn lastingly_parked(
+    store: &dyn Store,
+    run: &Summarised,
+) -> Result<Option<String>> {
     let item = store.item(&run.item()).await?;
     let lasts = |item: &Item| item.blocked || (item.failures >= LASTING && item.holder.is_none());
     Ok(item.filter(lasts).map(|item| item.error.unwrap_or_else(|| "no error was kept".to_owned())))
@@ -180,9 +185,15 @@ fn see(awaited: &mut Vec<Awaited>, entry: Entry) {
     match entry {
         Entry::Timer(entry) => awaited.push(Awaited::Time { name: entry.name, until: entry.until }),
         Entry::Waiting(entry) => {
-            awaited.push(Awaited::Signal { name: entry.name, signal: entry.signal, until: entry.until });
+            awaited.push(Awaited::Signal {
+                name: entry.name,
+                signal: entry.signal,
+                until: entry.until,
+            });
         }
-        Entry::ChildStarted(entry) => awaited.push(Awaited::Child { name: entry.name, run: entry.run }),
+        Entry::ChildStarted(entry) => {
+            awaited.push(Awaited::Child { name: entry.name, run: entry.run })
+        }
         Entry::Ambiguous(entry) => awaited.push(Awaited::Verdict { step: entry.name }),
         Entry::AttemptFailed(entry) => {
             forget(awaited, &entry.name);

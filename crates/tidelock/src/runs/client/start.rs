@@ -22,10 +22,11 @@ use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, key
 
 /// A run that is to be started: await it.
 ///
-/// If there is a run under this id, of the same workflow and with the same input, it is that one; with another workflow or
-/// input it is [an error](RunError::OtherRun). The run is stored before its function is first called. An input that the function
-/// cannot read is [refused](RunError::Input) if this process has registered it; what only other processes have, this one cannot
-/// check: such a run is parked.
+/// If there is a run under this id, of the same workflow and with the same input, it is that one;
+/// with another workflow or input it is [an error](RunError::OtherRun). The run is stored before
+/// its function is first called. An input that the function cannot read is
+/// [refused](RunError::Input) if this process has registered it; what only other processes have,
+/// this one cannot check: such a run is parked.
 #[derive(Debug)]
 #[must_use = "nothing is started before this is awaited"]
 pub struct Start {
@@ -38,8 +39,8 @@ impl Start {
         Self { to, order }
     }
 
-    /// The same, on this version of the workflow. By default it is the newest that this process has registered, or that any
-    /// process has.
+    /// The same, on this version of the workflow. By default it is the newest that this process has
+    /// registered, or that any process has.
     pub fn version(self, version: u32) -> Self {
         self.with(|order| order.version = Some(WorkflowVersion(version)))
     }
@@ -123,7 +124,8 @@ impl Order {
         input: &(impl Serialize + ?Sized),
     ) -> Result<Self, RunError> {
         let run = RunId::new(run)?;
-        let input = Json::new(input).map_err(|e| e.about(format_args!("input of run {:?}", run.as_str())))?;
+        let input = Json::new(input)
+            .map_err(|e| e.about(format_args!("input of run {:?}", run.as_str())))?;
         Ok(Self::of(WorkflowName::new(workflow)?, run, input))
     }
 
@@ -134,7 +136,8 @@ impl Order {
         Self { run, workflow, version, input, attributes, deadline, retention, metadata }
     }
 
-    /// Decides on what is there: nothing to do if it is this very run, a commit that starts it if there is none.
+    /// Decides on what is there: nothing to do if it is this very run, a commit that starts it if
+    /// there is none.
     pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
         self.check_times()?;
         let store = tidelock.store();
@@ -166,16 +169,19 @@ impl Order {
 
     /// Refuses what the function could not read, if this process has it.
     fn check_input(&self, tidelock: &Tidelock, version: WorkflowVersion) -> Result<(), RunError> {
-        tidelock.workflows().check(&self.workflow, version, &self.input).map_err(|error| RunError::Input {
-            run: self.run.clone(),
-            workflow: self.workflow.clone(),
-            version,
-            error: error.context().to_owned(),
+        tidelock.workflows().check(&self.workflow, version, &self.input).map_err(|error| {
+            RunError::Input {
+                run: self.run.clone(),
+                workflow: self.workflow.clone(),
+                version,
+                error: error.context().to_owned(),
+            }
         })
     }
 
     fn opening(&self, registered: Option<Registered>, now: Timestamp) -> Opening {
-        let version = self.version.or(registered.map(|r| r.version)).unwrap_or(WorkflowVersion::FIRST);
+        let version =
+            self.version.or(registered.map(|r| r.version)).unwrap_or(WorkflowVersion::FIRST);
         let mut opening =
             Opening::new(self.run.clone(), self.workflow.clone(), version, self.input.clone(), now);
         opening.deadline = self.deadline.map(|within| now.plus(within));
@@ -204,7 +210,10 @@ impl Request for Order {
         &self.run
     }
 
-    fn propose<'a>(&'a self, tidelock: &'a Tidelock) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
+    fn propose<'a>(
+        &'a self,
+        tidelock: &'a Tidelock,
+    ) -> BoxFuture<'a, Result<Proposal<News>, RunError>> {
         self.propose(tidelock).boxed()
     }
 }

@@ -1,7 +1,7 @@
 //! The end of a run from outside: at once, and without being asked.
 //!
-//! The termination is an entry of the history and an end of the summary, in one commit. Whoever drives the run writes with the
-//! version of the history that it knows, and so writes nothing more.
+//! The termination is an entry of the history and an end of the summary, in one commit. Whoever
+//! drives the run writes with the version of the history that it knows, and so writes nothing more.
 
 use tidelock_store::{Commit, ExpectedVersion, Wake, When};
 

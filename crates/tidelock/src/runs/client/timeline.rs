@@ -1,7 +1,7 @@
 //! What happened in a run, page by page, for whoever draws it.
 //!
-//! It is the run's history as it is stored, earlier generations included for as long as they are there. Nothing is folded here: a
-//! long history is never read whole.
+//! It is the run's history as it is stored, earlier generations included for as long as they are
+//! there. Nothing is folded here: a long history is never read whole.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{Event, Json, Result, Store, StoreExt, StreamQuery, Timestamp, Version};
@@ -16,9 +16,11 @@ pub struct Happened {
     pub version: Version,
     /// When it was recorded.
     pub recorded_at: Timestamp,
-    /// What it was: `started`, `step`, `attempt-failed`, `timer`, `fired`, `waiting`, `received`, `signalled`, `completed`…
+    /// What it was: `started`, `step`, `attempt-failed`, `timer`, `fired`, `waiting`, `received`,
+    /// `signalled`, `completed`…
     pub kind: String,
-    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it does.
+    /// What the run calls the step, the sleep, the wait or the child that it belongs to, if it
+    /// does.
     pub name: Option<String>,
     /// All that was recorded.
     pub data: Json,

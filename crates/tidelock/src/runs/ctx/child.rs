@@ -21,8 +21,8 @@ use crate::runs::{InvalidName, RunError, RunId, StepError, StepName, WorkflowNam
 use crate::staging::Staged;
 
 impl Ctx {
-    /// Starts a run of this workflow and waits for its result. That it is started is recorded in the commit that starts it, so
-    /// there is one child, whatever dies. Its id is `run/name`.
+    /// Starts a run of this workflow and waits for its result. That it is started is recorded in
+    /// the commit that starts it, so there is one child, whatever dies. Its id is `run/name`.
     ///
     /// If this run is to cancel, so is the child.
     pub fn child<O>(
@@ -88,7 +88,11 @@ impl Known<'_> {
             }
             self.op.may_begin().await;
             if let Err(error) = self.start().await {
-                let error = format!("child {:?} cannot be started: {}", self.name.as_str(), error.context());
+                let error = format!(
+                    "child {:?} cannot be started: {}",
+                    self.name.as_str(),
+                    error.context()
+                );
                 self.op.activation().state().leave(Exit::Park(error));
                 return futures_util::future::pending().await;
             }
@@ -139,7 +143,8 @@ impl Known<'_> {
         if let Some(registered) = tidelock.workflows().newest(&self.workflow) {
             return Ok(registered);
         }
-        let announced = Registered::of(&tidelock.store().get_one(&keys::workflow(&self.workflow)).await?)?;
+        let announced =
+            Registered::of(&tidelock.store().get_one(&keys::workflow(&self.workflow)).await?)?;
         announced.ok_or_else(|| {
             StoreError::invalid(format!(
                 "workflow {:?} is not registered by any process",
@@ -150,9 +155,14 @@ impl Known<'_> {
 
     /// Asks the child to cancel, once however often this is done.
     async fn cancel(&self) -> Result<(), RunError> {
-        let reason = format!("run {:?}, which had started it, is cancelled", self.ctx.run().as_str());
-        let mut letter =
-            Letter::reserved(self.run.clone(), keys::CANCEL, Json::new(&reason)?, "is not cancelled");
+        let reason =
+            format!("run {:?}, which had started it, is cancelled", self.ctx.run().as_str());
+        let mut letter = Letter::reserved(
+            self.run.clone(),
+            keys::CANCEL,
+            Json::new(&reason)?,
+            "is not cancelled",
+        );
         letter.content.id = format!("{}/parent", keys::CANCEL);
         letter.send(&self.op.activation().tidelock).await
     }
@@ -161,7 +171,9 @@ impl Known<'_> {
     async fn is_there(&self, opening: &Opening) -> StoreResult<bool> {
         let slot = self.op.activation().store().get_one(&keys::summary(&self.run)).await?;
         let there = Summarised::of(&self.run, &slot)?;
-        Ok(there.is_some_and(|there| opening.is_of(&there.summary) && there.summary.parent == opening.parent))
+        Ok(there.is_some_and(|there| {
+            opening.is_of(&there.summary) && there.summary.parent == opening.parent
+        }))
     }
 
     async fn wait(&self) {
@@ -173,7 +185,9 @@ impl Known<'_> {
             outcome.is_some()
         };
         match (self.op.until(None, self.ctx.cleanup, ended).await, outcome) {
-            (_, Some(outcome)) => self.end(outcome).expect("what was stored once can be stored again"),
+            (_, Some(outcome)) => {
+                self.end(outcome).expect("what was stored once can be stored again")
+            }
             (Woken::Cancelled | Woken::Ready | Woken::Late, None) => {
                 // A child that has ended needs no asking.
                 if let Err(error) = self.op.effect(self.cancel()).await {

@@ -11,7 +11,9 @@ use super::{Ambiguous, Ctx, Retry, StepKey, interrupt};
 use crate::reactions::Failure;
 use crate::runs::StepName;
 use crate::runs::activation::{Op, Woken};
-use crate::runs::history::{self, AttemptFailed, Intent, Interruptible, StepDone, StepFailed, Verdict, Why};
+use crate::runs::history::{
+    self, AttemptFailed, Intent, Interruptible, StepDone, StepFailed, Verdict, Why,
+};
 use crate::runs::past::End;
 use crate::worker::{panic_message, within};
 
@@ -69,7 +71,9 @@ impl Effort<'_> {
                 Err(failed) => failed,
             };
             let goes_on = match &policy {
-                Some(policy) if failed.why == Why::TimedOut => self.unknown(policy, attempts, &failed).await,
+                Some(policy) if failed.why == Why::TimedOut => {
+                    self.unknown(policy, attempts, &failed).await
+                }
                 _ => self.again(attempts, &failed),
             };
             if !goes_on {
@@ -78,8 +82,14 @@ impl Effort<'_> {
         }
     }
 
-    /// An attempt that was cut off may have had its effect. Says whether there is to be another one.
-    async fn unknown(&self, policy: &Ambiguous<Result<Json>>, attempts: u32, failed: &Failed) -> bool {
+    /// An attempt that was cut off may have had its effect. Says whether there is to be another
+    /// one.
+    async fn unknown(
+        &self,
+        policy: &Ambiguous<Result<Json>>,
+        attempts: u32,
+        failed: &Failed,
+    ) -> bool {
         if matches!(policy, Ambiguous::Rerun) {
             return Self { retry: self.rerun, ..*self }.again(attempts, failed);
         }
@@ -91,11 +101,13 @@ impl Effort<'_> {
         StepKey::new(self.ctx.run(), self.name, self.ctx.generation())
     }
 
-    /// Waits for the next attempt's time. If the run is to cancel, there is none, and that is recorded.
+    /// Waits for the next attempt's time. If the run is to cancel, there is none, and that is
+    /// recorded.
     pub(super) async fn may_try(&self) -> bool {
         let (cleanup, again_at) = (self.ctx.cleanup, self.op.record().again_at);
         let is_cancelled = !cleanup && self.op.activation().state().cancel().is_some();
-        if is_cancelled || self.op.until(again_at, cleanup, |_| again_at.is_none()).await == Woken::Cancelled
+        if is_cancelled
+            || self.op.until(again_at, cleanup, |_| again_at.is_none()).await == Woken::Cancelled
         {
             interrupt(self.op, self.name, Interruptible::Step);
             return false;
@@ -117,12 +129,15 @@ impl Effort<'_> {
         let effect = self.op.effect(AssertUnwindSafe(effect).catch_unwind());
         let made = within(self.timeout, effect).await.ok_or_else(|| Failed::late(self.timeout))?;
         match made {
-            Ok(result) => result.map_err(|error| Failed { failure: error.into(), why: Why::Failed }),
+            Ok(result) => {
+                result.map_err(|error| Failed { failure: error.into(), why: Why::Failed })
+            }
             Err(panic) => Err(Failed::panicked(panic_message(&*panic))),
         }
     }
 
-    /// Records the result; if it cannot be, that it cannot be: the effect has happened, and is not to happen again.
+    /// Records the result; if it cannot be, that it cannot be: the effect has happened, and is not
+    /// to happen again.
     fn done(&self, attempts: u32, result: Result<Json>) {
         let ended = result.and_then(|result| {
             let entry = StepDone { name: self.name.clone(), result: result.clone() };
@@ -151,10 +166,13 @@ impl Effort<'_> {
 
     pub(super) fn fail(&self, attempts: u32, error: String, why: Why) {
         let failed = StepFailed { name: self.name.clone(), attempts, error, why };
-        self.op.end(failed.clone(), End::Failed(failed), true).expect("names and short texts can be stored");
+        self.op
+            .end(failed.clone(), End::Failed(failed), true)
+            .expect("names and short texts can be stored");
     }
 
-    /// The step was begun, and what became of it is not known. Says whether it may be done again; if not, how it ended is recorded.
+    /// The step was begun, and what became of it is not known. Says whether it may be done again;
+    /// if not, how it ended is recorded.
     async fn may_rerun(
         &self,
         policy: &Ambiguous<Result<Json>>,
@@ -205,7 +223,8 @@ impl Failed {
     }
 }
 
-/// Calls the closure of a step. A panic before its future exists is a failure of the attempt like any later one.
+/// Calls the closure of a step. A panic before its future exists is a failure of the attempt like
+/// any later one.
 pub(super) fn begin<R>(effect: impl FnOnce() -> R) -> Result<R, Failed> {
     catch_unwind(AssertUnwindSafe(effect)).map_err(|panic| Failed::panicked(panic_message(&*panic)))
 }

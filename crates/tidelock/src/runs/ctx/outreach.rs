@@ -1,4 +1,5 @@
-//! What a transactional step does to other runs: it lands with the step's record, like everything else that it stages.
+//! What a transactional step does to other runs: it lands with the step's record, like everything
+//! else that it stages.
 
 use serde::Serialize;
 
@@ -11,14 +12,17 @@ use crate::runs::{RunError, RunId, SendSignal, Start};
 impl Tx {
     /// Stages the start of a run that this one does not wait for: see [`Start`].
     pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> Start {
-        Start::new(self.destination(), Order::new(workflow, run, input)).metadata(self.metadata().clone())
+        Start::new(self.destination(), Order::new(workflow, run, input))
+            .metadata(self.metadata().clone())
     }
 
-    /// Stages a signal to another run: see [`SendSignal`]. Several signals of one name to one run need
-    /// [ids](SendSignal::id) of their own.
+    /// Stages a signal to another run: see [`SendSignal`]. Several signals of one name to one run
+    /// need [ids](SendSignal::id) of their own.
     pub fn signal(&self, run: &str, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
-        let letter = RunId::new(run).map_err(RunError::from).and_then(|run| Letter::new(run, name, payload));
-        let signal = SendSignal::new(self.destination(), letter.map(|letter| letter.about(self.metadata())));
+        let letter =
+            RunId::new(run).map_err(RunError::from).and_then(|run| Letter::new(run, name, payload));
+        let signal =
+            SendSignal::new(self.destination(), letter.map(|letter| letter.about(self.metadata())));
         signal.id(format!("{}:{name}", self.key()))
     }
 

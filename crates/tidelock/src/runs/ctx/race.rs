@@ -19,8 +19,8 @@ pub enum Winner<A, B> {
 }
 
 impl Ctx {
-    /// Goes two ways at once, until one of them ends; the other is dropped where it stands. Who won is recorded, and a replay
-    /// agrees.
+    /// Goes two ways at once, until one of them ends; the other is dropped where it stands. Who won
+    /// is recorded, and a replay agrees.
     ///
     /// # Errors
     /// If the name cannot be one.

@@ -9,8 +9,9 @@ use crate::runs::past::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl Ctx {
-    /// Says how far the run is: [`RunHandle::published`](crate::runs::RunHandle::published) gives the newest that was said. It is
-    /// recorded with whatever the run records next, and before anything that the run does next.
+    /// Says how far the run is: [`RunHandle::published`](crate::runs::RunHandle::published) gives
+    /// the newest that was said. It is recorded with whatever the run records next, and before
+    /// anything that the run does next.
     ///
     /// # Errors
     /// If the name cannot be one, or the status cannot be stored.
@@ -24,8 +25,12 @@ impl Ctx {
         if !op.is_ended() {
             op.new_ground().await;
             let status = Json::new(status).map_err(|e| super::invalid(name.as_str(), &e))?;
-            op.end(Published { name: name.clone(), status: status.clone() }, End::Done(status), false)
-                .map_err(|e| super::invalid(name.as_str(), &e))?;
+            op.end(
+                Published { name: name.clone(), status: status.clone() },
+                End::Done(status),
+                false,
+            )
+            .map_err(|e| super::invalid(name.as_str(), &e))?;
         }
         op.ended().await;
         Ok(())

@@ -20,8 +20,8 @@ use crate::runs::past::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
 use crate::worker::TIMEOUT;
 
-/// How often a step is tried, and what pauses there are between. The pauses are stored, so that a run does not hold on to
-/// anything meanwhile.
+/// How often a step is tried, and what pauses there are between. The pauses are stored, so that a
+/// run does not hold on to anything meanwhile.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Retry {
     /// How often at most, the first time included.
@@ -61,31 +61,32 @@ impl Retry {
     }
 }
 
-/// What to do about a step that must not be done twice and of which it is not known whether it was done: the process that began
-/// it died, or it took longer than its [timeout](Step::timeout).
+/// What to do about a step that must not be done twice and of which it is not known whether it was
+/// done: the process that began it died, or it took longer than its [timeout](Step::timeout).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ambiguous<T> {
     /// It counts as failed.
     Fail,
     /// It counts as done, with this result.
     Skip(T),
-    /// It is done again, after all: one that takes too long each time as often as [`retry`](Step::retry) says, by default as
-    /// often as any other step.
+    /// It is done again, after all: one that takes too long each time as often as
+    /// [`retry`](Step::retry) says, by default as often as any other step.
     Rerun,
     /// An operator is asked.
     Ask,
 }
 
 impl Ctx {
-    /// Does something outside, and records its result, under a name that is unique in the run. A step that is recorded is not
-    /// done again.
+    /// Does something outside, and records its result, under a name that is unique in the run. A
+    /// step that is recorded is not done again.
     ///
-    /// By default it happens *at least once*: if the process dies between the effect and its record, it is done again, with the
-    /// same key, by which the other side can tell. With [`at_most_once`](Step::at_most_once) it is not. For effects in the store
-    /// itself there is [`transact`](Self::transact), which happens exactly once.
+    /// By default it happens *at least once*: if the process dies between the effect and its
+    /// record, it is done again, with the same key, by which the other side can tell. With
+    /// [`at_most_once`](Step::at_most_once) it is not. For effects in the store itself there is
+    /// [`transact`](Self::transact), which happens exactly once.
     ///
-    /// A failure is tried again as [`retry`](Step::retry) says, unless it is a [`Failure::fatal`]; then it is recorded and given
-    /// to the function, which can handle it.
+    /// A failure is tried again as [`retry`](Step::retry) says, unless it is a [`Failure::fatal`];
+    /// then it is recorded and given to the function, which can handle it.
     pub fn step<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Step<'_, T, F>
     where
         F: Fn(StepKey) -> R,
@@ -134,30 +135,35 @@ impl<T, F> Step<'_, T, F> {
     }
 
     /// The same; an attempt that takes longer is dropped, and counts as failed. The default is
-    /// [five minutes](crate::worker::TIMEOUT). What became of one [at most once](Self::at_most_once) is not known then, and
-    /// its policy says what follows.
+    /// [five minutes](crate::worker::TIMEOUT). What became of one [at most
+    /// once](Self::at_most_once) is not known then, and its policy says what follows.
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);
         self
     }
 
-    /// The same, never done twice: that it is about to be done is stored first. If the process dies before the result is
-    /// stored, or the attempt times out, the step is ambiguous, and `policy` says what then. A failure is final, unless
-    /// [`retry`](Self::retry) says otherwise: then an attempt that failed for certain is made again.
+    /// The same, never done twice: that it is about to be done is stored first. If the process dies
+    /// before the result is stored, or the attempt times out, the step is ambiguous, and `policy`
+    /// says what then. A failure is final, unless [`retry`](Self::retry) says otherwise: then an
+    /// attempt that failed for certain is made again.
     pub fn at_most_once(mut self, policy: Ambiguous<T>) -> Self {
         self.at_most_once = Some(policy);
         self
     }
 
-    /// The same; if the run ends in an error, or [`compensate`](Ctx::compensate) is called, and this step was done, this undoes
-    /// it: at least once, with a key of its own.
-    pub fn compensate<E, R>(mut self, undo: impl Fn(T, StepKey) -> R + Send + Sync + 'static) -> Self
+    /// The same; if the run ends in an error, or [`compensate`](Ctx::compensate) is called, and
+    /// this step was done, this undoes it: at least once, with a key of its own.
+    pub fn compensate<E, R>(
+        mut self,
+        undo: impl Fn(T, StepKey) -> R + Send + Sync + 'static,
+    ) -> Self
     where
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.undo =
-            Some(Arc::new(move |result, key| undo(result, key).map(|done| done.map_err(Into::into)).boxed()));
+        self.undo = Some(Arc::new(move |result, key| {
+            undo(result, key).map(|done| done.map_err(Into::into)).boxed()
+        }));
         self
     }
 }
@@ -176,7 +182,8 @@ where
         if !op.is_ended() {
             op.new_ground().await;
             let rerun = retry.unwrap_or_default();
-            let retry = if at_most_once.is_some() { retry.unwrap_or(Retry::never()) } else { rerun };
+            let retry =
+                if at_most_once.is_some() { retry.unwrap_or(Retry::never()) } else { rerun };
             let timeout = timeout.unwrap_or(TIMEOUT);
             let effort = Effort { ctx, op: &op, name: &name, retry, rerun, timeout };
             effort.make(effect, at_most_once).await;

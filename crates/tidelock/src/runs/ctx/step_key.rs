@@ -4,8 +4,8 @@ use std::fmt;
 
 use crate::runs::{RunId, StepName};
 
-/// Shown as `run:step`: the same on every attempt and every replay, and no other step's. In a later generation of a run that
-/// continued as new it is `run:step#2`, and so on.
+/// Shown as `run:step`: the same on every attempt and every replay, and no other step's. In a later
+/// generation of a run that continued as new it is `run:step#2`, and so on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StepKey {
     run: RunId,
@@ -46,11 +46,13 @@ mod tests {
     #[test]
     fn no_two_steps_share_a_key() {
         let key = |run: &str, step: &str, generation| {
-            StepKey::new(&RunId::new(run).unwrap(), &StepName::new(step).unwrap(), generation).to_string()
+            StepKey::new(&RunId::new(run).unwrap(), &StepName::new(step).unwrap(), generation)
+                .to_string()
         };
         assert_eq!(key("order-7", "charge", 1), "order-7:charge");
         assert_eq!(key("a:b", "c", 2), "a:b:c#2");
-        // A step has neither sign in its name, so the last of them always divides run, step and generation.
+        // A step has neither sign in its name, so the last of them always divides run, step and
+        // generation.
         assert_ne!(key("a#2", "c", 1), key("a", "c", 2));
     }
 }

@@ -11,7 +11,8 @@ use crate::runs::past::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl Ctx {
-    /// Sleeps this long, by the store's clock. A sleeping run costs nothing, and survives everything.
+    /// Sleeps this long, by the store's clock. A sleeping run costs nothing, and survives
+    /// everything.
     ///
     /// # Errors
     /// If the run is to cancel.
@@ -23,7 +24,11 @@ impl Ctx {
     ///
     /// # Errors
     /// If the run is to cancel.
-    pub async fn sleep_until(&self, name: impl AsRef<str>, moment: Timestamp) -> Result<(), StepError> {
+    pub async fn sleep_until(
+        &self,
+        name: impl AsRef<str>,
+        moment: Timestamp,
+    ) -> Result<(), StepError> {
         self.sleep_for(name.as_ref(), |_| moment).await
     }
 
@@ -53,7 +58,8 @@ impl Ctx {
         match op.until(Some(until), self.cleanup, |_| false).await {
             Woken::Cancelled => interrupt(op, name, Interruptible::Sleep),
             Woken::Ready | Woken::Late => {
-                op.end(Fired { name: name.clone() }, End::Fired, false).expect("a name can be stored");
+                op.end(Fired { name: name.clone() }, End::Fired, false)
+                    .expect("a name can be stored");
             }
         }
     }

@@ -1,4 +1,5 @@
-//! A step whose effect is in the store: it lands in one commit with the step's record, exactly once.
+//! A step whose effect is in the store: it lands in one commit with the step's record, exactly
+//! once.
 
 use std::fmt::{self, Debug, Display};
 use std::future::IntoFuture;
@@ -11,8 +12,8 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, Guard, Json, NewEvent, RecordKey, Store, StreamName, Wake,
-    Write,
+    Commit, ExpectedRevision, ExpectedVersion, Guard, Json, NewEvent, RecordKey, Store, StreamName,
+    Wake, Write,
 };
 
 use super::effect::{Effort, Failed, begin};
@@ -30,10 +31,12 @@ use crate::staging::{Stage, Staged};
 use crate::worker::{TIMEOUT, panic_message, within};
 
 impl Ctx {
-    /// Stages writes to the store, which land in one commit with the record of the step: exactly once, or not at all.
+    /// Stages writes to the store, which land in one commit with the record of the step: exactly
+    /// once, or not at all.
     ///
-    /// What the closure does besides is done at least once. It is run again if a part that it staged does not hold any more;
-    /// decisions that others were quicker than are taken again without it.
+    /// What the closure does besides is done at least once. It is run again if a part that it
+    /// staged does not hold any more; decisions that others were quicker than are taken again
+    /// without it.
     pub fn transact<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Transact<'_, T, F>
     where
         F: Fn(Tx) -> R,
@@ -43,7 +46,11 @@ impl Ctx {
         self.checked_transact(StepName::new(name), effect)
     }
 
-    fn checked_transact<T, F>(&self, name: Result<StepName, InvalidName>, effect: F) -> Transact<'_, T, F> {
+    fn checked_transact<T, F>(
+        &self,
+        name: Result<StepName, InvalidName>,
+        effect: F,
+    ) -> Transact<'_, T, F> {
         let (retry, timeout) = (Retry::default(), TIMEOUT);
         Transact { ctx: self, name, effect, retry, timeout, undo: None }
     }
@@ -76,22 +83,24 @@ impl<T, F> Transact<'_, T, F> {
         self
     }
 
-    /// The same; an attempt whose closure takes longer is dropped with what it staged, and counts as failed. The default is
-    /// [five minutes](crate::worker::TIMEOUT).
+    /// The same; an attempt whose closure takes longer is dropped with what it staged, and counts
+    /// as failed. The default is [five minutes](crate::worker::TIMEOUT).
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = timeout;
         self
     }
 
-    /// The same; if the run ends in an error, or [`compensate`](Ctx::compensate) is called, and this step was done, this undoes
-    /// it, exactly once: what it stages lands in one commit with the record that it is undone.
+    /// The same; if the run ends in an error, or [`compensate`](Ctx::compensate) is called, and
+    /// this step was done, this undoes it, exactly once: what it stages lands in one commit with
+    /// the record that it is undone.
     pub fn compensate<E, R>(mut self, undo: impl Fn(T, Tx) -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Failure>,
     {
-        self.undo =
-            Some(Arc::new(move |result, tx| undo(result, tx).map(|done| done.map_err(Into::into)).boxed()));
+        self.undo = Some(Arc::new(move |result, tx| {
+            undo(result, tx).map(|done| done.map_err(Into::into)).boxed()
+        }));
         self
     }
 }
@@ -176,13 +185,22 @@ async fn stage<T, E: Into<Failure>>(
 }
 
 /// Says whether it has landed; if not, it is to be staged anew.
-async fn commit(effort: &Effort<'_>, tx: &Tx, result: tidelock_store::Result<Json>) -> Result<bool, Failed> {
+async fn commit(
+    effort: &Effort<'_>,
+    tx: &Tx,
+    result: tidelock_store::Result<Json>,
+) -> Result<bool, Failed> {
     let unstorable = |error: tidelock_store::StoreError| {
         failed(Failure::fatal(error.context().to_owned()), Why::Unstorable)
     };
     let result = result.map_err(unstorable)?;
     let entry = StepDone { name: effort.name.clone(), result: result.clone() };
-    match effort.op.land(entry, Some(End::Done(result)), tx.shared.stage.take()).await.map_err(unstorable)? {
+    match effort
+        .op
+        .land(entry, Some(End::Done(result)), tx.shared.stage.take())
+        .await
+        .map_err(unstorable)?
+    {
         LandingEnd::Landed => Ok(true),
         LandingEnd::Anew => Ok(false),
         LandingEnd::Refused(failure) => Err(failed(failure, Why::Failed)),
@@ -208,7 +226,8 @@ where
     }
 }
 
-/// What a transactional step stages. It lands with the step's record, or not at all. Clones are handles on the same.
+/// What a transactional step stages. It lands with the step's record, or not at all. Clones are
+/// handles on the same.
 #[derive(Debug, Clone)]
 pub struct Tx {
     shared: Arc<Shared>,
@@ -258,7 +277,8 @@ impl Tx {
         self.shared.stage.append(stream, expected, events);
     }
 
-    /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is quicker, it is decided again.
+    /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is
+    /// quicker, it is decided again.
     ///
     /// # Errors
     /// What the decision said, or what the store did.
@@ -275,12 +295,15 @@ impl Tx {
         self.shared.stage.execute(id, decide).await
     }
 
-    /// Takes a decision on what is there now, and stages the parts of a commit that it comes to. If somebody else is quicker, it
-    /// is taken again.
+    /// Takes a decision on what is there now, and stages the parts of a commit that it comes to. If
+    /// somebody else is quicker, it is taken again.
     ///
     /// # Errors
     /// Whatever the decision failed with.
-    pub async fn decide<F>(&self, decide: impl Fn() -> F + Send + Sync + 'static) -> Result<(), Failure>
+    pub async fn decide<F>(
+        &self,
+        decide: impl Fn() -> F + Send + Sync + 'static,
+    ) -> Result<(), Failure>
     where
         F: Future<Output = Result<Commit, Failure>> + Send + 'static,
     {
@@ -296,7 +319,11 @@ impl Tx {
     ///
     /// # Errors
     /// If the value cannot be stored.
-    pub fn put(&self, key: &RecordKey, value: &(impl Serialize + ?Sized)) -> tidelock_store::Result<()> {
+    pub fn put(
+        &self,
+        key: &RecordKey,
+        value: &(impl Serialize + ?Sized),
+    ) -> tidelock_store::Result<()> {
         self.write(Write::put(key, ExpectedRevision::Any, Json::new(value)?));
         Ok(())
     }
@@ -311,8 +338,9 @@ impl Tx {
         self.shared.stage.staged().commit.guards.push(guard);
     }
 
-    /// Lands what was done in a transaction of the store's PostgreSQL database with the step. Begin it with
-    /// [`PostgresStore::begin`](tidelock_store_postgres::PostgresStore::begin), and write to tables of your own in it.
+    /// Lands what was done in a transaction of the store's PostgreSQL database with the step. Begin
+    /// it with [`PostgresStore::begin`](tidelock_store_postgres::PostgresStore::begin), and write
+    /// to tables of your own in it.
     #[cfg(feature = "postgres")]
     pub fn with_postgres(&self, own: tidelock_store_postgres::OwnTransaction) {
         self.shared.stage.staged().door = crate::staging::Door::Postgres(own);

@@ -24,8 +24,9 @@ impl fmt::Debug for Undo {
 }
 
 impl Ctx {
-    /// Undoes the steps that said how, the latest first, each as a recorded step of its own (`charge~compensation`). Called by
-    /// itself when the function ends in an error; call it to undo and go on. A step is undone once.
+    /// Undoes the steps that said how, the latest first, each as a recorded step of its own
+    /// (`charge~compensation`). Called by itself when the function ends in an error; call it to
+    /// undo and go on. A step is undone once.
     ///
     /// # Errors
     /// The first that could not be undone; the others were still tried.

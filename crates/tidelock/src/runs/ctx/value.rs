@@ -10,12 +10,17 @@ use crate::runs::past::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl Ctx {
-    /// A value that would be another one next time (a random number, an id, a setting): drawn once, and the same in every
-    /// replay. It must not do anything to the outside world; that is what steps are for.
+    /// A value that would be another one next time (a random number, an id, a setting): drawn once,
+    /// and the same in every replay. It must not do anything to the outside world; that is what
+    /// steps are for.
     ///
     /// # Errors
     /// If the name cannot be one, or the value cannot be stored.
-    pub async fn value<T>(&self, name: impl AsRef<str>, draw: impl FnOnce() -> T) -> Result<T, StepError>
+    pub async fn value<T>(
+        &self,
+        name: impl AsRef<str>,
+        draw: impl FnOnce() -> T,
+    ) -> Result<T, StepError>
     where
         T: Serialize + DeserializeOwned,
     {
@@ -42,8 +47,9 @@ impl Ctx {
         self.value(name, || fastrand::u64(..)).await
     }
 
-    /// Whether the run is on the new side of a change of code: true for a run that comes here for the first time, false for
-    /// one that went past here before the change. So old runs finish on the old way:
+    /// Whether the run is on the new side of a change of code: true for a run that comes here for
+    /// the first time, false for one that went past here before the change. So old runs finish on
+    /// the old way:
     ///
     /// ```
     /// # use tidelock::prelude::*;

@@ -16,12 +16,19 @@ use crate::runs::past::{End, Kind};
 use crate::runs::{StepError, StepName};
 
 impl Ctx {
-    /// Waits for the next signal of this name; one that came before is not lost. Each wait has a name of its own, which is the
-    /// signal's unless [`named`](WaitForSignal::named) otherwise.
+    /// Waits for the next signal of this name; one that came before is not lost. Each wait has a
+    /// name of its own, which is the signal's unless [`named`](WaitForSignal::named) otherwise.
     ///
-    /// Gives the payload; with a [`timeout`](WaitForSignal::timeout), nothing if no signal came in time.
+    /// Gives the payload; with a [`timeout`](WaitForSignal::timeout), nothing if no signal came in
+    /// time.
     pub fn wait_for_signal<T>(&self, signal: impl Into<String>) -> WaitForSignal<'_, T> {
-        WaitForSignal { ctx: self, signal: signal.into(), name: None, timeout: None, payload: PhantomData }
+        WaitForSignal {
+            ctx: self,
+            signal: signal.into(),
+            name: None,
+            timeout: None,
+            payload: PhantomData,
+        }
     }
 }
 
@@ -37,7 +44,8 @@ pub struct WaitForSignal<'c, T> {
 }
 
 impl<T> WaitForSignal<'_, T> {
-    /// The same, under another name than the signal's: for a run that waits more than once for the same signal.
+    /// The same, under another name than the signal's: for a run that waits more than once for the
+    /// same signal.
     pub fn named(mut self, name: impl Into<String>) -> Self {
         self.name = Some(name.into());
         self
@@ -106,8 +114,9 @@ impl<T: DeserializeOwned + Send> WaitForSignal<'_, T> {
         match payload {
             Some(payload) => payload.to().map_err(|e| super::invalid(name.as_str(), &e)),
             None => {
-                let gone =
-                    tidelock_store::StoreError::invalid(format!("signal {id:?} is not in the history"));
+                let gone = tidelock_store::StoreError::invalid(format!(
+                    "signal {id:?} is not in the history"
+                ));
                 self.ctx.unfit(name, &gone).await
             }
         }

@@ -1,7 +1,8 @@
 //! The function of a workflow as a future, polled only when it was woken.
 //!
-//! Whether the function waits for something that only it knows of can be told no other way: what it was woken by is noted, so that
-//! a future that yields, or that wakes itself, is not taken for one that waits.
+//! Whether the function waits for something that only it knows of can be told no other way: what it
+//! was woken by is noted, so that a future that yields, or that wakes itself, is not taken for one
+//! that waits.
 
 use std::any::Any;
 use std::future::poll_fn;
@@ -74,13 +75,20 @@ impl<'a> Body<'a> {
     }
 
     /// Polls it until there is something for the driver to do.
-    pub(super) async fn turn(&mut self, activation: &Activation, resting: &mut bool, sending: bool) -> Turn {
+    pub(super) async fn turn(
+        &mut self,
+        activation: &Activation,
+        resting: &mut bool,
+        sending: bool,
+    ) -> Turn {
         let waker = Waker::from(self.woken.clone());
         poll_fn(|cx| {
             self.woken.driver.register(cx.waker());
             if self.woken.is.swap(false, Ordering::SeqCst) {
                 *resting = false;
-                if let Poll::Ready(returned) = self.future.poll_unpin(&mut Context::from_waker(&waker)) {
+                if let Poll::Ready(returned) =
+                    self.future.poll_unpin(&mut Context::from_waker(&waker))
+                {
                     return Poll::Ready(Turn::Returned(returned));
                 }
                 if self.woken.is.load(Ordering::SeqCst) {

@@ -32,7 +32,8 @@ impl Driver {
                 Some(child) => history::outcome(&**store, &child).await?,
                 None => None,
             };
-            let outcome = outcome.unwrap_or_else(|| Outcome::Terminated("it is not there any more".into()));
+            let outcome =
+                outcome.unwrap_or_else(|| Outcome::Terminated("it is not there any more".into()));
             let mut state = self.activation.state();
             if let Some((_, there)) = state.children.get_mut(at) {
                 *there = Some(outcome);

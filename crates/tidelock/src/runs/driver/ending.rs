@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Append, Commit, Committed, ExpectedVersion, Json, Mark, NewEvent, Result, Settlement, Timestamp, Wake,
-    When, limits,
+    Append, Commit, Committed, ExpectedVersion, Json, Mark, NewEvent, Result, Settlement,
+    Timestamp, Wake, When, limits,
 };
 
 use super::Driver;
@@ -34,11 +34,13 @@ enum Ended {
 }
 
 impl Driver {
-    /// Leaves the run to the store, until then or until somebody wakes it. If a signal came meanwhile, the function goes on.
+    /// Leaves the run to the store, until then or until somebody wakes it. If a signal came
+    /// meanwhile, the function goes on.
     pub(super) async fn suspend(&mut self, until: Option<Timestamp>) -> Result<Option<Settled>> {
         let mut commit = Commit::new().settle(self.ack());
         if let Some(until) = until {
-            commit = commit.wake(Wake::at(self.activation.task.lease().item.clone(), When::At(until)));
+            commit =
+                commit.wake(Wake::at(self.activation.task.lease().item.clone(), When::At(until)));
         }
         self.end_turn(commit, Settled::Acked).await
     }
@@ -76,7 +78,12 @@ impl Driver {
     }
 
     /// Makes a commit with these entries behind what is known.
-    async fn commit(&mut self, commit: Commit, entries: Vec<NewEvent>, settled: Settled) -> Result<Ended> {
+    async fn commit(
+        &mut self,
+        commit: Commit,
+        entries: Vec<NewEvent>,
+        settled: Settled,
+    ) -> Result<Ended> {
         let commit = match entries.is_empty() {
             true => commit,
             false => self.with_entries(commit, entries),
@@ -107,7 +114,8 @@ impl Driver {
         Settlement::finish(self.activation.task.token(), self.mark(), When::In(limits::ITEM_MEMORY))
     }
 
-    /// The item's mark is the version of the history: a lease under which something was recorded made progress.
+    /// The item's mark is the version of the history: a lease under which something was recorded
+    /// made progress.
     fn mark(&self) -> Mark {
         Mark::from(self.version).max(self.activation.task.lease().mark)
     }
@@ -125,7 +133,8 @@ impl Driver {
         }
     }
 
-    /// Puts it off, with the error on its item; it is tried again, in case other code is there then.
+    /// Puts it off, with the error on its item; it is tried again, in case other code is there
+    /// then.
     async fn park(&self, error: String) -> Result<Settled> {
         let task = &self.activation.task;
         let after = patience().after(task.lease().failures, fastrand::f64());
@@ -137,7 +146,9 @@ impl Driver {
     pub(super) async fn finish(&mut self, returned: Returned) -> Result<Settled> {
         let is_replay = self.activation.state().order.is_replay();
         match returned {
-            Err(panic) => self.park(format!("the workflow panicked: {}", panic_message(&*panic))).await,
+            Err(panic) => {
+                self.park(format!("the workflow panicked: {}", panic_message(&*panic))).await
+            }
             Ok(_) if is_replay => {
                 self.activation.state().held = Some("the end of the workflow".into());
                 let misfit = self.activation.state().misfit();
@@ -166,7 +177,13 @@ impl Driver {
                     None => last.filter(|_| cancel.is_none()),
                 };
                 let error = cut(&error.to_string());
-                self.fail(RunFailure { error, step, compensated: undone, timed_out: cancel.is_some() }).await
+                self.fail(RunFailure {
+                    error,
+                    step,
+                    compensated: undone,
+                    timed_out: cancel.is_some(),
+                })
+                .await
             }
         }
     }
@@ -175,7 +192,8 @@ impl Driver {
         self.end(Failed { failure }.into(), RunState::Failed).await
     }
 
-    /// The run is over: its last entry, its summary, its place in the listings, its lease and whoever waits for it, in one commit.
+    /// The run is over: its last entry, its summary, its place in the listings, its lease and
+    /// whoever waits for it, in one commit.
     async fn end(&mut self, last: Entry, state: RunState) -> Result<Settled> {
         self.flush().await?;
         let last = last.encode()?;
@@ -195,7 +213,8 @@ impl Driver {
         }
     }
 
-    /// A new generation: one entry, behind which everything older goes away, and the item due at once.
+    /// A new generation: one entry, behind which everything older goes away, and the item due at
+    /// once.
     async fn continue_as_new(&mut self, input: Json) -> Result<Settled> {
         loop {
             let entry = self.continued(&input).encode()?;

@@ -1,4 +1,5 @@
-//! Writes what the function records: one commit at a time, under the lease's fence, behind the version that is known.
+//! Writes what the function records: one commit at a time, under the lease's fence, behind the
+//! version that is known.
 
 use std::sync::Arc;
 
@@ -35,7 +36,8 @@ pub(super) async fn send(
     version: Version,
     mut batch: Batch,
 ) -> Result<(Batch, Sent)> {
-    let entries = batch.entries.iter().chain(batch.landing.iter().map(|landing| &landing.entry)).cloned();
+    let entries =
+        batch.entries.iter().chain(batch.landing.iter().map(|landing| &landing.entry)).cloned();
     let own = Commit::new()
         .append(&keys::stream(activation.run()), ExpectedVersion::Exact(version), entries)
         .fenced_by(activation.task.token());
@@ -55,7 +57,12 @@ async fn plain(activation: &Activation, own: Commit, behind: Version) -> Result<
     })
 }
 
-async fn land(activation: &Activation, own: &Commit, behind: Version, landing: &mut Landing) -> Result<Sent> {
+async fn land(
+    activation: &Activation,
+    own: &Commit,
+    behind: Version,
+    landing: &mut Landing,
+) -> Result<Sent> {
     for attempts in 1..=TRIES {
         return Ok(match landing.staged.attempt(&activation.task, own, attempts).await? {
             Tried::Landed => Sent::Landed(behind),

@@ -1,8 +1,9 @@
 //! One thing that happened in a run, and the event that says so.
 //!
-//! The type of the event is the kind of the entry, and its payload what the entry says. Entries that belong to an operation have
-//! its name, by which a replay finds them; what order they are in matters for signals only. Anybody may write a signal;
-//! everything else is written by the holder of the run's lease, but for a termination and a retry.
+//! The type of the event is the kind of the entry, and its payload what the entry says. Entries
+//! that belong to an operation have its name, by which a replay finds them; what order they are in
+//! matters for signals only. Anybody may write a signal; everything else is written by the holder
+//! of the run's lease, but for a termination and a retry.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{Event, EventType, Fence, Json, NewEvent, Result, StoreError, Timestamp};
@@ -192,8 +193,9 @@ impl RunFailure {
 impl Entry {
     /// The entry that an event stands for.
     pub(crate) fn decode(event: &Event) -> Result<Self> {
-        Self::parse(&event.event_type, &event.payload)
-            .map_err(|e| e.about(format_args!("stream {:?}, version {}", event.stream, event.version)))
+        Self::parse(&event.event_type, &event.payload).map_err(|e| {
+            e.about(format_args!("stream {:?}, version {}", event.stream, event.version))
+        })
     }
 
     /// The operation that nobody waits for any more after this, if there is one.
@@ -251,27 +253,46 @@ mod tests {
     async fn an_entry_survives_the_store() {
         let name = StepName::new("charge").unwrap();
         let entries: Vec<Entry> = vec![
-            StepDone { name: name.clone(), result: Json::new(&serde_json::json!({ "paid": 7 })).unwrap() }
-                .into(),
+            StepDone {
+                name: name.clone(),
+                result: Json::new(&serde_json::json!({ "paid": 7 })).unwrap(),
+            }
+            .into(),
             Received { name: name.clone(), id: "s-1".into() }.into(),
             ChildEnded { name, outcome: Outcome::Cancelled("enough".into()) }.into(),
             Retried { reason: String::new() }.into(),
         ];
         let (store, stream) = (MemoryStore::new(), StreamName::new("~run/r").unwrap());
         let events = entries.iter().map(|entry| entry.encode().unwrap()).collect();
-        store.append(&stream, ExpectedVersion::NoStream, events).await.unwrap().committed().unwrap();
+        store
+            .append(&stream, ExpectedVersion::NoStream, events)
+            .await
+            .unwrap()
+            .committed()
+            .unwrap();
         let read = store.read_whole_stream(&stream).await.unwrap();
         assert_eq!(read[0].event_type.as_str(), "~step");
-        assert_eq!(read.iter().map(|event| Entry::decode(event).unwrap()).collect::<Vec<_>>(), entries);
+        assert_eq!(
+            read.iter().map(|event| Entry::decode(event).unwrap()).collect::<Vec<_>>(),
+            entries
+        );
     }
 
     #[tokio::test]
     async fn an_event_that_is_no_entry_is_named() {
         let (store, stream) = (MemoryStore::new(), StreamName::new("~run/r").unwrap());
         let odd = NewEvent::of("~later", &()).unwrap();
-        store.append(&stream, ExpectedVersion::NoStream, vec![odd]).await.unwrap().committed().unwrap();
+        store
+            .append(&stream, ExpectedVersion::NoStream, vec![odd])
+            .await
+            .unwrap()
+            .committed()
+            .unwrap();
         let events = store.read_whole_stream(&stream).await.unwrap();
         let refused = Entry::decode(&events[0]).unwrap_err().to_string();
-        assert!(refused.contains(r#"stream "~run/r", version 1: event type "~later""#), "{refused}");
+        assert!(
+            refused.contains(r#"stream "~run/r", version 1: event type "~later""#),
+            "{refused}"
+        );
     }
 }

@@ -6,7 +6,8 @@ use super::{Entry, Outcome};
 use crate::runs::keys;
 use crate::runs::summary::Summarised;
 
-/// How many events are looked at for the end of a run; it is the last one, but for what somebody else may have put there.
+/// How many events are looked at for the end of a run; it is the last one, but for what somebody
+/// else may have put there.
 const TAIL: usize = 10;
 
 /// Every entry of the run's generation, in order.
@@ -30,7 +31,11 @@ pub(crate) async fn has(store: &dyn Store, run: &Summarised, id: Option<EventId>
 }
 
 /// The entry of the run's generation that is the event of this id.
-pub(crate) async fn find(store: &dyn Store, run: &Summarised, id: EventId) -> Result<Option<Entry>> {
+pub(crate) async fn find(
+    store: &dyn Store,
+    run: &Summarised,
+    id: EventId,
+) -> Result<Option<Entry>> {
     let mut found = None;
     each(store, run, |event, entry| {
         if event.id == id {

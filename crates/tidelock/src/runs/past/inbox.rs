@@ -33,7 +33,10 @@ impl Inbox {
 
     /// The id of the oldest that nobody received.
     pub(crate) fn next(&self, signal: &str) -> Option<&str> {
-        self.waiting.iter().find(|waiting| waiting.signal == signal).map(|waiting| waiting.id.as_str())
+        self.waiting
+            .iter()
+            .find(|waiting| waiting.signal == signal)
+            .map(|waiting| waiting.id.as_str())
     }
 
     /// It was received.

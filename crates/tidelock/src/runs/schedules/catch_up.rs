@@ -7,11 +7,13 @@ use tidelock_store::{Timestamp, limits};
 
 use super::timetable::Timetable;
 
-/// What to do about occurrences that came while no process served schedules, or while the schedule's store was down.
+/// What to do about occurrences that came while no process served schedules, or while the
+/// schedule's store was down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CatchUp {
-    /// Leave them out: an occurrence starts a run only if it is no older than this when its turn comes.
+    /// Leave them out: an occurrence starts a run only if it is no older than this when its turn
+    /// comes.
     Skip {
         /// How late a run may start.
         tolerance: Duration,
@@ -37,7 +39,12 @@ impl CatchUp {
     pub(super) const MOST: usize = limits::PARTS_PER_COMMIT / 10;
 
     /// Which of the occurrences from `first` to `now` start a run, oldest first.
-    pub(super) fn choose(self, table: &Timetable, first: Timestamp, now: Timestamp) -> Vec<Timestamp> {
+    pub(super) fn choose(
+        self,
+        table: &Timetable,
+        first: Timestamp,
+        now: Timestamp,
+    ) -> Vec<Timestamp> {
         match self {
             Self::Skip { tolerance } => {
                 let newest = table.newest(first, now, 1).into_iter();
@@ -64,11 +71,21 @@ mod tests {
     fn each_rule_chooses_what_it_says() {
         let minute = CatchUp::Skip { tolerance: Duration::from_secs(60) };
         assert_eq!(chosen(minute, "2026-01-01T01:00:00Z"), ["01:00"]);
-        assert_eq!(chosen(minute, "2026-01-01T04:00:30Z"), ["04:00"], "the missed ones are left out");
+        assert_eq!(
+            chosen(minute, "2026-01-01T04:00:30Z"),
+            ["04:00"],
+            "the missed ones are left out"
+        );
         assert!(chosen(minute, "2026-01-01T04:01:01Z").is_empty());
         assert_eq!(chosen(CatchUp::Once, "2026-01-01T04:30:00Z"), ["04:00"]);
-        assert_eq!(chosen(CatchUp::Each { at_most: 3 }, "2026-01-01T04:30:00Z"), ["02:00", "03:00", "04:00"]);
-        assert_eq!(chosen(CatchUp::Each { at_most: 9 }, "2026-01-01T02:00:00Z"), ["01:00", "02:00"]);
+        assert_eq!(
+            chosen(CatchUp::Each { at_most: 3 }, "2026-01-01T04:30:00Z"),
+            ["02:00", "03:00", "04:00"]
+        );
+        assert_eq!(
+            chosen(CatchUp::Each { at_most: 9 }, "2026-01-01T02:00:00Z"),
+            ["01:00", "02:00"]
+        );
         assert!(chosen(CatchUp::Once, "2026-01-01T00:59:59Z").is_empty(), "not due yet");
     }
 }

@@ -22,7 +22,9 @@ pub enum ScheduleError {
         problem: String,
     },
     /// There is no such zone.
-    #[error("time zone {zone:?} is not known; use a name of the IANA database, such as Europe/Berlin")]
+    #[error(
+        "time zone {zone:?} is not known; use a name of the IANA database, such as Europe/Berlin"
+    )]
     Zone {
         /// Which.
         zone: String,

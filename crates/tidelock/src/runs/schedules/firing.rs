@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Json, Result as StoreResult, Settlement, StoreExt, Timestamp,
-    Wake, When, Write, limits,
+    Commit, CommitOutcome, ExpectedRevision, Json, Result as StoreResult, Settlement, StoreExt,
+    Timestamp, Wake, When, Write, limits,
 };
 
 use super::stored::{Kept, Stored};
@@ -17,7 +17,8 @@ use crate::runs::summary::Summarised;
 use crate::runs::{RunError, RunId, RunState, keys};
 use crate::worker::{Handling, Settled, Task, Work, each, is_loss};
 
-/// After this long a schedule is tried again that could not start its run, because nobody has registered the workflow, say.
+/// After this long a schedule is tried again that could not start its run, because nobody has
+/// registered the workflow, say.
 const PUT_OFF: Duration = Duration::from_secs(10);
 
 /// The attribute by which a schedule's runs are found.
@@ -41,11 +42,13 @@ impl Work for Firing {
     }
 }
 
-/// Decides on the schedule as it is, and again if somebody changed it, or was quicker to start a run of it.
+/// Decides on the schedule as it is, and again if somebody changed it, or was quicker to start a
+/// run of it.
 async fn fire(tidelock: Tidelock, task: Task) -> StoreResult<Settled> {
     loop {
         let commit = match decide(&tidelock, &task).await {
-            // The item of a schedule that was removed, or has no next occurrence, is not woken by the same commit, and goes.
+            // The item of a schedule that was removed, or has no next occurrence, is not woken by
+            // the same commit, and goes.
             Ok(commit) => commit.settle(Settlement::finish(
                 task.token(),
                 task.lease().mark,

@@ -1,4 +1,5 @@
-//! What a schedule says: which workflow it starts, with what, when, and what about those that were missed.
+//! What a schedule says: which workflow it starts, with what, when, and what about those that were
+//! missed.
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{Json, StoreError};
@@ -39,8 +40,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// By a cron pattern of five fields (minute, hour, day of the month, month, day of the week), or of six with seconds first,
-    /// on the clocks of UTC. It starts nothing yet.
+    /// By a cron pattern of five fields (minute, hour, day of the month, month, day of the week),
+    /// or of six with seconds first, on the clocks of UTC. It starts nothing yet.
     pub fn cron(pattern: impl Into<String>) -> Self {
         Self {
             pattern: pattern.into(),
@@ -61,20 +62,26 @@ impl Schedule {
 
     /// The same, starting runs of this workflow, each with this input.
     #[must_use]
-    pub fn starts(mut self, workflow: impl Into<String>, input: &(impl Serialize + ?Sized)) -> Self {
+    pub fn starts(
+        mut self,
+        workflow: impl Into<String>,
+        input: &(impl Serialize + ?Sized),
+    ) -> Self {
         self.workflow = workflow.into();
         self.input = Json::new(input);
         self
     }
 
-    /// The same, with this rule for occurrences that were missed. By default one run makes up for all of them.
+    /// The same, with this rule for occurrences that were missed. By default one run makes up for
+    /// all of them.
     #[must_use]
     pub fn catch_up(mut self, catch_up: CatchUp) -> Self {
         self.catch_up = catch_up;
         self
     }
 
-    /// The same, with this rule for occurrences that come while an earlier run is open. By default they start another.
+    /// The same, with this rule for occurrences that come while an earlier run is open. By default
+    /// they start another.
     #[must_use]
     pub fn overlap(mut self, overlap: Overlap) -> Self {
         self.overlap = overlap;

@@ -22,8 +22,13 @@ pub(super) struct Stored {
 }
 
 impl Stored {
-    /// What becomes of what was there when this is asked for: as long as the moments are the same, none of them is forgotten.
-    pub(super) fn revised(there: Option<Self>, plan: Plan, next: impl FnOnce() -> Option<Timestamp>) -> Self {
+    /// What becomes of what was there when this is asked for: as long as the moments are the same,
+    /// none of them is forgotten.
+    pub(super) fn revised(
+        there: Option<Self>,
+        plan: Plan,
+        next: impl FnOnce() -> Option<Timestamp>,
+    ) -> Self {
         match there {
             None => Self { plan, paused: false, next: next(), last: None },
             Some(there) if there.plan.is_as_often_as(&plan) => Self { plan, ..there },

@@ -1,8 +1,9 @@
 //! When a schedule's runs are due: a cron pattern, read on the clocks of a time zone.
 //!
-//! Where clocks are put forward, a fixed time that is left out comes at the first moment after the gap; where they are put
-//! back, a fixed time that comes twice is taken once. Patterns with a `*` or a step in hours or minutes follow real time through
-//! both. It reads no clock: the store says what time it is.
+//! Where clocks are put forward, a fixed time that is left out comes at the first moment after the
+//! gap; where they are put back, a fixed time that comes twice is taken once. Patterns with a `*`
+//! or a step in hours or minutes follow real time through both. It reads no clock: the store says
+//! what time it is.
 
 use std::iter::successors;
 
@@ -23,11 +24,11 @@ pub(crate) struct Timetable {
 impl Timetable {
     /// Checks and reads both.
     pub(crate) fn new(pattern: &str, zone: &str) -> Result<Self, ScheduleError> {
-        let cron = pattern.parse().map_err(|error: croner::errors::CronError| ScheduleError::Pattern {
-            pattern: pattern.to_owned(),
-            problem: error.to_string(),
+        let cron = pattern.parse().map_err(|error: croner::errors::CronError| {
+            ScheduleError::Pattern { pattern: pattern.to_owned(), problem: error.to_string() }
         })?;
-        let zone = TimeZone::get(zone).map_err(|_| ScheduleError::Zone { zone: zone.to_owned() })?;
+        let zone =
+            TimeZone::get(zone).map_err(|_| ScheduleError::Zone { zone: zone.to_owned() })?;
         Ok(Self { cron, zone })
     }
 
@@ -37,13 +38,14 @@ impl Timetable {
         timestamp(&next).filter(|next| *next > moment)
     }
 
-    /// The newest moments from `first` to `now`, both included, at most so many, oldest first. What it costs does not depend on
-    /// how many there were.
+    /// The newest moments from `first` to `now`, both included, at most so many, oldest first. What
+    /// it costs does not depend on how many there were.
     pub(crate) fn newest(&self, first: Timestamp, now: Timestamp, most: usize) -> Vec<Timestamp> {
         let Some(now) = self.zoned(whole_second(now)) else { return Vec::new() };
         let back = |from: &Zoned, itself| self.cron.find_previous_occurrence(from, itself).ok();
         let back = successors(back(&now, true), |moment| back(moment, false));
-        let due = back.filter_map(|moment| timestamp(&moment)).take_while(|moment| *moment >= first);
+        let due =
+            back.filter_map(|moment| timestamp(&moment)).take_while(|moment| *moment >= first);
         let mut newest: Vec<_> = due.take(most).collect();
         newest.reverse();
         newest
@@ -90,7 +92,10 @@ mod tests {
     #[test]
     fn a_pattern_is_read_on_the_clocks_of_its_zone() {
         let table = berlin("0 9 * * *");
-        assert_eq!(next(&table, "2026-01-01T00:00:00Z", 2), ["2026-01-01T08:00", "2026-01-02T08:00"]);
+        assert_eq!(
+            next(&table, "2026-01-01T00:00:00Z", 2),
+            ["2026-01-01T08:00", "2026-01-02T08:00"]
+        );
         assert_eq!(
             next(&table, "2026-07-01T00:00:00Z", 1),
             ["2026-07-01T07:00"],
@@ -107,8 +112,14 @@ mod tests {
     fn a_time_that_the_clocks_leave_out_comes_right_after_and_one_that_comes_twice_is_taken_once() {
         let table = berlin("30 2 * * *");
         // On 29 March 2026, 2:00 is followed by 3:00; on 25 October, 3:00 by 2:00.
-        assert_eq!(next(&table, "2026-03-28T12:00:00Z", 2), ["2026-03-29T01:00", "2026-03-30T00:30"]);
-        assert_eq!(next(&table, "2026-10-24T12:00:00Z", 2), ["2026-10-25T00:30", "2026-10-26T01:30"]);
+        assert_eq!(
+            next(&table, "2026-03-28T12:00:00Z", 2),
+            ["2026-03-29T01:00", "2026-03-30T00:30"]
+        );
+        assert_eq!(
+            next(&table, "2026-10-24T12:00:00Z", 2),
+            ["2026-10-25T00:30", "2026-10-26T01:30"]
+        );
         let quarters = berlin("*/15 * * * *");
         let night = next(&quarters, "2026-10-25T00:00:00Z", 8);
         assert_eq!(night.last().unwrap(), "2026-10-25T02:00", "each quarter of both hours");
@@ -118,7 +129,10 @@ mod tests {
     fn the_newest_are_found_however_many_were_missed() {
         let table = berlin("* * * * *");
         let (first, now) = (at("2020-01-01T00:00:00Z"), at("2026-01-01T00:02:30Z"));
-        assert_eq!(table.newest(first, now, 2), [at("2026-01-01T00:01:00Z"), at("2026-01-01T00:02:00Z")]);
+        assert_eq!(
+            table.newest(first, now, 2),
+            [at("2026-01-01T00:01:00Z"), at("2026-01-01T00:02:00Z")]
+        );
         let now = at("2026-01-01T00:02:00Z");
         assert_eq!(table.newest(now, now, 5), [now], "both ends count");
         assert_eq!(table.newest(at("2026-01-01T00:02:01Z"), now, 5), []);
@@ -131,6 +145,9 @@ mod tests {
         let told = |pattern, zone| Timetable::new(pattern, zone).unwrap_err().to_string();
         assert!(told("61 * * * *", "UTC").contains(r#"cron pattern "61 * * * *""#));
         assert!(told("0 9 * * *", "Europe/Atlantis").contains("Europe/Atlantis"));
-        assert_eq!(Timetable::new("0 0 30 2 *", "UTC").unwrap().after(at("2026-01-01T00:00:00Z")), None);
+        assert_eq!(
+            Timetable::new("0 0 30 2 *", "UTC").unwrap().after(at("2026-01-01T00:00:00Z")),
+            None
+        );
     }
 }

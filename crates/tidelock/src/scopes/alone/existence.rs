@@ -1,8 +1,11 @@
 //! Whether a scope is there at all: begun, and taken away.
 //!
-//! Neither looks at the document. Under an operation, what was done is written down in the commit that does it, as for every other mutation.
+//! Neither looks at the document. Under an operation, what was done is written down in the commit
+//! that does it, as for every other mutation.
 
-use tidelock_store::{Commit, Committed, Conflict, ExpectedRevision, Result, Revision, Slot, Write};
+use tidelock_store::{
+    Commit, Committed, Conflict, ExpectedRevision, Result, Revision, Slot, Write,
+};
 
 use super::super::document::Doc;
 use super::super::error::ScopeError;
@@ -70,7 +73,8 @@ impl<S: State> Alone<'_, S> {
             Ok(committed) => {
                 self.queued.line.distrust();
                 let applied = Outcome::Applied(self.written(&committed));
-                self.correct_existence(&committed, Outcome::Applied(after(&before)), applied).await?;
+                self.correct_existence(&committed, Outcome::Applied(after(&before)), applied)
+                    .await?;
                 Ok(self.queued.mutated((), applied))
             }
             Err(conflict) if self.was_made_meanwhile(&conflict) => self.replay(conflict).await,
@@ -81,7 +85,8 @@ impl<S: State> Alone<'_, S> {
         }
     }
 
-    /// There is nothing to be taken away; an operation remembers that, so that it takes away nothing that comes later.
+    /// There is nothing to be taken away; an operation remembers that, so that it takes away
+    /// nothing that comes later.
     async fn leave(&self, before: &Slot) -> Result<Mutated, ScopeError> {
         let outcome = Outcome::Unchanged(before.revision());
         if self.operation.is_some() {

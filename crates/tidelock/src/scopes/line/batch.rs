@@ -1,8 +1,9 @@
 //! Mutations that are committed together.
 //!
-//! What a batch writes is the document that the last of its mutations left. It takes more until its commit is sent, which is as soon as the batch before it has
-//! landed. It is driven by whoever waits for it; if that one goes away in the middle, the next one sends the same commit again, and the store answers with what
-//! the first did.
+//! What a batch writes is the document that the last of its mutations left. It takes more until its
+//! commit is sent, which is as soon as the batch before it has landed. It is driven by whoever
+//! waits for it; if that one goes away in the middle, the next one sends the same commit again, and
+//! the store answers with what the first did.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -55,8 +56,9 @@ pub(crate) enum Landing {
     Failed(StoreError),
 }
 
-/// One who waits for a batch, and drives it. When the last of them goes away before it is known what became of it, the line forgets the batch: what
-/// nobody wants any more is not sent by whoever comes next, some other day.
+/// One who waits for a batch, and drives it. When the last of them goes away before it is known
+/// what became of it, the line forgets the batch: what nobody wants any more is not sent by whoever
+/// comes next, some other day.
 pub(crate) struct Waiting<'a, S: State> {
     line: &'a Line<S>,
     batch: Arc<Batch<S>>,
@@ -80,7 +82,8 @@ impl<S: State> Drop for Waiting<'_, S> {
         let mut inner = self.line.lock();
         let was_last = self.batch.waiters.fetch_sub(1, Ordering::Relaxed) == 1;
         // If it is not the newest, those who wait for a newer one drive it.
-        let is_newest = inner.ahead.as_ref().is_some_and(|(_, tail)| Arc::ptr_eq(tail, &self.batch));
+        let is_newest =
+            inner.ahead.as_ref().is_some_and(|(_, tail)| Arc::ptr_eq(tail, &self.batch));
         if was_last && is_newest && self.batch.landing.get().is_none() {
             inner.throw_away(None);
         }
@@ -89,11 +92,16 @@ impl<S: State> Drop for Waiting<'_, S> {
 
 impl<S: State> Batch<S> {
     /// A document that was made of what is in the store.
-    pub(super) fn first(expected: ExpectedRevision, doc: Doc<S>, lives: Option<Duration>) -> Arc<Self> {
+    pub(super) fn first(
+        expected: ExpectedRevision,
+        doc: Doc<S>,
+        lives: Option<Duration>,
+    ) -> Arc<Self> {
         Self::new(Before::Landed(expected), doc, lives)
     }
 
-    /// A document that was made of the one that the newest batch has: it takes its place there, or goes into a batch behind it.
+    /// A document that was made of the one that the newest batch has: it takes its place there, or
+    /// goes into a batch behind it.
     pub(super) fn behind(tail: &Arc<Self>, doc: Doc<S>, lives: Option<Duration>) -> Arc<Self> {
         let mut content = tail.content();
         if content.sent.is_some() {
@@ -138,7 +146,11 @@ impl<S: State> Batch<S> {
     }
 
     /// Waits for what it was made of to land.
-    async fn expected(&self, line: &Line<S>, tidelock: &Tidelock) -> Result<ExpectedRevision, Landing> {
+    async fn expected(
+        &self,
+        line: &Line<S>,
+        tidelock: &Tidelock,
+    ) -> Result<ExpectedRevision, Landing> {
         let before = match &*lock(&self.before) {
             Before::Landed(expected) => return Ok(*expected),
             Before::Batch(before) => before.clone(),

@@ -12,7 +12,8 @@ pub(super) struct Range {
 }
 
 impl Range {
-    /// The ranges that hold everything that is meant. An attribute is more telling than a state, so it goes first.
+    /// The ranges that hold everything that is meant. An attribute is more telling than a state, so
+    /// it goes first.
     pub(super) async fn all(store: &dyn Store, filter: &RunFilter) -> Result<Vec<Self>> {
         if let Some((name, value)) = filter.attributes.first_key_value() {
             return Ok(vec![Self { prefix: keys::attribute_of(name, value) }]);
@@ -20,7 +21,9 @@ impl Range {
         let mut ranges = Vec::new();
         for state in filter.states() {
             match &filter.workflow {
-                Some(Ok(workflow)) => ranges.push(Self { prefix: keys::index_of(*state, workflow) }),
+                Some(Ok(workflow)) => {
+                    ranges.push(Self { prefix: keys::index_of(*state, workflow) })
+                }
                 Some(Err(problem)) => return Err(StoreError::invalid(problem.to_string())),
                 None => ranges.extend(Self::within(store, &keys::index_in(*state)).await?),
             }
@@ -40,7 +43,11 @@ impl Range {
     }
 
     /// The next places in this range, as many as a page has.
-    pub(super) async fn scan(&self, store: &dyn Store, filter: &RunFilter) -> Result<Vec<RunCursor>> {
+    pub(super) async fn scan(
+        &self,
+        store: &dyn Store,
+        filter: &RunFilter,
+    ) -> Result<Vec<RunCursor>> {
         let query = RecordQuery::prefix(&self.prefix).limit(filter.limit.min(limits::PAGE_SIZE));
         let mut records = store.rows(RecordQuery { after: self.from(filter)?, ..query });
         let mut places = Vec::new();
@@ -59,7 +66,9 @@ impl Range {
     /// Where to begin: behind the last page, or at the newest that is meant.
     fn from(&self, filter: &RunFilter) -> Result<Option<RecordKey>> {
         match (&filter.after, filter.before) {
-            (Some(place), _) => Ok(Some(keys::placed(&self.prefix, place.age.0, place.run.as_str())?)),
+            (Some(place), _) => {
+                Ok(Some(keys::placed(&self.prefix, place.age.0, place.run.as_str())?))
+            }
             (None, Some(before)) => Ok(Some(keys::before(&self.prefix, before)?)),
             (None, None) => Ok(None),
         }
