@@ -44,7 +44,7 @@ pub use personal::Personal;
 pub use retry::RetryPolicy;
 pub use seat::{Seats, Streams};
 pub use snapshots::Snapshots;
-pub use together::Together;
+pub use together::MultiDecision;
 
 pub(crate) use keys::snapshot as snapshot_key;
 pub(crate) use lines::Lines;

@@ -6,7 +6,7 @@ use tidelock_store::{Event as StoredEvent, Result, Store};
 
 use crate::event::Event;
 use crate::events::{
-    Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, Together, personal,
+    Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, MultiDecision, personal,
 };
 use crate::recorded::{ReadError, Recorded};
 use crate::runs::registered::Workflows;
@@ -71,8 +71,8 @@ impl Tidelock {
     }
 
     /// Several aggregates, to decide about them in one commit.
-    pub fn together<S: Streams>(&self, aggregates: S) -> Together<S::Seats> {
-        Together::new(self.clone(), aggregates.seats())
+    pub fn together<S: Streams>(&self, aggregates: S) -> MultiDecision<S::Seats> {
+        MultiDecision::new(self.clone(), aggregates.seats())
     }
 
     /// The runs of this store: start them, signal them, wait for them, look after them.

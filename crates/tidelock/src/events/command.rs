@@ -17,7 +17,7 @@ use super::lines::Place;
 use super::options::{Options, setters};
 use super::seat::{Seat, keep};
 use super::sender::{repeatable, send};
-use super::together::{Lost, Together, judge};
+use super::together::{Lost, MultiDecision, judge};
 use crate::handle::Tidelock;
 use crate::telemetry;
 
@@ -143,8 +143,8 @@ impl<A: Aggregate> Command<A> {
         encoded.map_err(|e| e.about(format_args!("stream {:?}", self.target.stream())))
     }
 
-    fn alone(&self) -> Together<Seat<A>> {
-        Together::with(self.tidelock().clone(), self.target.seat(), self.options.clone())
+    fn alone(&self) -> MultiDecision<Seat<A>> {
+        MultiDecision::with(self.tidelock().clone(), self.target.seat(), self.options.clone())
     }
 
     fn tidelock(&self) -> &Tidelock {

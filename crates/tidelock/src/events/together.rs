@@ -53,13 +53,13 @@ use crate::telemetry;
 /// # }
 /// ```
 #[must_use = "nothing happens before it is executed"]
-pub struct Together<S> {
+pub struct MultiDecision<S> {
     tidelock: Tidelock,
     seats: Result<S>,
     options: Options,
 }
 
-impl<S: Seats> Together<S> {
+impl<S: Seats> MultiDecision<S> {
     pub(crate) fn new(tidelock: Tidelock, seats: Result<S>) -> Self {
         Self { tidelock, seats, options: Options::default() }
     }
