@@ -6,7 +6,7 @@ use tidelock_store::{Event as StoredEvent, Result, Store};
 
 use crate::event::Event;
 use crate::events::{
-    Aggregate, AggregateRef, Lines, Random, RetryPolicy, Streams, MultiDecision, personal,
+    Aggregate, AggregateRef, Lines, MultiDecision, Random, RetryPolicy, Streams, personal,
 };
 use crate::recorded::{ReadError, Recorded};
 use crate::runs::registered::Workflows;

@@ -119,7 +119,7 @@ pub use crate::closing::{Archive, CloseError, Closed, Closing, Unread, discard};
 pub use crate::event::{DecodeError, Event, Upcaster};
 pub use crate::events::{
     Aggregate, AggregateRef, Command, Decided, ExecuteError, Executed, How, LoadError, Loaded,
-    Personal, RetryPolicy, Seats, Snapshots, Streams, MultiDecision, VersionConflict,
+    MultiDecision, Personal, RetryPolicy, Seats, Snapshots, Streams, VersionConflict,
 };
 pub use crate::handle::Tidelock;
 pub use crate::metadata::Metadata;

@@ -52,10 +52,7 @@ fn queue(reaction: &str) -> String {
 }
 
 async fn until_said(reaction: &str, words: &[&str]) {
-    until(&format!("it said {words:?}, and not {:?}", trail(reaction)), async || {
-        trail(reaction) == words
-    })
-    .await;
+    until(&format!("it said {words:?}"), async || trail(reaction) == words).await;
 }
 
 /// REACT-22.
