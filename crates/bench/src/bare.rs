@@ -16,14 +16,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use crate::failure::Failure;
-use crate::measure::Rival;
-use crate::site::{Below, Site};
+use crate::measure::Baseline;
+use crate::site::{Below, Fixture};
 use loops::{Bare, Loops};
 
 pub(crate) use postgres::has_pgbench;
 
 /// None for a store without a limit below it.
-type Rivals = Result<Vec<Rival>, Failure>;
+type Rivals = Result<Vec<Baseline>, Failure>;
 
 /// Makes the bare loop's file of a store that was closed.
 pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
@@ -31,7 +31,7 @@ pub(crate) fn copy(from: &Path, to: &Path) -> Result<(), Failure> {
 }
 
 /// One commit of each of the clients in every group.
-pub(crate) async fn commits(site: &Site, clients: usize, events: usize) -> Rivals {
+pub(crate) async fn commits(site: &Fixture, clients: usize, events: usize) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
         Below::File(path) => looped([sqlite::commits(path, clients, events)]),
@@ -40,7 +40,7 @@ pub(crate) async fn commits(site: &Site, clients: usize, events: usize) -> Rival
 }
 
 /// One stream in every group.
-pub(crate) async fn loads(site: &Site, clients: usize, events: usize) -> Rivals {
+pub(crate) async fn loads(site: &Fixture, clients: usize, events: usize) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
         // Readers do not wait for each other, so the bare limit of many is that of all the cores
@@ -53,7 +53,7 @@ pub(crate) async fn loads(site: &Site, clients: usize, events: usize) -> Rivals 
 }
 
 /// One page in every group.
-pub(crate) async fn feed(site: &Site, page: usize) -> Rivals {
+pub(crate) async fn feed(site: &Fixture, page: usize) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
         Below::File(path) => looped([sqlite::feed(path, page)]),
@@ -62,7 +62,7 @@ pub(crate) async fn feed(site: &Site, page: usize) -> Rivals {
 }
 
 /// One transaction that leases and one that settles in every group.
-pub(crate) async fn leases(site: &Site, items: usize, duration: Duration) -> Rivals {
+pub(crate) async fn leases(site: &Fixture, items: usize, duration: Duration) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
         Below::File(path) => looped([sqlite::leases(path, items, duration)]),
@@ -71,7 +71,7 @@ pub(crate) async fn leases(site: &Site, items: usize, duration: Duration) -> Riv
 }
 
 /// One new record of each of the clients in every group.
-pub(crate) async fn sets(site: &Site, clients: usize) -> Rivals {
+pub(crate) async fn sets(site: &Fixture, clients: usize) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
         Below::File(path) => looped([sqlite::sets(path, clients)]),
@@ -80,7 +80,7 @@ pub(crate) async fn sets(site: &Site, clients: usize) -> Rivals {
 }
 
 /// One vain try of each of the clients in every group.
-pub(crate) async fn refused_sets(site: &Site, clients: usize) -> Rivals {
+pub(crate) async fn refused_sets(site: &Fixture, clients: usize) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
         Below::File(path) => looped([sqlite::refused_sets(path, clients)]),
@@ -89,7 +89,7 @@ pub(crate) async fn refused_sets(site: &Site, clients: usize) -> Rivals {
 }
 
 /// One addition of each of the clients in every group.
-pub(crate) async fn adds(site: &Site, clients: usize) -> Rivals {
+pub(crate) async fn adds(site: &Fixture, clients: usize) -> Rivals {
     match &site.below {
         Below::Nothing => Ok(Vec::new()),
         Below::File(path) => looped([sqlite::adds(path, clients)]),
@@ -99,5 +99,5 @@ pub(crate) async fn adds(site: &Site, clients: usize) -> Rivals {
 
 fn looped(loops: impl IntoIterator<Item = Result<Box<dyn Bare>, Failure>>) -> Rivals {
     let loops = Loops(loops.into_iter().collect::<Result<_, _>>()?);
-    Ok(vec![Rival { name: "loop", side: Box::new(loops) }])
+    Ok(vec![Baseline { name: "loop", side: Box::new(loops) }])
 }

@@ -11,7 +11,7 @@ use crate::report::round;
 
 /// What is asked of a case, as far as anything is.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Asked {
+pub(crate) struct SpeedTarget {
     /// Operations per second, at least so many times those of the bare limit.
     pub(crate) speed: Option<f64>,
     /// The yardstick that it is measured with, if there is one, and how it must compare.
@@ -42,7 +42,7 @@ pub(crate) struct Check {
     at_most: Option<f64>,
 }
 
-impl Asked {
+impl SpeedTarget {
     pub(crate) const NOTHING: Self = Self { speed: None, yardstick: None, p99: None };
 
     /// What can be said of these figures.
@@ -116,7 +116,7 @@ mod tests {
         Figures { ops_per_s, p50: Duration::ZERO, p99: Duration::from_millis(millis) }
     }
 
-    fn said(asked: Asked) -> Vec<String> {
+    fn said(asked: SpeedTarget) -> Vec<String> {
         let (ours, yardstick) = (figures(60.0, 8), Some(figures(90.0, 1)));
         let bare = vec![("driver", figures(40.0, 4)), ("pgbench", figures(50.0, 5))];
         let measured = Measured { ours, yardstick, bare, remarks: Vec::new() };
@@ -125,18 +125,19 @@ mod tests {
 
     #[test]
     fn what_is_asked_is_held_against_the_best_that_is_bare() {
-        let asked = Asked { speed: Some(1.3), p99: Some(3.0), ..Asked::NOTHING };
+        let asked = SpeedTarget { speed: Some(1.3), p99: Some(3.0), ..SpeedTarget::NOTHING };
         let expected = [
             "1.20x the speed of bare (asked: 1.3 or more, missed)",
             "2.00x the p99 of bare (asked: 3.0 or less)",
         ];
         assert_eq!(said(asked), expected);
-        assert!(said(Asked::NOTHING).is_empty());
+        assert!(said(SpeedTarget::NOTHING).is_empty());
     }
 
     #[test]
     fn a_yardstick_is_one_of_time_or_one_of_speed() {
-        let yardstick = |yardstick| said(Asked { yardstick: Some(yardstick), ..Asked::NOTHING });
+        let yardstick =
+            |yardstick| said(SpeedTarget { yardstick: Some(yardstick), ..SpeedTarget::NOTHING });
         assert_eq!(yardstick(Yardstick::FewIdle(None)), ["1.50x the time with 1,000 idle"]);
         let expected = ["0.67x the speed of one process (asked: 1.0 or more, missed)"];
         assert_eq!(yardstick(Yardstick::OneProcess(1.0)), expected);

@@ -21,9 +21,9 @@ use tokio::task::block_in_place;
 
 use crate::args::HttpArgs;
 use crate::failure::Failure;
-use crate::measure::{Callers, Contest, Figures, Rival, SLICES, measure};
+use crate::measure::{Baseline, Callers, Comparison, Figures, SLICES, measure};
 use crate::progress::Progress;
-use crate::site::Site;
+use crate::site::Fixture;
 use crate::target::Target;
 use client::{Client, Keys};
 
@@ -43,7 +43,7 @@ pub(crate) async fn measure_all(args: &HttpArgs) -> Result<(), Failure> {
         for callers in CALLERS {
             let name = format!("{}@{callers}", keys.name());
             progress.begin(&name);
-            let site = Site::filled(&target, async |_| Ok(())).await?;
+            let site = Fixture::filled(&target, async |_| Ok(())).await?;
             let (with, without) = one(&site.store, keys, callers, args.seconds, &progress).await?;
             site.clear().await?;
             progress.print(|| {
@@ -66,7 +66,7 @@ async fn one(
     let server = serve(store).await?;
     let with = clients(server, KEYED, keys, callers).await?;
     let side = Box::new(clients(server, BARE, keys, callers).await?);
-    let contest = Contest::of(with).against(vec![Rival { name: "without", side }]);
+    let contest = Comparison::of(with).against(vec![Baseline { name: "without", side }]);
     let mut measured = measure(contest, time, progress).await?;
     let (_, without) = measured.bare.pop().expect("there is one other side");
     Ok((measured.ours, without))

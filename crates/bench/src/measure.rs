@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::progress::Progress;
 
 pub(crate) use callers::{Caller, Callers};
-pub(crate) use lap::{Figures, Lap, percentile};
+pub(crate) use lap::{Figures, Slice, percentile};
 
 /// Every side is measured in this many slices, one after the other. Many, because a disk that
 /// others use as well is fast one second and slow the next.
@@ -22,7 +22,7 @@ pub(crate) const SLICES: u32 = 10;
 pub(crate) trait Side: Send {
     /// Works for about this long, and at least once; one that can only work for longer is given its
     /// time later.
-    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure>;
+    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure>;
 
     /// The first calls make streams, prepare statements and warm caches; they are not counted.
     async fn warm_up(&mut self, slice: Duration) -> Result<(), Failure> {
@@ -31,21 +31,21 @@ pub(crate) trait Side: Send {
 }
 
 /// One that shows what the database does by itself.
-pub(crate) struct Rival {
+pub(crate) struct Baseline {
     pub(crate) name: &'static str,
     pub(crate) side: Box<dyn Side>,
 }
 
 /// Who takes turns.
-pub(crate) struct Contest {
+pub(crate) struct Comparison {
     ours: Box<dyn Side>,
     /// The same operations elsewhere, to compare with.
     yardstick: Option<Box<dyn Side>>,
     /// Without one there is no bare limit.
-    rivals: Vec<Rival>,
+    rivals: Vec<Baseline>,
 }
 
-impl Contest {
+impl Comparison {
     pub(crate) fn of(ours: impl Side + 'static) -> Self {
         Self { ours: Box::new(ours), yardstick: None, rivals: Vec::new() }
     }
@@ -54,7 +54,7 @@ impl Contest {
         Self { yardstick: Some(Box::new(yardstick)), ..self }
     }
 
-    pub(crate) fn against(self, rivals: Vec<Rival>) -> Self {
+    pub(crate) fn against(self, rivals: Vec<Baseline>) -> Self {
         Self { rivals, ..self }
     }
 
@@ -88,7 +88,7 @@ impl Measured {
 
 /// Measures all of them in turns, for this long each.
 pub(crate) async fn measure(
-    mut contest: Contest,
+    mut contest: Comparison,
     time: Duration,
     progress: &Progress,
 ) -> Result<Measured, Failure> {
@@ -96,14 +96,14 @@ pub(crate) async fn measure(
     for side in contest.sides() {
         side.warm_up(slice / 5).await?;
     }
-    let mut laps: Vec<Lap> = contest.sides().map(|_| Lap::default()).collect();
+    let mut laps: Vec<Slice> = contest.sides().map(|_| Slice::default()).collect();
     for turn in 1..=SLICES {
         progress.step(&format!("slice {turn} of {SLICES}"));
         for (side, lap) in contest.sides().zip(&mut laps) {
             lap.add(side.lap(slice).await?);
         }
     }
-    let mut figures = laps.into_iter().map(Lap::figures);
+    let mut figures = laps.into_iter().map(Slice::figures);
     let mut next = || figures.next().expect("there is a lap for every side");
     Ok(Measured {
         ours: next(),
@@ -122,16 +122,16 @@ mod tests {
 
     #[async_trait]
     impl Side for Steady {
-        async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
-            Ok(Lap { ops: self.0, elapsed: slice, times: vec![self.1] })
+        async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
+            Ok(Slice { ops: self.0, elapsed: slice, times: vec![self.1] })
         }
     }
 
     #[tokio::test]
     async fn every_side_has_its_own_figures_and_the_best_bare_one_counts() {
         let steady = |ops, millis| Steady(ops, Duration::from_millis(millis));
-        let rival = |name, ops, millis| Rival { name, side: Box::new(steady(ops, millis)) };
-        let contest = Contest::of(steady(20, 1))
+        let rival = |name, ops, millis| Baseline { name, side: Box::new(steady(ops, millis)) };
+        let contest = Comparison::of(steady(20, 1))
             .compared_with(steady(10, 2))
             .against(vec![rival("a", 40, 4), rival("b", 50, 5)]);
         let measured =

@@ -16,7 +16,7 @@ use tokio::task::block_in_place;
 
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
-use crate::site::Site;
+use crate::site::Fixture;
 use crate::target::Target;
 use drain::Drained;
 use latency::Latency;
@@ -47,7 +47,7 @@ async fn on_a_site<T>(
     target: &Target,
     measure: impl AsyncFnOnce(Arc<dyn Store>) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let site = Site::filled(target, async |_| Ok(())).await?;
+    let site = Fixture::filled(target, async |_| Ok(())).await?;
     let measured = measure(site.store.clone()).await?;
     site.clear().await?;
     Ok(measured)

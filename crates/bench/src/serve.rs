@@ -24,9 +24,9 @@ use tokio::task::block_in_place;
 
 use crate::args::ServeArgs;
 use crate::failure::Failure;
-use crate::measure::{Callers, Contest, Figures, Rival, SLICES, measure};
+use crate::measure::{Baseline, Callers, Comparison, Figures, SLICES, measure};
 use crate::progress::Progress;
-use crate::site::Site;
+use crate::site::Fixture;
 use crate::target::Target;
 use appender::Appender;
 use client::{Client, Deaf};
@@ -41,7 +41,7 @@ pub(crate) async fn measure_all(args: &ServeArgs) -> Result<(), Failure> {
     let target = block_in_place(|| Target::parse(&args.url))?;
     let mut progress = Progress::new(2, u64::from(SLICES));
     progress.note(&format!("measuring {target}"));
-    let site = Site::filled(&target, async |_| Ok(())).await?;
+    let site = Fixture::filled(&target, async |_| Ok(())).await?;
     let server = serve(&site.store).await?;
 
     progress.begin(&format!("append@{}", args.connections));
@@ -88,7 +88,7 @@ async fn one(
     time: Duration,
     progress: &Progress,
 ) -> Result<(Figures, Figures), Failure> {
-    let contest = Contest::of(ours).against(vec![Rival { name, side }]);
+    let contest = Comparison::of(ours).against(vec![Baseline { name, side }]);
     let mut measured = measure(contest, time, progress).await?;
     let (_, other) = measured.bare.pop().expect("there is one other side");
     Ok((measured.ours, other))

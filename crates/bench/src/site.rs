@@ -19,7 +19,7 @@ use crate::target::{Target, beside};
 
 /// A store that was filled for one workload.
 #[derive(Debug)]
-pub(crate) struct Site {
+pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) below: Below,
     traces: Traces,
@@ -33,12 +33,12 @@ pub(crate) enum Below {
     /// A copy of the store's file.
     File(PathBuf),
     /// A schema of its own, beside the store's.
-    Schema(Ground),
+    Schema(StoreFixture),
 }
 
 /// The two schemas of a site on PostgreSQL.
 #[derive(Debug, Clone)]
-pub(crate) struct Ground {
+pub(crate) struct StoreFixture {
     pub(crate) database: Database,
     pub(crate) store: String,
     pub(crate) bare: String,
@@ -51,7 +51,7 @@ enum Traces {
     Schemas(Schemas),
 }
 
-impl Site {
+impl Fixture {
     /// Makes a new store and fills it.
     pub(crate) async fn filled(
         target: &Target,
@@ -63,7 +63,8 @@ impl Site {
                 let traces = Traces::Schemas(Schemas::make(database, &[schema, &bare]).await?);
                 let store = target.open().await?;
                 fill(&*store).await?;
-                let ground = Ground { database: database.clone(), store: schema.clone(), bare };
+                let ground =
+                    StoreFixture { database: database.clone(), store: schema.clone(), bare };
                 Ok(Self { store, below: Below::Schema(ground), traces })
             }
             _ => Self::filled_file(target, fill).await,

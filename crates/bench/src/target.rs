@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tempfile::TempDir;
-use tidelock::{ErrorKind, Store};
+use tidelock::{Store, StoreErrorKind};
 
 use crate::database::Database;
 use crate::failure::Failure;
@@ -44,7 +44,7 @@ impl Target {
             scheme => Err(Failure::Usage {
                 what: format!(
                     "store {:?} is none that can be measured",
-                    tidelock::shown_url(scheme.map_or(url, |(name, _)| name))
+                    tidelock::redacted_url(scheme.map_or(url, |(name, _)| name))
                 ),
                 hint: KNOWN.to_owned(),
             }),
@@ -97,7 +97,7 @@ impl Target {
 
     pub(crate) async fn open(&self) -> Result<Arc<dyn Store>, Failure> {
         tidelock::open(&self.url()).await.map_err(|error| match error.kind() {
-            ErrorKind::Invalid => Failure::Usage {
+            StoreErrorKind::Invalid => Failure::Usage {
                 what: format!("cannot open store {:?}: {}", self.to_string(), error.context()),
                 hint: KNOWN.to_owned(),
             },

@@ -1,24 +1,24 @@
 //! What can be typed, as types.
 
-mod changing;
-mod looking;
-mod moving;
-mod running;
+mod listing;
+mod operator;
+mod runs;
 mod serving;
+mod transfer;
 mod values;
 
 use clap::{Parser, Subcommand};
 
-pub(crate) use changing::{
-    CloseArgs, DeferArgs, Origin, PrioritiseArgs, ReleaseArgs, RerouteArgs, ResetArgs, UnblockArgs,
-    Which,
-};
-pub(crate) use looking::{
+pub(crate) use listing::{
     ClaimsArgs, DoctorArgs, EventsArgs, LeasesArgs, ReactionsArgs, ScopesArgs, StreamsArgs,
 };
-pub(crate) use moving::{ExportArgs, ImportArgs, MigrateArgs, ReactionsThen};
-pub(crate) use running::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
+pub(crate) use operator::{
+    CloseArgs, DeferArgs, Origin, PrioritizeArgs, ReleaseArgs, RerouteArgs, ResetArgs, UnblockArgs,
+    Which,
+};
+pub(crate) use runs::{CancelArgs, ResolveArgs, ResumeArgs, RetryArgs, RunsArgs, SignalArgs};
 pub(crate) use serving::ServeArgs;
+pub(crate) use transfer::{ExportArgs, ImportArgs, MigrateArgs, ReactionsThen};
 
 /// Its own text, because a URL in documentation would become a link.
 const STORE: &str = "Store to use: sqlite:PATH or postgres://USER@HOST/DATABASE [default: TIDELOCK_STORE, else sqlite:tidelock.db]";
@@ -96,7 +96,7 @@ pub(crate) enum Command {
     /// Keep items from being worked on for a while
     Defer(DeferArgs),
     /// Change how urgent items are
-    Prioritise(PrioritiseArgs),
+    Prioritize(PrioritizeArgs),
     /// Route a reaction's events anew, after its log was restored or its route failed
     Reroute(RerouteArgs),
     /// Close a stream for good: archive its events to a file, and clear them away

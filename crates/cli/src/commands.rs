@@ -34,14 +34,14 @@ mod unblock;
 
 use crate::Layer;
 use crate::args::{Args, Command};
-use crate::ending::Ending;
+use crate::ending::ExitStatus;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 
 /// Carries out what was asked for.
-pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ending, Failure> {
-    let place = || Place::meant(args.store.clone()).behind(layer);
+pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<ExitStatus, Failure> {
+    let place = || StoreUrl::meant(args.store.clone()).behind(layer);
     match args.command {
         Command::Demo(demo) => demo::run(demo, args.store, out).await?,
         Command::Serve(args) => serve::run(args, &place(), out).await?,
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<En
         Command::Unblock(args) => unblock::run(args, &place(), out).await?,
         Command::Reset(args) => reset::run(args, &place(), out).await?,
         Command::Defer(args) => defer::run(args, &place(), out).await?,
-        Command::Prioritise(args) => prioritise::run(args, &place(), out).await?,
+        Command::Prioritize(args) => prioritise::run(args, &place(), out).await?,
         Command::Reroute(args) => reroute::run(args, &place(), out).await?,
         Command::Close(args) => close::run(args, &place(), out).await?,
         Command::Export(args) => export::run(args, &place(), out).await?,
@@ -72,5 +72,5 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<En
         Command::Stress(passed) => bench::run("stress", &passed, args.store.as_deref())?,
         Command::Bench(passed) => bench::run("bench", &passed, args.store.as_deref())?,
     }
-    Ok(Ending::Well)
+    Ok(ExitStatus::Success)
 }

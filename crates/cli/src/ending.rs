@@ -2,11 +2,11 @@
 
 /// How a command ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Ending {
+pub(crate) enum ExitStatus {
     /// It did what was asked for.
-    Well,
+    Success,
     /// It looked, and found something that is not as it should be; or it failed.
-    Badly,
+    Failure,
     /// What was asked for makes no sense.
     Usage,
     /// The store is not there, or cannot be reached or opened.
@@ -16,11 +16,11 @@ pub(crate) enum Ending {
     Refused,
 }
 
-impl Ending {
+impl ExitStatus {
     pub(crate) fn code(self) -> u8 {
         match self {
-            Self::Well => 0,
-            Self::Badly => 1,
+            Self::Success => 0,
+            Self::Failure => 1,
             Self::Usage => 2,
             Self::NoStore => 3,
             Self::Refused => 4,

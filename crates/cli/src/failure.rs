@@ -5,9 +5,9 @@ use std::io;
 
 use tidelock::reactions::ResetError;
 use tidelock::runs::RunError;
-use tidelock::{Advice, CloseError, ErrorKind, Missing, Operation, StoreError};
+use tidelock::{CloseError, Missing, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
-use crate::ending::Ending;
+use crate::ending::ExitStatus;
 use crate::output::plain;
 
 /// Why a command stopped.
@@ -123,14 +123,14 @@ impl Failure {
         Self::failed(format!("cannot {verb} {path:?}: {error}"), hint)
     }
 
-    pub(crate) fn ending(&self) -> Ending {
+    pub(crate) fn ending(&self) -> ExitStatus {
         match self {
-            Self::Usage { .. } => Ending::Usage,
-            Self::NoStore { .. } => Ending::NoStore,
-            Self::Refused { .. } => Ending::Refused,
+            Self::Usage { .. } => ExitStatus::Usage,
+            Self::NoStore { .. } => ExitStatus::NoStore,
+            Self::Refused { .. } => ExitStatus::Refused,
             Self::Store { source, .. } => ending_of(source),
-            _ if self.is_closed_output() => Ending::Well,
-            _ => Ending::Badly,
+            _ if self.is_closed_output() => ExitStatus::Success,
+            _ => ExitStatus::Failure,
         }
     }
 
@@ -181,32 +181,36 @@ impl Failure {
     }
 }
 
-fn ending_of(error: &StoreError) -> Ending {
+fn ending_of(error: &StoreError) -> ExitStatus {
     match (error.kind(), error.operation()) {
-        (ErrorKind::Invalid | ErrorKind::LimitExceeded, _) => Ending::Usage,
-        (ErrorKind::Unavailable, _) | (_, Operation::Open) => Ending::NoStore,
-        (ErrorKind::IdempotencyMismatch | ErrorKind::Rewound, _) => Ending::Refused,
-        _ => Ending::Badly,
+        (StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded, _) => ExitStatus::Usage,
+        (StoreErrorKind::Unavailable, _) | (_, StoreOperation::Open) => ExitStatus::NoStore,
+        (StoreErrorKind::IdempotencyMismatch | StoreErrorKind::Rewound, _) => ExitStatus::Refused,
+        _ => ExitStatus::Failure,
     }
 }
 
 fn hint_on(error: &StoreError) -> &'static str {
     match (error.kind(), error.advice()) {
-        (ErrorKind::Full, _) => {
+        (StoreErrorKind::Full, _) => {
             "make room where the store keeps its data, then the same command again"
         }
-        (ErrorKind::Incompatible, _) => {
+        (StoreErrorKind::Incompatible, _) => {
             "another store with --store URL, if the message above names no other way"
         }
-        (ErrorKind::Corrupt, _) => {
+        (StoreErrorKind::Corrupt, _) => {
             "a copy of it for safety, then a backup; if nothing but Tidelock wrote to it, please report this: it is a bug"
         }
-        (ErrorKind::Storage, Advice::Never) => "a user or a role with the right to do this",
-        (ErrorKind::Invalid | ErrorKind::LimitExceeded, _) => "a value within these bounds",
-        (ErrorKind::Rewound, _) => {
+        (StoreErrorKind::Storage, RetryAdvice::Never) => {
+            "a user or a role with the right to do this"
+        }
+        (StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded, _) => {
+            "a value within these bounds"
+        }
+        (StoreErrorKind::Rewound, _) => {
             "a position that the message names, or another store with --store URL"
         }
-        (_, Advice::Never) => "another store, or tidelock --help",
-        (_, Advice::Later | Advice::Unknown) => "the same command again",
+        (_, RetryAdvice::Never) => "another store, or tidelock --help",
+        (_, RetryAdvice::Later | RetryAdvice::Unknown) => "the same command again",
     }
 }

@@ -23,7 +23,7 @@ use clap::Parser;
 use tidelock::Store;
 
 use crate::args::Args;
-use crate::ending::Ending;
+use crate::ending::ExitStatus;
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -45,7 +45,7 @@ pub fn run(layer: Layer) -> ExitCode {
     }
 }
 
-fn carry_out(args: Args, layer: Layer) -> Result<Ending, Failure> {
+fn carry_out(args: Args, layer: Layer) -> Result<ExitStatus, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let mut out = Output::stdout(args.json);
     let ending = runtime.block_on(commands::run(args, layer, &mut out))?;

@@ -16,7 +16,7 @@ use serde::Serialize;
 pub(crate) use json_line::json_line;
 pub(crate) use plain::{cut, plain};
 pub(crate) use table::{Listed, Table};
-pub(crate) use tidelock::doctor::words::{ago, ahead, many, quoted};
+pub(crate) use tidelock::doctor::display::{ago, ahead, many, quoted};
 
 /// Where a command tells what happens.
 pub(crate) struct Output {
@@ -29,7 +29,7 @@ pub(crate) struct Output {
 
 /// What a line is, and so how it looks.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Look {
+pub(crate) enum Style {
     Plain,
     Heading,
     Proven,
@@ -59,7 +59,7 @@ impl Output {
     }
 
     /// One line for people, and at once: a story told in bursts is no story.
-    pub(crate) fn line(&mut self, look: Look, text: &str) -> io::Result<()> {
+    pub(crate) fn line(&mut self, look: Style, text: &str) -> io::Result<()> {
         self.row(look, text)?;
         self.flush()
     }
@@ -80,17 +80,17 @@ impl Output {
         }
         let table = Table::of(things);
         if self.headed != T::HEADINGS {
-            self.row(Look::Heading, &table.heading())?;
+            self.row(Style::Heading, &table.heading())?;
             self.headed = T::HEADINGS;
         }
-        table.rows().try_for_each(|row| self.row(Look::Plain, &row))
+        table.rows().try_for_each(|row| self.row(Style::Plain, &row))
     }
 
     /// One thing that comes by itself: a line without a heading.
     pub(crate) fn one<T: Listed>(&mut self, thing: &T) -> io::Result<()> {
         match self.json {
             true => self.json(thing),
-            false => self.row(Look::Plain, &thing.cells().join("  ")),
+            false => self.row(Style::Plain, &thing.cells().join("  ")),
         }
     }
 
@@ -98,7 +98,7 @@ impl Output {
     pub(crate) fn done(&mut self, done: &str, what: &str) -> io::Result<()> {
         match self.json {
             true => self.json(&Done { done, what }),
-            false => self.line(Look::Plain, what),
+            false => self.line(Style::Plain, what),
         }
     }
 
@@ -119,7 +119,7 @@ impl Output {
         self.to.flush()
     }
 
-    fn row(&mut self, look: Look, text: &str) -> io::Result<()> {
+    fn row(&mut self, look: Style, text: &str) -> io::Result<()> {
         let text = plain(text);
         match look.ansi().filter(|_| self.colour) {
             Some(ansi) => writeln!(self.to, "\x1b[{ansi}m{text}\x1b[0m"),
@@ -128,7 +128,7 @@ impl Output {
     }
 }
 
-impl Look {
+impl Style {
     fn ansi(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use tidelock::postgres::PostgresStore;
-use tidelock::{ErrorKind, Operation, Store, StoreError};
+use tidelock::{Store, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::Layer;
 use crate::failure::Failure;
@@ -24,7 +24,7 @@ const NOT_MIGRATED: &str = ", and migrate=0 was asked for";
 
 /// The URL of a store.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct StoreUrl {
     url: String,
     layer: Layer,
 }
@@ -36,7 +36,7 @@ pub(crate) struct Opened {
     pub(crate) postgres: Option<PostgresStore>,
 }
 
-impl Place {
+impl StoreUrl {
     /// What the command line names, else the environment, else a file in this folder.
     pub(crate) fn meant(named: Option<String>) -> Self {
         let from_environment = || std::env::var(VARIABLE).ok().filter(|url| !url.is_empty());
@@ -87,7 +87,7 @@ impl Place {
 
     /// The URL as it may be shown.
     pub(crate) fn shown(&self) -> String {
-        tidelock::shown_url(&self.url)
+        tidelock::redacted_url(&self.url)
     }
 
     /// Whether it is a file that is not there yet.
@@ -118,17 +118,18 @@ impl Place {
     /// Why it is not open.
     pub(crate) fn not_opened(&self, source: StoreError) -> Failure {
         let context = source.context();
-        let is_old = source.kind() == ErrorKind::Incompatible && context.contains(NOT_MIGRATED);
+        let is_old =
+            source.kind() == StoreErrorKind::Incompatible && context.contains(NOT_MIGRATED);
         // That nothing be migrated was asked for by the command, and not by whoever typed it.
         let why = context.split_once(NOT_MIGRATED).map_or(context, |(why, _)| why);
         let what = format!("cannot open store {:?}: {why}", self.shown());
         match source.kind() {
-            ErrorKind::Invalid => Failure::usage(what, self.hint_on_url()),
+            StoreErrorKind::Invalid => Failure::usage(what, self.hint_on_url()),
             _ if is_old => Failure::no_store(
                 what,
                 "tidelock migrate, which makes a store, or brings one up to date",
             ),
-            _ => Failure::Store { what, source: source.during(Operation::Open) },
+            _ => Failure::Store { what, source: source.during(StoreOperation::Open) },
         }
     }
 
@@ -197,8 +198,8 @@ fn is_postgres(url: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn place(url: &str) -> Place {
-        Place { url: url.to_owned(), layer: |store| store }
+    fn place(url: &str) -> StoreUrl {
+        StoreUrl { url: url.to_owned(), layer: |store| store }
     }
 
     #[test]

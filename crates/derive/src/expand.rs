@@ -84,11 +84,11 @@ fn implement(
                     match self { #(#named),* }
                 }
 
-                fn encode(&self) -> ::core::result::Result<tl::Json, tl::StoreError> {
+                fn encode(&self) -> ::core::result::Result<tl::RawJson, tl::StoreError> {
                     match self { #(#written),* }
                 }
 
-                fn decode(event_type: &str, payload: &tl::Json) -> ::core::result::Result<Self, tl::DecodeError> {
+                fn decode(event_type: &str, payload: &tl::RawJson) -> ::core::result::Result<Self, tl::DecodeError> {
                     match event_type {
                         #(#read)*
                         _ => ::core::result::Result::Err(tl::unknown_type::<Self>(event_type)),

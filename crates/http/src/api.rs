@@ -6,12 +6,12 @@ use tidelock::doctor::Doctor;
 use tidelock::{Aggregate, Tidelock};
 use tokio_util::sync::CancellationToken;
 
+use crate::app_state::{AppState, Setup};
 use crate::auth::Tokens;
 use crate::commits::Commits;
 use crate::limits::Limits;
 use crate::metrics::Metrics;
 use crate::routes::{self, Route};
-use crate::served::{Served, Setup};
 
 /// The HTTP API of one store.
 #[derive(Debug, Clone)]
@@ -82,15 +82,15 @@ impl Api {
     }
 
     /// The same, with what its handlers share.
-    pub(crate) fn served(&self) -> (Served, Router) {
-        let served = Served::new(self.setup.clone());
+    pub(crate) fn served(&self) -> (AppState, Router) {
+        let served = AppState::new(self.setup.clone());
         let router = routes::router(&served).0;
         (served, router)
     }
 
     /// Every route there is, and what it needs.
     pub fn routes(&self) -> Vec<Route> {
-        routes::router(&Served::new(self.setup.clone())).1
+        routes::router(&AppState::new(self.setup.clone())).1
     }
 
     pub(crate) fn setup(&self) -> &Setup {

@@ -18,15 +18,15 @@ use http::StatusCode;
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    Appended, EventId, ExpectedVersion, Json, Metadata, NewEvent, StoreExt, StreamQuery, Version,
+    Appended, EventId, ExpectedVersion, Metadata, NewEvent, RawJson, StoreExt, StreamQuery, Version,
 };
 
+use crate::app_state::AppState;
 use crate::auth::{Caller, Role};
 use crate::extract;
-use crate::idempotency::Once;
+use crate::idempotency::IdempotencyScope;
 use crate::limits::AUDITED;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// Something is asked for.
 #[derive(Debug, Serialize, Deserialize)]
@@ -38,7 +38,7 @@ pub(crate) struct Asked {
     /// The path, which names the thing.
     pub(crate) on: String,
     /// The body, if it is JSON.
-    pub(crate) parameters: Option<Json>,
+    pub(crate) parameters: Option<RawJson>,
 }
 
 /// What came of it.
@@ -63,7 +63,7 @@ pub(crate) enum Noted {
 /// What stands around one route.
 #[derive(Debug, Clone)]
 pub(crate) struct Audit {
-    pub(crate) served: Served,
+    pub(crate) served: AppState,
     pub(crate) noted: Noted,
 }
 
@@ -92,13 +92,13 @@ impl Audit {
 }
 
 async fn done(
-    served: &Served,
+    served: &AppState,
     parts: Parts,
-    parameters: Option<Json>,
+    parameters: Option<RawJson>,
     body: Body,
     next: Next,
 ) -> Result<Response, Problem> {
-    let once = Once::of(&parts);
+    let once = IdempotencyScope::of(&parts);
     let asked = ask(served, &asked(&parts, parameters), &once, &parts).await?;
     let response = next.run(Request::from_parts(copy(&parts), body)).await;
     let answered = Answered { asked, status: response.status().as_u16() };
@@ -114,9 +114,9 @@ async fn done(
 /// Writes down what is asked for: once under a key, unless what was asked for was refused and so is
 /// judged anew.
 async fn ask(
-    served: &Served,
+    served: &AppState,
     asked: &Asked,
-    once: &Once,
+    once: &IdempotencyScope,
     parts: &Parts,
 ) -> Result<EventId, Problem> {
     for nth in 0..REFUSALS {
@@ -135,7 +135,7 @@ async fn ask(
 const REFUSALS: u32 = 8;
 
 /// Whether the answer to what was asked for at this version was a refusal, which no key remembers.
-async fn was_refused(served: &Served, asked: EventId, at: Version) -> Result<bool, Problem> {
+async fn was_refused(served: &AppState, asked: EventId, at: Version) -> Result<bool, Problem> {
     let later = StreamQuery::forward(&keys::stream()).from(at.plus(1)).limit(LATER);
     let answers = served.store().full_page(later).await?.events;
     let answers = answers.iter().filter(|event| event.event_type.as_str() == keys::ANSWERED);
@@ -147,7 +147,7 @@ async fn was_refused(served: &Served, asked: EventId, at: Version) -> Result<boo
 /// operators at work at once are likely to be.
 pub(crate) const LATER: usize = 200;
 
-fn asked(parts: &Parts, parameters: Option<Json>) -> Asked {
+fn asked(parts: &Parts, parameters: Option<RawJson>) -> Asked {
     let route =
         parts.extensions.get::<MatchedPath>().map_or_else(|| parts.uri.path(), MatchedPath::as_str);
     Asked {
@@ -159,9 +159,9 @@ fn asked(parts: &Parts, parameters: Option<Json>) -> Asked {
 }
 
 /// The body, if it is JSON and no larger than what is worth keeping.
-fn parameters(body: &Bytes) -> Option<Json> {
+fn parameters(body: &Bytes) -> Option<RawJson> {
     let text = std::str::from_utf8(body).ok().filter(|text| (1..=AUDITED).contains(&text.len()))?;
-    Json::parse(text).ok()
+    RawJson::parse(text).ok()
 }
 
 fn who(parts: &Parts) -> String {
@@ -187,7 +187,7 @@ struct Written {
 }
 
 async fn append(
-    served: &Served,
+    served: &AppState,
     event: &str,
     said: &impl Serialize,
     id: Option<EventId>,

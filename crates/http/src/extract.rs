@@ -17,10 +17,10 @@ use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 use serde_path_to_error::{Path, Segment};
 
+use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::problem::Problem;
 use crate::serve::TooSlow;
-use crate::served::Served;
 
 /// The names in a path, checked as they are read.
 #[derive(Debug)]
@@ -70,10 +70,10 @@ fn said(refused: &str) -> &str {
 #[derive(Debug)]
 pub(crate) struct Body<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequest<Served> for Body<T> {
+impl<T: DeserializeOwned> FromRequest<AppState> for Body<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, served: &Served) -> Result<Self, Problem> {
+    async fn from_request(request: Request, served: &AppState) -> Result<Self, Problem> {
         check_is_json(request.headers(), &["application/json"])?;
         let bytes = whole(request.into_body(), served).await?;
         parse(&bytes).map(Self)
@@ -93,7 +93,7 @@ pub(crate) fn check_is_json(headers: &HeaderMap, types: &[&str]) -> Result<(), P
 }
 
 /// The whole body, within the limit.
-pub(crate) async fn whole(body: axum::body::Body, served: &Served) -> Result<Bytes, Problem> {
+pub(crate) async fn whole(body: axum::body::Body, served: &AppState) -> Result<Bytes, Problem> {
     let limit = served.limits().body_bytes;
     let announced = body.size_hint().exact();
     match Limited::new(body, limit).collect().await {
@@ -205,10 +205,10 @@ fn in_words(unfit: &str, field: &str) -> String {
 #[derive(Debug)]
 pub(crate) struct MaybeBody<T>(pub(crate) T);
 
-impl<T: DeserializeOwned + Default> FromRequest<Served> for MaybeBody<T> {
+impl<T: DeserializeOwned + Default> FromRequest<AppState> for MaybeBody<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, state: &Served) -> Result<Self, Problem> {
+    async fn from_request(request: Request, state: &AppState) -> Result<Self, Problem> {
         let length = request.headers().get(CONTENT_LENGTH).map(|length| length.as_bytes() != b"0");
         match length.unwrap_or_else(|| request.headers().contains_key(TRANSFER_ENCODING)) {
             true => Body::from_request(request, state).await.map(|Body(body)| Self(body)),

@@ -19,15 +19,15 @@ use tidelock::EventId;
 use tidelock::claims::Claims;
 use tidelock::runs::RunHandle;
 use tidelock::scopes::Mutation;
-use tidelock_tower::{Claimed, IdempotencyLayer};
+use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 
+use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::limits;
 use crate::problem;
-use crate::served::Served;
 
 /// The layer around what writes.
-pub(crate) fn layer(served: &Served) -> IdempotencyLayer {
+pub(crate) fn layer(served: &AppState) -> IdempotencyLayer {
     IdempotencyLayer::new(served.tidelock())
         .methods([Method::POST, Method::PUT, Method::PATCH, Method::DELETE])
         .ttl(limits::IDEMPOTENCY)
@@ -42,9 +42,9 @@ pub(crate) fn layer(served: &Served) -> IdempotencyLayer {
 ///
 /// What it asks for counts, because an operator can free a key, and another request come under it.
 #[derive(Debug)]
-pub(crate) struct Once(Option<[String; 2]>);
+pub(crate) struct IdempotencyScope(Option<[String; 2]>);
 
-impl<S: Send + Sync> FromRequestParts<S> for Once {
+impl<S: Send + Sync> FromRequestParts<S> for IdempotencyScope {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
@@ -52,10 +52,10 @@ impl<S: Send + Sync> FromRequestParts<S> for Once {
     }
 }
 
-impl Once {
+impl IdempotencyScope {
     /// Of this request, as it is behind the layer.
     pub(crate) fn of(parts: &Parts) -> Self {
-        let claimed = parts.extensions.get::<Claimed>();
+        let claimed = parts.extensions.get::<IdempotencyKey>();
         Self(claimed.map(|claimed| [claimed.key().to_owned(), claimed.fingerprint().to_string()]))
     }
 
@@ -78,7 +78,7 @@ impl Once {
     /// The same mutation, made once however often the request is sent.
     pub(crate) fn mutation(&self, mutation: Mutation<Value>) -> Mutation<Value> {
         match self.operation() {
-            Some(id) => mutation.operation(id).remembered_for(limits::IDEMPOTENCY),
+            Some(id) => mutation.operation_id(id).dedup_window(limits::IDEMPOTENCY),
             None => mutation,
         }
     }
@@ -86,7 +86,7 @@ impl Once {
     /// The same run, for something that is asked of it once however often the request is sent.
     pub(crate) fn run(&self, run: RunHandle) -> RunHandle {
         match self.operation() {
-            Some(id) => run.operation(id),
+            Some(id) => run.operation_id(id),
             None => run,
         }
     }
@@ -96,13 +96,13 @@ impl Once {
 #[derive(Debug)]
 pub(crate) struct OnceClaims(pub(crate) Claims);
 
-impl FromRequestParts<Served> for OnceClaims {
+impl FromRequestParts<AppState> for OnceClaims {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, served: &AppState) -> Result<Self, Infallible> {
         let claims = served.tidelock().claims();
-        Ok(Self(match Once::of(parts).operation() {
-            Some(id) => claims.operation(id).remembered_for(limits::IDEMPOTENCY),
+        Ok(Self(match IdempotencyScope::of(parts).operation() {
+            Some(id) => claims.operation_id(id).dedup_window(limits::IDEMPOTENCY),
             None => claims,
         }))
     }

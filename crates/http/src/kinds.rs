@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tidelock::{Aggregate, Json, LoadError, Tidelock, Version};
+use tidelock::{Aggregate, LoadError, RawJson, Tidelock, Version};
 
 /// A state, as it is shown.
 #[derive(Debug)]
 pub(crate) struct StateRead {
     pub(crate) version: Option<Version>,
-    pub(crate) state: Json,
+    pub(crate) state: RawJson,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<StateRead, LoadError>> + Send>>;
@@ -57,7 +57,7 @@ async fn read<A: Aggregate + Serialize>(
         Some(version) => aggregate.load_at_version(version).await?,
         None => aggregate.load().await?,
     };
-    Ok(StateRead { version: loaded.version, state: Json::new(&*loaded.state)? })
+    Ok(StateRead { version: loaded.version, state: RawJson::new(&*loaded.state)? })
 }
 
 impl fmt::Debug for Kinds {

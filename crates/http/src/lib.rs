@@ -22,9 +22,9 @@
 //! already. A route finds out what is asked for, has it done, and says what came of it.
 
 mod api;
+mod app_state;
 mod kinds;
 mod limits;
-mod served;
 
 mod routes;
 

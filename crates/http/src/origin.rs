@@ -15,12 +15,16 @@ use http::header::{CACHE_CONTROL, HOST, ORIGIN, REFERRER_POLICY, X_CONTENT_TYPE_
 use http::uri::Authority;
 use http::{HeaderValue, StatusCode, Uri};
 
+use crate::app_state::AppState;
 use crate::extract;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// Lets a request through if it came by a name of this server, and from no foreign page.
-pub(crate) async fn check(State(served): State<Served>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(
+    State(served): State<AppState>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = match check_names(&served, &request) {
         Ok(()) => answered(next.run(request)).await,
         Err(problem) => problem.into_response(),
@@ -41,7 +45,7 @@ async fn answered(answer: impl Future<Output = Response>) -> Response {
     })
 }
 
-fn check_names(served: &Served, request: &Request) -> Result<(), Problem> {
+fn check_names(served: &AppState, request: &Request) -> Result<(), Problem> {
     let host = named(request)?;
     if !is_ours(served, &host) {
         let detail = format!(
@@ -74,7 +78,7 @@ fn named(request: &Request) -> Result<Authority, Problem> {
     })
 }
 
-fn is_ours(served: &Served, host: &Authority) -> bool {
+fn is_ours(served: &AppState, host: &Authority) -> bool {
     let name = host.host().to_ascii_lowercase();
     match address(&name) {
         Some(address) => address.is_loopback() || served.setup.hosts.contains(&address.to_string()),

@@ -11,7 +11,7 @@ use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use serde::Serialize;
 use serde_json::{Map, Value};
-use tidelock::{Advice, ErrorKind, StoreError};
+use tidelock::{RetryAdvice, StoreError, StoreErrorKind};
 use utoipa::ToSchema;
 
 use crate::limits;
@@ -161,21 +161,23 @@ impl IntoResponse for Problem {
 impl From<StoreError> for Problem {
     fn from(error: StoreError) -> Self {
         let (status, code) = match error.kind() {
-            ErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
-            ErrorKind::LimitExceeded => (StatusCode::BAD_REQUEST, "limit-exceeded"),
-            ErrorKind::IdempotencyMismatch => (StatusCode::CONFLICT, "id-reused"),
-            ErrorKind::Rewound => (StatusCode::GONE, "position-unknown"),
-            ErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
-            ErrorKind::Full => (StatusCode::INSUFFICIENT_STORAGE, "store-full"),
-            ErrorKind::Incompatible => (StatusCode::INTERNAL_SERVER_ERROR, "store-incompatible"),
-            ErrorKind::Corrupt => (StatusCode::INTERNAL_SERVER_ERROR, "store-corrupt"),
+            StoreErrorKind::Invalid => (StatusCode::BAD_REQUEST, "invalid"),
+            StoreErrorKind::LimitExceeded => (StatusCode::BAD_REQUEST, "limit-exceeded"),
+            StoreErrorKind::IdempotencyMismatch => (StatusCode::CONFLICT, "id-reused"),
+            StoreErrorKind::Rewound => (StatusCode::GONE, "position-unknown"),
+            StoreErrorKind::Unavailable => (StatusCode::SERVICE_UNAVAILABLE, "store-unavailable"),
+            StoreErrorKind::Full => (StatusCode::INSUFFICIENT_STORAGE, "store-full"),
+            StoreErrorKind::Incompatible => {
+                (StatusCode::INTERNAL_SERVER_ERROR, "store-incompatible")
+            }
+            StoreErrorKind::Corrupt => (StatusCode::INTERNAL_SERVER_ERROR, "store-corrupt"),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, "store-failed"),
         };
         let problem = Self::new(status, code, error.context());
         match error.advice() {
-            Advice::Never => problem,
-            Advice::Later => problem.retry_after(limits::RETRY_AFTER),
-            Advice::Unknown => Self {
+            RetryAdvice::Never => problem,
+            RetryAdvice::Later => problem.retry_after(limits::RETRY_AFTER),
+            RetryAdvice::Unknown => Self {
                 detail: format!(
                     "{}; it may have been done: look, or send the same again with its ids",
                     error.context()
@@ -204,9 +206,9 @@ mod tests {
     #[test]
     fn a_store_that_is_away_is_worth_another_try() {
         let away = StoreError::new(
-            ErrorKind::Unavailable,
-            Advice::Later,
-            tidelock::Operation::Commit,
+            StoreErrorKind::Unavailable,
+            RetryAdvice::Later,
+            tidelock::StoreOperation::Commit,
             "away",
         );
         let problem = Problem::from(away);

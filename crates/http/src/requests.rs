@@ -9,7 +9,7 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
 
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// Requests answered, by `method`, `route` and `status`.
 pub(crate) const REQUESTS: &str = "tidelock_http_requests_total";
@@ -20,7 +20,7 @@ pub(crate) const SECONDS: &str = "tidelock_http_request_seconds";
 /// The route that is counted.
 #[derive(Debug, Clone)]
 pub(crate) struct Counted {
-    pub(crate) served: Served,
+    pub(crate) served: AppState,
     pub(crate) method: Arc<str>,
     pub(crate) route: Arc<str>,
 }

@@ -16,8 +16,9 @@ use http::StatusCode;
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
+use crate::app_state::AppState;
 use crate::audit::{Audit, Noted};
-use crate::auth::{Gate, Role, admit};
+use crate::auth::{Authorize, Role, admit};
 use crate::problem::Problem;
 use crate::requests::{Counted, count};
 use crate::resources::{
@@ -25,7 +26,6 @@ use crate::resources::{
     openapi as document, overview, queues, quotas, reactions, runs, scopes, singletons, states,
     streams, whoami,
 };
-use crate::served::Served;
 use crate::{audit, idempotency, openapi, origin, ui};
 
 /// What a route needs of whoever uses it.
@@ -49,7 +49,7 @@ pub struct Route {
 }
 
 /// Everything that is served.
-fn table(served: &Served) -> Table {
+fn table(served: &AppState) -> Table {
     Table::new(served)
         .public(routes!(health::health))
         .public(routes!(health::ready))
@@ -136,7 +136,7 @@ fn table(served: &Served) -> Table {
 }
 
 /// The router, and what is in it.
-pub(crate) fn router(served: &Served) -> (Router, Vec<Route>) {
+pub(crate) fn router(served: &AppState) -> (Router, Vec<Route>) {
     let Table { router, routes, .. } = table(served);
     let (router, document) = router.split_for_parts();
     // The same routes always make the same document, so it does not matter who is first.
@@ -165,15 +165,15 @@ async fn not_like_this() -> Problem {
 
 /// The routes as they are put together.
 struct Table {
-    served: Served,
-    router: OpenApiRouter<Served>,
+    served: AppState,
+    router: OpenApiRouter<AppState>,
     routes: Vec<Route>,
 }
 
-type Routes = UtoipaMethodRouter<Served>;
+type Routes = UtoipaMethodRouter<AppState>;
 
 impl Table {
-    fn new(served: &Served) -> Self {
+    fn new(served: &AppState) -> Self {
         Self { served: served.clone(), router: OpenApiRouter::default(), routes: Vec::new() }
     }
 
@@ -216,7 +216,7 @@ impl Table {
         mut self,
         needs: Needs,
         (schemas, mut paths, methods): Routes,
-        within: impl FnOnce(MethodRouter<Served>, &Served) -> MethodRouter<Served>,
+        within: impl FnOnce(MethodRouter<AppState>, &AppState) -> MethodRouter<AppState>,
     ) -> Self {
         let (method, path) = openapi::complete(&mut paths, needs);
         let counted = Counted {
@@ -224,7 +224,7 @@ impl Table {
             method: method.as_str().into(),
             route: path.as_str().into(),
         };
-        let gate = Gate { served: self.served.clone(), needs };
+        let gate = Authorize { served: self.served.clone(), needs };
         let methods = within(methods, &self.served)
             .route_layer(from_fn_with_state(gate, admit))
             .route_layer(from_fn_with_state(counted, count));

@@ -14,8 +14,8 @@ use tidelock::{ItemFilter, ItemQuery, Position, Result, Store, StoreExt, Tideloc
 use tokio::time::Instant;
 use utoipa::ToSchema;
 
+use crate::app_state::{AppState, Setup};
 use crate::commits::Commits;
-use crate::served::{Served, Setup};
 
 /// How often a sample is kept.
 const EVERY: Duration = Duration::from_secs(10);
@@ -188,7 +188,7 @@ async fn counted(store: &dyn Store, filter: ItemFilter) -> Result<usize> {
 }
 
 /// Keeps samples from now on, until the server ends. Does nothing if that is done already.
-pub(crate) fn keep(served: &Served) {
+pub(crate) fn keep(served: &AppState) {
     if served.samples.running.swap(true, Ordering::SeqCst) {
         return;
     }
@@ -199,7 +199,7 @@ pub(crate) fn keep(served: &Served) {
     });
 }
 
-async fn keep_on(served: &Served) {
+async fn keep_on(served: &AppState) {
     let mut ticks = tokio::time::interval(EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {

@@ -8,8 +8,8 @@
 //! it takes no more connections, ends event streams, lets requests that have begun come to their
 //! end, and waits for them so long and no longer.
 
-mod crowd;
-mod patient;
+mod connections;
+mod read_timeout;
 mod sent;
 
 use std::convert::Infallible;
@@ -40,8 +40,8 @@ use crate::problem::Problem;
 use crate::resources::health::is_checkup;
 use crate::samples;
 use crate::tls::Tls;
-use crowd::{Crowd, Place, Seat};
-use patient::Patient;
+use connections::{ConnectionGuard, ConnectionSlot, Connections};
+use read_timeout::ReadTimeout;
 use sent::{Sent, answered};
 
 pub(crate) use sent::TooSlow;
@@ -95,7 +95,7 @@ struct Server {
     /// A permit for each connection that may be open, and a few more for those who are only told
     /// that there is no room.
     room: Arc<Semaphore>,
-    crowd: Arc<Crowd>,
+    crowd: Arc<Connections>,
     connections: TaskTracker,
     closing: CancellationToken,
 }
@@ -169,7 +169,7 @@ impl Server {
 }
 
 /// The place first: whoever finds room finds no place that is not taken.
-fn leave(seat: Seat, permit: OwnedSemaphorePermit) {
+fn leave(seat: ConnectionGuard, permit: OwnedSemaphorePermit) {
     drop(seat);
     drop(permit);
 }
@@ -180,13 +180,13 @@ struct Talk {
     limits: Limits,
     /// Whether there is no room for it but to be told so.
     is_full: bool,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
     closing: CancellationToken,
 }
 
 impl Talk {
     async fn with(self, stream: TcpStream, tls: Option<Tls>) {
-        let stream = Patient::new(stream, self.limits.taken);
+        let stream = ReadTimeout::new(stream, self.limits.taken);
         match tls {
             None => self.converse(stream).await,
             Some(tls) => {

@@ -17,8 +17,8 @@ use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout_at};
 
+use crate::app_state::AppState;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// Something that pieces of an event stream come from.
 pub(crate) trait Source: Send + 'static {
@@ -65,7 +65,7 @@ impl Piece {
 }
 
 /// An answer that sends what comes from this source.
-pub(crate) fn answer(served: &Served, source: impl Source) -> Result<Response, Problem> {
+pub(crate) fn answer(served: &AppState, source: impl Source) -> Result<Response, Problem> {
     let open = Open { source, served: served.clone(), _permit: permit(served)?, greeted: false };
     let pieces = stream::unfold(open, |mut open| async move {
         let bytes = open.next().await?;
@@ -75,7 +75,7 @@ pub(crate) fn answer(served: &Served, source: impl Source) -> Result<Response, P
     Ok((headers, Body::from_stream(pieces)).into_response())
 }
 
-fn permit(served: &Served) -> Result<OwnedSemaphorePermit, Problem> {
+fn permit(served: &AppState) -> Result<OwnedSemaphorePermit, Problem> {
     served.streams.clone().try_acquire_owned().map_err(|_| {
         let detail = format!(
             "{} event streams are open, and more are not served at once: try again later",
@@ -88,7 +88,7 @@ fn permit(served: &Served) -> Result<OwnedSemaphorePermit, Problem> {
 /// A stream that is open.
 struct Open<S> {
     source: S,
-    served: Served,
+    served: AppState,
     /// Given back when the client goes away.
     _permit: OwnedSemaphorePermit,
     greeted: bool,
@@ -120,14 +120,18 @@ impl<S: Source> Open<S> {
 
 #[cfg(test)]
 mod tests {
-    use tidelock::Json;
+    use tidelock::RawJson;
 
     use super::*;
 
     #[test]
     fn what_is_sent_stays_one_event_whatever_is_in_it() {
         let mut piece = Piece::default();
-        piece.push("event", Some(&7), &Json::parse("{\n\"a\":\r\n\"x\\n\\ndata: y\"\n}").unwrap());
+        piece.push(
+            "event",
+            Some(&7),
+            &RawJson::parse("{\n\"a\":\r\n\"x\\n\\ndata: y\"\n}").unwrap(),
+        );
         let text = String::from_utf8(piece.text).unwrap();
         assert_eq!(text, "id: 7\nevent: event\ndata: { \"a\":  \"x\\n\\ndata: y\" }\n\n");
     }

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Clash, Commit, Conflict, Holder, Item, ItemFilter, ItemQuery, LaneName, Lease,
-    LeaseToken, Mark, NamePattern, Part, Priority, Reason, Settlement, Store, Timestamp, When,
+    Adjustment, Commit, Conflict, Item, ItemFilter, ItemQuery, LaneName, Lease, LeaseHolder,
+    LeaseToken, Mark, NamePattern, Part, Priority, Settlement, Store, Timestamp, Violation,
+    ViolationReason, When,
 };
 
 use crate::sample::{commit, item, lease_one, mark, wake, worker};
@@ -76,7 +77,7 @@ pub(crate) fn held(lease: &Lease, who: &str, since: Timestamp) -> Item {
         blocked: false,
         error: None,
         fence: Some(lease.fence),
-        holder: Some(Holder { worker: worker(who), since, deadline: lease.deadline }),
+        holder: Some(LeaseHolder { worker: worker(who), since, deadline: lease.deadline }),
         settled: None,
         forget_at: None,
     }
@@ -118,6 +119,9 @@ pub(crate) fn lost(part: Part, lease: &LeaseToken, found: Option<Item>) -> Confl
 }
 
 /// The part of a refusal that says that this lease is lost.
-pub(crate) fn lost_part(part: Part, lease: &LeaseToken, found: Option<Item>) -> Clash {
-    Clash { part, reason: Reason::LeaseLost { lease: lease.clone(), found: found.map(Box::new) } }
+pub(crate) fn lost_part(part: Part, lease: &LeaseToken, found: Option<Item>) -> Violation {
+    Violation {
+        part,
+        reason: ViolationReason::LeaseLost { lease: lease.clone(), found: found.map(Box::new) },
+    }
 }

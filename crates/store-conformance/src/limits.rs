@@ -9,7 +9,7 @@ mod times;
 
 use std::fmt::Display;
 
-use tidelock_store::{Advice, ErrorKind, StoreError};
+use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind};
 
 use crate::case::Case;
 
@@ -24,7 +24,7 @@ pub(crate) fn cases() -> Vec<Case> {
 fn assert_over(error: &StoreError, limit: impl Display) {
     assert_eq!(
         (error.kind(), error.advice()),
-        (ErrorKind::LimitExceeded, Advice::Never),
+        (StoreErrorKind::LimitExceeded, RetryAdvice::Never),
         "{error}"
     );
     assert!(
@@ -35,6 +35,10 @@ fn assert_over(error: &StoreError, limit: impl Display) {
 
 /// The error is about input that cannot mean anything, and names this.
 fn assert_invalid(error: &StoreError, what: &str) {
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::Invalid, Advice::Never), "{error}");
+    assert_eq!(
+        (error.kind(), error.advice()),
+        (StoreErrorKind::Invalid, RetryAdvice::Never),
+        "{error}"
+    );
     assert!(error.to_string().contains(what), "{error} does not name {what:?}");
 }

@@ -105,7 +105,7 @@ fn check(runs: Runs, run: &impl AsyncFn(&[Step]) -> Result<Tally, String>) {
         format!("replay with TIDELOCK_SEED={} TIDELOCK_MODEL_CASES={}", runs.seed, runs.cases);
     match result {
         Ok(()) => {
-            total.into_inner().check_floors(runs.cases).unwrap_or_else(|e| panic!("{e}\n{replay}"))
+            total.into_inner().check_floors(runs.cases).unwrap_or_else(|e| panic!("{e}\n{replay}"));
         }
         Err(TestError::Fail(reason, steps)) => {
             let steps: String = steps.iter().map(|step| format!("  {step:?}\n")).collect();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tidelock_store::{
     Adjustment, AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, ItemFilter,
-    ItemQuery, Revision, Settlement, Slot, Store, StoreExt, StreamQuery, StreamState, When, Write,
-    limits,
+    ItemQuery, RecordWrite, Revision, Settlement, Slot, Store, StoreExt, StreamQuery, StreamState,
+    When, limits,
 };
 
 use crate::case::{World, cases};
@@ -56,12 +56,13 @@ async fn used(store: &dyn Store, times: i64) -> Revision {
         commit(store, Commit::new().write(put(number))).await;
     }
     let done =
-        commit(store, Commit::new().write(Write::delete(&key("k"), ExpectedRevision::Any))).await;
+        commit(store, Commit::new().write(RecordWrite::delete(&key("k"), ExpectedRevision::Any)))
+            .await;
     done.writes[0].revision.unwrap()
 }
 
-fn put(number: i64) -> Write {
-    Write::put(&key("k"), ExpectedRevision::Any, value(number))
+fn put(number: i64) -> RecordWrite {
+    RecordWrite::put(&key("k"), ExpectedRevision::Any, value(number))
 }
 
 async fn a_deleted_record_reads_as_deleted_until_its_tombstone_is_forgotten(world: World) {
@@ -105,7 +106,7 @@ async fn a_record_made_again_after_its_tombstone_is_above_all_it_had(world: Worl
 
 async fn a_record_that_is_there_goes_on_counting_by_one_after_others_were_forgotten(world: World) {
     let store = &*world.store;
-    let other = |number| Write::put(&key("other"), ExpectedRevision::Any, value(number));
+    let other = |number| RecordWrite::put(&key("other"), ExpectedRevision::Any, value(number));
     commit(store, Commit::new().write(other(1))).await;
     used(store, 5).await;
     pass(&world, HOUR).await;
@@ -129,7 +130,7 @@ async fn a_revision_read_before_a_tombstone_was_forgotten_is_refused(world: Worl
     let read = slot(store).await.revision().unwrap();
     used(store, 1).await;
     pass(&world, HOUR).await;
-    let stale = || Write::put(&key("k"), ExpectedRevision::Revision(read), value(8));
+    let stale = || RecordWrite::put(&key("k"), ExpectedRevision::Revision(read), value(8));
     refused_whole(store, Commit::new().write(stale())).await;
     for number in 0..4 {
         commit(store, Commit::new().write(put(number))).await;
@@ -322,12 +323,12 @@ async fn a_commit_id_is_remembered_for_as_long_as_its_commit_says(world: World) 
     let under = |id| Commit::new().with_id(id).write(put(1));
     let (short, long) = (CommitId::fresh(), CommitId::fresh());
     for _ in 0..2 {
-        let done = commit(store, under(short).remembered_for(SECOND * 10)).await;
+        let done = commit(store, under(short).dedup_window(SECOND * 10)).await;
         assert_eq!(done.writes[0].revision, Some(revision(1)));
     }
     commit(store, under(long)).await;
     pass(&world, SECOND * 10).await;
-    let done = commit(store, under(short).remembered_for(SECOND * 10)).await;
+    let done = commit(store, under(short).dedup_window(SECOND * 10)).await;
     assert_eq!(done.writes[0].revision, Some(revision(3)), "it was forgotten, and is made again");
     assert_eq!(commit(store, under(long)).await.writes[0].revision, Some(revision(2)));
 }

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock_store::{
-    Clash, Commit, CommitOutcome, Committed, Conflict, Event, ExpectedVersion, FeedQuery, Head,
-    HeadQuery, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, Json, LaneName, Lease, LeaseRequest,
-    Mark, NewEvent, Part, Position, QueueName, Reason, Record, RecordKey, RecordQuery, Revision,
-    Store, StoreError, StreamName, Version, Wake, WorkerName,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedVersion, FeedQuery, Head, HeadQuery, Item,
+    ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, Lease, LeaseRequest, Mark, NewEvent, Part,
+    Position, QueueName, RawJson, Record, RecordKey, RecordQuery, Revision, Store, StoreError,
+    StoredEvent, StreamName, Version, Violation, ViolationReason, Wake, WorkerName,
 };
 
 use crate::case::World;
@@ -62,8 +62,8 @@ pub(crate) fn events(count: u64) -> Vec<NewEvent> {
     (1..=count).map(event).collect()
 }
 
-pub(crate) fn value(number: i64) -> Json {
-    Json::new(&number).unwrap()
+pub(crate) fn value(number: i64) -> RawJson {
+    RawJson::new(&number).unwrap()
 }
 
 /// Commits what must be accepted.
@@ -102,7 +102,7 @@ pub(crate) async fn lease_one(store: &dyn Store, who: &str) -> Lease {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Everything {
     pub(crate) heads: Vec<Head>,
-    pub(crate) events: Vec<Event>,
+    pub(crate) events: Vec<StoredEvent>,
     pub(crate) records: Vec<Record>,
     pub(crate) items: Vec<Item>,
 }
@@ -134,16 +134,16 @@ pub(crate) async fn failed(store: &dyn Store, commit: Commit) -> StoreError {
 }
 
 /// The conflict over one part.
-pub(crate) fn clash(part: Part, reason: Reason) -> Conflict {
-    Conflict { clashes: vec![Clash { part, reason }] }
+pub(crate) fn clash(part: Part, reason: ViolationReason) -> Conflict {
+    Conflict { clashes: vec![Violation { part, reason }] }
 }
 
 pub(crate) fn revision(number: u64) -> Revision {
     Revision::new(number).unwrap()
 }
 
-pub(crate) fn json(text: &str) -> Json {
-    Json::parse(text).unwrap()
+pub(crate) fn json(text: &str) -> RawJson {
+    RawJson::parse(text).unwrap()
 }
 
 /// Sends both at the same time, each over a handle of its own.

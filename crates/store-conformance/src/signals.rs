@@ -9,8 +9,8 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use tidelock_store::{
-    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Settlement, Signal,
-    StoreExt, Topic, Wake, When, Write,
+    Adjustment, ChangeHint, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, RecordWrite,
+    Settlement, StoreExt, Topic, Wake, When,
 };
 
 use crate::case::{World, cases};
@@ -31,21 +31,21 @@ cases! { "signals":
 }
 
 /// Waits until the signal comes.
-async fn heard(signal: &mut Signal) {
+async fn heard(signal: &mut ChangeHint) {
     tokio::time::timeout(secs(60), signal.wait()).await.expect("the signal comes");
 }
 
 /// Whether nothing has been signalled so far.
-fn is_quiet(signal: &mut Signal) -> bool {
+fn is_quiet(signal: &mut ChangeHint) -> bool {
     pin!(signal.wait()).poll(&mut Context::from_waker(Waker::noop())).is_pending()
 }
 
 /// A signal for the log, one for the record "k" and one for the queue "q", and strangers to each.
 struct Signals {
-    log: Signal,
-    record: Signal,
-    queue: Signal,
-    strangers: [Signal; 2],
+    log: ChangeHint,
+    record: ChangeHint,
+    queue: ChangeHint,
+    strangers: [ChangeHint; 2],
 }
 
 impl Signals {
@@ -72,7 +72,7 @@ fn append() -> Commit {
 async fn a_waiter_who_comes_during_a_commit_is_told(world: World) {
     for round in 0..300 {
         let (store, key) = (world.store.clone(), key(&format!("{round}")));
-        let put = Commit::new().write(Write::put(&key, ExpectedRevision::Absent, value(1)));
+        let put = Commit::new().write(RecordWrite::put(&key, ExpectedRevision::Absent, value(1)));
         let committer = tokio::spawn(async move { store.commit(put).await });
         let mut signal = world.store.signal(Topic::Record(key.clone()));
         while world.store.get_one(&key).await.unwrap().live().is_none() {
@@ -91,7 +91,7 @@ async fn an_append_signals_the_log_and_nothing_else(world: World) {
 
 async fn a_write_signals_its_record_and_nothing_else(world: World) {
     let mut signals = Signals::of(&world);
-    let write = Write::put(&key("k"), ExpectedRevision::Any, value(1));
+    let write = RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1));
     commit(&*world.store, Commit::new().write(write)).await;
     heard(&mut signals.record).await;
     assert!(signals.all_quiet());
@@ -127,7 +127,7 @@ async fn an_unblocked_item_signals_its_queue(world: World) {
 
 async fn what_came_between_taking_the_signal_and_waiting_is_not_missed(world: World) {
     let mut signals = Signals::of(&world);
-    let write = Write::put(&key("k"), ExpectedRevision::Any, value(1));
+    let write = RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1));
     commit(&*world.store, append().write(write).wake(Wake::to_mark(item("a"), mark(1)))).await;
     for signal in [&mut signals.log, &mut signals.record, &mut signals.queue] {
         heard(signal).await;
@@ -144,7 +144,7 @@ async fn what_came_between_two_waits_is_not_missed(world: World) {
 
 async fn a_refused_commit_signals_nothing(world: World) {
     let mut signals = Signals::of(&world);
-    let hopeless = append().wake(Wake::to_mark(item("a"), mark(1))).write(Write::put(
+    let hopeless = append().wake(Wake::to_mark(item("a"), mark(1))).write(RecordWrite::put(
         &key("k"),
         ExpectedRevision::Exists,
         value(1),

@@ -1,8 +1,8 @@
 //! The store's clock: what is compared on it, and what the calendar under it cannot do.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, FeedQuery, Part, Position, Renewal, Settlement,
-    Slot, StoreExt, Wake, When, Write,
+    Commit, ExpectedRevision, ExpectedVersion, FeedQuery, Part, Position, RecordWrite, Renewal,
+    Settlement, Slot, StoreExt, Wake, When,
 };
 
 use crate::case::{World, cases};
@@ -144,7 +144,8 @@ async fn a_backoff_ends_though_the_calendar_was_set_back(world: World) {
 }
 
 async fn put_for_ten_seconds(world: &World) {
-    let write = Write::put(&key("k"), ExpectedRevision::Any, value(1)).expiring(When::In(secs(10)));
+    let write =
+        RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1)).expiring(When::In(secs(10)));
     commit(&*world.store, Commit::new().write(write)).await;
 }
 

@@ -13,8 +13,8 @@ use tidelock_store::{Clock, Result, StoreError, Timestamp};
 use tokio_postgres::types::Type;
 
 use crate::error::{failed, is_denied};
+use crate::lazy_connection::LazyConnection;
 use crate::leases::micros;
-use crate::link::Link;
 use crate::statement::Statement;
 
 /// Clocks that are only being disciplined differ by less than this between two looks.
@@ -58,7 +58,7 @@ impl StoreTime {
     }
 
     /// The moment it is; notices, and mends, a calendar that was set.
-    pub(crate) async fn now(&self, link: &Link) -> Result<Timestamp> {
+    pub(crate) async fn now(&self, link: &LazyConnection) -> Result<Timestamp> {
         let mut look = self.look(link, &LOOK, &[]).await?;
         if let Some(shift) = self.mended_shift(&look) {
             tracing::warn!(from = look.shift, to = shift, "the database's calendar was set");
@@ -69,14 +69,14 @@ impl StoreTime {
     }
 
     /// The same, and writes the moment down, so that it is done about once in every interval.
-    pub(crate) async fn tick(&self, link: &Link, interval: Duration) -> Result<()> {
+    pub(crate) async fn tick(&self, link: &LazyConnection, interval: Duration) -> Result<()> {
         self.now(link).await?;
         link.read(&SAVE, &[&micros(interval / 2)]).await.map(|_| ())
     }
 
     /// Changes the shift, unless somebody else was quicker. Whoever may only read leaves it to
     /// those who write.
-    async fn mend(&self, link: &Link, look: Look, shift: i64) -> Result<Look> {
+    async fn mend(&self, link: &LazyConnection, look: Look, shift: i64) -> Result<Look> {
         match self.try_look(link, &MEND, &[&look.shift, &shift]).await {
             Ok(Some(mended)) => Ok(mended),
             Ok(None) => self.look(link, &LOOK, &[]).await,
@@ -102,7 +102,7 @@ impl StoreTime {
 
     async fn look(
         &self,
-        link: &Link,
+        link: &LazyConnection,
         statement: &'static Statement,
         with: crate::session::Parameters<'_>,
     ) -> Result<Look> {
@@ -112,7 +112,7 @@ impl StoreTime {
 
     async fn try_look(
         &self,
-        link: &Link,
+        link: &LazyConnection,
         statement: &'static Statement,
         with: crate::session::Parameters<'_>,
     ) -> Result<Option<Look>> {

@@ -19,8 +19,8 @@ use std::pin::Pin;
 use futures_util::future::join_all;
 use tidelock_store::plan::{self, Decision};
 use tidelock_store::{
-    Adjusted, Adjustment, Advice, Commit, CommitOutcome, Committed, ErrorKind, Item, ItemFilter,
-    ItemRef, Operation, Position, Result, StoreError, Timestamp, Topic,
+    Adjusted, Adjustment, Commit, CommitOutcome, Committed, Item, ItemFilter, ItemRef, Position,
+    Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Timestamp, Topic,
 };
 use tokio_postgres::Row;
 
@@ -198,7 +198,9 @@ fn judge(decided: Result<Decision>, loaded: &mut Loaded, writes: &mut Writes) ->
             (Ok(CommitOutcome::Committed(committed)), Vec::new())
         }
         Ok(Decision::Conflict(conflict)) => (Ok(CommitOutcome::Conflict(conflict)), Vec::new()),
-        Err(error) if error.kind() == ErrorKind::IdempotencyMismatch => (Err(error), Vec::new()),
+        Err(error) if error.kind() == StoreErrorKind::IdempotencyMismatch => {
+            (Err(error), Vec::new())
+        }
         Err(error) => return Err(error),
     };
     Ok(Judged { outcome, topics })
@@ -329,7 +331,12 @@ async fn write(session: &Session, writes: &Writes) -> std::result::Result<Placed
 /// standby.
 pub(crate) fn not_replicated() -> StoreError {
     let context = "the server committed, but stopped waiting for its synchronous standby (its warning is in the log)";
-    StoreError::new(ErrorKind::Unavailable, Advice::Unknown, Operation::Commit, context)
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        RetryAdvice::Unknown,
+        StoreOperation::Commit,
+        context,
+    )
 }
 
 /// Sends all, in order, without waiting in between; the first failure is what made the others fail.

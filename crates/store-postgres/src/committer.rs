@@ -16,14 +16,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use futures_util::future::join;
-use tidelock_store::{Advice, Commit, CommitOutcome, ErrorKind, Operation, Result, StoreError};
+use tidelock_store::{
+    Commit, CommitOutcome, Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation,
+};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 
 use crate::append;
 use crate::commit::{self, Judged};
 use crate::error::closed;
-use crate::link::Link;
+use crate::lazy_connection::LazyConnection;
 use crate::session::Session;
 use crate::wake::Wakes;
 use crate::write;
@@ -50,8 +52,8 @@ pub(crate) struct Committer {
 
 #[derive(Debug)]
 struct Shared {
-    first: Way,
-    second: Way,
+    first: CommitLane,
+    second: CommitLane,
     wakes: Wakes,
     queue: Mutex<Queue>,
     /// How many commits have been asked for and not answered.
@@ -60,8 +62,8 @@ struct Shared {
 
 /// A way to the server.
 #[derive(Debug)]
-struct Way {
-    link: Link,
+struct CommitLane {
+    link: LazyConnection,
     /// Wakes the task that serves the queue by this way.
     work: Notify,
     /// Held by whoever uses the connection: the task, or a caller who is alone.
@@ -73,7 +75,7 @@ struct Way {
 }
 
 /// Something is under way, until this is dropped.
-struct Busy<'a>(&'a Way);
+struct Busy<'a>(&'a CommitLane);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
@@ -81,8 +83,8 @@ impl Drop for Busy<'_> {
     }
 }
 
-impl Way {
-    fn new(link: Link, least: usize) -> Self {
+impl CommitLane {
+    fn new(link: LazyConnection, least: usize) -> Self {
         Self {
             link,
             work: Notify::new(),
@@ -104,11 +106,11 @@ impl Way {
     }
 
     /// Makes one commit; nothing if it must go the long way.
-    async fn make(&self, short: Short<'_>, commit: &Commit) -> Result<Option<Judged>> {
+    async fn make(&self, short: FastPath<'_>, commit: &Commit) -> Result<Option<Judged>> {
         let session = self.link.session().await?;
         let made = match short {
-            Short::Append(append) => append::append(&session, append).await,
-            Short::Writes => {
+            FastPath::Append(append) => append::append(&session, append).await,
+            FastPath::Writes => {
                 write::write_together(&session, &[commit]).await.map(|mut one| one.pop().flatten())
             }
         };
@@ -117,7 +119,7 @@ impl Way {
 }
 
 /// What became of a commit whose caller may be alone.
-enum Alone {
+enum Inline {
     /// It has its answer.
     Done(Result<CommitOutcome>),
     /// It must go the long way.
@@ -128,10 +130,10 @@ enum Alone {
 
 impl Committer {
     /// Starts the tasks that serve the queue; they end when the committer is closed or dropped.
-    pub(crate) fn start(first: Link, second: Link, wakes: Wakes) -> Self {
+    pub(crate) fn start(first: LazyConnection, second: LazyConnection, wakes: Wakes) -> Self {
         let shared = Arc::new(Shared {
-            first: Way::new(first, 1),
-            second: Way::new(second, SECOND_LOAD),
+            first: CommitLane::new(first, 1),
+            second: CommitLane::new(second, SECOND_LOAD),
             wakes,
             queue: Mutex::default(),
             waiting: AtomicUsize::new(0),
@@ -144,9 +146,9 @@ impl Committer {
     pub(crate) async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
         let _waiting = Waiting::new(&self.shared.waiting);
         let refused = match self.shared.commit_alone(&commit).await {
-            Alone::Done(outcome) => return outcome,
-            Alone::Refused => true,
-            Alone::Not => false,
+            Inline::Done(outcome) => return outcome,
+            Inline::Refused => true,
+            Inline::Not => false,
         };
         let (reply, answer) = oneshot::channel();
         self.shared.push(Job::new(commit, refused, reply))?;
@@ -213,7 +215,7 @@ impl Shared {
     }
 
     fn push(&self, job: Job) -> Result<()> {
-        let load = self.queue().push(job).ok_or_else(|| closed(Operation::Commit))?;
+        let load = self.queue().push(job).ok_or_else(|| closed(StoreOperation::Commit))?;
         self.first.work.notify_one();
         if load >= self.second.least {
             self.second.work.notify_one();
@@ -224,21 +226,21 @@ impl Shared {
     /// Makes a commit that can go the short way for a caller who is alone, in its own task: every
     /// hop to another costs a good part of the time that the commit takes. It is one statement, so
     /// a caller that is dropped in the middle leaves nothing open.
-    async fn commit_alone(&self, commit: &Commit) -> Alone {
-        let Some(short) = Short::of(commit) else { return Alone::Not };
-        let Ok(_desk) = self.first.desk.try_lock() else { return Alone::Not };
+    async fn commit_alone(&self, commit: &Commit) -> Inline {
+        let Some(short) = FastPath::of(commit) else { return Inline::Not };
+        let Ok(_desk) = self.first.desk.try_lock() else { return Inline::Not };
         // Behind what was given up, everybody had better wait where those who give up leave nothing
         // behind.
         if !self.queue().is_free() || self.first.link.is_behind() {
-            return Alone::Not;
+            return Inline::Not;
         }
         let _busy = self.first.begin();
         // In a box, because those who find somebody else there would carry room for it to no
         // purpose.
         match Box::pin(self.first.make(short, commit)).await {
-            Ok(Some(judged)) => Alone::Done(self.tell(judged)),
-            Ok(None) => Alone::Refused,
-            Err(error) => Alone::Done(Err(error)),
+            Ok(Some(judged)) => Inline::Done(self.tell(judged)),
+            Ok(None) => Inline::Refused,
+            Err(error) => Inline::Done(Err(error)),
         }
     }
 
@@ -261,7 +263,7 @@ impl Shared {
 
     /// Takes what is queued to the server: what can go the short way in one trip, then what is
     /// left.
-    async fn write(&self, link: &Link, batch: Vec<Job>) {
+    async fn write(&self, link: &LazyConnection, batch: Vec<Job>) {
         let session = match link.session().await {
             Ok(session) => session,
             Err(error) => return fail(batch, &error),
@@ -281,7 +283,7 @@ impl Shared {
         let commits: Vec<&Commit> = long.iter().map(|job| &job.commit).collect();
         match commit::commit(&session, &commits).await {
             Ok(judged) => {
-                long.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged))
+                long.into_iter().zip(judged).for_each(|(job, judged)| self.answer(job, judged));
             }
             Err(error) => fail(long, &link.place().at(error)),
         }
@@ -310,12 +312,12 @@ impl Shared {
 }
 
 /// How a commit can go the short way.
-enum Short<'a> {
+enum FastPath<'a> {
     Append(append::Plain<'a>),
     Writes,
 }
 
-impl<'a> Short<'a> {
+impl<'a> FastPath<'a> {
     fn of(commit: &'a Commit) -> Option<Self> {
         match append::only_append(commit) {
             Some(append) => Some(Self::Append(append)),
@@ -380,7 +382,7 @@ async fn append_all(session: &Session, jobs: &[Job]) -> Result<Vec<Option<Judged
 /// Tells every caller of the batch what became of it.
 fn fail(batch: Vec<Job>, error: &StoreError) {
     let calls = batch.len();
-    if error.advice() != Advice::Never {
+    if error.advice() != RetryAdvice::Never {
         tracing::warn!(%error, calls, "a batch of commits failed");
     }
     for job in batch {
@@ -390,25 +392,30 @@ fn fail(batch: Vec<Job>, error: &StoreError) {
         } else {
             error.about(format_args!("a batch of {calls} commits"))
         };
-        let _ = job.reply.send(Err(error.during(Operation::Commit)));
+        let _ = job.reply.send(Err(error.during(StoreOperation::Commit)));
     }
 }
 
 /// Whoever served the commit went away in the middle of it: a panic, or the end of the runtime.
 fn cut_off() -> StoreError {
     let context = "the task that made the commit was cut off in the middle of it";
-    StoreError::new(ErrorKind::Unavailable, Advice::Unknown, Operation::Commit, context)
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        RetryAdvice::Unknown,
+        StoreOperation::Commit,
+        context,
+    )
 }
 
 /// A panic takes the batch with it in which it happened, and not all that come later.
-async fn keep_serving(shared: Arc<Shared>, by: fn(&Shared) -> &Way) {
+async fn keep_serving(shared: Arc<Shared>, by: fn(&Shared) -> &CommitLane) {
     while tokio::spawn(serve(shared.clone(), by)).await.is_err_and(|ended| ended.is_panic()) {
         // A transaction may be open on it.
         by(&shared).link.drop_session();
     }
 }
 
-async fn serve(shared: Arc<Shared>, by: fn(&Shared) -> &Way) {
+async fn serve(shared: Arc<Shared>, by: fn(&Shared) -> &CommitLane) {
     let way = by(&shared);
     loop {
         let desk = way.desk.lock().await;

@@ -3,7 +3,7 @@
 //! No type of tokio-postgres leaves this crate except as the source of an error, and through the
 //! door.
 
-use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
+use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
 type PgError = tokio_postgres::Error;
@@ -11,14 +11,14 @@ type PgError = tokio_postgres::Error;
 /// A statement failed, and with it everything in its transaction: nothing was written.
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
 pub(crate) fn failed(error: PgError) -> StoreError {
-    translate(&error, Advice::Later)
+    translate(&error, RetryAdvice::Later)
 }
 
 /// A statement that commits by itself failed. If the server said so, nothing was written; if the
 /// connection was lost, it may have been.
 #[expect(clippy::needless_pass_by_value, reason = "it is what map_err gives")]
 pub(crate) fn commit_failed(error: PgError) -> StoreError {
-    let advice = if is_refusal(&error) { Advice::Later } else { Advice::Unknown };
+    let advice = if is_refusal(&error) { RetryAdvice::Later } else { RetryAdvice::Unknown };
     translate(&error, advice)
 }
 
@@ -42,68 +42,74 @@ pub(crate) fn is_race(error: &PgError) -> bool {
 
 /// Whether the database role lacks a right.
 pub(crate) fn is_denied(error: &StoreError) -> bool {
-    error.kind() == ErrorKind::Storage && error.context().contains("(42501: ")
+    error.kind() == StoreErrorKind::Storage && error.context().contains("(42501: ")
 }
 
 /// Whether the server undid this to end a circle of waits.
 pub(crate) fn is_deadlock(error: &StoreError) -> bool {
-    error.kind() == ErrorKind::Unavailable && error.context().contains("(40P01: ")
+    error.kind() == StoreErrorKind::Unavailable && error.context().contains("(40P01: ")
 }
 
-fn translate(error: &PgError, advice: Advice) -> StoreError {
+fn translate(error: &PgError, advice: RetryAdvice) -> StoreError {
     let (kind, hopeless, what) = match error.as_db_error() {
         Some(error) => meaning(error),
-        None => (ErrorKind::Unavailable, false, "the connection to the server was lost".to_owned()),
+        None => {
+            (StoreErrorKind::Unavailable, false, "the connection to the server was lost".to_owned())
+        }
     };
-    let advice = if hopeless && advice == Advice::Later { Advice::Never } else { advice };
-    StoreError::new(kind, advice, Operation::Commit, what).caused_by(Told::of(error))
+    let advice = if hopeless && advice == RetryAdvice::Later { RetryAdvice::Never } else { advice };
+    StoreError::new(kind, advice, StoreOperation::Commit, what).caused_by(Told::of(error))
 }
 
 /// The kind, whether trying again is hopeless, and what to say.
-fn meaning(error: &DbError) -> (ErrorKind, bool, String) {
+fn meaning(error: &DbError) -> (StoreErrorKind, bool, String) {
     let (kind, hopeless, what) = match error.code().code() {
-        "53100" => (ErrorKind::Full, false, "no room is left on the server's disk, make some"),
+        "53100" => (StoreErrorKind::Full, false, "no room is left on the server's disk, make some"),
         "53200" | "53300" | "53400" => {
-            (ErrorKind::Unavailable, false, "the server is short of memory or connections")
+            (StoreErrorKind::Unavailable, false, "the server is short of memory or connections")
         }
         "57014" => (
-            ErrorKind::Unavailable,
+            StoreErrorKind::Unavailable,
             false,
             "the statement was cancelled, by hand or by statement_timeout",
         ),
         "25006" => (
-            ErrorKind::Unavailable,
+            StoreErrorKind::Unavailable,
             false,
             "the server takes no writes: it is a standby, or set to read only",
         ),
         "42501" => (
-            ErrorKind::Storage,
+            StoreErrorKind::Storage,
             true,
             "the database role may not do this: give it the application role (docs/guides/postgres.md)",
         ),
         "42P01" | "3F000" | "42883" | "42703" => (
-            ErrorKind::Incompatible,
+            StoreErrorKind::Incompatible,
             true,
             "a table or function of Tidelock is missing: run the migrations with the owner role",
         ),
         "42P07" | "42723" => (
-            ErrorKind::Incompatible,
+            StoreErrorKind::Incompatible,
             true,
             "the schema holds something of that name that is not Tidelock's: give the store a schema of its own",
         ),
-        "XX001" | "XX002" => {
-            (ErrorKind::Corrupt, true, "the server found damaged data: restore it from a backup")
-        }
-        "40001" | "40P01" | "23505" => {
-            (ErrorKind::Unavailable, false, "too many others wrote the same rows at the same time")
-        }
+        "XX001" | "XX002" => (
+            StoreErrorKind::Corrupt,
+            true,
+            "the server found damaged data: restore it from a backup",
+        ),
+        "40001" | "40P01" | "23505" => (
+            StoreErrorKind::Unavailable,
+            false,
+            "too many others wrote the same rows at the same time",
+        ),
         code if code.starts_with("08") || code.starts_with("57P") => {
-            (ErrorKind::Unavailable, false, "the server ended the connection")
+            (StoreErrorKind::Unavailable, false, "the server ended the connection")
         }
         code if code.starts_with("58") || code.starts_with("XX") => {
-            (ErrorKind::Storage, false, "the server failed to read or write")
+            (StoreErrorKind::Storage, false, "the server failed to read or write")
         }
-        _ => (ErrorKind::Storage, false, "the server refused a statement"),
+        _ => (StoreErrorKind::Storage, false, "the server refused a statement"),
     };
     (kind, hopeless, format!("{what} ({}: {})", error.code().code(), error.message()))
 }
@@ -142,7 +148,7 @@ fn chain(error: &dyn std::error::Error) -> String {
 /// What was read from the database should have been checked when it was written.
 pub(crate) fn corrupt(error: StoreError) -> StoreError {
     match error.kind() {
-        ErrorKind::Invalid | ErrorKind::LimitExceeded => {
+        StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded => {
             StoreError::corrupt(format!("a stored row makes no sense: {}", error.context()))
                 .caused_by(error)
         }
@@ -151,10 +157,10 @@ pub(crate) fn corrupt(error: StoreError) -> StoreError {
 }
 
 /// The store was closed.
-pub(crate) fn closed(operation: Operation) -> StoreError {
+pub(crate) fn closed(operation: StoreOperation) -> StoreError {
     StoreError::new(
-        ErrorKind::Unavailable,
-        Advice::Never,
+        StoreErrorKind::Unavailable,
+        RetryAdvice::Never,
         operation,
         "the store was closed: open it again",
     )

@@ -53,12 +53,12 @@ mod tests {
     use std::thread;
 
     use futures_util::future::join_all;
-    use tidelock_store::{Advice, Result};
+    use tidelock_store::{Result, RetryAdvice};
 
     use crate::address::Address;
-    use crate::link::Link;
+    use crate::connector::Connector;
+    use crate::lazy_connection::LazyConnection;
     use crate::open::PostgresOptions;
-    use crate::place::Place;
     use crate::pool::Pool;
 
     /// A server that ends every connection at once, and counts them.
@@ -76,21 +76,21 @@ mod tests {
         (port, visitors)
     }
 
-    fn place(port: u16) -> Arc<Place> {
+    fn place(port: u16) -> Arc<Connector> {
         let mut options = PostgresOptions::default();
         let address =
             Address::parse(&format!("postgres://u@127.0.0.1:{port}/d"), &mut options).unwrap();
-        Arc::new(Place::new(address, &options))
+        Arc::new(Connector::new(address, &options))
     }
 
     fn all_failed<T>(crowd: &[Result<T>]) -> bool {
-        crowd.iter().all(|failed| failed.as_ref().is_err_and(|e| e.advice() == Advice::Later))
+        crowd.iter().all(|failed| failed.as_ref().is_err_and(|e| e.advice() == RetryAdvice::Later))
     }
 
     #[tokio::test]
     async fn a_crowd_that_waits_for_a_connection_fails_together_and_the_next_one_tries_again() {
         let (port, visitors) = refusing();
-        let link = Link::new(place(port));
+        let link = LazyConnection::new(place(port));
         assert!(all_failed(&join_all((0..50).map(|_| link.session())).await));
         assert_eq!(visitors.load(Ordering::SeqCst), 1);
         link.session().await.unwrap_err();

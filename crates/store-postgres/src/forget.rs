@@ -7,14 +7,14 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
+use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::PostgresStore;
 use crate::error::failed;
-use crate::link::Link;
+use crate::lazy_connection::LazyConnection;
 use crate::statement::{Statement, forget_at};
 
 /// How many rows go in one transaction.
@@ -81,7 +81,7 @@ impl PostgresStore {
     /// `Unavailable` if the server cannot be reached, or if another process has been sweeping all
     /// the time.
     pub async fn sweep(&self) -> Result<()> {
-        self.shared.check_open(Operation::Commit)?;
+        self.shared.check_open(StoreOperation::Commit)?;
         let given_up = Instant::now() + PATIENCE;
         while let Swept::Busy = forget_all(&self.shared.housekeeping).await? {
             if Instant::now() >= given_up {
@@ -95,11 +95,16 @@ impl PostgresStore {
 
 fn busy() -> StoreError {
     let context = "another session has been sweeping all the time";
-    StoreError::new(ErrorKind::Unavailable, Advice::Later, Operation::Commit, context)
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        RetryAdvice::Later,
+        StoreOperation::Commit,
+        context,
+    )
 }
 
 /// Removes what is due until nothing is.
-async fn forget_all(link: &Link) -> Result<Swept> {
+async fn forget_all(link: &LazyConnection) -> Result<Swept> {
     loop {
         match forget(link, Instant::now() + PATIENCE).await? {
             Swept::Cut => {}
@@ -109,7 +114,7 @@ async fn forget_all(link: &Link) -> Result<Swept> {
 }
 
 /// Removes what is due, a few rows of each kind in turn, until nothing is due or time is up.
-pub(crate) async fn forget(link: &Link, until: Instant) -> Result<Swept> {
+pub(crate) async fn forget(link: &LazyConnection, until: Instant) -> Result<Swept> {
     loop {
         let due = due(link).await?;
         let mut removed = 0;
@@ -134,7 +139,7 @@ pub(crate) async fn forget(link: &Link, until: Instant) -> Result<Swept> {
     }
 }
 
-async fn due(link: &Link) -> Result<[Option<i64>; 5]> {
+async fn due(link: &LazyConnection) -> Result<[Option<i64>; 5]> {
     let rows = link.read(&DUE, &[]).await?;
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("the table tidelock.meta has no row"))?;
@@ -143,7 +148,7 @@ async fn due(link: &Link) -> Result<[Option<i64>; 5]> {
 }
 
 /// How many rows went; nothing if another session sweeps.
-async fn forget_some(link: &Link, statement: &'static Statement) -> Result<Option<i64>> {
+async fn forget_some(link: &LazyConnection, statement: &'static Statement) -> Result<Option<i64>> {
     let rows = link.read(statement, &[&AT_ONCE]).await?;
     rows.first().map_or(Ok(None), |row: &Row| row.try_get(0)).map_err(failed)
 }

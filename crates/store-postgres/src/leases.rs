@@ -6,29 +6,29 @@
 //! still ready, and writes the leases. Both look at what is ready only, through an index that holds
 //! nothing else.
 
-mod fronts;
 mod grant;
 mod lease;
-mod look;
+mod scan;
+mod scan_hints;
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Fence, Holder, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, LeaseToken,
-    Mark, Priority, QueueName, Renewal, Result, Timestamp, WorkerName, limits,
+    Adjustment, Fence, Item, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName, LeaseHolder,
+    LeaseToken, Mark, Priority, QueueName, Renewal, Result, Timestamp, WorkerName, limits,
 };
 use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::error::{corrupt, failed};
-use crate::link::Link;
+use crate::lazy_connection::LazyConnection;
 use crate::log::{moment, number, text};
 use crate::statement::{Statement, now};
 
-pub(crate) use fronts::Fronts;
 pub(crate) use lease::lease;
+pub(crate) use scan_hints::ScanHints;
 
 /// How long to wait before looking again at a row that was locked: first, and at most.
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
@@ -99,7 +99,7 @@ static LIST_HELD: Statement = list!("i.worker IS NOT NULL AND ");
 /// While it does, what was renewed is renewed again in time: a row that stays locked takes no other
 /// lease with it.
 pub(crate) async fn renew(
-    link: &Link,
+    link: &LazyConnection,
     tokens: &[LeaseToken],
     duration: Duration,
 ) -> Result<Vec<Renewal>> {
@@ -130,7 +130,7 @@ pub(crate) async fn renew(
 
 /// Renews those whose rows nobody has locked; nothing for the others.
 async fn renew_free(
-    link: &Link,
+    link: &LazyConnection,
     tokens: &[&LeaseToken],
     duration: Duration,
 ) -> Result<Vec<Option<Renewal>>> {
@@ -179,7 +179,7 @@ fn renewal(row: &Row) -> Result<Option<Renewal>> {
     }
 }
 
-pub(crate) async fn list(link: &Link, query: &ItemQuery) -> Result<ItemPage> {
+pub(crate) async fn list(link: &LazyConnection, query: &ItemQuery) -> Result<ItemPage> {
     if let Some((queue, key)) = query.filter.one() {
         let rows = link.read(&FIND, &[&queue, &key]).await?;
         return Ok(query.answer(rows.first().map(|row| item(row, 0)).transpose()?));
@@ -273,12 +273,12 @@ fn read_item(row: &Row, from: usize) -> Result<Item> {
     })
 }
 
-fn holder(row: &Row, from: usize) -> Result<Option<Holder>> {
+fn holder(row: &Row, from: usize) -> Result<Option<LeaseHolder>> {
     let worker: Option<&str> = row.try_get(from).map_err(failed)?;
     let (Some(worker), Some(since), Some(deadline)) =
         (worker, moment(row, from + 1)?, moment(row, from + 2)?)
     else {
         return Ok(None);
     };
-    Ok(Some(Holder { worker: WorkerName::new(worker)?, since, deadline }))
+    Ok(Some(LeaseHolder { worker: WorkerName::new(worker)?, since, deadline }))
 }

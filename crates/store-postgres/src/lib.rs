@@ -9,21 +9,20 @@
 
 mod address;
 mod append;
+mod blockers;
 mod clock;
 mod commit;
 mod committer;
-mod door;
+mod connector;
 mod error;
 mod failures;
 mod forget;
-mod held_up;
-mod home;
+mod identity;
+mod lazy_connection;
 mod leases;
-mod link;
 mod log;
 mod migrate;
 mod open;
-mod place;
 mod pool;
 mod readers;
 mod records;
@@ -34,6 +33,7 @@ mod setting;
 mod statement;
 mod sweep;
 mod tls;
+mod transactions;
 mod wake;
 mod write;
 
@@ -41,30 +41,30 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidelock_store::plan::{Turns, check_names, check_renewal};
+use tidelock_store::plan::{FairShare, check_names, check_renewal};
 use tidelock_store::{
-    Adjusted, Adjustment, Advice, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery,
+    Adjusted, Adjustment, Capabilities, ChangeHint, Commit, CommitOutcome, FeedPage, FeedQuery,
     HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, ItemRef, LeaseRequest, LeaseToken,
-    Leased, Operation, RecordKey, RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store,
-    StoreError, StreamPage, StreamQuery, Timestamp, Topic, async_trait,
+    Leased, RecordKey, RecordPage, RecordQuery, Renewal, Result, RetryAdvice, Slot, Store,
+    StoreError, StoreOperation, StreamPage, StreamQuery, Timestamp, Topic, async_trait,
 };
 
 use address::Address;
 use clock::StoreTime;
 use committer::Committer;
-use leases::Fronts;
-use link::Link;
-use place::Place;
+use connector::Connector;
+use lazy_connection::LazyConnection;
+use leases::ScanHints;
 use pool::Pool;
 use readers::Readers;
 use wake::Wakes;
 
-pub use door::OwnTransaction;
-pub use held_up::{HeldCommits, HeldFeed, HeldUp, Holder};
+pub use blockers::{BlockedCommits, BlockedFeed, Blockers, BlockingSession};
 pub use migrate::SCHEMA_VERSION;
 pub use open::{Notify, PostgresOptions, Prepare};
 pub use schema_name::SchemaName;
 pub use tokio_postgres;
+pub use transactions::PgTx;
 
 /// How many items an adjustment changes before others get their turn.
 const ADJUSTED_AT_ONCE: usize = 500;
@@ -77,19 +77,19 @@ pub struct PostgresStore {
 
 #[derive(Debug)]
 struct Shared {
-    place: Arc<Place>,
+    place: Arc<Connector>,
     time: StoreTime,
-    turns: Turns,
-    fronts: Fronts,
+    turns: FairShare,
+    fronts: ScanHints,
     wakes: Wakes,
     committer: Committer,
     readers: Readers,
-    leases: Link,
+    leases: LazyConnection,
     /// Renewals have a connection to themselves: whatever holds up the others, no lease is lost for
     /// want of one.
-    heartbeats: Link,
+    heartbeats: LazyConnection,
     /// What the store does by itself may have to wait for a row, and nobody waits behind it.
-    housekeeping: Link,
+    housekeeping: LazyConnection,
     /// Whoever adjusts items does it to mend something, and must not wait for transactions that
     /// hang.
     adjusters: Pool,
@@ -116,19 +116,20 @@ impl PostgresStore {
     /// # Errors
     /// As [`open`](Self::open).
     pub async fn open_with(url: &str, mut options: PostgresOptions) -> Result<Self> {
-        let address = Address::parse(url, &mut options).map_err(|e| e.during(Operation::Open))?;
+        let address =
+            Address::parse(url, &mut options).map_err(|e| e.during(StoreOperation::Open))?;
         Self::open_at(address, &options).await
     }
 
     async fn open_at(address: Address, options: &PostgresOptions) -> Result<Self> {
-        let place = Arc::new(Place::new(address, options));
-        prepare_place(&place, options).await.map_err(|e| e.during(Operation::Open))?;
+        let place = Arc::new(Connector::new(address, options));
+        prepare_place(&place, options).await.map_err(|e| e.during(StoreOperation::Open))?;
         let wakes = Wakes::start(place.clone(), options).await;
-        let link = || Link::new(place.clone());
+        let link = || LazyConnection::new(place.clone());
         let shared = Arc::new(Shared {
             time: StoreTime::new(options.clock.clone()),
-            turns: Turns::default(),
-            fronts: Fronts::new(options.clock.clone()),
+            turns: FairShare::default(),
+            fronts: ScanHints::new(options.clock.clone()),
             committer: Committer::start(link(), link(), wakes.clone()),
             wakes,
             readers: Readers::new((0..options.readers).map(|_| link())),
@@ -140,8 +141,12 @@ impl PostgresStore {
             used: AtomicBool::new(false),
             place,
         });
-        shared.time.now(&shared.readers.reader()).await.map_err(|e| e.during(Operation::Open))?;
-        tokio::spawn(sweep::keep_house(
+        shared
+            .time
+            .now(&shared.readers.reader())
+            .await
+            .map_err(|e| e.during(StoreOperation::Open))?;
+        tokio::spawn(sweep::maintain(
             Arc::downgrade(&shared),
             options.sweep_interval,
             options.migrate,
@@ -151,7 +156,7 @@ impl PostgresStore {
 }
 
 /// Looks at the server, and makes or checks the tables.
-async fn prepare_place(place: &Place, options: &PostgresOptions) -> Result<()> {
+async fn prepare_place(place: &Connector, options: &PostgresOptions) -> Result<()> {
     let session = place.connect().await?;
     let check = place.in_time(place.deadline(), server::check(&session, options));
     check.await.map_err(|e| place.at(e))?;
@@ -168,7 +173,7 @@ impl Shared {
         self.used.store(true, Ordering::Relaxed);
     }
 
-    fn check_open(&self, operation: Operation) -> Result<()> {
+    fn check_open(&self, operation: StoreOperation) -> Result<()> {
         if self.place.is_closed() { Err(error::closed(operation)) } else { Ok(()) }
     }
 
@@ -201,103 +206,103 @@ impl Store for PostgresStore {
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        self.shared.check_open(Operation::Now)?;
+        self.shared.check_open(StoreOperation::Now)?;
         self.shared
             .time
             .now(&self.shared.readers.reader())
             .await
-            .map_err(|e| e.during(Operation::Now))
+            .map_err(|e| e.during(StoreOperation::Now))
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
-        self.shared.check_open(Operation::Commit)?;
-        commit.check().map_err(|e| e.during(Operation::Commit))?;
+        self.shared.check_open(StoreOperation::Commit)?;
+        commit.check().map_err(|e| e.during(StoreOperation::Commit))?;
         self.shared.used();
-        self.shared.committer.commit(commit).await.map_err(|e| e.during(Operation::Commit))
+        self.shared.committer.commit(commit).await.map_err(|e| e.during(StoreOperation::Commit))
     }
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        self.shared.check_open(Operation::ReadStream)?;
-        query.check().map_err(|e| e.during(Operation::ReadStream))?;
+        self.shared.check_open(StoreOperation::ReadStream)?;
+        query.check().map_err(|e| e.during(StoreOperation::ReadStream))?;
         log::read_stream(&self.shared.readers.reader(), &query)
             .await
-            .map_err(|e| e.during(Operation::ReadStream))
+            .map_err(|e| e.during(StoreOperation::ReadStream))
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        self.shared.check_open(Operation::ReadFeed)?;
-        query.check().map_err(|e| e.during(Operation::ReadFeed))?;
+        self.shared.check_open(StoreOperation::ReadFeed)?;
+        query.check().map_err(|e| e.during(StoreOperation::ReadFeed))?;
         log::read_feed(&self.shared.readers.reader(), &query)
             .await
-            .map_err(|e| e.during(Operation::ReadFeed))
+            .map_err(|e| e.during(StoreOperation::ReadFeed))
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        self.shared.check_open(Operation::Heads)?;
-        query.check().map_err(|e| e.during(Operation::Heads))?;
+        self.shared.check_open(StoreOperation::Heads)?;
+        query.check().map_err(|e| e.during(StoreOperation::Heads))?;
         log::heads(&self.shared.readers.reader(), query)
             .await
-            .map_err(|e| e.during(Operation::Heads))
+            .map_err(|e| e.during(StoreOperation::Heads))
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        self.shared.check_open(Operation::Get)?;
-        check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
+        self.shared.check_open(StoreOperation::Get)?;
+        check_names(keys.len()).map_err(|e| e.during(StoreOperation::Get))?;
         records::get(&self.shared.readers.reader(), keys)
             .await
-            .map_err(|e| e.during(Operation::Get))
+            .map_err(|e| e.during(StoreOperation::Get))
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        self.shared.check_open(Operation::Scan)?;
-        query.check().map_err(|e| e.during(Operation::Scan))?;
+        self.shared.check_open(StoreOperation::Scan)?;
+        query.check().map_err(|e| e.during(StoreOperation::Scan))?;
         records::scan(&self.shared.readers.reader(), &query)
             .await
-            .map_err(|e| e.during(Operation::Scan))
+            .map_err(|e| e.during(StoreOperation::Scan))
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        self.shared.check_open(Operation::Lease)?;
-        request.check().map_err(|e| e.during(Operation::Lease))?;
+        self.shared.check_open(StoreOperation::Lease)?;
+        request.check().map_err(|e| e.during(StoreOperation::Lease))?;
         let leased =
             leases::lease(&self.shared.leases, &request, &self.shared.turns, &self.shared.fronts)
                 .await;
         self.shared.used();
-        leased.map_err(|e| self.shared.place.at(e).during(Operation::Lease))
+        leased.map_err(|e| self.shared.place.at(e).during(StoreOperation::Lease))
     }
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        self.shared.check_open(Operation::Renew)?;
-        check_renewal(leases, duration).map_err(|e| e.during(Operation::Renew))?;
+        self.shared.check_open(StoreOperation::Renew)?;
+        check_renewal(leases, duration).map_err(|e| e.during(StoreOperation::Renew))?;
         self.shared.used();
         leases::renew(&self.shared.heartbeats, leases, duration)
             .await
-            .map_err(|e| e.during(Operation::Renew))
+            .map_err(|e| e.during(StoreOperation::Renew))
     }
 
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        self.shared.check_open(Operation::Items)?;
-        query.check().map_err(|e| e.during(Operation::Items))?;
+        self.shared.check_open(StoreOperation::Items)?;
+        query.check().map_err(|e| e.during(StoreOperation::Items))?;
         leases::list(&self.shared.readers.reader(), &query)
             .await
-            .map_err(|e| e.during(Operation::Items))
+            .map_err(|e| e.during(StoreOperation::Items))
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        self.shared.check_open(Operation::Adjust)?;
-        filter.check().map_err(|e| e.during(Operation::Adjust))?;
-        adjustment.check().map_err(|e| e.during(Operation::Adjust))?;
+        self.shared.check_open(StoreOperation::Adjust)?;
+        filter.check().map_err(|e| e.during(StoreOperation::Adjust))?;
+        adjustment.check().map_err(|e| e.during(StoreOperation::Adjust))?;
         let mut total = Adjusted::default();
         let mut query = ItemQuery { filter, after: None, limit: ADJUSTED_AT_ONCE };
         // A few at a time, so that nobody waits long for a row.
         loop {
             let page = leases::list(&self.shared.readers.reader(), &query).await;
-            let page = page.map_err(|e| half_done(e, total).during(Operation::Adjust))?;
+            let page = page.map_err(|e| half_done(e, total).during(StoreOperation::Adjust))?;
             let names: Vec<ItemRef> = page.items.into_iter().map(|item| item.item).collect();
             if !names.is_empty() {
                 let adjusted = self.shared.adjust(&names, &query.filter, &adjustment).await;
                 let adjusted =
-                    adjusted.map_err(|e| half_done(e, total).during(Operation::Adjust))?;
+                    adjusted.map_err(|e| half_done(e, total).during(StoreOperation::Adjust))?;
                 total.matched += adjusted.matched;
                 total.changed += adjusted.changed;
             }
@@ -308,7 +313,7 @@ impl Store for PostgresStore {
         }
     }
 
-    fn signal(&self, topic: Topic) -> Signal {
+    fn signal(&self, topic: Topic) -> ChangeHint {
         self.shared.wakes.signal(topic)
     }
 
@@ -318,7 +323,7 @@ impl Store for PostgresStore {
         self.shared.adjusters.close();
         self.shared.door.close();
         let others = [&self.shared.leases, &self.shared.heartbeats, &self.shared.housekeeping];
-        self.shared.readers.links().chain(others).for_each(Link::drop_session);
+        self.shared.readers.links().chain(others).for_each(LazyConnection::drop_session);
         self.shared.wakes.close();
         Ok(())
     }
@@ -329,5 +334,5 @@ fn half_done(error: StoreError, total: Adjusted) -> StoreError {
     if total.changed == 0 {
         return error;
     }
-    error.about("some items were adjusted, then").advising(Advice::Unknown)
+    error.about("some items were adjusted, then").advising(RetryAdvice::Unknown)
 }

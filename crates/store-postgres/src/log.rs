@@ -2,8 +2,8 @@
 
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage,
-    HeadQuery, Json, Position, Result, StoreError, StreamName, StreamPage, StreamQuery,
+    Direction, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery,
+    Position, RawJson, Result, StoreError, StoredEvent, StreamName, StreamPage, StreamQuery,
     StreamState, Timestamp, Version, limits,
 };
 use tokio_postgres::Row;
@@ -11,7 +11,7 @@ use tokio_postgres::types::Type;
 use uuid::Uuid;
 
 use crate::error::{corrupt, failed};
-use crate::link::Link;
+use crate::lazy_connection::LazyConnection;
 use crate::session::Parameters;
 use crate::statement::Statement;
 
@@ -113,7 +113,7 @@ static PREFIXED: Statement = Statement::new(
     &[Type::TEXT, Type::TEXT, Type::INT8],
 );
 
-pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<StreamPage> {
+pub(crate) async fn read_stream(link: &LazyConnection, query: &StreamQuery) -> Result<StreamPage> {
     let (statement, from) = match query.direction {
         Direction::Forward => (&FORWARD, Some(query.from.map_or(1, Version::get) as i64)),
         Direction::Backward => (&BACKWARD, query.from.map(|version| version.get() as i64)),
@@ -140,7 +140,7 @@ pub(crate) async fn read_stream(link: &Link, query: &StreamQuery) -> Result<Stre
     Ok(StreamPage { events, state: row.state(), first: row.first_left(), next })
 }
 
-pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage> {
+pub(crate) async fn read_feed(link: &LazyConnection, query: &FeedQuery) -> Result<FeedPage> {
     let start = start(link, query.from).await?;
     let mut page = FeedPage { events: Vec::new(), next: start, at_end: query.is_end() };
     if page.at_end {
@@ -162,7 +162,7 @@ pub(crate) async fn read_feed(link: &Link, query: &FeedQuery) -> Result<FeedPage
 
 /// The position after which a page begins. What is behind a position is looked at by the page
 /// itself.
-async fn start(link: &Link, from: FeedStart) -> Result<Position> {
+async fn start(link: &LazyConnection, from: FeedStart) -> Result<Position> {
     match from {
         FeedStart::After(position) => Ok(position),
         FeedStart::Before(position, events) => {
@@ -178,14 +178,19 @@ async fn start(link: &Link, from: FeedStart) -> Result<Position> {
 
 /// Where the feed ends. Asked for in two trips: what is settled at the first is visible at the
 /// second.
-async fn end(link: &Link) -> Result<Position> {
+async fn end(link: &LazyConnection) -> Result<Position> {
     let settled = settled_of(&link.read(&SETTLED, &[]).await?)?;
     let rows = link.read(&END, &[&(settled.get() as i64)]).await?;
     Position::new(number(first(&rows)?, 0)?)
 }
 
 /// The position after which there are so many events up to this one, of a feed that ends there.
-async fn back(link: &Link, position: Position, end: Position, events: usize) -> Result<Position> {
+async fn back(
+    link: &LazyConnection,
+    position: Position,
+    end: Position,
+    events: usize,
+) -> Result<Position> {
     let upto = position.min(end).get() as i64;
     let rows = link.read(&BACK, &[&(position.get() as i64), &upto, &(events as i64)]).await?;
     let row = first(&rows)?;
@@ -207,7 +212,7 @@ fn scan_of(query: &FeedQuery) -> usize {
 /// Adds what passes among the next events, as far as they are settled; says whether to go on from
 /// there.
 async fn look_on(
-    link: &Link,
+    link: &LazyConnection,
     query: &FeedQuery,
     scan: usize,
     settled: &mut Option<Position>,
@@ -267,7 +272,7 @@ fn add_passing(
 /// Where to go on if what comes next is not settled yet: where the last event is, if all events
 /// were sent over. A settled position that no event has would do as well, but is taken for lost if
 /// the database should lose what comes after it.
-fn held_at(query: &FeedQuery, last: Option<&Event>, read: Position) -> Option<Position> {
+fn held_at(query: &FeedQuery, last: Option<&StoredEvent>, read: Position) -> Option<Position> {
     let filter = &query.filter;
     let all =
         filter.stream_prefix.is_empty() && filter.types.is_empty() && filter.metadata.is_empty();
@@ -276,7 +281,7 @@ fn held_at(query: &FeedQuery, last: Option<&Event>, read: Position) -> Option<Po
 
 /// Reads on in the feed; and, before the first time, up to where it is settled.
 async fn read_settled(
-    link: &Link,
+    link: &LazyConnection,
     settled: &mut Option<Position>,
     with: Parameters<'_>,
 ) -> Result<(Position, Vec<Row>)> {
@@ -310,14 +315,14 @@ fn check_not_lost(position: Position, last: Option<i64>) -> Result<()> {
 
 /// Refuses a position that is not there yet: whoever read on from it would miss what comes before
 /// it.
-async fn check_given_out(link: &Link, position: Position) -> Result<()> {
+async fn check_given_out(link: &LazyConnection, position: Position) -> Result<()> {
     let rows = link.read(&LAST_POSITION, &[]).await?;
     let row = first(&rows)?;
     let (given_out, last) = (Position::new(number(row, 0)?)?, Position::new(number(row, 1)?)?);
     if position > given_out { Err(StoreError::rewound(position, last)) } else { Ok(()) }
 }
 
-pub(crate) async fn heads(link: &Link, query: HeadQuery) -> Result<HeadPage> {
+pub(crate) async fn heads(link: &LazyConnection, query: HeadQuery) -> Result<HeadPage> {
     match query {
         HeadQuery::Named(names) => named_heads(link, names).await,
         HeadQuery::Prefix { prefix, after, limit } => {
@@ -326,7 +331,7 @@ pub(crate) async fn heads(link: &Link, query: HeadQuery) -> Result<HeadPage> {
     }
 }
 
-async fn named_heads(link: &Link, names: Vec<StreamName>) -> Result<HeadPage> {
+async fn named_heads(link: &LazyConnection, names: Vec<StreamName>) -> Result<HeadPage> {
     let asked: Vec<&str> = names.iter().map(StreamName::as_str).collect();
     let rows = link.read(&NAMED, &[&asked]).await?;
     let found = rows.iter().map(head).collect::<Result<Vec<_>>>()?;
@@ -340,7 +345,7 @@ async fn named_heads(link: &Link, names: Vec<StreamName>) -> Result<HeadPage> {
 }
 
 async fn prefixed_heads(
-    link: &Link,
+    link: &LazyConnection,
     prefix: &str,
     after: Option<&StreamName>,
     limit: usize,
@@ -381,19 +386,24 @@ fn has_event(row: &Row, from: usize) -> bool {
 /// Events that follow each other often have the same type and metadata; then they share them.
 #[derive(Default)]
 pub(crate) struct Alike {
-    last: Option<(EventType, Json)>,
+    last: Option<(EventType, RawJson)>,
 }
 
 impl Alike {
     /// Reads the columns of `event_columns!`, from this one on.
-    pub(crate) fn event(&mut self, row: &Row, from: usize, stream: StreamName) -> Result<Event> {
+    pub(crate) fn event(
+        &mut self,
+        row: &Row,
+        from: usize,
+        stream: StreamName,
+    ) -> Result<StoredEvent> {
         self.read_event(row, from, stream).map_err(corrupt)
     }
 
-    fn read_event(&mut self, row: &Row, from: usize, stream: StreamName) -> Result<Event> {
+    fn read_event(&mut self, row: &Row, from: usize, stream: StreamName) -> Result<StoredEvent> {
         let (event_type, metadata) = self.share(text(row, from + 3)?, text(row, from + 5)?)?;
         let id: Uuid = row.try_get(from + 2).map_err(failed)?;
-        Ok(Event {
+        Ok(StoredEvent {
             id: EventId::from_bytes(id.into_bytes()),
             stream,
             version: Version::new(number(row, from + 1)?)?,
@@ -405,7 +415,7 @@ impl Alike {
         })
     }
 
-    fn share(&mut self, event_type: &str, metadata: &str) -> Result<(EventType, Json)> {
+    fn share(&mut self, event_type: &str, metadata: &str) -> Result<(EventType, RawJson)> {
         let (known_type, known_metadata) = self.last.take().unzip();
         let event_type = match known_type.filter(|known| known.as_str() == event_type) {
             Some(known) => known,

@@ -7,7 +7,7 @@
 //! ours, is refused untouched. Where all is done, nothing but a read is needed, so the
 //! application's role need not be able to change tables.
 
-use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
+use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::Type;
 use uuid::Uuid;
@@ -197,7 +197,7 @@ fn not_allowed(error: StoreError, schema: &str) -> StoreError {
 }
 
 fn incompatible(context: String) -> StoreError {
-    StoreError::new(ErrorKind::Incompatible, Advice::Never, Operation::Open, context)
+    StoreError::new(StoreErrorKind::Incompatible, RetryAdvice::Never, StoreOperation::Open, context)
 }
 
 fn checksum(sql: &str) -> String {

@@ -6,18 +6,18 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidelock_store::{Operation, Result};
+use tidelock_store::{Result, StoreOperation};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::connector::Connector;
 use crate::error::closed;
 use crate::failures::Failures;
-use crate::place::Place;
 use crate::session::Session;
 
 /// Some connections, made when they are needed.
 #[derive(Debug, Clone)]
 pub(crate) struct Pool {
-    place: Arc<Place>,
+    place: Arc<Connector>,
     idle: Arc<Mutex<Vec<Arc<Session>>>>,
     places: Arc<Semaphore>,
     failures: Arc<Failures>,
@@ -32,7 +32,7 @@ pub(crate) struct Borrowed {
 }
 
 impl Pool {
-    pub(crate) fn new(place: Arc<Place>, size: usize) -> Self {
+    pub(crate) fn new(place: Arc<Connector>, size: usize) -> Self {
         Self {
             place,
             idle: Arc::default(),
@@ -45,9 +45,9 @@ impl Pool {
     pub(crate) async fn borrow(&self) -> Result<Borrowed> {
         let came = self.failures.come();
         let place =
-            self.places.clone().acquire_owned().await.map_err(|_| closed(Operation::Open))?;
+            self.places.clone().acquire_owned().await.map_err(|_| closed(StoreOperation::Open))?;
         if self.place.is_closed() {
-            return Err(closed(Operation::Open));
+            return Err(closed(StoreOperation::Open));
         }
         let session = match (self.take_idle(), self.failures.since(came)) {
             (Some(session), _) => session,

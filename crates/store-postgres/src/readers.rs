@@ -7,18 +7,18 @@
 use std::ops::Deref;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::link::Link;
+use crate::lazy_connection::LazyConnection;
 
 #[derive(Debug)]
 pub(crate) struct Readers {
-    desks: Vec<Desk>,
+    desks: Vec<ReaderSlot>,
     /// Where to begin to look, so that those who are equally good take turns.
     next: AtomicUsize,
 }
 
 #[derive(Debug)]
-struct Desk {
-    link: Link,
+struct ReaderSlot {
+    link: LazyConnection,
     /// How many are asking.
     asking: AtomicUsize,
 }
@@ -26,12 +26,12 @@ struct Desk {
 /// A connection to ask; it counts as taken until this is dropped.
 #[derive(Debug)]
 pub(crate) struct Reader<'a> {
-    desk: &'a Desk,
+    desk: &'a ReaderSlot,
 }
 
 impl Readers {
-    pub(crate) fn new(links: impl Iterator<Item = Link>) -> Self {
-        let desks = links.map(|link| Desk { link, asking: AtomicUsize::new(0) }).collect();
+    pub(crate) fn new(links: impl Iterator<Item = LazyConnection>) -> Self {
+        let desks = links.map(|link| ReaderSlot { link, asking: AtomicUsize::new(0) }).collect();
         Self { desks, next: AtomicUsize::new(0) }
     }
 
@@ -42,12 +42,12 @@ impl Readers {
         Reader::at(quickest.expect("there is at least one"))
     }
 
-    pub(crate) fn links(&self) -> impl Iterator<Item = &Link> {
+    pub(crate) fn links(&self) -> impl Iterator<Item = &LazyConnection> {
         self.desks.iter().map(|desk| &desk.link)
     }
 }
 
-impl Desk {
+impl ReaderSlot {
     /// The more, the longer it will take. Those who have given up are not counted, but what they
     /// asked is still in the way.
     fn wait(&self) -> (bool, usize) {
@@ -56,16 +56,16 @@ impl Desk {
 }
 
 impl<'a> Reader<'a> {
-    fn at(desk: &'a Desk) -> Self {
+    fn at(desk: &'a ReaderSlot) -> Self {
         desk.asking.fetch_add(1, Ordering::Relaxed);
         Self { desk }
     }
 }
 
 impl Deref for Reader<'_> {
-    type Target = Link;
+    type Target = LazyConnection;
 
-    fn deref(&self) -> &Link {
+    fn deref(&self) -> &LazyConnection {
         &self.desk.link
     }
 }

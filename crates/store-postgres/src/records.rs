@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 use crate::error::{corrupt, failed};
-use crate::link::Link;
+use crate::lazy_connection::LazyConnection;
 use crate::log::{moment, number, text};
 use crate::statement::{Statement, now};
 
@@ -41,7 +41,7 @@ static SCAN: Statement = Statement::new(
     &[Type::TEXT, Type::TEXT, Type::INT8],
 );
 
-pub(crate) async fn get(link: &Link, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+pub(crate) async fn get(link: &LazyConnection, keys: &[RecordKey]) -> Result<Vec<Slot>> {
     let asked: Vec<&str> = keys.iter().map(RecordKey::as_str).collect();
     let rows = link.read(&GET, &[&asked]).await?;
     let mut found = std::collections::HashMap::new();
@@ -53,7 +53,7 @@ pub(crate) async fn get(link: &Link, keys: &[RecordKey]) -> Result<Vec<Slot>> {
     Ok(keys.iter().map(|key| found.get(key).cloned().unwrap_or(Slot::Absent)).collect())
 }
 
-pub(crate) async fn scan(link: &Link, query: &RecordQuery) -> Result<RecordPage> {
+pub(crate) async fn scan(link: &LazyConnection, query: &RecordQuery) -> Result<RecordPage> {
     let mut page = RecordPage { records: Vec::new(), next: None };
     let mut after = query.after.clone();
     let mut left = limits::FEED_SCAN;
@@ -81,7 +81,7 @@ struct Seen {
 }
 
 async fn scan_on(
-    link: &Link,
+    link: &LazyConnection,
     query: &RecordQuery,
     after: Option<&RecordKey>,
     chunk: usize,

@@ -1,6 +1,6 @@
 //! Whether a server can keep what this store promises.
 
-use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
+use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::error::failed;
 use crate::open::PostgresOptions;
@@ -25,9 +25,9 @@ pub(crate) async fn check(session: &Session, options: &PostgresOptions) -> Resul
     check_encoding(text(1)?)?;
     if row.try_get(4).map_err(failed)? {
         return Err(StoreError::new(
-            ErrorKind::Unavailable,
-            Advice::Later,
-            Operation::Open,
+            StoreErrorKind::Unavailable,
+            RetryAdvice::Later,
+            StoreOperation::Open,
             "the server is a standby: name the primary, or all servers with target_session_attrs=read-write",
         ));
     }
@@ -69,5 +69,5 @@ fn check_durable(fsync: &str, synchronous_commit: &str) -> Result<()> {
 }
 
 fn incompatible(context: String) -> StoreError {
-    StoreError::new(ErrorKind::Incompatible, Advice::Never, Operation::Open, context)
+    StoreError::new(StoreErrorKind::Incompatible, RetryAdvice::Never, StoreOperation::Open, context)
 }

@@ -1,6 +1,6 @@
 //! One connection to the server, and what was prepared on it.
 
-mod silence;
+mod backlog;
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -13,11 +13,11 @@ use tokio_postgres::error::Severity;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{AsyncMessage, Client, Notification, Row};
 
-use crate::home::Epoch;
+use crate::identity::Epoch;
 use crate::open::Prepare;
 use crate::statement::{Statement, in_schema};
 use crate::tls::Connection;
-use silence::Silence;
+use backlog::Backlog;
 
 type PgResult<T> = Result<T, tokio_postgres::Error>;
 
@@ -72,7 +72,7 @@ pub(crate) struct Session {
     warnings: Arc<AtomicU64>,
     /// Nothing until it is known to lead to the store.
     epoch: Option<Epoch>,
-    silence: Silence,
+    silence: Backlog,
     given_up: AtomicBool,
     /// Rung when it is given up.
     end: Arc<Notify>,
@@ -108,7 +108,7 @@ impl Session {
             prepared: Mutex::default(),
             warnings,
             epoch: None,
-            silence: Silence::default(),
+            silence: Backlog::default(),
             given_up: AtomicBool::new(false),
             end,
         })

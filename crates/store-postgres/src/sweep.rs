@@ -11,9 +11,9 @@ use tidelock_store::Result;
 use tokio::time::{Instant, timeout};
 
 use crate::Shared;
+use crate::blockers;
 use crate::error::is_denied;
 use crate::forget::{self, Swept};
-use crate::held_up;
 
 /// Commits, and a feed, that wait for longer than this wait for somebody who should be named.
 const LONG: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ const A_DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What a round leaves for the next one.
 #[derive(Debug, Clone, Copy, Default)]
-struct House {
+struct MaintenanceState {
     /// The feed is behind, so the next round looks again though nothing is committed any more.
     behind: bool,
     /// Something is or will be due then, so it is swept though nothing is committed any more.
@@ -35,8 +35,11 @@ struct House {
 
 /// Ends with the last handle on the store. What was due before is swept in the first round, though
 /// the store is only read, unless it was opened to look.
-pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration, sweeps_alone: bool) {
-    let mut house = House { sweep_at: sweeps_alone.then(Instant::now), ..House::default() };
+pub(crate) async fn maintain(store: Weak<Shared>, interval: Duration, sweeps_alone: bool) {
+    let mut house = MaintenanceState {
+        sweep_at: sweeps_alone.then(Instant::now),
+        ..MaintenanceState::default()
+    };
     loop {
         tokio::time::sleep(interval).await;
         let Some(store) = store.upgrade() else { return };
@@ -49,14 +52,17 @@ pub(crate) async fn keep_house(store: Weak<Shared>, interval: Duration, sweeps_a
 
 /// While the server says nothing, looks from time to time whether another has taken its place, for
 /// one that was replaced may keep everybody waiting for ever. Ends with the store.
-async fn watch(store: &Arc<Shared>, round: impl Future<Output = House>) -> House {
+async fn watch(
+    store: &Arc<Shared>,
+    round: impl Future<Output = MaintenanceState>,
+) -> MaintenanceState {
     let mut round = pin!(round);
     loop {
         if let Ok(house) = timeout(store.place.connect_timeout, &mut round).await {
             return house;
         }
         if store.place.is_closed() || Arc::strong_count(store) == 1 {
-            return House::default();
+            return MaintenanceState::default();
         }
         if let Err(error) = store.place.enter(None).await {
             tracing::debug!(%error, "the server does not answer, nor does another");
@@ -64,7 +70,7 @@ async fn watch(store: &Arc<Shared>, round: impl Future<Output = House>) -> House
     }
 }
 
-async fn round(store: &Shared, interval: Duration, house: House) -> House {
+async fn round(store: &Shared, interval: Duration, house: MaintenanceState) -> MaintenanceState {
     let used = store.used.swap(false, Ordering::Relaxed) || store.committer.waiting() > 0;
     // First, because the sweep may have to wait for the same session.
     tell_who_holds_up_commits(store).await;
@@ -77,7 +83,10 @@ async fn round(store: &Shared, interval: Duration, house: House) -> House {
             (!is_denied(&error)).then(Instant::now)
         }),
     };
-    House { behind: (used || house.behind) && tell_who_holds_up_the_feed(store).await, sweep_at }
+    MaintenanceState {
+        behind: (used || house.behind) && tell_who_holds_up_the_feed(store).await,
+        sweep_at,
+    }
 }
 
 /// Whoever holds them up is looked for among all sessions of the server. So only those look who are
@@ -86,14 +95,15 @@ async fn tell_who_holds_up_commits(store: &Shared) {
     if store.committer.busy_for() < LONG {
         return;
     }
-    let commits = held_up::commits(&store.housekeeping, &store.committer).await.unwrap_or_default();
+    let commits =
+        blockers::commits(&store.housekeeping, &store.committer).await.unwrap_or_default();
     if let Some(commits) = commits.filter(|commits| commits.waiting_for >= LONG) {
         tracing::warn!(?commits, "commits are held up by a database session");
     }
 }
 
 async fn tell_who_holds_up_the_feed(store: &Shared) -> bool {
-    let Ok(feed) = held_up::feed(&store.housekeeping).await else { return false };
+    let Ok(feed) = blockers::feed(&store.housekeeping).await else { return false };
     if let Some(feed) = feed.as_ref().filter(|feed| feed.standing_for >= LONG) {
         tracing::warn!(?feed, "the feed is held up by a database session");
     }

@@ -86,7 +86,7 @@ mod tests {
     use std::net::TcpListener;
     use std::thread;
 
-    use tidelock_store::{Advice, ErrorKind, StoreError};
+    use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind};
 
     use super::*;
     use crate::open::PostgresOptions;
@@ -121,7 +121,7 @@ mod tests {
         let refused = answered_with(starting).await;
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Unavailable, Advice::Later),
+            (StoreErrorKind::Unavailable, RetryAdvice::Later),
             "{refused}"
         );
         assert!(refused.context().contains("the database starts up (57P03)"), "{refused}");
@@ -132,7 +132,7 @@ mod tests {
         let refused = answered_with(b"").await;
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Unavailable, Advice::Later),
+            (StoreErrorKind::Unavailable, RetryAdvice::Later),
             "{refused}"
         );
     }
@@ -142,7 +142,7 @@ mod tests {
         let refused = answered_with(b"Z\0\0\0\x05I").await;
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Invalid, Advice::Never),
+            (StoreErrorKind::Invalid, RetryAdvice::Never),
             "{refused}"
         );
         assert!(refused.context().contains("is this a PostgreSQL server?"), "{refused}");

@@ -7,24 +7,24 @@
 //! was told meanwhile was missed. Without notifications that alone makes everything work.
 
 mod message;
-mod news;
+mod notify_queue;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tidelock_store::{Signal, Signals, Topic};
+use tidelock_store::{ChangeHint, ChangeHints, Topic};
 use tokio::sync::{Notify as Bell, mpsc};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 use tokio_postgres::Notification;
 use tokio_postgres::types::{ToSql, Type};
 
+use crate::connector::Connector;
 use crate::error::failed;
 use crate::open::{Notify, PostgresOptions, Prepare};
-use crate::place::Place;
 use crate::session::Session;
 use crate::statement::Statement;
 use message::Changed;
-use news::News;
+use notify_queue::NotifyQueue;
 
 /// How long to wait, on average, before a connection that could not be made is tried again.
 const RETRY: Duration = Duration::from_secs(1);
@@ -39,11 +39,11 @@ pub(crate) struct Wakes {
 
 #[derive(Debug)]
 struct Shared {
-    signals: Signals,
-    place: Arc<Place>,
+    signals: ChangeHints,
+    place: Arc<Connector>,
     notify: Notify,
     poll_interval: Duration,
-    news: Mutex<News>,
+    news: Mutex<NotifyQueue>,
     /// Rung when there is news, and when all ends.
     bell: Bell,
     /// Rung when all ends.
@@ -52,27 +52,27 @@ struct Shared {
 
 impl Wakes {
     /// Starts the task that listens and tells; it ends when the store is closed.
-    pub(crate) async fn start(place: Arc<Place>, options: &PostgresOptions) -> Self {
+    pub(crate) async fn start(place: Arc<Connector>, options: &PostgresOptions) -> Self {
         let shared = Arc::new(Shared {
-            signals: Signals::default(),
+            signals: ChangeHints::default(),
             place,
             // Behind a proxy that gives every transaction another connection, nobody would hear
             // anything.
             notify: if options.prepare == Prepare::Never { Notify::Never } else { options.notify },
             poll_interval: options.poll_interval,
-            news: Mutex::new(News::new(Instant::now())),
+            news: Mutex::new(NotifyQueue::new(Instant::now())),
             bell: Bell::new(),
             closed: Bell::new(),
         });
         tokio::spawn(poll(shared.clone()));
-        let mut teller = Teller { shared: shared.clone(), name: own_name(), ear: None };
+        let mut teller = Notifier { shared: shared.clone(), name: own_name(), ear: None };
         // Whoever waits from now on misses nothing for want of a connection.
         teller.listen().await;
         tokio::spawn(teller.serve());
         Self { shared }
     }
 
-    pub(crate) fn signal(&self, topic: Topic) -> Signal {
+    pub(crate) fn signal(&self, topic: Topic) -> ChangeHint {
         self.shared.signals.signal(topic)
     }
 
@@ -97,7 +97,7 @@ impl Wakes {
 }
 
 impl Shared {
-    fn news(&self) -> MutexGuard<'_, News> {
+    fn news(&self) -> MutexGuard<'_, NotifyQueue> {
         self.news.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -133,17 +133,17 @@ async fn poll(shared: Arc<Shared>) {
 }
 
 /// A connection that listens, and over which others are told.
-struct Ear {
+struct Listener {
     session: Arc<Session>,
     heard: mpsc::UnboundedReceiver<Notification>,
 }
 
 /// One process among those on this store.
-struct Teller {
+struct Notifier {
     shared: Arc<Shared>,
     /// Tells what this process said from what others did.
     name: String,
-    ear: Option<Ear>,
+    ear: Option<Listener>,
 }
 
 /// About so long, and not as long as the others: a server that was away shall not meet all
@@ -157,7 +157,7 @@ fn own_name() -> String {
     uuid::Uuid::now_v7().simple().to_string()
 }
 
-impl Teller {
+impl Notifier {
     async fn serve(mut self) {
         while !self.shared.place.is_closed() {
             self.listen().await;
@@ -187,7 +187,7 @@ impl Teller {
         match connect(&self.shared).await {
             Ok(ear) => self.ear = Some(ear),
             Err(error) => {
-                tracing::debug!(%error, "no connection for notifications; polling goes on")
+                tracing::debug!(%error, "no connection for notifications; polling goes on");
             }
         }
         // Listen first, then look: what was written before could not be heard.
@@ -227,7 +227,7 @@ impl Teller {
     }
 }
 
-async fn connect(shared: &Shared) -> tidelock_store::Result<Ear> {
+async fn connect(shared: &Shared) -> tidelock_store::Result<Listener> {
     let (to, heard) = mpsc::unbounded_channel();
     let session = shared.place.enter(Some(to)).await?;
     // A notification is a transaction like any other; nobody shall wait for the disk on account of
@@ -237,7 +237,7 @@ async fn connect(shared: &Shared) -> tidelock_store::Result<Ear> {
         session.execute(&format!("LISTEN {}", shared.channel())).await.map_err(failed)
     };
     shared.place.in_time(shared.place.deadline(), listening).await?;
-    Ok(Ear { session, heard })
+    Ok(Listener { session, heard })
 }
 
 #[cfg(test)]

@@ -8,14 +8,14 @@
 //! found out on [the long way](crate::commit). So the meaning of a commit is in one place all the
 //! same.
 
-mod looked;
+mod probe;
 
 use std::collections::{HashMap, HashSet};
 
 use tidelock_store::plan::{self, Decision};
 use tidelock_store::{
-    Change, Commit, CommitId, CommitOutcome, Committed, ExpectedRevision, RecordKey, Result,
-    StoreError, Timestamp, Topic, When, Write, Written, limits,
+    Change, Commit, CommitId, CommitOutcome, Committed, ExpectedRevision, RecordKey, RecordWrite,
+    Result, StoreError, Timestamp, Topic, When, Written, limits,
 };
 use tokio_postgres::types::{ToSql, Type};
 use uuid::Uuid;
@@ -26,7 +26,7 @@ use crate::leases::micros;
 use crate::session::Session;
 use crate::statement::Statement;
 
-use looked::Looked;
+use probe::Probe;
 
 static WRITE_MANY: Statement = Statement::new(
     "SELECT moment, before, after, clashes, seen, expiries
@@ -86,14 +86,14 @@ pub(crate) async fn write_together(
     }
     let row =
         rows.first().ok_or_else(|| StoreError::corrupt("a write of records was not answered"))?;
-    let looked = Looked::read(row, &batch.order)?;
+    let looked = Probe::read(row, &batch.order)?;
     (0..).zip(commits).map(|(nth, commit)| judge(nth, commit, &looked)).collect()
 }
 
 /// What became of a commit; nothing if that is found out on the long way.
-fn judge(nth: usize, commit: &Commit, looked: &Looked) -> Result<Option<Judged>> {
+fn judge(nth: usize, commit: &Commit, looked: &Probe) -> Result<Option<Judged>> {
     if !looked.is_refused(nth) {
-        let written = |(at, write): (usize, &Write)| Written {
+        let written = |(at, write): (usize, &RecordWrite)| Written {
             key: write.key.clone(),
             revision: looked.after((nth, at)),
             sum: None,
@@ -117,7 +117,7 @@ fn judge(nth: usize, commit: &Commit, looked: &Looked) -> Result<Option<Judged>>
 }
 
 /// What a write expects, as a number for the statement; nothing if it cannot go this way.
-fn code(write: &Write) -> Option<i64> {
+fn code(write: &RecordWrite) -> Option<i64> {
     match (&write.change, write.expected) {
         (Change::Put { .. } | Change::Delete, ExpectedRevision::Revision(revision)) => {
             Some(revision.get() as i64)
@@ -177,7 +177,7 @@ impl<'a> Batch<'a> {
         batch
     }
 
-    fn add(&mut self, nth: usize, write: &'a Write) {
+    fn add(&mut self, nth: usize, write: &'a RecordWrite) {
         let (value, expires) = match &write.change {
             Change::Put { value, expires } => (Some(value.as_str()), *expires),
             // A tombstone.
@@ -201,7 +201,8 @@ impl<'a> Batch<'a> {
         self.mentions.extend((0..commit.writes.len()).filter_map(|at| places.get(&(nth, at))));
         self.mentions_to.push(self.mentions.len() as i32);
         self.memories.push(micros(commit.id_memory.unwrap_or(limits::COMMIT_MEMORY)));
-        let written = |write: &Write| Written { key: write.key.clone(), revision: None, sum: None };
+        let written =
+            |write: &RecordWrite| Written { key: write.key.clone(), revision: None, sum: None };
         let writes = commit.writes.iter().map(written).collect();
         let at = Timestamp::from_micros(0).expect("1970 is a moment");
         let committed = Committed { at, appends: Vec::new(), writes };

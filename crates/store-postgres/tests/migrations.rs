@@ -14,7 +14,7 @@ use std::process::ExitCode;
 
 use ground::{Ground, Plain, append, committed};
 use libtest_mimic::{Arguments, Trial};
-use tidelock_store::{Advice, ErrorKind, Store, StoreError};
+use tidelock_store::{RetryAdvice, Store, StoreError, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use worker::{Part, Worker, order, say};
 
@@ -205,7 +205,7 @@ async fn check_left_alone(spoil: &str, said: &str) {
 fn check_incompatible(refused: &StoreError, said: &str) {
     assert_eq!(
         (refused.kind(), refused.advice()),
-        (ErrorKind::Incompatible, Advice::Never),
+        (StoreErrorKind::Incompatible, RetryAdvice::Never),
         "{refused}"
     );
     assert!(refused.to_string().contains(said), "{said:?} in {refused}");

@@ -9,7 +9,7 @@ use std::fmt::{self, Write};
 use std::fs;
 use std::sync::{LazyLock, Mutex, Once};
 
-use tidelock_store::{Advice, ErrorKind, StoreError};
+use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::{Server, Stop};
 use tracing::field::{Field, Visit};
@@ -40,7 +40,7 @@ async fn refusal(user: &str) -> StoreError {
     let refused = open(user).await.map(drop).expect_err("the server lets nobody in like that");
     assert_eq!(
         (refused.kind(), refused.advice()),
-        (ErrorKind::Invalid, Advice::Never),
+        (StoreErrorKind::Invalid, RetryAdvice::Never),
         "{refused}"
     );
     refused
@@ -87,7 +87,7 @@ async fn a_url_that_is_not_understood_is_not_repeated() {
         format!("postgres://app@host/db?{WRONG}"),
     ] {
         let refused = PostgresStore::open(&url).await.map(drop).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{refused}");
         assert!(!chain(&refused).contains(WRONG), "{}", chain(&refused));
     }
     assert!(!Everything::said().contains(WRONG));

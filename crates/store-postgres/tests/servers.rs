@@ -5,7 +5,7 @@
 
 use std::net::TcpListener;
 
-use tidelock_store::{Advice, ErrorKind, FeedQuery, Position, Store, StoreError};
+use tidelock_store::{FeedQuery, Position, RetryAdvice, Store, StoreError, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Server;
 
@@ -43,7 +43,7 @@ async fn a_standby_and_a_silent_server_are_passed_over() {
     let refused = refusal(&url(&[standby.port()], "")).await;
     assert_eq!(
         (refused.kind(), refused.advice()),
-        (ErrorKind::Unavailable, Advice::Later),
+        (StoreErrorKind::Unavailable, RetryAdvice::Later),
         "{refused}"
     );
     assert!(refused.context().contains("standby"), "{refused}");
@@ -59,7 +59,7 @@ async fn servers_that_cannot_be_reached_are_worth_another_try() {
     let refused = refusal(&url(&[silent, closed], "connect_timeout_ms=200")).await;
     assert_eq!(
         (refused.kind(), refused.advice()),
-        (ErrorKind::Unavailable, Advice::Later),
+        (StoreErrorKind::Unavailable, RetryAdvice::Later),
         "{refused}"
     );
     for said in [
@@ -83,7 +83,7 @@ async fn a_server_is_reached_through_its_socket() {
     let refused = refusal(&url(nothing())).await;
     assert_eq!(
         (refused.kind(), refused.advice()),
-        (ErrorKind::Unavailable, Advice::Later),
+        (StoreErrorKind::Unavailable, RetryAdvice::Later),
         "{refused}"
     );
 }
@@ -117,7 +117,7 @@ async fn a_wrong_option_for_the_session_is_said_to_be_one() {
         let refused = refusal(&format!("{}?options=-c%20{setting}", server.url())).await;
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Invalid, Advice::Never),
+            (StoreErrorKind::Invalid, RetryAdvice::Never),
             "{refused}"
         );
         assert!(refused.context().contains("check what options= sets"), "{refused}");
@@ -129,9 +129,9 @@ async fn a_wrong_user_or_database_is_said_for_good_and_a_full_server_is_not() {
     let server = Server::start().unwrap();
     server.run_sql("postgres", "CREATE ROLE crowd LOGIN CONNECTION LIMIT 0").unwrap();
     let cases = [
-        ("postgres", "nowhere", "create the database", ErrorKind::Invalid, Advice::Never),
-        ("nobody", "postgres", "check the user", ErrorKind::Invalid, Advice::Never),
-        ("crowd", "postgres", "max_connections", ErrorKind::Unavailable, Advice::Later),
+        ("postgres", "nowhere", "create the database", StoreErrorKind::Invalid, RetryAdvice::Never),
+        ("nobody", "postgres", "check the user", StoreErrorKind::Invalid, RetryAdvice::Never),
+        ("crowd", "postgres", "max_connections", StoreErrorKind::Unavailable, RetryAdvice::Later),
     ];
     for (user, database, said, kind, advice) in cases {
         let refused = refusal(&server.url_of(user, database)).await;

@@ -15,7 +15,7 @@ use rusqlite::wal::CheckpointMode;
 use rusqlite::{Connection, MAIN_DB};
 use tidelock_store::{Result, StoreError};
 
-use crate::pause::is_busy;
+use crate::busy_backoff::is_busy;
 
 /// Pages in the log from which on it is worth moving them: 8 MiB.
 const WORTH_MOVING: i32 = 2_000;

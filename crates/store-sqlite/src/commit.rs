@@ -8,8 +8,8 @@ use std::collections::HashMap;
 use rusqlite::{Connection, params};
 use tidelock_store::plan::{self, Decision, Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
-    Commit, CommitId, CommitOutcome, Committed, Event, EventId, Item, ItemRef, Position, RecordKey,
-    Result, StoreError, StreamName, Timestamp, Topic, Version,
+    Commit, CommitId, CommitOutcome, Committed, EventId, Item, ItemRef, Position, RecordKey,
+    Result, StoreError, StoredEvent, StreamName, Timestamp, Topic, Version,
 };
 
 use crate::error::{corrupt, failed};
@@ -23,13 +23,13 @@ const STREAMS: usize = 10_000;
 /// What the writer remembers from one transaction to the next. Good for as long as nobody else has
 /// written to the file, and no transaction was undone.
 #[derive(Debug, Default)]
-pub(crate) struct Memo {
+pub(crate) struct WriterCache {
     streams: HashMap<StreamName, (i64, StreamRow)>,
     last_position: Option<Position>,
     floors: Option<Floors>,
 }
 
-impl Memo {
+impl WriterCache {
     pub(crate) fn forget(&mut self) {
         self.streams.clear();
         self.last_position = None;
@@ -60,7 +60,7 @@ impl Memo {
 /// A transaction that one commit after another writes to.
 pub(crate) struct Transaction<'a> {
     pub(crate) connection: &'a Connection,
-    pub(crate) memo: &'a mut Memo,
+    pub(crate) memo: &'a mut WriterCache,
     pub(crate) now: Timestamp,
     /// Whom to tell once the transaction is durable; nobody is told of what nobody waits for.
     pub(crate) topics: Option<&'a mut Vec<Topic>>,
@@ -103,7 +103,7 @@ impl Rows for Transaction<'_> {
         Ok(found.map(|(_, row)| row))
     }
 
-    fn event(&mut self, id: EventId) -> Result<Option<Event>> {
+    fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>> {
         let mut statement = self.connection.prepare_cached(FIND_EVENT).map_err(failed)?;
         let mut rows = statement.query([id.as_bytes()]).map_err(failed)?;
         let Some(row) = rows.next().map_err(failed)? else { return Ok(None) };
@@ -201,7 +201,7 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    fn add_event(&mut self, event: &Event) -> Result<()> {
+    fn add_event(&mut self, event: &StoredEvent) -> Result<()> {
         let stream = self.known_stream_id(&event.stream)?;
         let sql = concat!(
             "INSERT INTO tidelock_events (",
@@ -236,7 +236,7 @@ impl Transaction<'_> {
     fn put_record(&mut self, key: &RecordKey, row: &RecordRow) -> Result<()> {
         let sql = "INSERT INTO tidelock_records (key, revision, value, expires_at) VALUES (?1, ?2, ?3, ?4)
                    ON CONFLICT (key) DO UPDATE SET revision = ?2, value = ?3, expires_at = ?4";
-        let value = row.value.as_ref().map(tidelock_store::Json::as_str);
+        let value = row.value.as_ref().map(tidelock_store::RawJson::as_str);
         let expires_at = row.expires_at.map(Timestamp::micros);
         self.execute(sql, params![key.as_str(), row.revision.get() as i64, value, expires_at])?;
         Ok(())

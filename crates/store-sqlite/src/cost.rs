@@ -9,13 +9,13 @@
 use std::time::Duration;
 
 use rusqlite::{Connection, StatementStatus};
-use tidelock_store::plan::Turns;
+use tidelock_store::plan::FairShare;
 use tidelock_store::{
     Commit, HeadQuery, ItemFilter, ItemQuery, ItemRef, LeaseRequest, NewEvent, QueueName,
-    RecordKey, RecordQuery, StreamName, Timestamp, Wake, When, WorkerName, Write, limits,
+    RecordKey, RecordQuery, RecordWrite, StreamName, Timestamp, Wake, When, WorkerName, limits,
 };
 
-use crate::commit::{FLOORS, Memo, Transaction, commit};
+use crate::commit::{FLOORS, Transaction, WriterCache, commit};
 use crate::reader::{Names, Reader};
 use crate::{leases, log, migrate, records, sweep};
 
@@ -31,7 +31,7 @@ fn store() -> Connection {
 }
 
 fn write(connection: &Connection, write: &Commit) {
-    let mut memo = Memo::default();
+    let mut memo = WriterCache::default();
     let mut transaction = Transaction { connection, memo: &mut memo, now: now(), topics: None };
     commit(&mut transaction, write).unwrap().committed().unwrap();
 }
@@ -64,7 +64,7 @@ fn lease_steps(later: usize) -> i32 {
         LeaseRequest::new(&QueueName::new("q").unwrap(), &worker, Duration::from_secs(1), 10);
     steps(&mut connection, leases::LOOKUPS, |connection| {
         assert_eq!(
-            leases::lease(connection, &request, &Turns::default(), now(), 0).unwrap().leases,
+            leases::lease(connection, &request, &FairShare::default(), now(), 0).unwrap().leases,
             []
         );
     })
@@ -107,10 +107,10 @@ fn page_steps(before: usize) -> (i32, i32) {
         let key = RecordKey::new(name(number)).unwrap();
         let event = NewEvent::of("noted", &1).unwrap();
         let expected = tidelock_store::ExpectedVersion::NoStream;
-        let put = Write::put(
+        let put = RecordWrite::put(
             &key,
             tidelock_store::ExpectedRevision::Absent,
-            tidelock_store::Json::new(&1).unwrap(),
+            tidelock_store::RawJson::new(&1).unwrap(),
         );
         write(&connection, &Commit::new().append(&stream, expected, [event]).write(put));
     }
@@ -143,10 +143,10 @@ fn sweep_steps(staying: usize) -> i32 {
     let mut connection = store();
     for number in 0..staying + 3 {
         let name = format!("n-{number:05}");
-        let put = Write::put(
+        let put = RecordWrite::put(
             &RecordKey::new(name.clone()).unwrap(),
             tidelock_store::ExpectedRevision::Absent,
-            tidelock_store::Json::new(&1).unwrap(),
+            tidelock_store::RawJson::new(&1).unwrap(),
         );
         let made = Commit::new()
             .with_id(tidelock_store::CommitId::fresh())
@@ -164,7 +164,7 @@ fn sweep_steps(staying: usize) -> i32 {
     connection.execute_batch(due).unwrap();
     steps(&mut connection, sweep::STATEMENTS, |connection| {
         assert!(sweep::is_due(connection, now()).unwrap());
-        let mut memo = Memo::default();
+        let mut memo = WriterCache::default();
         assert!(
             Transaction { connection, memo: &mut memo, now: now(), topics: None }.sweep(1).unwrap()
         );
@@ -182,13 +182,13 @@ fn idle_steps(staying: usize) -> i32 {
     let mut connection = store();
     for number in 0..staying {
         let key = RecordKey::new(format!("n-{number:05}")).unwrap();
-        let value = tidelock_store::Json::new(&1).unwrap();
-        let put = Write::put(&key, tidelock_store::ExpectedRevision::Absent, value);
+        let value = tidelock_store::RawJson::new(&1).unwrap();
+        let put = RecordWrite::put(&key, tidelock_store::ExpectedRevision::Absent, value);
         write(&connection, &Commit::new().with_id(tidelock_store::CommitId::fresh()).write(put));
     }
     steps(&mut connection, sweep::STATEMENTS, |connection| {
         assert!(!sweep::is_due(connection, now()).unwrap());
-        let mut memo = Memo::default();
+        let mut memo = WriterCache::default();
         assert!(
             !Transaction { connection, memo: &mut memo, now: now(), topics: None }
                 .sweep(100)
@@ -205,11 +205,15 @@ fn nothing_is_looked_through_when_nothing_is_due() {
 #[test]
 fn floors_are_read_once_and_not_with_every_commit() {
     let connection = store();
-    let mut memo = Memo::default();
+    let mut memo = WriterCache::default();
     let mut put = || {
-        let (key, value) = (RecordKey::new("k").unwrap(), tidelock_store::Json::new(&1).unwrap());
-        let write =
-            Commit::new().write(Write::put(&key, tidelock_store::ExpectedRevision::Any, value));
+        let (key, value) =
+            (RecordKey::new("k").unwrap(), tidelock_store::RawJson::new(&1).unwrap());
+        let write = Commit::new().write(RecordWrite::put(
+            &key,
+            tidelock_store::ExpectedRevision::Any,
+            value,
+        ));
         let mut transaction =
             Transaction { connection: &connection, memo: &mut memo, now: now(), topics: None };
         commit(&mut transaction, &write).unwrap().committed().unwrap();

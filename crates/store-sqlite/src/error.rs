@@ -3,61 +3,63 @@
 //! No type of rusqlite leaves this crate except as the source of an error.
 
 use rusqlite::ErrorCode;
-use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
+use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
 /// A statement failed before the transaction was committed: nothing was written.
 pub(crate) fn failed(error: rusqlite::Error) -> StoreError {
-    translate(error, Advice::Later)
+    translate(error, RetryAdvice::Later)
 }
 
 /// The commit itself failed. What reached the disk is not known when the flush failed; when there
 /// was no room, the mark that makes a transaction valid was not written.
 pub(crate) fn commit_failed(error: rusqlite::Error) -> StoreError {
     let advice = match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => Advice::Later,
-        _ => Advice::Unknown,
+        Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy) => RetryAdvice::Later,
+        _ => RetryAdvice::Unknown,
     };
     translate(error, advice)
 }
 
-fn translate(error: rusqlite::Error, advice: Advice) -> StoreError {
+fn translate(error: rusqlite::Error, advice: RetryAdvice) -> StoreError {
     let (kind, what) = match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => (
-            ErrorKind::Unavailable,
+            StoreErrorKind::Unavailable,
             "locked by another process for longer than busy_timeout_ms allows",
         ),
-        Some(ErrorCode::DiskFull) => (ErrorKind::Full, "no room is left on the disk, make some"),
+        Some(ErrorCode::DiskFull) => {
+            (StoreErrorKind::Full, "no room is left on the disk, make some")
+        }
         Some(ErrorCode::SystemIoFailure) => {
-            (ErrorKind::Storage, "the disk failed to read or write")
+            (StoreErrorKind::Storage, "the disk failed to read or write")
         }
         Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => (
-            ErrorKind::Storage,
+            StoreErrorKind::Storage,
             "the file, or its folder, cannot be opened and written by this user",
         ),
         Some(ErrorCode::NotADatabase) => {
-            (ErrorKind::Incompatible, "the file is not an SQLite database")
+            (StoreErrorKind::Incompatible, "the file is not an SQLite database")
         }
         Some(ErrorCode::DatabaseCorrupt) => (
-            ErrorKind::Corrupt,
+            StoreErrorKind::Corrupt,
             "the file is damaged: restore it from a backup (`PRAGMA integrity_check` says more)",
         ),
-        _ => (ErrorKind::Storage, "SQLite refused a statement"),
+        _ => (StoreErrorKind::Storage, "SQLite refused a statement"),
     };
     let hopeless = [ErrorCode::ReadOnly, ErrorCode::PermissionDenied, ErrorCode::CannotOpen];
     let advice = match kind {
-        ErrorKind::Corrupt | ErrorKind::Incompatible => Advice::Never,
+        StoreErrorKind::Corrupt | StoreErrorKind::Incompatible => RetryAdvice::Never,
         _ if error.sqlite_error_code().is_some_and(|code| hopeless.contains(&code)) => {
-            Advice::Never
+            RetryAdvice::Never
         }
         _ => advice,
     };
-    StoreError::new(kind, advice, Operation::Commit, what).caused_by(error)
+    StoreError::new(kind, advice, StoreOperation::Commit, what).caused_by(error)
 }
 
 /// What was read from the file should have been checked when it was written.
 pub(crate) fn corrupt(error: StoreError) -> StoreError {
     match error.kind() {
-        ErrorKind::Invalid | ErrorKind::LimitExceeded => {
+        StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded => {
             StoreError::corrupt(format!("a stored row makes no sense: {}", error.context()))
                 .caused_by(error)
         }
@@ -66,10 +68,10 @@ pub(crate) fn corrupt(error: StoreError) -> StoreError {
 }
 
 /// The store's threads are gone.
-pub(crate) fn closed(operation: Operation) -> StoreError {
+pub(crate) fn closed(operation: StoreOperation) -> StoreError {
     StoreError::new(
-        ErrorKind::Unavailable,
-        Advice::Never,
+        StoreErrorKind::Unavailable,
+        RetryAdvice::Never,
         operation,
         "the store was closed: open it again",
     )
@@ -80,7 +82,9 @@ pub(crate) fn closed(operation: Operation) -> StoreError {
 pub(crate) fn spoils_the_group(error: &StoreError) -> bool {
     !matches!(
         error.kind(),
-        ErrorKind::Invalid | ErrorKind::LimitExceeded | ErrorKind::IdempotencyMismatch
+        StoreErrorKind::Invalid
+            | StoreErrorKind::LimitExceeded
+            | StoreErrorKind::IdempotencyMismatch
     )
 }
 

@@ -7,7 +7,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError};
+use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
 /// The file that a store has open.
 #[derive(Debug)]
@@ -63,7 +63,7 @@ impl StoreFile {
 
     /// Refuses to go on in a child process: the threads and locks of the store stayed with its
     /// parent.
-    pub(crate) fn is_not_forked(&self, operation: Operation) -> Result<()> {
+    pub(crate) fn is_not_forked(&self, operation: StoreOperation) -> Result<()> {
         if std::process::id() == self.process {
             return Ok(());
         }
@@ -131,7 +131,12 @@ fn home(path: &Path) -> Option<String> {
 }
 
 fn unavailable(context: String) -> StoreError {
-    StoreError::new(ErrorKind::Unavailable, Advice::Never, Operation::Commit, context)
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        RetryAdvice::Never,
+        StoreOperation::Commit,
+        context,
+    )
 }
 
 /// Refuses a place where a file cannot be used safely. The caller says which place.

@@ -1,6 +1,6 @@
 //! One caller's write, from the call to the answer.
 
-use tidelock_store::{Operation, Result};
+use tidelock_store::{Result, StoreOperation};
 use tokio::sync::oneshot;
 
 use crate::commit::Transaction;
@@ -57,7 +57,7 @@ where
             // write was undone.
             (Some(failure), _) => Err(failure.to_error()),
             (None, Some(answer)) => answer,
-            (None, None) => Err(closed(Operation::Commit)),
+            (None, None) => Err(closed(StoreOperation::Commit)),
         };
         // A caller that does not wait any more need not be told.
         let _ = self.reply.send(answer);
@@ -66,10 +66,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use tidelock_store::{Advice, ErrorKind, StoreError};
+    use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind};
 
     use super::*;
-    use crate::commit::Memo;
+    use crate::commit::WriterCache;
 
     /// LOG-5, COMMIT-6: the neighbour that had used the id was undone, so the id is free.
     #[test]
@@ -78,11 +78,16 @@ mod tests {
         let now = tidelock_store::Timestamp::from_micros(0).unwrap();
         let (mut job, mut answer) =
             job(|_| Err::<(), _>(StoreError::mismatch("used by a neighbour")));
-        let mut memo = Memo::default();
+        let mut memo = WriterCache::default();
         job.run(&mut Transaction { connection: &connection, memo: &mut memo, now, topics: None })
             .unwrap();
-        let failure = StoreError::new(ErrorKind::Full, Advice::Later, Operation::Commit, "no room");
+        let failure = StoreError::new(
+            StoreErrorKind::Full,
+            RetryAdvice::Later,
+            StoreOperation::Commit,
+            "no room",
+        );
         job.finish(Some(&GroupFailure { failure, calls: 2 }));
-        assert_eq!(answer.try_recv().unwrap().unwrap_err().advice(), Advice::Later);
+        assert_eq!(answer.try_recv().unwrap().unwrap_err().advice(), RetryAdvice::Later);
     }
 }

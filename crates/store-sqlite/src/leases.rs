@@ -4,11 +4,11 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use rusqlite::{Connection, Row, params};
-use tidelock_store::plan::{Candidate, Turns};
+use tidelock_store::plan::{Candidate, FairShare};
 use tidelock_store::{
-    Adjusted, Adjustment, ExitKind, Fence, Holder, Item, ItemFilter, ItemKey, ItemPage, ItemQuery,
-    ItemRef, LaneName, LeaseRequest, LeaseToken, Leased, Mark, Priority, QueueName, Renewal,
-    Result, StoreError, Timestamp, Topic, WorkerName, limits,
+    Adjusted, Adjustment, Fence, Item, ItemFilter, ItemKey, ItemPage, ItemQuery, ItemRef, LaneName,
+    LeaseHolder, LeaseRequest, LeaseToken, Leased, Mark, Priority, QueueName, Renewal, Result,
+    SettleKind, StoreError, Timestamp, Topic, WorkerName, limits,
 };
 
 use crate::error::{corrupt, failed};
@@ -78,7 +78,7 @@ pub(crate) const LOOKUPS: &[&str] = &[NEXT_LANE, READY, FIRST_READY];
 pub(crate) fn lease(
     connection: &Connection,
     request: &LeaseRequest,
-    turns: &Turns,
+    turns: &FairShare,
     now: Timestamp,
     fence_floor: u64,
 ) -> Result<Leased> {
@@ -179,7 +179,7 @@ pub(crate) fn put_item(connection: &Connection, item: &Item) -> Result<()> {
         holder.map(|holder| holder.worker.as_str()),
         holder.map(|holder| holder.since.micros()),
         holder.map(|holder| holder.deadline.micros()),
-        item.settled.map(ExitKind::as_str),
+        item.settled.map(SettleKind::as_str),
         micros(item.forget_at),
         micros(item.ready_at()),
     ];
@@ -319,13 +319,13 @@ fn read_item(row: &Row<'_>) -> Result<Item> {
     })
 }
 
-fn holder(row: &Row<'_>) -> Result<Option<Holder>> {
+fn holder(row: &Row<'_>) -> Result<Option<LeaseHolder>> {
     let worker: Option<String> = row.get(14).map_err(failed)?;
     let (Some(worker), Some(since), Some(deadline)) = (worker, moment(row, 15)?, moment(row, 16)?)
     else {
         return Ok(None);
     };
-    Ok(Some(Holder { worker: WorkerName::new(worker)?, since, deadline }))
+    Ok(Some(LeaseHolder { worker: WorkerName::new(worker)?, since, deadline }))
 }
 
 fn priority(row: &Row<'_>, column: usize) -> Result<Priority> {

@@ -3,8 +3,8 @@
 use rusqlite::{Connection, Row, params};
 use tidelock_store::plan::{StreamRow, stored_json};
 use tidelock_store::{
-    Direction, Event, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage,
-    HeadQuery, Json, Position, Result, StoreError, StreamName, StreamPage, StreamQuery,
+    Direction, EventId, EventType, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery,
+    Position, RawJson, Result, StoreError, StoredEvent, StreamName, StreamPage, StreamQuery,
     StreamState, Timestamp, Version, limits,
 };
 
@@ -256,24 +256,24 @@ pub(crate) fn find_stream(
 }
 
 /// Reads the columns of `event_columns!`.
-pub(crate) fn event(row: &Row<'_>, stream: StreamName) -> Result<Event> {
+pub(crate) fn event(row: &Row<'_>, stream: StreamName) -> Result<StoredEvent> {
     Alike::default().event(row, stream)
 }
 
 /// Events that follow each other often have the same type and metadata; then they share them.
 #[derive(Default)]
 struct Alike {
-    last: Option<(EventType, Json)>,
+    last: Option<(EventType, RawJson)>,
 }
 
 impl Alike {
-    fn event(&mut self, row: &Row<'_>, stream: StreamName) -> Result<Event> {
+    fn event(&mut self, row: &Row<'_>, stream: StreamName) -> Result<StoredEvent> {
         self.read_event(row, stream).map_err(corrupt)
     }
 
-    fn read_event(&mut self, row: &Row<'_>, stream: StreamName) -> Result<Event> {
+    fn read_event(&mut self, row: &Row<'_>, stream: StreamName) -> Result<StoredEvent> {
         let (event_type, metadata) = self.share(text(row, 4)?, text(row, 6)?)?;
-        Ok(Event {
+        Ok(StoredEvent {
             id: EventId::from_bytes(row.get(3).map_err(failed)?),
             stream,
             version: Version::new(number(row, 2)?)?,
@@ -285,7 +285,7 @@ impl Alike {
         })
     }
 
-    fn share(&mut self, event_type: &str, metadata: &str) -> Result<(EventType, Json)> {
+    fn share(&mut self, event_type: &str, metadata: &str) -> Result<(EventType, RawJson)> {
         let (known_type, known_metadata) = self.last.take().unzip();
         let event_type = match known_type.filter(|known| known.as_str() == event_type) {
             Some(known) => known,

@@ -6,7 +6,7 @@
 //! refused untouched.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, params};
-use tidelock_store::{Advice, ErrorKind, Operation, Result, StoreError, Timestamp};
+use tidelock_store::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Timestamp};
 use uuid::Uuid;
 
 use crate::error::failed;
@@ -102,7 +102,7 @@ fn check(known: Option<&Migration>, number: i64, name: &str, sum: &str) -> Resul
 }
 
 fn incompatible(context: String) -> StoreError {
-    StoreError::new(ErrorKind::Incompatible, Advice::Never, Operation::Open, context)
+    StoreError::new(StoreErrorKind::Incompatible, RetryAdvice::Never, StoreOperation::Open, context)
 }
 
 fn checksum(sql: &str) -> String {
@@ -133,7 +133,7 @@ mod tests {
             .execute("INSERT INTO tidelock_migrations VALUES (99, 'from the future', 'x', 0)", [])
             .unwrap();
         let refused = migrate(&mut connection, now()).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Incompatible);
+        assert_eq!(refused.kind(), StoreErrorKind::Incompatible);
         assert!(refused.to_string().contains("newer version of Tidelock"), "{refused}");
     }
 
@@ -154,7 +154,7 @@ mod tests {
             .execute("UPDATE tidelock_migrations SET checksum = 'other' WHERE number = 1", [])
             .unwrap();
         let refused = migrate(&mut connection, now()).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Incompatible);
+        assert_eq!(refused.kind(), StoreErrorKind::Incompatible);
     }
 
     /// A file that the first version made.
@@ -186,7 +186,7 @@ mod tests {
         migrate(&mut connection, now()).unwrap();
         let sweep = |micros| {
             let now = Timestamp::from_micros(micros).unwrap();
-            let mut memo = crate::commit::Memo::default();
+            let mut memo = crate::commit::WriterCache::default();
             let mut transaction = crate::commit::Transaction {
                 connection: &connection,
                 memo: &mut memo,

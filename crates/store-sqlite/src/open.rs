@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::{Connection, MAIN_DB, OpenFlags};
-use tidelock_store::{Advice, Clock, ErrorKind, Operation, Result, StoreError, SystemClock};
+use tidelock_store::{
+    Clock, Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, SystemClock,
+};
 
 use crate::error::failed;
 
@@ -73,7 +75,7 @@ impl SqliteOptions {
             "callers_may_write" => self.callers_may_write = number(0, 1)? == 1,
             "restored" => self.restored = number(0, 1)? == 1,
             "sweep_interval_ms" => {
-                self.sweep_interval = Duration::from_millis(number(1, 86_400_000)?)
+                self.sweep_interval = Duration::from_millis(number(1, 86_400_000)?);
             }
             "migrate" => self.migrate = number(0, 1)? == 1,
             "watch_interval_ms" => self.watch_interval = Duration::from_millis(number(1, 60_000)?),
@@ -100,7 +102,12 @@ pub(crate) fn check_library(version: i32) -> Result<()> {
         version / 1_000 % 1_000,
         version % 1_000
     );
-    Err(StoreError::new(ErrorKind::Incompatible, Advice::Never, Operation::Open, context))
+    Err(StoreError::new(
+        StoreErrorKind::Incompatible,
+        RetryAdvice::Never,
+        StoreOperation::Open,
+        context,
+    ))
 }
 
 /// A connection that writes, on a file that is in WAL mode from then on.
@@ -129,7 +136,7 @@ fn check_writable(connection: &Connection) -> Result<()> {
     }
     let context =
         "the file cannot be written by this user: give it the right to, or run as another";
-    Err(StoreError::new(ErrorKind::Storage, Advice::Never, Operation::Open, context))
+    Err(StoreError::new(StoreErrorKind::Storage, RetryAdvice::Never, StoreOperation::Open, context))
 }
 
 /// A connection that only reads.
@@ -158,7 +165,7 @@ fn flags(more: OpenFlags) -> OpenFlags {
 
 /// Turning the mode on needs the file for itself, and SQLite does not wait for that by itself.
 fn turn_wal_on(connection: &Connection, options: &SqliteOptions) -> Result<()> {
-    let mut pause = crate::pause::Pause::new(options.busy_timeout);
+    let mut pause = crate::busy_backoff::BusyBackoff::new(options.busy_timeout);
     loop {
         match connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get::<_, String>(0)) {
             Ok(mode) if mode == "wal" => return Ok(()),
@@ -166,13 +173,13 @@ fn turn_wal_on(connection: &Connection, options: &SqliteOptions) -> Result<()> {
                 let context =
                     format!("the file cannot be put in WAL mode; it stays in {mode} mode");
                 return Err(StoreError::new(
-                    ErrorKind::Incompatible,
-                    Advice::Never,
-                    Operation::Open,
+                    StoreErrorKind::Incompatible,
+                    RetryAdvice::Never,
+                    StoreOperation::Open,
                     context,
                 ));
             }
-            Err(error) if crate::pause::is_busy(&error) && pause.wait() => {}
+            Err(error) if crate::busy_backoff::is_busy(&error) && pause.wait() => {}
             Err(error) => return Err(failed(error)),
         }
     }
@@ -186,7 +193,7 @@ mod tests {
     #[test]
     fn an_sqlite_that_can_damage_files_is_refused() {
         let refused = check_library(3_051_002).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Incompatible);
+        assert_eq!(refused.kind(), StoreErrorKind::Incompatible);
         assert!(refused.to_string().contains("3.51.2"), "{refused}");
         check_library(3_051_003).unwrap();
         check_library(rusqlite::version_number()).expect("the bundled one is safe");

@@ -9,7 +9,7 @@ use std::thread;
 
 use crossbeam_channel::{Receiver, Sender};
 use rusqlite::Connection;
-use tidelock_store::{Operation, Result, StoreError, StreamName};
+use tidelock_store::{Result, StoreError, StoreOperation, StreamName};
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::error::{closed, failed};
@@ -89,7 +89,7 @@ impl Readers {
     /// Reads at one moment of the file.
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         read: impl FnOnce(&mut Reader) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
@@ -110,7 +110,7 @@ impl Readers {
     }
 
     /// Refuses to go on once the readers were closed.
-    pub(crate) fn check_open(&self, operation: Operation) -> Result<()> {
+    pub(crate) fn check_open(&self, operation: StoreOperation) -> Result<()> {
         match *self.queue.read().unwrap_or_else(PoisonError::into_inner) {
             Some(_) => Ok(()),
             None => Err(closed(operation)),

@@ -178,7 +178,7 @@ mod tests {
     use tidelock_store::plan::Rows;
 
     use super::*;
-    use crate::commit::Memo;
+    use crate::commit::WriterCache;
     use crate::migrate;
 
     /// Schedule 120. An older program that had the file open when it was migrated goes on, and
@@ -207,7 +207,7 @@ mod tests {
                 params![id.as_bytes(), [0_u8; 16], committed, now.micros()],
             )
             .unwrap();
-        let mut memo = Memo::default();
+        let mut memo = WriterCache::default();
         let mut transaction =
             Transaction { connection: &connection, memo: &mut memo, now, topics: None };
         while transaction.sweep(1).unwrap() {}

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use std::thread::{self, Thread};
 use std::time::Duration;
 
-use tidelock_store::{Result, Signals, StoreError};
+use tidelock_store::{ChangeHints, Result, StoreError};
 
 use crate::writer::Writer;
 
@@ -22,7 +22,7 @@ impl Watch {
     /// Starts the thread; it ends when the writer's last handle is gone.
     pub(crate) fn start(
         writer: &Arc<Writer>,
-        signals: Signals,
+        signals: ChangeHints,
         interval: Duration,
     ) -> Result<Self> {
         let writer = Arc::downgrade(writer);
@@ -47,7 +47,7 @@ impl Drop for Watch {
     }
 }
 
-fn serve(writer: &Weak<Writer>, signals: &Signals, interval: Duration) {
+fn serve(writer: &Weak<Writer>, signals: &ChangeHints, interval: Duration) {
     loop {
         match writer.upgrade() {
             Some(writer) if signals.any_waiter() => writer.look(),

@@ -15,13 +15,13 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use tidelock_store::plan::YieldOnce;
-use tidelock_store::{Operation, Result, StoreError};
+use tidelock_store::{Result, StoreError, StoreOperation};
 use tokio::sync::oneshot;
 
 use crate::commit::Transaction;
 use crate::error::closed;
 use crate::job::{Job, job};
-use crate::pen::Pen;
+use crate::write_connection::WriteConnection;
 
 /// How many calls share a transaction at most.
 const GROUP: usize = 512;
@@ -45,20 +45,20 @@ enum Message {
 #[derive(Debug)]
 pub(crate) struct Writer {
     queue: Sender<Message>,
-    desk: Arc<Desk>,
+    desk: Arc<WriteSlot>,
 }
 
 /// Where the pen lies.
-struct Desk {
+struct WriteSlot {
     /// None once the store was closed.
-    pen: Mutex<Option<Pen>>,
+    pen: Mutex<Option<WriteConnection>>,
     /// Whoever comes may take the pen: the last one was alone, and quick.
     calm: AtomicBool,
     /// Whether callers may ever write themselves.
     callers_may_write: bool,
 }
 
-impl std::fmt::Debug for Desk {
+impl std::fmt::Debug for WriteSlot {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Desk").field("calm", &self.calm).finish_non_exhaustive()
     }
@@ -67,12 +67,12 @@ impl std::fmt::Debug for Desk {
 impl Writer {
     /// Starts the thread; it ends when the last handle is gone, or when it is closed.
     pub(crate) fn start(
-        pen: Pen,
+        pen: WriteConnection,
         callers_may_write: bool,
         sweep_interval: Duration,
     ) -> Result<Self> {
         let (queue, messages) = crossbeam_channel::unbounded();
-        let desk = Arc::new(Desk {
+        let desk = Arc::new(WriteSlot {
             pen: Mutex::new(Some(pen)),
             calm: AtomicBool::new(false),
             callers_may_write,
@@ -91,7 +91,7 @@ impl Writer {
     /// Writes, together with whoever else is writing now.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         act: impl FnOnce(&mut Transaction<'_>) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let (job, answer) = job(act);
@@ -147,13 +147,13 @@ impl Writer {
 
 /// The thread that writes for all who are not alone.
 struct WriterThread {
-    desk: Arc<Desk>,
+    desk: Arc<WriteSlot>,
     sweep_interval: Duration,
 }
 
 /// What the queue held.
 #[derive(Default)]
-struct Round {
+struct Batch {
     group: Vec<Box<dyn Job>>,
     look: bool,
     checkpoint: bool,
@@ -175,7 +175,7 @@ impl WriterThread {
             if matches!(first, Some(Message::Write(_))) {
                 wait_for_company(pen, messages);
             }
-            let round = Round::take(first, messages);
+            let round = Batch::take(first, messages);
             if round.look {
                 pen.look();
             }
@@ -192,18 +192,18 @@ impl WriterThread {
             }
             closing = round.closing;
         }
-        let closed = self.desk.lock().take().map_or(Ok(()), Pen::close);
+        let closed = self.desk.lock().take().map_or(Ok(()), WriteConnection::close);
         if let Some(reply) = closing {
             let _ = reply.send(closed);
         }
     }
 
     /// When to sweep, if nothing is to be written until then.
-    fn next_sweep(&self, pen: &Pen) -> Instant {
+    fn next_sweep(&self, pen: &WriteConnection) -> Instant {
         Instant::now() + if pen.has_more_to_sweep() { Duration::ZERO } else { self.sweep_interval }
     }
 
-    fn write(&self, pen: &mut Pen, group: Vec<Box<dyn Job>>) {
+    fn write(&self, pen: &mut WriteConnection, group: Vec<Box<dyn Job>>) {
         match pen.begin() {
             Ok(()) => pen.write(group),
             Err(failure) => pen.answer(group, Some(failure)),
@@ -216,7 +216,7 @@ impl WriterThread {
 ///
 /// Without this, the first to come back would be written alone while the rest queue up behind its
 /// flush. Nobody waits longer than a fraction of what a group takes.
-fn wait_for_company(pen: &Pen, messages: &Receiver<Message>) {
+fn wait_for_company(pen: &WriteConnection, messages: &Receiver<Message>) {
     let Some((calls, patience)) = pen.pace.company() else { return };
     let started = Instant::now();
     while messages.len() + 1 < calls && started.elapsed() < patience {
@@ -224,7 +224,7 @@ fn wait_for_company(pen: &Pen, messages: &Receiver<Message>) {
     }
 }
 
-impl Round {
+impl Batch {
     fn take(first: Option<Message>, messages: &Receiver<Message>) -> Self {
         let mut round = Self::default();
         for message in first.into_iter().chain(messages.try_iter().take(GROUP - 1)) {
@@ -243,12 +243,12 @@ impl Round {
     }
 }
 
-impl Desk {
-    fn note(&self, pen: &Pen) {
+impl WriteSlot {
+    fn note(&self, pen: &WriteConnection) {
         self.calm.store(self.callers_may_write && pen.pace.is_calm(), Ordering::Relaxed);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Option<Pen>> {
+    fn lock(&self) -> MutexGuard<'_, Option<WriteConnection>> {
         // Whoever panicked with the pen in hand left a transaction open; the next one undoes it.
         self.pen.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,10 +9,10 @@ use std::time::Duration;
 use rusqlite::Connection;
 use tempfile::TempDir;
 use tidelock_store::{
-    Commit, CommitId, ErrorKind, ExpectedVersion, ItemRef, LeaseRequest, NewEvent, Store,
+    Commit, CommitId, ExpectedVersion, ItemRef, LeaseRequest, NewEvent, Store, StoreErrorKind,
     StreamName, Wake, When, WorkerName,
 };
-use tidelock_store_sqlite::{OwnStatement, SqliteOptions, SqliteStore, Value};
+use tidelock_store_sqlite::{SqlStatement, SqliteOptions, SqliteStore, Value};
 
 struct Shop {
     folder: TempDir,
@@ -64,10 +64,10 @@ fn sale(expected: ExpectedVersion) -> Commit {
     Commit::new().append(&stream(), expected, [NewEvent::of("sold", &1).unwrap()])
 }
 
-fn sell(units: i64) -> OwnStatement {
+fn sell(units: i64) -> SqlStatement {
     let sql =
         "INSERT INTO sold VALUES (?1, ?2) ON CONFLICT (product) DO UPDATE SET units = units + ?2";
-    OwnStatement::new(sql).with("tea").with(units)
+    SqlStatement::new(sql).with("tea").with(units)
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn a_statement_that_is_refused_leaves_nothing_and_spoils_nobody_elses_comm
     let too_much = shop.store.commit_with(sale(ExpectedVersion::Any), vec![sell(1), sell(100)]);
     let (refused, beside) = tokio::join!(too_much, shop.store.commit(sale(ExpectedVersion::Any)));
     let refused = refused.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{refused}");
     assert!(refused.to_string().contains("CHECK constraint"), "{refused}");
     beside.unwrap().committed().unwrap();
     assert_eq!((shop.units(), shop.events().await), (0, 1));
@@ -143,14 +143,14 @@ async fn what_would_break_the_store_is_refused_by_name() {
     ];
     for (sql, why) in hostile {
         let refused =
-            shop.store.commit_with(sale(ExpectedVersion::Any), vec![OwnStatement::new(sql)]).await;
+            shop.store.commit_with(sale(ExpectedVersion::Any), vec![SqlStatement::new(sql)]).await;
         let refused = refused.expect_err(sql);
         assert!(
-            refused.kind() == ErrorKind::Invalid && refused.to_string().contains(why),
+            refused.kind() == StoreErrorKind::Invalid && refused.to_string().contains(why),
             "{sql}: {refused}"
         );
     }
-    let secret = OwnStatement::new("INSERT INTO sold VALUES (?1, ?2, ?3)")
+    let secret = SqlStatement::new("INSERT INTO sold VALUES (?1, ?2, ?3)")
         .with("hush")
         .with(Value::Null)
         .with(1.5);

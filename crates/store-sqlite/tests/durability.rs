@@ -24,10 +24,11 @@ use std::time::Duration;
 use dice::Dice;
 use tempfile::TempDir;
 use tidelock_store::{
-    Adjustment, Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedRevision,
-    ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, Json, LeaseRequest,
-    LeaseToken, NewEvent, Position, QueueName, RecordKey, RecordQuery, Revision, Store, StoreError,
-    StoreExt, StreamName, StreamQuery, Topic, Version, Wake, When, WorkerName, Write,
+    Adjustment, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, FeedQuery,
+    HeadQuery, ItemFilter, ItemQuery, ItemRef, LeaseRequest, LeaseToken, NewEvent, Position,
+    QueueName, RawJson, RecordKey, RecordQuery, RecordWrite, RetryAdvice, Revision, Store,
+    StoreError, StoreErrorKind, StoreExt, StreamName, StreamQuery, Topic, Version, Wake, When,
+    WorkerName,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 use tokio::sync::Barrier;
@@ -87,7 +88,7 @@ fn deed(name: &str, number: u64) -> Commit {
         .with_id(CommitId::fresh())
         .append(&stream(format!("{name}-left")), ExpectedVersion::Any, [event()])
         .append(&stream(format!("{name}-right")), ExpectedVersion::Any, [event()])
-        .write(Write::put(&key(name), ExpectedRevision::Any, Json::new(&number).unwrap()))
+        .write(RecordWrite::put(&key(name), ExpectedRevision::Any, RawJson::new(&number).unwrap()))
 }
 
 /// How many deeds of this name are there, each of them whole.
@@ -177,7 +178,7 @@ async fn every_call_after_closing_is_unavailable() {
         let refused = refused.unwrap_or_else(|| panic!("call {at} was answered"));
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Unavailable, Advice::Never),
+            (StoreErrorKind::Unavailable, RetryAdvice::Never),
             "{refused}"
         );
     }
@@ -322,7 +323,7 @@ async fn one_conflict_fails_none_of_its_neighbours() {
         for (n, answer) in callers.join_all().await {
             match n {
                 13 => assert!(matches!(answer, Ok(CommitOutcome::Conflict(_))), "{answer:?}"),
-                14 => assert_eq!(answer.unwrap_err().kind(), ErrorKind::IdempotencyMismatch),
+                14 => assert_eq!(answer.unwrap_err().kind(), StoreErrorKind::IdempotencyMismatch),
                 _ => assert!(is_committed(&answer), "caller {n}: {answer:?}"),
             }
         }

@@ -19,11 +19,11 @@ use crate::ids::CommitId;
 use crate::leases::{Item, LeaseToken, Settlement, Wake};
 use crate::limits;
 use crate::log::{Append, ExpectedVersion, NewEvent};
-use crate::marks::{Position, Revision, Version};
 use crate::names::{RecordKey, StreamName};
-use crate::records::{ExpectedRevision, Write};
+use crate::numbers::{Position, Revision, Version};
+use crate::records::{ExpectedRevision, RecordWrite};
 
-pub use conflict::{Clash, ClashKind, Conflict, Part, Reason};
+pub use conflict::{Conflict, Part, Violation, ViolationKind, ViolationReason};
 
 /// Something that was only read and must not have changed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -111,7 +111,7 @@ pub struct Commit {
     /// Events at the end of streams, at most once per stream.
     pub appends: Vec<Append>,
     /// Changes to records, at most one per record.
-    pub writes: Vec<Write>,
+    pub writes: Vec<RecordWrite>,
     /// Items that have something to do.
     pub wakes: Vec<Wake>,
     /// Leases that end, at most one per item. They end before the wakes are taken note of.
@@ -145,13 +145,13 @@ impl Commit {
     /// hour.
     #[must_use]
     pub fn with_retry_id(self) -> Self {
-        self.with_id(CommitId::fresh()).remembered_for(limits::RETRY_MEMORY)
+        self.with_id(CommitId::fresh()).dedup_window(limits::RETRY_MEMORY)
     }
 
     /// Sets how long the id is remembered: for an id that only protects retries of one call,
     /// minutes are enough.
     #[must_use]
-    pub fn remembered_for(mut self, memory: Duration) -> Self {
+    pub fn dedup_window(mut self, memory: Duration) -> Self {
         self.id_memory = Some(memory);
         self
     }
@@ -176,7 +176,7 @@ impl Commit {
 
     /// And this write.
     #[must_use]
-    pub fn write(mut self, write: Write) -> Self {
+    pub fn write(mut self, write: RecordWrite) -> Self {
         self.writes.push(write);
         self
     }
@@ -247,7 +247,7 @@ impl Commit {
     pub fn check(&self) -> Result<()> {
         self.check_size()?;
         self.appends.iter().try_for_each(Append::check)?;
-        self.writes.iter().try_for_each(Write::check)?;
+        self.writes.iter().try_for_each(RecordWrite::check)?;
         self.wakes.iter().try_for_each(Wake::check)?;
         self.settlements.iter().try_for_each(Settlement::check)?;
         self.restores.iter().try_for_each(Item::check_restored)?;
@@ -264,7 +264,11 @@ impl Commit {
 
     /// How many bytes of JSON it holds.
     pub fn bytes(&self) -> usize {
-        self.appends.iter().map(Append::bytes).chain(self.writes.iter().map(Write::bytes)).sum()
+        self.appends
+            .iter()
+            .map(Append::bytes)
+            .chain(self.writes.iter().map(RecordWrite::bytes))
+            .sum()
     }
 
     fn check_size(&self) -> Result<()> {

@@ -7,7 +7,7 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
-use crate::marks::Position;
+use crate::numbers::Position;
 
 /// The result of every call on a store.
 pub type Result<T, E = StoreError> = std::result::Result<T, E>;
@@ -15,7 +15,7 @@ pub type Result<T, E = StoreError> = std::result::Result<T, E>;
 /// What went wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum ErrorKind {
+pub enum StoreErrorKind {
     /// The input cannot mean anything: an empty name, a duration of zero, an unknown URL option.
     Invalid,
     /// The input is well formed and larger than a bound in [`limits`](crate::limits).
@@ -39,7 +39,7 @@ pub enum ErrorKind {
 
 /// Whether trying again can help.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Advice {
+pub enum RetryAdvice {
     /// The same call will fail in the same way.
     Never,
     /// Nothing happened; the same call may succeed later.
@@ -51,7 +51,7 @@ pub enum Advice {
 /// What the store was asked to do when it failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Operation {
+pub enum StoreOperation {
     /// Opening, migrating or closing a store.
     Open,
     /// Checking input, before any store was asked.
@@ -80,7 +80,7 @@ pub enum Operation {
     Now,
 }
 
-impl fmt::Display for Operation {
+impl fmt::Display for StoreOperation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Open => "open",
@@ -106,9 +106,9 @@ impl fmt::Display for Operation {
 /// the database said, if it said anything.
 #[derive(Debug, Clone)]
 pub struct StoreError {
-    kind: ErrorKind,
-    advice: Advice,
-    operation: Operation,
+    kind: StoreErrorKind,
+    advice: RetryAdvice,
+    operation: StoreOperation,
     context: String,
     /// Shared, because callers whose writes shared a transaction share its failure.
     source: Option<Arc<dyn Error + Send + Sync>>,
@@ -117,9 +117,9 @@ pub struct StoreError {
 impl StoreError {
     /// An error of this kind; adapters make these at their border.
     pub fn new(
-        kind: ErrorKind,
-        advice: Advice,
-        operation: Operation,
+        kind: StoreErrorKind,
+        advice: RetryAdvice,
+        operation: StoreOperation,
         context: impl Into<String>,
     ) -> Self {
         Self { kind, advice, operation, context: context.into(), source: None }
@@ -127,17 +127,22 @@ impl StoreError {
 
     /// Input that cannot mean anything.
     pub fn invalid(context: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Invalid, Advice::Never, Operation::Check, context)
+        Self::new(StoreErrorKind::Invalid, RetryAdvice::Never, StoreOperation::Check, context)
     }
 
     /// Input larger than a bound; the context names the bound.
     pub fn limit(context: impl Into<String>) -> Self {
-        Self::new(ErrorKind::LimitExceeded, Advice::Never, Operation::Check, context)
+        Self::new(StoreErrorKind::LimitExceeded, RetryAdvice::Never, StoreOperation::Check, context)
     }
 
     /// An id used before for something else.
     pub fn mismatch(context: impl Into<String>) -> Self {
-        Self::new(ErrorKind::IdempotencyMismatch, Advice::Never, Operation::Commit, context)
+        Self::new(
+            StoreErrorKind::IdempotencyMismatch,
+            RetryAdvice::Never,
+            StoreOperation::Commit,
+            context,
+        )
     }
 
     /// A position that the store never gave out.
@@ -146,17 +151,17 @@ impl StoreError {
             "position {asked} was never given out, the last one is {last}: it is from another store, or this one was \
              restored from a backup and is behind; decide whether to read on from {last} or from the start"
         );
-        Self::new(ErrorKind::Rewound, Advice::Never, Operation::ReadFeed, context)
+        Self::new(StoreErrorKind::Rewound, RetryAdvice::Never, StoreOperation::ReadFeed, context)
     }
 
     /// Stored data that makes no sense.
     pub fn corrupt(context: impl Into<String>) -> Self {
-        Self::new(ErrorKind::Corrupt, Advice::Never, Operation::Check, context)
+        Self::new(StoreErrorKind::Corrupt, RetryAdvice::Never, StoreOperation::Check, context)
     }
 
     /// The same error with the operation during which it happened.
     #[must_use]
-    pub fn during(mut self, operation: Operation) -> Self {
+    pub fn during(mut self, operation: StoreOperation) -> Self {
         self.operation = operation;
         self
     }
@@ -177,23 +182,23 @@ impl StoreError {
 
     /// The same error with other advice.
     #[must_use]
-    pub fn advising(mut self, advice: Advice) -> Self {
+    pub fn advising(mut self, advice: RetryAdvice) -> Self {
         self.advice = advice;
         self
     }
 
     /// What went wrong.
-    pub fn kind(&self) -> ErrorKind {
+    pub fn kind(&self) -> StoreErrorKind {
         self.kind
     }
 
     /// Whether trying again can help.
-    pub fn advice(&self) -> Advice {
+    pub fn advice(&self) -> RetryAdvice {
         self.advice
     }
 
     /// What the store was asked to do.
-    pub fn operation(&self) -> Operation {
+    pub fn operation(&self) -> StoreOperation {
         self.operation
     }
 
@@ -207,9 +212,11 @@ impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.operation, self.context)?;
         match self.advice {
-            Advice::Never => Ok(()),
-            Advice::Later => f.write_str(" (nothing was written; trying again later can help)"),
-            Advice::Unknown => f.write_str(
+            RetryAdvice::Never => Ok(()),
+            RetryAdvice::Later => {
+                f.write_str(" (nothing was written; trying again later can help)")
+            }
+            RetryAdvice::Unknown => f.write_str(
                 " (it may have been written: send the same commit with its id to learn the result)",
             ),
         }

@@ -4,12 +4,12 @@ use async_trait::async_trait;
 
 use crate::commit::{Commit, CommitOutcome};
 use crate::error::Result;
-use crate::json::Json;
+use crate::json::RawJson;
 use crate::leases::{Item, ItemFilter, ItemQuery, ItemRef, NamePattern};
-use crate::log::{Event, ExpectedVersion, FeedQuery, Head, HeadQuery, NewEvent, StreamQuery};
-use crate::marks::{Position, Version};
+use crate::log::{ExpectedVersion, FeedQuery, Head, HeadQuery, NewEvent, StoredEvent, StreamQuery};
 use crate::names::{RecordKey, StreamName};
-use crate::records::{ExpectedRevision, Slot, Write};
+use crate::numbers::{Position, Version};
+use crate::records::{ExpectedRevision, RecordWrite, Slot};
 use crate::rows::{Paged, Rows, full_page};
 use crate::store::Store;
 
@@ -31,9 +31,9 @@ pub trait StoreExt: Store {
         &self,
         key: &RecordKey,
         expected: ExpectedRevision,
-        value: Json,
+        value: RawJson,
     ) -> Result<CommitOutcome> {
-        self.commit(Commit::new().write(Write::put(key, expected, value))).await
+        self.commit(Commit::new().write(RecordWrite::put(key, expected, value))).await
     }
 
     /// What is under one key.
@@ -60,13 +60,13 @@ pub trait StoreExt: Store {
     }
 
     /// The event at this version of a stream, if it is there and was not trimmed away.
-    async fn event(&self, stream: &StreamName, version: Version) -> Result<Option<Event>> {
+    async fn event(&self, stream: &StreamName, version: Version) -> Result<Option<StoredEvent>> {
         let page = self.read_stream(StreamQuery::forward(stream).from(version).limit(1)).await?;
         Ok(page.events.into_iter().find(|event| event.version == version))
     }
 
     /// The event at this position of the feed, if it is there and was not trimmed away.
-    async fn event_at(&self, position: Position) -> Result<Option<Event>> {
+    async fn event_at(&self, position: Position) -> Result<Option<StoredEvent>> {
         let before = Position::new(position.get().saturating_sub(1))?;
         let next = self.rows(FeedQuery::after(before).limit(1)).next().await?;
         Ok(next.filter(|event| event.position == position))
@@ -101,7 +101,7 @@ pub trait StoreExt: Store {
     }
 
     /// All events of a stream, page after page.
-    async fn read_whole_stream(&self, stream: &StreamName) -> Result<Vec<Event>> {
+    async fn read_whole_stream(&self, stream: &StreamName) -> Result<Vec<StoredEvent>> {
         self.rows(StreamQuery::forward(stream)).all().await
     }
 }

@@ -27,9 +27,9 @@ use walk::Unwritable;
 /// Two are equal when their text is; [`same_value`](Self::same_value) looks past spaces and the
 /// order of keys.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Json(Arc<str>);
+pub struct RawJson(Arc<str>);
 
-impl Json {
+impl RawJson {
     /// The JSON of a value.
     ///
     /// A `serde_json::Value` cannot hold a number that is not finite: the `json!` macro turns it
@@ -119,26 +119,26 @@ impl Json {
     }
 }
 
-impl fmt::Display for Json {
+impl fmt::Display for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl fmt::Debug for Json {
+impl fmt::Debug for RawJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Serialize for Json {
+impl Serialize for RawJson {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
         raw.serialize(to)
     }
 }
 
-impl<'de> Deserialize<'de> for Json {
+impl<'de> Deserialize<'de> for RawJson {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(from)?;
         Self::parse(raw.get()).map_err(serde::de::Error::custom)
@@ -224,19 +224,19 @@ impl<'de> Visitor<'de> for Check {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::StoreErrorKind;
     use serde_json::json;
 
     #[test]
     fn text_is_kept_as_it_was_given() {
         let text = "{ \"b\": 1.50, \"a\": [ ] }";
-        assert_eq!(Json::parse(text).unwrap().as_str(), text);
+        assert_eq!(RawJson::parse(text).unwrap().as_str(), text);
     }
 
     #[test]
     fn spaces_and_the_order_of_keys_do_not_matter_and_all_else_does() {
         let same = |one: &str, other: &str| {
-            Json::parse(one).unwrap().same_value(&Json::parse(other).unwrap())
+            RawJson::parse(one).unwrap().same_value(&RawJson::parse(other).unwrap())
         };
         assert!(same(
             r#" {"b": [1, {"c":null}], "a": "x"}"#,
@@ -258,24 +258,28 @@ mod tests {
     #[test]
     fn what_cannot_be_stored_is_refused() {
         for text in ["", "{", "nul", "1 2", "1e999", "\"\\u0000\"", "{\"\\u0000\":1}", "NaN"] {
-            assert_eq!(Json::parse(text).unwrap_err().kind(), ErrorKind::Invalid, "{text:?}");
+            assert_eq!(
+                RawJson::parse(text).unwrap_err().kind(),
+                StoreErrorKind::Invalid,
+                "{text:?}"
+            );
         }
         let deep = |levels| "[".repeat(levels) + &"]".repeat(levels);
-        assert!(Json::parse(deep(limits::JSON_DEPTH)).is_ok());
-        let refused = Json::parse(deep(limits::JSON_DEPTH + 1)).unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::LimitExceeded);
+        assert!(RawJson::parse(deep(limits::JSON_DEPTH)).is_ok());
+        let refused = RawJson::parse(deep(limits::JSON_DEPTH + 1)).unwrap_err();
+        assert_eq!(refused.kind(), StoreErrorKind::LimitExceeded);
         assert!(refused.to_string().contains("the limit is 64 levels"), "{refused}");
     }
 
     #[test]
     fn a_number_that_is_not_finite_is_refused_and_not_written_as_null() {
         for value in [vec![Some(f64::NAN)], vec![None, Some(f64::INFINITY)]] {
-            let refused = Json::new(&value).unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Invalid);
+            let refused = RawJson::new(&value).unwrap_err();
+            assert_eq!(refused.kind(), StoreErrorKind::Invalid);
             assert!(refused.to_string().contains("not finite"), "{refused}");
         }
         assert_eq!(
-            Json::new(&json!({"a": [1, null, {"b": 0.5}]})).unwrap().as_str(),
+            RawJson::new(&json!({"a": [1, null, {"b": 0.5}]})).unwrap().as_str(),
             r#"{"a":[1,null,{"b":0.5}]}"#
         );
     }
@@ -318,32 +322,32 @@ mod tests {
         let ways: [fn(usize) -> usize; 7] =
             [|_| 0, |_| 1, |_| 2, |_| 3, |_| 4, |_| 5, |level| level % 6];
         for (nth, how) in ways.into_iter().enumerate() {
-            let refused = Json::new(&Deep(1_000_000, how)).unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{nth}: {refused}");
+            let refused = RawJson::new(&Deep(1_000_000, how)).unwrap_err();
+            assert_eq!(refused.kind(), StoreErrorKind::LimitExceeded, "{nth}: {refused}");
             assert!(refused.to_string().contains("too deep; the limit is "), "{nth}: {refused}");
-            Json::new(&Deep(limits::JSON_DEPTH, how)).unwrap_or_else(|e| panic!("{nth}: {e}"));
+            RawJson::new(&Deep(limits::JSON_DEPTH, how)).unwrap_or_else(|e| panic!("{nth}: {e}"));
         }
         for how in &ways[..4] {
-            Json::new(&Deep(limits::JSON_DEPTH + 1, *how)).unwrap_err();
+            RawJson::new(&Deep(limits::JSON_DEPTH + 1, *how)).unwrap_err();
         }
-        Json::new(&Deep(limits::JSON_WRAPPERS, |_| 4)).unwrap();
-        Json::parse("[".repeat(1_000_000)).unwrap_err();
-        serde_json::from_str::<Json>(&"[".repeat(1_000_000)).unwrap_err();
+        RawJson::new(&Deep(limits::JSON_WRAPPERS, |_| 4)).unwrap();
+        RawJson::parse("[".repeat(1_000_000)).unwrap_err();
+        serde_json::from_str::<RawJson>(&"[".repeat(1_000_000)).unwrap_err();
     }
 
     #[test]
     fn what_is_as_deep_as_may_be_can_have_any_json_at_its_bottom() {
-        let mut json = Json::parse("1.50").unwrap();
+        let mut json = RawJson::parse("1.50").unwrap();
         for _ in 0..limits::JSON_DEPTH {
-            json = Json::new(&[json]).unwrap();
+            json = RawJson::new(&[json]).unwrap();
         }
-        assert_eq!(Json::new(&[json]).unwrap_err().kind(), ErrorKind::LimitExceeded);
+        assert_eq!(RawJson::new(&[json]).unwrap_err().kind(), StoreErrorKind::LimitExceeded);
     }
 
     #[test]
     fn json_inside_json_is_not_quoted() {
-        let inner = Json::parse("[1]").unwrap();
+        let inner = RawJson::parse("[1]").unwrap();
         assert_eq!(serde_json::to_string(&vec![inner.clone()]).unwrap(), "[[1]]");
-        assert_eq!(serde_json::from_str::<Vec<Json>>("[ [1] ]").unwrap(), [inner]);
+        assert_eq!(serde_json::from_str::<Vec<RawJson>>("[ [1] ]").unwrap(), [inner]);
     }
 }

@@ -19,7 +19,7 @@ use crate::leases::{
 use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery};
 use crate::names::RecordKey;
 use crate::records::{RecordPage, RecordQuery, Slot};
-use crate::signal::{Signal, Topic};
+use crate::signal::{ChangeHint, Topic};
 use crate::store::Store;
 
 /// A store that is another one but for the methods it has of its own. Whatever is a layer is a
@@ -116,7 +116,7 @@ pub trait StoreLayer: Debug + Send + Sync {
     }
 
     /// As [`Store::signal`]; passed on.
-    fn signal(&self, topic: Topic) -> Signal {
+    fn signal(&self, topic: Topic) -> ChangeHint {
         self.inner().signal(topic)
     }
 
@@ -176,7 +176,7 @@ impl<L: StoreLayer> Store for L {
         StoreLayer::adjust(self, filter, adjustment).await
     }
 
-    fn signal(&self, topic: Topic) -> Signal {
+    fn signal(&self, topic: Topic) -> ChangeHint {
         StoreLayer::signal(self, topic)
     }
 

@@ -17,12 +17,12 @@ use crate::clock::{Timestamp, When};
 use crate::error::{Result, StoreError};
 use crate::limits;
 use crate::log::check_page;
-use crate::marks::{Fence, Mark, Priority};
 use crate::names::{ItemKey, LaneName, QueueName, WorkerName};
+use crate::numbers::{Fence, Mark, Priority};
 
 pub use adjust::{Adjusted, Adjustment, ItemFilter, NamePattern};
-pub use item::{Holder, Item};
-pub use settle::{Exit, ExitKind, Settlement};
+pub use item::{Item, LeaseHolder};
+pub use settle::{Settle, SettleKind, Settlement};
 
 /// The name of a work item: its queue and its key.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -15,8 +15,8 @@ mod clock;
 mod error;
 mod ids;
 mod json;
-mod marks;
 mod names;
+mod numbers;
 
 mod commit;
 mod leases;
@@ -39,28 +39,30 @@ pub use async_trait::async_trait;
 pub use capabilities::Capabilities;
 pub use clock::{Clock, ManualClock, StoreClock, SystemClock, Timestamp, When};
 pub use commit::{
-    AfterTrim, Appended, Clash, ClashKind, Commit, CommitOutcome, Committed, Conflict, Guard, Part,
-    Reason, Trim, Written, stream_category,
+    AfterTrim, Appended, Commit, CommitOutcome, Committed, Conflict, Guard, Part, Trim, Violation,
+    ViolationKind, ViolationReason, Written, stream_category,
 };
-pub use error::{Advice, ErrorKind, Operation, Result, StoreError};
+pub use error::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 pub use ext::StoreExt;
 pub use ids::{CommitId, EventId};
-pub use json::Json;
+pub use json::RawJson;
 #[doc(hidden)]
 pub use json::unfit;
 pub use layer::StoreLayer;
 pub use leases::{
-    Adjusted, Adjustment, Exit, ExitKind, Holder, Item, ItemFilter, ItemPage, ItemQuery, ItemRef,
-    Lease, LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settlement, Wake,
+    Adjusted, Adjustment, Item, ItemFilter, ItemPage, ItemQuery, ItemRef, Lease, LeaseHolder,
+    LeaseRequest, LeaseToken, Leased, NamePattern, Renewal, Settle, SettleKind, Settlement, Wake,
 };
 pub use log::{
-    AfterAppend, Append, Direction, Event, ExpectedVersion, FeedFilter, FeedPage, FeedQuery,
-    FeedStart, Head, HeadPage, HeadQuery, NewEvent, StreamPage, StreamQuery, StreamState,
+    AfterAppend, Append, Direction, ExpectedVersion, FeedFilter, FeedPage, FeedQuery, FeedStart,
+    Head, HeadPage, HeadQuery, NewEvent, StoredEvent, StreamPage, StreamQuery, StreamState,
 };
-pub use marks::{Fence, Mark, Position, Priority, Revision, Version};
 pub use memory::MemoryStore;
 pub use names::{EventType, ItemKey, LaneName, QueueName, RecordKey, StreamName, WorkerName};
-pub use records::{Bounds, Change, ExpectedRevision, Record, RecordPage, RecordQuery, Slot, Write};
+pub use numbers::{Fence, Mark, Position, Priority, Revision, Version};
+pub use records::{
+    Bounds, Change, ExpectedRevision, Record, RecordPage, RecordQuery, RecordWrite, Slot,
+};
 pub use rows::{Paged, Rows};
-pub use signal::{Signal, Signals, Topic};
+pub use signal::{ChangeHint, ChangeHints, Topic};
 pub use store::Store;

@@ -11,10 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Timestamp;
 use crate::error::{Result, StoreError};
 use crate::ids::EventId;
-use crate::json::Json;
+use crate::json::RawJson;
 use crate::limits;
-use crate::marks::{Position, Version};
 use crate::names::{EventType, StreamName};
+use crate::numbers::{Position, Version};
 
 pub(crate) use read::check_page;
 pub use read::{
@@ -31,20 +31,20 @@ pub struct NewEvent {
     #[serde(rename = "type")]
     pub event_type: EventType,
     /// The fact.
-    pub payload: Json,
+    pub payload: RawJson,
     /// What is known about the fact: a JSON object.
-    pub metadata: Json,
+    pub metadata: RawJson,
 }
 
 impl NewEvent {
     /// An event of this type with this payload, a fresh id and no metadata.
-    pub fn new(event_type: EventType, payload: Json) -> Self {
-        Self { id: EventId::fresh(), event_type, payload, metadata: Json::empty_object() }
+    pub fn new(event_type: EventType, payload: RawJson) -> Self {
+        Self { id: EventId::fresh(), event_type, payload, metadata: RawJson::empty_object() }
     }
 
     /// An event of this type with the JSON of this value, a fresh id and no metadata.
     pub fn of(event_type: &str, payload: &(impl Serialize + ?Sized)) -> Result<Self> {
-        Ok(Self::new(EventType::new(event_type)?, Json::new(payload)?))
+        Ok(Self::new(EventType::new(event_type)?, RawJson::new(payload)?))
     }
 
     /// The same event under an id of your own.
@@ -56,7 +56,7 @@ impl NewEvent {
 
     /// The same event with this metadata.
     #[must_use]
-    pub fn with_metadata(mut self, metadata: Json) -> Self {
+    pub fn with_metadata(mut self, metadata: RawJson) -> Self {
         self.metadata = metadata;
         self
     }
@@ -78,7 +78,7 @@ impl NewEvent {
 
 /// An event in the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub struct StoredEvent {
     /// Its id, unique in the store.
     pub id: EventId,
     /// The stream it is in.
@@ -91,14 +91,14 @@ pub struct Event {
     #[serde(rename = "type")]
     pub event_type: EventType,
     /// The fact.
-    pub payload: Json,
+    pub payload: RawJson,
     /// What is known about the fact.
-    pub metadata: Json,
+    pub metadata: RawJson,
     /// When the store took it, by the store's clock.
     pub recorded_at: Timestamp,
 }
 
-impl Event {
+impl StoredEvent {
     /// Whether this is what that append would have made of it.
     pub(crate) fn is_same_fact(&self, stream: &StreamName, new: &NewEvent) -> bool {
         self.stream == *stream

@@ -18,16 +18,16 @@ use async_trait::async_trait;
 use crate::capabilities::Capabilities;
 use crate::clock::{Clock, StoreClock, Timestamp};
 use crate::commit::{Commit, CommitOutcome};
-use crate::error::{Advice, ErrorKind, Operation, Result, StoreError};
+use crate::error::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use crate::leases::{
     Adjusted, Adjustment, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
     Renewal, check_renewal,
 };
 use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery, check_names};
 use crate::names::RecordKey;
-use crate::plan::{self, Decision, Turns, YieldOnce};
+use crate::plan::{self, Decision, FairShare, YieldOnce};
 use crate::records::{RecordPage, RecordQuery, Slot};
-use crate::signal::{Signal, Signals, Topic};
+use crate::signal::{ChangeHint, ChangeHints, Topic};
 use crate::store::Store;
 use state::State;
 
@@ -51,8 +51,8 @@ const CALLS_IN_A_ROW: usize = 64;
 struct Shared {
     calls: AtomicUsize,
     clock: StoreClock,
-    turns: Turns,
-    signals: Signals,
+    turns: FairShare,
+    signals: ChangeHints,
     /// None once the store was closed.
     state: Mutex<OpenState>,
 }
@@ -82,16 +82,17 @@ impl MemoryStore {
     /// # Errors
     /// `Unavailable` if the store was closed.
     pub async fn sweep(&self) -> Result<()> {
-        while self.with(Operation::Commit, |state, now| Ok(state.sweep(now, SWEEP_AT_ONCE))).await?
-        {
-        }
+        while self
+            .with(StoreOperation::Commit, |state, now| Ok(state.sweep(now, SWEEP_AT_ONCE)))
+            .await?
+        {}
         Ok(())
     }
 
     /// Does something at one moment of this store's life; now and then lets other tasks go first.
     async fn with<T>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
     ) -> Result<T> {
         if self.shared.calls.fetch_add(1, Ordering::Relaxed) % CALLS_IN_A_ROW == CALLS_IN_A_ROW - 1
@@ -103,14 +104,14 @@ impl MemoryStore {
 
     fn at_once<T>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         act: impl FnOnce(&mut State, Timestamp) -> Result<T>,
     ) -> Result<T> {
         let mut state = self.lock();
         let state = state.0.as_mut().ok_or_else(|| {
             StoreError::new(
-                ErrorKind::Unavailable,
-                Advice::Never,
+                StoreErrorKind::Unavailable,
+                RetryAdvice::Never,
                 operation,
                 "the store was closed: open it again",
             )
@@ -133,13 +134,13 @@ impl Store for MemoryStore {
     }
 
     async fn now(&self) -> Result<Timestamp> {
-        self.with(Operation::Now, |_, now| Ok(now)).await
+        self.with(StoreOperation::Now, |_, now| Ok(now)).await
     }
 
     async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
-        commit.check().map_err(|e| e.during(Operation::Commit))?;
+        commit.check().map_err(|e| e.during(StoreOperation::Commit))?;
         let (outcome, topics) = self
-            .with(Operation::Commit, |state, now| {
+            .with(StoreOperation::Commit, |state, now| {
                 state.sweep(now, SWEEP_PER_COMMIT);
                 Ok(match plan::decide(&commit, now, state)? {
                     Decision::Replay(committed) => {
@@ -159,63 +160,65 @@ impl Store for MemoryStore {
     }
 
     async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
-        query.check().map_err(|e| e.during(Operation::ReadStream))?;
-        self.with(Operation::ReadStream, |state, _| Ok(state.read_stream(&query))).await
+        query.check().map_err(|e| e.during(StoreOperation::ReadStream))?;
+        self.with(StoreOperation::ReadStream, |state, _| Ok(state.read_stream(&query))).await
     }
 
     async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
-        query.check().map_err(|e| e.during(Operation::ReadFeed))?;
-        self.with(Operation::ReadFeed, |state, _| state.read_feed(&query)).await
+        query.check().map_err(|e| e.during(StoreOperation::ReadFeed))?;
+        self.with(StoreOperation::ReadFeed, |state, _| state.read_feed(&query)).await
     }
 
     async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
-        query.check().map_err(|e| e.during(Operation::Heads))?;
-        self.with(Operation::Heads, |state, _| Ok(state.heads(query))).await
+        query.check().map_err(|e| e.during(StoreOperation::Heads))?;
+        self.with(StoreOperation::Heads, |state, _| Ok(state.heads(query))).await
     }
 
     async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
-        check_names(keys.len()).map_err(|e| e.during(Operation::Get))?;
-        self.with(Operation::Get, |state, now| {
+        check_names(keys.len()).map_err(|e| e.during(StoreOperation::Get))?;
+        self.with(StoreOperation::Get, |state, now| {
             Ok(keys.iter().map(|key| state.slot(key, now)).collect())
         })
         .await
     }
 
     async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
-        query.check().map_err(|e| e.during(Operation::Scan))?;
-        self.with(Operation::Scan, |state, now| Ok(state.scan(&query, now))).await
+        query.check().map_err(|e| e.during(StoreOperation::Scan))?;
+        self.with(StoreOperation::Scan, |state, now| Ok(state.scan(&query, now))).await
     }
 
     async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
-        request.check().map_err(|e| e.during(Operation::Lease))?;
-        self.with(Operation::Lease, |state, now| Ok(state.lease(&request, &self.shared.turns, now)))
-            .await
+        request.check().map_err(|e| e.during(StoreOperation::Lease))?;
+        self.with(StoreOperation::Lease, |state, now| {
+            Ok(state.lease(&request, &self.shared.turns, now))
+        })
+        .await
     }
 
     async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
-        check_renewal(leases, duration).map_err(|e| e.during(Operation::Renew))?;
-        self.with(Operation::Renew, |state, now| {
+        check_renewal(leases, duration).map_err(|e| e.during(StoreOperation::Renew))?;
+        self.with(StoreOperation::Renew, |state, now| {
             Ok(leases.iter().map(|token| state.renew(token, duration, now)).collect())
         })
         .await
     }
 
     async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
-        query.check().map_err(|e| e.during(Operation::Items))?;
-        self.with(Operation::Items, |state, _| Ok(state.list(&query))).await
+        query.check().map_err(|e| e.during(StoreOperation::Items))?;
+        self.with(StoreOperation::Items, |state, _| Ok(state.list(&query))).await
     }
 
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
-        filter.check().map_err(|e| e.during(Operation::Adjust))?;
-        adjustment.check().map_err(|e| e.during(Operation::Adjust))?;
+        filter.check().map_err(|e| e.during(StoreOperation::Adjust))?;
+        adjustment.check().map_err(|e| e.during(StoreOperation::Adjust))?;
         let (adjusted, topics) = self
-            .with(Operation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now)))
+            .with(StoreOperation::Adjust, |state, now| Ok(state.adjust(&filter, &adjustment, now)))
             .await?;
         self.shared.signals.notify(&topics);
         Ok(adjusted)
     }
 
-    fn signal(&self, topic: Topic) -> Signal {
+    fn signal(&self, topic: Topic) -> ChangeHint {
         self.shared.signals.signal(topic)
     }
 

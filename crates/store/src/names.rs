@@ -139,20 +139,20 @@ pub(crate) fn check_prefix(prefix: &str, what: &str, limit: usize) -> Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::StoreErrorKind;
 
     #[test]
     fn a_name_says_what_is_wrong_with_it() {
         let kind = |name: &str| StreamName::new(name).map_err(|e| (e.kind(), e.to_string()));
         assert_eq!(
             kind("").unwrap_err(),
-            (ErrorKind::Invalid, "check: stream name is empty".into())
+            (StoreErrorKind::Invalid, "check: stream name is empty".into())
         );
         let (refused, message) = kind("a\0b").unwrap_err();
-        assert_eq!(refused, ErrorKind::Invalid);
+        assert_eq!(refused, StoreErrorKind::Invalid);
         assert!(message.contains(r"control character '\0'"), "{message}");
         let (refused, message) = kind(&"é".repeat(200)).unwrap_err();
-        assert_eq!(refused, ErrorKind::LimitExceeded);
+        assert_eq!(refused, StoreErrorKind::LimitExceeded);
         assert!(message.contains("400 bytes; the limit is 256"), "{message}");
     }
 

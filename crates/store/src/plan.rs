@@ -7,32 +7,32 @@
 
 mod fairness;
 mod items;
-mod manners;
 mod records;
 mod streams;
+mod yield_once;
 
 use crate::clock::Timestamp;
-use crate::commit::{Clash, Commit, Committed, Conflict, Guard, Part};
+use crate::commit::{Commit, Committed, Conflict, Guard, Part, Violation};
 use crate::error::{Result, StoreError};
 use crate::ids::{CommitId, EventId};
-use crate::json::Json;
+use crate::json::RawJson;
 use crate::leases::{Item, ItemRef};
 use crate::limits;
-use crate::log::Event;
-use crate::marks::{Position, Revision, Version};
+use crate::log::StoredEvent;
 use crate::names::{RecordKey, StreamName};
+use crate::numbers::{Position, Revision, Version};
 use crate::signal::Topic;
 
 pub use crate::leases::check_renewal;
 pub use crate::log::check_names;
-pub use fairness::{Candidate, Turns};
-pub use manners::YieldOnce;
+pub use fairness::{Candidate, FairShare};
 pub use records::RecordRow;
 pub use streams::StreamRow;
+pub use yield_once::YieldOnce;
 
 /// JSON that a store reads back from where it had put it; it is not checked again.
-pub fn stored_json(text: &str) -> Json {
-    Json::stored(text)
+pub fn stored_json(text: &str) -> RawJson {
+    RawJson::stored(text)
 }
 
 /// Where the rows are. Each method looks one up, as it stands inside the transaction of the commit.
@@ -42,7 +42,7 @@ pub trait Rows {
     /// A stream's row.
     fn stream(&mut self, name: &StreamName) -> Result<Option<StreamRow>>;
     /// The event with this id, wherever it is.
-    fn event(&mut self, id: EventId) -> Result<Option<Event>>;
+    fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>>;
     /// A record's row.
     fn record(&mut self, key: &RecordKey) -> Result<Option<RecordRow>>;
     /// A work item.
@@ -110,7 +110,7 @@ pub struct Plan {
     /// Streams as they will be; new ones among them.
     pub streams: Vec<(StreamName, StreamRow)>,
     /// New events, by position.
-    pub events: Vec<Event>,
+    pub events: Vec<StoredEvent>,
     /// Records as they will be.
     pub records: Vec<(RecordKey, RecordRow)>,
     /// Items as they will be.
@@ -143,7 +143,7 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
     let items = items::plan(commit, now, rows, &mut clashes)?;
     check_guards(commit, now, rows, &mut clashes)?;
     if !clashes.is_empty() {
-        clashes.sort_by_key(|clash: &Clash| clash.part.order());
+        clashes.sort_by_key(|clash: &Violation| clash.part.order());
         return Ok(Decision::Conflict(Conflict { clashes }));
     }
     let committed = Committed { at: now, appends: log.appended, writes: written.written };
@@ -175,7 +175,7 @@ fn check_guards(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Clash>,
+    clashes: &mut Vec<Violation>,
 ) -> Result<()> {
     for (at, guard) in commit.guards.iter().enumerate() {
         let part = Part::Guard(at);
@@ -183,7 +183,7 @@ fn check_guards(
             Guard::Stream { stream, expected } => streams::guard(stream, *expected, rows)?,
             Guard::Record { key, expected } => records::guard(key, *expected, now, rows)?,
         };
-        clashes.extend(reason.map(|reason| Clash { part, reason }));
+        clashes.extend(reason.map(|reason| Violation { part, reason }));
     }
     Ok(())
 }

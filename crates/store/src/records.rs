@@ -8,11 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::{Timestamp, When};
 use crate::error::{Result, StoreError};
-use crate::json::Json;
+use crate::json::RawJson;
 use crate::limits;
 use crate::log::check_page;
-use crate::marks::Revision;
 use crate::names::{RecordKey, check_prefix};
+use crate::numbers::Revision;
 
 /// A record that is there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,7 +22,7 @@ pub struct Record {
     /// The number of its last write.
     pub revision: Revision,
     /// Its value.
-    pub value: Json,
+    pub value: RawJson,
     /// When it will read as deleted.
     pub expires_at: Option<Timestamp>,
 }
@@ -150,7 +150,7 @@ pub enum Change {
     /// Sets value and expiry, whatever they were.
     Put {
         /// The new value.
-        value: Json,
+        value: RawJson,
         /// When it goes away by itself, if it does.
         expires: Option<When>,
     },
@@ -169,7 +169,7 @@ pub enum Change {
 
 /// A part of a commit: a change to a record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Write {
+pub struct RecordWrite {
     /// Which record.
     pub key: RecordKey,
     /// What must be there.
@@ -178,9 +178,9 @@ pub struct Write {
     pub change: Change,
 }
 
-impl Write {
+impl RecordWrite {
     /// Sets the value.
-    pub fn put(key: &RecordKey, expected: ExpectedRevision, value: Json) -> Self {
+    pub fn put(key: &RecordKey, expected: ExpectedRevision, value: RawJson) -> Self {
         Self { key: key.clone(), expected, change: Change::Put { value, expires: None } }
     }
 

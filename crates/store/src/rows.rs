@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::leases::{Item, ItemPage, ItemQuery};
 use crate::limits;
 use crate::log::{
-    Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage, StreamQuery,
+    FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StoredEvent, StreamPage, StreamQuery,
 };
 use crate::records::{Record, RecordPage, RecordQuery};
 use crate::store::Store;
@@ -103,7 +103,7 @@ pub(crate) async fn full_page<S: Store + ?Sized, Q: Paged>(store: &S, query: Q) 
 }
 
 impl Paged for StreamQuery {
-    type Row = Event;
+    type Row = StoredEvent;
     type Page = StreamPage;
 
     async fn page<S: Store + ?Sized>(&self, store: &S) -> Result<StreamPage> {
@@ -122,13 +122,13 @@ impl Paged for StreamQuery {
         self.limit(limit)
     }
 
-    fn rows(page: &mut StreamPage) -> &mut Vec<Event> {
+    fn rows(page: &mut StreamPage) -> &mut Vec<StoredEvent> {
         &mut page.events
     }
 }
 
 impl Paged for FeedQuery {
-    type Row = Event;
+    type Row = StoredEvent;
     type Page = FeedPage;
 
     async fn page<S: Store + ?Sized>(&self, store: &S) -> Result<FeedPage> {
@@ -147,7 +147,7 @@ impl Paged for FeedQuery {
         self.limit(limit)
     }
 
-    fn rows(page: &mut FeedPage) -> &mut Vec<Event> {
+    fn rows(page: &mut FeedPage) -> &mut Vec<StoredEvent> {
         &mut page.events
     }
 }

@@ -26,13 +26,13 @@ pub enum Topic {
 
 /// Becomes ready when something happened to its topic.
 #[derive(Debug)]
-pub struct Signal {
+pub struct ChangeHint {
     changes: watch::Receiver<()>,
     /// Counts this waiter out when it goes away; must come after the receiver.
     _place: Place,
 }
 
-impl Signal {
+impl ChangeHint {
     /// Waits until something may have happened since the last wait, or since the signal was taken.
     ///
     /// Once the store was closed there is one last signal, and then none: wait with a timeout, and
@@ -49,7 +49,7 @@ impl Signal {
 
 /// Who waits for what; every store has one.
 #[derive(Debug, Clone, Default)]
-pub struct Signals {
+pub struct ChangeHints {
     shared: Arc<Shared>,
 }
 
@@ -66,14 +66,14 @@ struct Place {
     topic: Topic,
 }
 
-impl Signals {
+impl ChangeHints {
     /// A signal for this topic.
-    pub fn signal(&self, topic: Topic) -> Signal {
+    pub fn signal(&self, topic: Topic) -> ChangeHint {
         let mut topics = self.shared.lock();
         self.shared.waiters.fetch_add(1, Ordering::SeqCst);
         let changes =
             topics.entry(topic.clone()).or_insert_with(|| watch::channel(()).0).subscribe();
-        Signal { changes, _place: Place { shared: self.shared.clone(), topic } }
+        ChangeHint { changes, _place: Place { shared: self.shared.clone(), topic } }
     }
 
     /// Whether anybody waits for anything.
@@ -123,14 +123,14 @@ mod tests {
     use std::future::Future;
     use std::task::{Context, Poll, Waker};
 
-    fn ready(signal: &mut Signal) -> bool {
+    fn ready(signal: &mut ChangeHint) -> bool {
         let wait = std::pin::pin!(signal.wait());
         matches!(wait.poll(&mut Context::from_waker(Waker::noop())), Poll::Ready(()))
     }
 
     #[test]
     fn what_happens_between_two_waits_is_not_missed() {
-        let signals = Signals::default();
+        let signals = ChangeHints::default();
         let mut log = signals.signal(Topic::Log);
         assert!(!ready(&mut log), "nothing happened yet");
         signals.notify([&Topic::Log]);
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn topics_that_nobody_waits_for_are_forgotten() {
-        let signals = Signals::default();
+        let signals = ChangeHints::default();
         let (first, mut second) = (signals.signal(Topic::Log), signals.signal(Topic::Log));
         drop(first);
         signals.notify_all();

@@ -16,7 +16,7 @@ use crate::leases::{
 use crate::log::{FeedPage, FeedQuery, HeadPage, HeadQuery, StreamPage, StreamQuery};
 use crate::names::RecordKey;
 use crate::records::{RecordPage, RecordQuery, Slot};
-use crate::signal::{Signal, Topic};
+use crate::signal::{ChangeHint, Topic};
 
 /// Three primitives (log, records, leases) and one atomic commit over all of them.
 ///
@@ -96,7 +96,7 @@ pub trait Store: Debug + Send + Sync {
     async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted>;
 
     /// A signal to wait on instead of polling hot. It is a hint: keep polling, slowly.
-    fn signal(&self, topic: Topic) -> Signal;
+    fn signal(&self, topic: Topic) -> ChangeHint;
 
     /// Finishes what was begun and lets go of files and connections. Calls after this are
     /// `Unavailable`.

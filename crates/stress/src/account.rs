@@ -105,7 +105,7 @@ pub(crate) async fn close(
         });
         async { Ok::<_, Infallible>(()) }
     };
-    let books = account(caller, space, name).books(archive).lease(LEASE);
+    let books = account(caller, space, name).archive_to(archive).lease(LEASE);
     let closed = match way {
         Way::Close => books.close().await,
         Way::Restart => books.restart().await,
@@ -153,9 +153,9 @@ pub(crate) async fn read(
     for name in all(caller, space).await? {
         let account = account(caller, space, &name);
         let closed = if is_closed_for_good(&name) {
-            account.books(discard).close().await
+            account.archive_to(discard).close().await
         } else {
-            account.books(discard).keep_last(KEPT).await
+            account.archive_to(discard).keep_last(KEPT).await
         };
         let is_done = match closed {
             Ok(closed) => closed.archived == 0,

@@ -74,7 +74,7 @@ impl Args {
         let minutes = self.minutes.map_or(String::new(), |minutes| format!(" --minutes {minutes}"));
         format!(
             "tidelock-stress {scenarios} --store {} --seconds {}{patience}{minutes} --workers {}{floor} --seed {seed}",
-            tidelock::shown_url(&self.store),
+            tidelock::redacted_url(&self.store),
             self.seconds,
             self.workers
         )

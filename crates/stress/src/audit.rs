@@ -20,7 +20,7 @@ mod doctored;
 
 use std::collections::HashMap;
 
-use tidelock::{EventId, StoredEvent as Event};
+use tidelock::{EventId, StoredEvent};
 
 use crate::evidence::Evidence;
 use crate::finding::Finding;
@@ -31,7 +31,7 @@ struct Inquiry<'a> {
     evidence: &'a Evidence,
     ledger: &'a Ledger<'a>,
     /// The events that are there, by id.
-    there: HashMap<EventId, &'a Event>,
+    there: HashMap<EventId, &'a StoredEvent>,
 }
 
 /// Everything that must not be.

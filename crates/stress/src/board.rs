@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock::scopes::{Mutated, Mutation, Outcome};
+use tidelock::scopes::{Mutated, Mutation, MutationOutcome};
 use tidelock::{Revision, Scope, ScopeError, ScopeKind, Tidelock};
 
 use crate::caller::{Backoff, Bug, Caller};
@@ -79,20 +79,20 @@ impl Wish {
     }
 
     async fn ask(&self, scope: &Scope<Board>) -> Answer {
-        let mutation = scope.operation(self.id.as_str());
+        let mutation = scope.operation_id(self.id.as_str());
         match self.change {
             Change::Increment => answer(mutation.increment("count", 1).await),
             Change::Push => answer(mutation.push("pushed", &self.id).await),
             Change::Swap(at) => {
                 let mutation = at.into_iter().fold(mutation, Mutation::at_revision);
-                answer(mutation.atomic(|board| swap(board, &self.id)).await)
+                answer(mutation.mutate(|board| swap(board, &self.id)).await)
             }
             Change::Decline => {
                 let decline = |board: &mut Board| {
                     board.pushed.push(self.id.clone());
                     Err::<i64, &str>("this says no")
                 };
-                answer(mutation.try_atomic(decline).await)
+                answer(mutation.try_mutate(decline).await)
             }
         }
     }
@@ -117,7 +117,7 @@ enum Answer {
 
 fn answer<X: Debug>(mutated: Result<Mutated<impl TryInto<i64> + Debug>, ScopeError<X>>) -> Answer {
     match mutated {
-        Ok(Mutated { value, outcome: Outcome::Applied(revision), .. }) => {
+        Ok(Mutated { value, outcome: MutationOutcome::Applied(revision), .. }) => {
             Answer::Done(revision, value.try_into().unwrap_or(i64::MAX))
         }
         Ok(other) => Answer::Strange(format!("it changed nothing: {other:?}")),

@@ -15,7 +15,7 @@ use tidelock::{
 };
 use tokio::time::{sleep, timeout};
 
-use crate::did::Did;
+use crate::counts::Counts;
 use crate::journal::{Entry, Journal};
 use crate::trouble::{Told, Trouble};
 
@@ -37,7 +37,7 @@ impl fmt::Display for Bug {
 pub(crate) struct Caller {
     pub(crate) store: Arc<dyn Store>,
     journal: Arc<Journal>,
-    did: Arc<Mutex<Did>>,
+    did: Arc<Mutex<Counts>>,
     patience: Duration,
 }
 
@@ -46,11 +46,11 @@ impl Caller {
         Self { store, journal, did: Arc::default(), patience }
     }
 
-    pub(crate) fn did(&self) -> Did {
+    pub(crate) fn did(&self) -> Counts {
         *self.did.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn count(&self, count: impl FnOnce(&mut Did)) {
+    fn count(&self, count: impl FnOnce(&mut Counts)) {
         count(&mut self.did.lock().unwrap_or_else(PoisonError::into_inner));
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock::claims::{self, ClaimError, Claims, Lock, LockHolder};
 use tidelock::{
-    Advice, Commit, ErrorKind, ExpectedRevision, ExpectedVersion, Fence, Json, NewEvent, Operation,
-    Result as StoreResult, StoreError, Tidelock, Write,
+    Commit, ExpectedRevision, ExpectedVersion, Fence, NewEvent, RawJson, RecordWrite,
+    Result as StoreResult, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Tidelock,
 };
 
 use crate::caller::{Bug, Caller};
@@ -72,7 +72,8 @@ impl Bump {
     /// The same, added to a commit.
     pub(crate) fn added_to(&self, commit: Commit, space: &Space, lock: u64) -> StoreResult<Commit> {
         let event = NewEvent::of("bumped", self)?;
-        let write = Write::put(&space.guarded(lock), ExpectedRevision::Any, Json::new(self)?);
+        let write =
+            RecordWrite::put(&space.guarded(lock), ExpectedRevision::Any, RawJson::new(self)?);
         Ok(commit.append(&space.bumps(lock), ExpectedVersion::Any, [event]).write(write))
     }
 }
@@ -123,8 +124,8 @@ pub(crate) fn plain<T>(answer: Result<T, ClaimError>) -> StoreResult<T> {
     answer.map_err(|error| match error {
         ClaimError::Store(error) => error,
         ClaimError::Contended { .. } | ClaimError::StillHeld { .. } | ClaimError::Free { .. } => {
-            let (kind, advice) = (ErrorKind::Unavailable, Advice::Later);
-            StoreError::new(kind, advice, Operation::Commit, error.to_string())
+            let (kind, advice) = (StoreErrorKind::Unavailable, RetryAdvice::Later);
+            StoreError::new(kind, advice, StoreOperation::Commit, error.to_string())
         }
         other => StoreError::invalid(other.to_string()),
     })

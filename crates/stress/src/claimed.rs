@@ -4,8 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-use tidelock::StoredEvent as Event;
-use tidelock::claims::{Claim, Claims, Locking, Taking};
+use tidelock::StoredEvent;
+use tidelock::claims::{Claims, IdempotencyClaim, LockOutcome, QuotaOutcome};
 use tidelock::{StoreExt, StreamName};
 use tokio::time::sleep;
 
@@ -23,8 +23,8 @@ const LOOK_AGAIN: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone)]
 pub(crate) struct Claimed {
     /// What was done under each lock, in order.
-    pub(crate) bumps: BTreeMap<u64, Vec<Event>>,
-    pub(crate) completions: Vec<Event>,
+    pub(crate) bumps: BTreeMap<u64, Vec<StoredEvent>>,
+    pub(crate) completions: Vec<StoredEvent>,
     /// Locks, keys and units that are not free although their holders are gone.
     pub(crate) stuck: Vec<String>,
 }
@@ -54,7 +54,7 @@ impl Claimed {
     }
 }
 
-async fn read(caller: &Caller, stream: &StreamName) -> Result<Vec<Event>, Bug> {
+async fn read(caller: &Caller, stream: &StreamName) -> Result<Vec<StoredEvent>, Bug> {
     caller.insist("read stream", || caller.store.read_whole_stream(stream)).await
 }
 
@@ -81,12 +81,14 @@ async fn stuck_lock(
     let begun = Instant::now();
     loop {
         match caller.insist("acquire", || async { plain(lock.acquire().await) }).await? {
-            Locking::Locked(guard) => {
+            LockOutcome::Locked(guard) => {
                 guard.release().await.map_err(|e| Bug(e.to_string()))?;
                 return Ok(None);
             }
-            Locking::Busy(busy) if begun.elapsed() > PATIENCE => return Ok(Some(busy.to_string())),
-            Locking::Busy(_) => {}
+            LockOutcome::Busy(busy) if begun.elapsed() > PATIENCE => {
+                return Ok(Some(busy.to_string()));
+            }
+            LockOutcome::Busy(_) => {}
         }
     }
 }
@@ -95,15 +97,15 @@ async fn stuck_key(caller: &Caller, claims: &Claims, key: &str) -> Result<Option
     let (key, begun) = (claims.idempotency(key), Instant::now());
     loop {
         match caller.insist("claim", || async { plain(key.claim::<String>().await) }).await? {
-            Claim::Held(holder) if begun.elapsed() > PATIENCE => {
+            IdempotencyClaim::Held(holder) if begun.elapsed() > PATIENCE => {
                 return Ok(Some(format!("key {} is held by {:?}", key.key(), holder.by())));
             }
-            Claim::Held(_) => sleep(LOOK_AGAIN).await,
-            Claim::Won(won) => {
+            IdempotencyClaim::Held(_) => sleep(LOOK_AGAIN).await,
+            IdempotencyClaim::Won(won) => {
                 won.release().await.map_err(|e| Bug(e.to_string()))?;
                 return Ok(None);
             }
-            Claim::Done(_) | Claim::Mismatch(_) => return Ok(None),
+            IdempotencyClaim::Done(_) | IdempotencyClaim::Mismatch(_) => return Ok(None),
         }
     }
 }
@@ -121,14 +123,14 @@ async fn stuck_units(
             .insist("reserve", || async { plain(quota.reserve(all, PATIENCE).await) })
             .await?
         {
-            Taking::Granted(reserved) => {
+            QuotaOutcome::Granted(reserved) => {
                 reserved.refund().await.map_err(|e| Bug(e.to_string()))?;
                 return Ok(None);
             }
-            Taking::Exceeded(error) if begun.elapsed() > PATIENCE => {
+            QuotaOutcome::Exceeded(error) if begun.elapsed() > PATIENCE => {
                 return Ok(Some(error.to_string()));
             }
-            Taking::Exceeded(_) => sleep(LOOK_AGAIN).await,
+            QuotaOutcome::Exceeded(_) => sleep(LOOK_AGAIN).await,
         }
     }
 }

@@ -13,10 +13,10 @@ use tidelock::Position;
 
 use crate::broken::Flaw;
 use crate::cast::Seat;
-use crate::did::Did;
+use crate::counts::Counts;
 use crate::evidence::End;
 use crate::failure::Failure;
-use crate::part::{Load, Part};
+use crate::part::{Load, WorkerSpec};
 use crate::pipe::{Held, Order};
 use crate::process::{Heard, Process};
 use crate::progress::Progress;
@@ -25,7 +25,7 @@ use crate::space::Space;
 /// Against hanging only: everything that is waited for comes within a few leases.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-pub(crate) struct Crew<'a> {
+pub(crate) struct Workers<'a> {
     pub(crate) brief: Brief,
     progress: &'a Progress,
     /// Everybody who was ever there, by name.
@@ -48,8 +48,8 @@ pub(crate) struct Brief {
 }
 
 impl Brief {
-    fn part(&self, seat: Seat, name: &str, seed: u64) -> Part {
-        Part {
+    fn part(&self, seat: Seat, name: &str, seed: u64) -> WorkerSpec {
+        WorkerSpec {
             role: seat.1,
             name: name.to_owned(),
             url: self.url.clone(),
@@ -63,7 +63,7 @@ impl Brief {
     }
 }
 
-impl<'a> Crew<'a> {
+impl<'a> Workers<'a> {
     pub(crate) fn new(brief: Brief, progress: &'a Progress) -> Self {
         let (speak, heard) = mpsc::channel();
         Self { brief, progress, processes: BTreeMap::new(), heard, speak }
@@ -103,8 +103,8 @@ impl<'a> Crew<'a> {
     }
 
     /// How much all workers together have done.
-    pub(crate) fn did(&self) -> Did {
-        self.processes.values().map(|process| process.did).fold(Did::default(), Add::add)
+    pub(crate) fn did(&self) -> Counts {
+        self.processes.values().map(|process| process.did).fold(Counts::default(), Add::add)
     }
 
     /// Whether every worker has the store open.

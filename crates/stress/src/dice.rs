@@ -9,11 +9,11 @@ use tidelock::CommitId;
 
 /// A small generator (splitmix64). It need not be good, only the same each time.
 #[derive(Debug, Clone)]
-pub(crate) struct Dice {
+pub(crate) struct Rng {
     state: u64,
 }
 
-impl Dice {
+impl Rng {
     pub(crate) fn seeded(seed: u64) -> Self {
         Self { state: seed }
     }
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_throws_again() {
         let throws = |seed| {
-            let mut dice = Dice::seeded(seed);
+            let mut dice = Rng::seeded(seed);
             (0..50).map(|_| (dice.below(6), dice.millis(10, 20))).collect::<Vec<_>>()
         };
         assert_eq!(throws(7), throws(7));

@@ -4,7 +4,9 @@
 use serde::Deserialize;
 use serde_json::Value;
 use tidelock::runs::{RunError, RunHandle};
-use tidelock::{Advice, ErrorKind, Operation, Result as StoreResult, StoreError, Tidelock};
+use tidelock::{
+    Result as StoreResult, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Tidelock,
+};
 
 use crate::caller::{Bug, Caller};
 use crate::space::Space;
@@ -80,8 +82,8 @@ pub(crate) fn plain<T>(answer: Result<T, RunError>) -> StoreResult<T> {
     answer.map_err(|error| match error {
         RunError::Store(error) => error,
         RunError::Contended { .. } => {
-            let (kind, advice) = (ErrorKind::Unavailable, Advice::Later);
-            StoreError::new(kind, advice, Operation::Commit, error.to_string())
+            let (kind, advice) = (StoreErrorKind::Unavailable, RetryAdvice::Later);
+            StoreError::new(kind, advice, StoreOperation::Commit, error.to_string())
         }
         other => StoreError::invalid(other.to_string()),
     })

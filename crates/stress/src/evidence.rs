@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use tidelock::{
     FeedQuery, HeadQuery, Item, ItemFilter, ItemQuery, Position, RecordKey, Revision, Slot,
-    StoreExt, StoredEvent as Event, StreamName,
+    StoreExt, StoredEvent, StreamName,
 };
 
 use crate::account::{self, Standing};
@@ -15,7 +15,7 @@ use crate::claimed::Claimed;
 use crate::journal::Entry;
 use crate::ledger::Journals;
 use crate::part::Load;
-use crate::ran::Ran;
+use crate::ran::RunAudit;
 use crate::reacted::Reacted;
 use crate::space::Space;
 
@@ -25,15 +25,15 @@ pub(crate) struct Evidence {
     pub(crate) journals: Journals,
     pub(crate) ends: Vec<(String, End)>,
     /// The round's events, in the feed's order.
-    pub(crate) feed: Vec<Event>,
+    pub(crate) feed: Vec<StoredEvent>,
     /// The same, each stream read by itself.
-    pub(crate) streams: BTreeMap<StreamName, Vec<Event>>,
+    pub(crate) streams: BTreeMap<StreamName, Vec<StoredEvent>>,
     pub(crate) items: Vec<Item>,
     pub(crate) totals: BTreeMap<RecordKey, i64>,
     /// What reactions did, if there were any.
     pub(crate) reacted: Option<Reacted>,
     /// What runs did, if there were any.
-    pub(crate) ran: Option<Ran>,
+    pub(crate) ran: Option<RunAudit>,
     /// How accounts stand, if there are any.
     pub(crate) accounts: Option<BTreeMap<String, Standing>>,
     /// What is on the boards that were changed, if there were any, and their revisions.
@@ -87,12 +87,16 @@ impl Evidence {
                 .await?,
             reacted: if load.reacts { Some(Reacted::read(caller, space).await?) } else { None },
             accounts: if load.closes { Some(account::read(caller, space).await?) } else { None },
-            ran: if load.runs { Some(Ran::read(caller, space).await?) } else { None },
+            ran: if load.runs { Some(RunAudit::read(caller, space).await?) } else { None },
         })
     }
 }
 
-async fn read_feed(caller: &Caller, space: &Space, start: Position) -> Result<Vec<Event>, Bug> {
+async fn read_feed(
+    caller: &Caller,
+    space: &Space,
+    start: Position,
+) -> Result<Vec<StoredEvent>, Bug> {
     let (mut events, mut after) = (Vec::new(), start);
     loop {
         let read = || caller.store.read_feed(FeedQuery::after(after));
@@ -111,7 +115,7 @@ async fn read_feed(caller: &Caller, space: &Space, start: Position) -> Result<Ve
 async fn read_own_streams(
     caller: &Caller,
     space: &Space,
-) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
+) -> Result<BTreeMap<StreamName, Vec<StoredEvent>>, Bug> {
     let mut streams = read_streams(caller, space.stream_prefix()).await?;
     streams.remove(&space.start());
     Ok(streams)
@@ -121,7 +125,7 @@ async fn read_own_streams(
 pub(crate) async fn read_streams(
     caller: &Caller,
     prefix: String,
-) -> Result<BTreeMap<StreamName, Vec<Event>>, Bug> {
+) -> Result<BTreeMap<StreamName, Vec<StoredEvent>>, Bug> {
     let mut streams = BTreeMap::new();
     let mut query = HeadQuery::prefix(prefix);
     loop {

@@ -9,7 +9,7 @@ const COMMITS_PER_SECOND: u64 = 20;
 
 /// The least that must have happened.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Floors {
+pub(crate) struct Minimums {
     /// Commits acknowledged. Set for every scenario alike.
     pub(crate) acked: u64,
     pub(crate) drained: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Floors {
     pub(crate) faults: Vec<(Fault, u64)>,
 }
 
-impl Floors {
+impl Minimums {
     /// The same, with what every scenario owes.
     pub(crate) fn and_commits(mut self, floor: Option<u64>, seconds: u64) -> Self {
         self.acked = floor.unwrap_or(COMMITS_PER_SECOND * seconds);
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_run_that_did_nothing_is_not_a_pass() {
-        let missed = Floors::default().and_commits(None, 3).missed_by(&Tally::default());
+        let missed = Minimums::default().and_commits(None, 3).missed_by(&Tally::default());
         assert_eq!(missed.len(), 3, "{missed:?}");
         assert_eq!(
             missed[0].to_string(),
@@ -98,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_fault_that_was_not_injected_is_missed() {
-        let floors = Floors { faults: vec![(Fault::KilledHolding, 2)], ..Floors::default() };
+        let floors = Minimums { faults: vec![(Fault::KilledHolding, 2)], ..Minimums::default() };
         let mut tally = Tally::default();
         tally.faults.count(Fault::KilledHolding);
         assert!(floors.missed_by(&tally)[0].what.starts_with("killed holding leases: 1, "));

@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    ClashKind, Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken,
-    Revision, StoredEvent as Event, Timestamp,
+    Commit, CommitId, CommitOutcome, Committed, EventId, Fence, Lease, LeaseToken, Revision,
+    StoredEvent, Timestamp, ViolationKind,
 };
 
 use crate::account::{Kept, Way};
@@ -30,7 +30,7 @@ pub(crate) enum Entry {
     /// It was acknowledged.
     Acked { id: CommitId, committed: Committed },
     /// It was refused.
-    Refused { id: CommitId, kinds: Vec<ClashKind>, why: String },
+    Refused { id: CommitId, kinds: Vec<ViolationKind>, why: String },
     /// It gave no answer.
     Failed { id: CommitId, trouble: Trouble },
     /// About to send it again; the store's clock says this.
@@ -44,7 +44,7 @@ pub(crate) enum Entry {
     /// Went on under this lease after it was kept from working past the deadline.
     Late(LeaseToken),
     /// A page of the feed.
-    Seen(Vec<Event>),
+    Seen(Vec<StoredEvent>),
     /// A handler did something that the store knows nothing of, for this event and under this key.
     Effect { reaction: Reaction, event: EventId, key: String },
     /// About to ask for this run: to start it, and to let it go.

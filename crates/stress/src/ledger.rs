@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidelock::{
-    ClashKind, Commit, CommitId, Committed, Fence, ItemRef, Lease, LeaseToken, Timestamp,
+    Commit, CommitId, Committed, Fence, ItemRef, Lease, LeaseToken, Timestamp, ViolationKind,
 };
 
 use crate::journal::Entry;
@@ -39,7 +39,7 @@ pub(crate) enum Step<'a> {
     Orphaned,
     Again(Timestamp),
     Acked(&'a Committed),
-    Refused(&'a [ClashKind]),
+    Refused(&'a [ViolationKind]),
 }
 
 #[derive(Debug)]
@@ -132,7 +132,7 @@ impl<'a> Case<'a> {
         self.acks().next()
     }
 
-    pub(crate) fn refused(&self) -> Option<&'a [ClashKind]> {
+    pub(crate) fn refused(&self) -> Option<&'a [ViolationKind]> {
         self.steps.iter().find_map(|step| match step {
             Step::Refused(kinds) => Some(*kinds),
             _ => None,

@@ -10,7 +10,7 @@ use crate::broken::Flaw;
 use crate::space::Space;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Part {
+pub(crate) struct WorkerSpec {
     pub(crate) role: Role,
     /// Its name in the journals and in the store's leases.
     pub(crate) name: String,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use tidelock::{Fence, LeaseToken};
 use tokio::sync::{Semaphore, watch};
 
-use crate::did::Did;
+use crate::counts::Counts;
 
 /// What a worker is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,7 @@ pub(crate) enum Report {
     /// Has opened the store.
     Ready,
     /// So much was done by now.
-    Did(Did),
+    Did(Counts),
     /// Holds this and waits for what happens to it.
     Holding(Held),
     /// Cannot go on, and should have been able to.

@@ -10,9 +10,9 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::cast::Seat;
-use crate::did::Did;
+use crate::counts::Counts;
 use crate::evidence::End;
-use crate::part::Part;
+use crate::part::WorkerSpec;
 use crate::pipe::{self, Held, Order, Report};
 use crate::roles::WORKER;
 
@@ -25,7 +25,7 @@ pub(crate) struct Process {
     /// What it says it holds while it waits for what happens to it.
     pub(crate) holding: Option<Held>,
     /// How much it has done, as it last said.
-    pub(crate) did: Did,
+    pub(crate) did: Counts,
     /// Why it says that it cannot go on.
     pub(crate) complaint: Option<String>,
     pub(crate) ready: bool,
@@ -38,7 +38,7 @@ pub(crate) struct Process {
 
 impl Process {
     /// Starts this binary again, as a worker.
-    pub(crate) fn start(seat: Seat, part: &Part, heard: Sender<Heard>) -> io::Result<Self> {
+    pub(crate) fn start(seat: Seat, part: &WorkerSpec, heard: Sender<Heard>) -> io::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         let mut child = command.arg(WORKER).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let mut orders = child.stdin.take().expect("its input is a pipe");
@@ -57,7 +57,7 @@ impl Process {
         Ok(Self {
             seat,
             holding: None,
-            did: Did::default(),
+            did: Counts::default(),
             complaint: None,
             ready: false,
             ended: false,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use indicatif::{HumanCount, ProgressBar, ProgressStyle};
 
-use crate::did::Did;
+use crate::counts::Counts;
 
 /// How often the bar moves.
 const TICK: Duration = Duration::from_millis(100);
@@ -39,7 +39,7 @@ impl Progress {
     }
 
     /// What the workers have done in this round. Too often for lines.
-    pub(crate) fn show(&self, did: Did) {
+    pub(crate) fn show(&self, did: Counts) {
         if let Some(bar) = &self.bar {
             bar.set_position(bar.elapsed().as_secs());
             let (commits, leases) = (HumanCount(did.commits), HumanCount(did.leases));

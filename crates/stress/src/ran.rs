@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use tidelock::runs::{RunFilter, RunState};
-use tidelock::{StoredEvent as Event, Tidelock};
+use tidelock::{StoredEvent, Tidelock};
 
 use crate::caller::{Bug, Caller};
 use crate::errand::plain;
@@ -15,23 +15,23 @@ use crate::space::Space;
 const AT_ONCE: usize = 500;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Ran {
+pub(crate) struct RunAudit {
     /// The entries of each run, in order.
-    pub(crate) histories: BTreeMap<String, Vec<Event>>,
+    pub(crate) histories: BTreeMap<String, Vec<StoredEvent>>,
     /// How often each run counted.
     pub(crate) counted: BTreeMap<String, i64>,
     /// Runs that are listed as open.
     pub(crate) open: Vec<String>,
 }
 
-impl Ran {
+impl RunAudit {
     /// Reads the store, which nobody writes to any more.
     pub(crate) async fn read(caller: &Caller, space: &Space) -> Result<Self, Bug> {
         let streams = read_streams(caller, space.histories()).await?;
         let histories = streams
             .into_iter()
             .filter_map(|(stream, events)| Some((space.run_of(&stream)?, events)));
-        let histories: BTreeMap<String, Vec<Event>> = histories.collect();
+        let histories: BTreeMap<String, Vec<StoredEvent>> = histories.collect();
         let runs: Vec<&String> = histories.keys().collect();
         let mut counted = BTreeMap::new();
         for runs in runs.chunks(AT_ONCE) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use tidelock::reactions::{Followed, ReactionFilter};
-use tidelock::{HeadQuery, StoreExt, StoredEvent as Event, StreamName, Tidelock};
+use tidelock::reactions::{ReactionFilter, TargetInfo};
+use tidelock::{HeadQuery, StoreExt, StoredEvent, StreamName, Tidelock};
 
 use crate::caller::{Bug, Caller};
 use crate::reaction::Reaction;
@@ -12,8 +12,8 @@ use crate::space::Space;
 #[derive(Debug, Clone)]
 pub(crate) struct Reacted {
     /// What was handled, by the stream of its reaction and target, in order.
-    pub(crate) handled: BTreeMap<StreamName, Vec<Event>>,
-    pub(crate) targets: Vec<Followed>,
+    pub(crate) handled: BTreeMap<StreamName, Vec<StoredEvent>>,
+    pub(crate) targets: Vec<TargetInfo>,
 }
 
 impl Reacted {
@@ -46,7 +46,7 @@ pub(crate) async fn left(caller: &Caller, space: &Space) -> Result<u64, Bug> {
     for reaction in Reaction::ALL {
         left += written.saturating_sub(sum(caller, space.handled_by(reaction)).await?);
     }
-    let restless = |target: &&Followed| target.holder.is_some() || target.lag() > 0;
+    let restless = |target: &&TargetInfo| target.holder.is_some() || target.lag() > 0;
     let restless = targets(caller, space).await?.iter().filter(restless).count();
     Ok(left + restless as u64)
 }
@@ -65,7 +65,7 @@ async fn streams(caller: &Caller, prefix: String) -> Result<BTreeMap<StreamName,
     Ok(page.heads.into_iter().map(|head| (head.stream, count(head.state.version()))).collect())
 }
 
-async fn targets(caller: &Caller, space: &Space) -> Result<Vec<Followed>, Bug> {
+async fn targets(caller: &Caller, space: &Space) -> Result<Vec<TargetInfo>, Bug> {
     let reactions = Tidelock::over(caller.store.clone()).reactions();
     let mut targets = Vec::new();
     for reaction in Reaction::ALL {

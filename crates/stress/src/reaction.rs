@@ -4,7 +4,7 @@
 //! targets, in batches.
 
 use serde::{Deserialize, Serialize};
-use tidelock::{EventId, Fence, StoredEvent as Event};
+use tidelock::{EventId, Fence, StoredEvent};
 
 /// How many targets events are gathered at.
 const GATHERINGS: u64 = 4;
@@ -35,7 +35,7 @@ impl Reaction {
     }
 
     /// Where an event belongs.
-    pub(crate) fn target(self, event: &Event) -> String {
+    pub(crate) fn target(self, event: &StoredEvent) -> String {
         match self {
             Self::Own => event.stream.as_str().to_owned(),
             Self::Gathered => format!("gathering-{}", event.version.get() % GATHERINGS),

@@ -27,7 +27,7 @@ use tokio::task::JoinSet;
 use crate::broken::Broken;
 use crate::caller::{Backoff, Bug, Caller};
 use crate::journal::Journal;
-use crate::part::{Part, Role};
+use crate::part::{Role, WorkerSpec};
 use crate::pipe::{self, Orders, Report, report};
 use crate::trouble::Trouble;
 
@@ -56,7 +56,7 @@ pub(crate) fn play() -> ExitCode {
 fn try_to_play() -> Result<(), Bug> {
     die_with_the_supervisor()?;
     let broken_off = |e: io::Error| Bug(format!("the worker cannot start: {e}"));
-    let part = pipe::read::<Part>(&mut io::stdin().lock()).map_err(broken_off)?;
+    let part = pipe::read::<WorkerSpec>(&mut io::stdin().lock()).map_err(broken_off)?;
     let part = part.ok_or_else(|| Bug("the worker was not told its part".to_owned()))?;
     let journal = Journal::begin(&part.journal).map_err(broken_off)?;
     let runtime =
@@ -72,7 +72,7 @@ fn die_with_the_supervisor() -> Result<(), Bug> {
     Ok(())
 }
 
-async fn work(part: Arc<Part>, journal: Arc<Journal>) -> Result<(), Bug> {
+async fn work(part: Arc<WorkerSpec>, journal: Arc<Journal>) -> Result<(), Bug> {
     let orders = Orders::listen();
     let caller = Caller::new(open(&part).await?, journal, part.load.patience);
     report(&Report::Ready);
@@ -94,7 +94,7 @@ async fn work(part: Arc<Part>, journal: Arc<Journal>) -> Result<(), Bug> {
 }
 
 /// Opens the store, also when its server is just being restarted.
-async fn open(part: &Part) -> Result<Arc<dyn Store>, Bug> {
+async fn open(part: &WorkerSpec) -> Result<Arc<dyn Store>, Bug> {
     let mut backoff = Backoff::new();
     loop {
         match tidelock::open(&part.url).await {

@@ -20,13 +20,13 @@ use crate::cast::{
     BOOKER, CHANGER, CLAIMANT, CLOSER, COMMITTER, CONSUMER, FOLLOWER, REACTOR, RUNNER, STARTER,
     VICTIM,
 };
-use crate::crew::{Brief, Crew};
-use crate::dice::Dice;
+use crate::crew::{Brief, Workers};
+use crate::dice::Rng;
 use crate::evidence::Evidence;
 use crate::failure::Failure;
 use crate::faults::Faults;
 use crate::finding::Finding;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::journal::Journal;
 use crate::ledger::{Journals, Ledger};
 use crate::progress::Progress;
@@ -70,7 +70,7 @@ impl Rounds<'_> {
         for seat in scenario.cast(self.args.workers) {
             stage.start(seat)?;
         }
-        if !stage.crew.wait_until(Crew::is_ready) {
+        if !stage.crew.wait_until(Workers::is_ready) {
             return Err(Failure::Stage("the workers do not get the store open".to_owned()));
         }
         let begun = Instant::now();
@@ -95,10 +95,10 @@ impl Rounds<'_> {
         Ok(Stage {
             target: self.target,
             runtime: self.runtime,
-            crew: Crew::new(brief, self.progress),
+            crew: Workers::new(brief, self.progress),
             caller,
             proxy,
-            dice: Dice::seeded(seed),
+            dice: Rng::seeded(seed),
             faults: Faults::default(),
             findings: Vec::new(),
         })
@@ -131,7 +131,7 @@ impl Rounds<'_> {
             || self.floors(scenario).missed_by(&self.so_far(stage)?).is_empty())
     }
 
-    fn floors(&self, scenario: &dyn Scenario) -> Floors {
+    fn floors(&self, scenario: &dyn Scenario) -> Minimums {
         scenario.floors(self.args.seconds).and_commits(self.args.floor, self.args.seconds)
     }
 

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tidelock::{ErrorKind, Store};
+use tidelock::{Store, StoreErrorKind};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::args::Args;
-use crate::dice::{Dice, fresh_seed};
+use crate::dice::{Rng, fresh_seed};
 use crate::failure::Failure;
 use crate::progress::Progress;
 use crate::round::Rounds;
@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args) -> Result<bool, Failure> {
 
 fn open(runtime: &Runtime, target: &Target) -> Result<Arc<dyn Store>, Failure> {
     runtime.block_on(tidelock::open(&target.url())).map_err(|error| match error.kind() {
-        ErrorKind::Invalid => Failure::Usage {
+        StoreErrorKind::Invalid => Failure::Usage {
             what: format!("cannot open the store: {}", error.context()),
             hint: "the URL as tidelock::open takes it".to_owned(),
         },
@@ -78,7 +78,7 @@ fn play_all(
     journals: &Path,
 ) -> Result<Vec<Row>, Failure> {
     let end = Instant::now() + Duration::from_secs(60 * rounds.args.minutes.unwrap_or(0));
-    let mut dice = Dice::seeded(seed);
+    let mut dice = Rng::seeded(seed);
     let mut rows: Vec<Row> =
         chosen.iter().map(|scenario| first_row(rounds.target, *scenario)).collect();
     for round in 0.. {

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use crate::cast::{self, Seat};
 use crate::failure::Failure;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::stage::Stage;
 use crate::target::Needs;
@@ -53,7 +53,7 @@ pub(crate) trait Scenario: Sync {
 
     /// What must have happened in this many seconds, beside commits and drains, for the round to
     /// prove anything.
-    fn floors(&self, seconds: u64) -> Floors;
+    fn floors(&self, seconds: u64) -> Minimums;
 }
 
 /// Every scenario there is, in the order in which they are played.

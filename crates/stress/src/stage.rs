@@ -12,8 +12,8 @@ use tokio::runtime::Runtime;
 use crate::caller::{Bug, Caller};
 use crate::cast::Seat;
 use crate::claim;
-use crate::crew::{Crew, PATIENCE};
-use crate::dice::Dice;
+use crate::crew::{PATIENCE, Workers};
+use crate::dice::Rng;
 use crate::failure::Failure;
 use crate::faults::{Fault, Faults};
 use crate::finding::{Finding, Kind};
@@ -32,11 +32,11 @@ const MANY_COMMITS: u64 = 400;
 pub(crate) struct Stage<'a> {
     pub(crate) target: &'a Target,
     pub(crate) runtime: &'a Runtime,
-    pub(crate) crew: Crew<'a>,
+    pub(crate) crew: Workers<'a>,
     /// The supervisor's own way to the store, with nothing in between.
     pub(crate) caller: Caller,
     pub(crate) proxy: Option<Proxy>,
-    pub(crate) dice: Dice,
+    pub(crate) dice: Rng,
     pub(crate) faults: Faults,
     pub(crate) findings: Vec<Finding>,
 }
@@ -168,7 +168,7 @@ impl Stage<'_> {
     fn are_taken_over_before(
         &mut self,
         held: &Held,
-        mut is_so: impl FnMut(&Crew<'_>) -> bool,
+        mut is_so: impl FnMut(&Workers<'_>) -> bool,
     ) -> Result<bool, Bug> {
         while !self.are_taken_over(held)? {
             if is_so(&self.crew) {
@@ -210,7 +210,7 @@ impl Stage<'_> {
     /// Whether one that is stopped from now on keeps others from its leases, because it was in the
     /// middle of a transaction besides. Of a file nobody else commits then; on a server others do,
     /// and have had every chance after so many commits. A slow machine takes its time for them.
-    fn is_in_the_way(&self) -> impl FnMut(&Crew<'_>) -> bool + use<> {
+    fn is_in_the_way(&self) -> impl FnMut(&Workers<'_>) -> bool + use<> {
         let (standstill, begun) = (self.lease() * 6, self.crew.did().commits);
         let (mut commits, mut since) = (begun, Instant::now());
         move |crew| {

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use tidelock::ClashKind;
+use tidelock::ViolationKind;
 
 use crate::errand::THANK;
 use crate::faults::Faults;
@@ -115,7 +115,7 @@ impl Tally {
 }
 
 fn was_late(ledger: &Ledger<'_>, case: &Case<'_>) -> bool {
-    case.refused().is_some_and(|kinds| kinds.contains(&ClashKind::LeaseLost))
+    case.refused().is_some_and(|kinds| kinds.contains(&ViolationKind::LeaseLost))
         && case.commit.settlements.iter().any(|settlement| ledger.late.contains(&settlement.lease))
 }
 

@@ -50,7 +50,7 @@ impl Target {
             _ => Err(Failure::Usage {
                 what: format!(
                     "store {:?} is none that several processes can share",
-                    tidelock::shown_url(url)
+                    tidelock::redacted_url(url)
                 ),
                 hint: KNOWN.to_owned(),
             }),
@@ -106,7 +106,7 @@ impl fmt::Display for Target {
         match self {
             Self::File { url, .. } => f.write_str(url),
             Self::Own { .. } => f.write_str("a PostgreSQL server of our own"),
-            Self::Given { url } => f.write_str(&tidelock::shown_url(url)),
+            Self::Given { url } => f.write_str(&tidelock::redacted_url(url)),
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock::{Advice, StoreError};
+use tidelock::{RetryAdvice, StoreError};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Trouble {
@@ -32,9 +32,9 @@ impl Trouble {
 impl From<StoreError> for Trouble {
     fn from(error: StoreError) -> Self {
         let advice = match error.advice() {
-            Advice::Never => Told::Never,
-            Advice::Later => Told::Later,
-            Advice::Unknown => Told::Unknown,
+            RetryAdvice::Never => Told::Never,
+            RetryAdvice::Later => Told::Later,
+            RetryAdvice::Unknown => Told::Unknown,
         };
         let why = error.source().map_or(error.to_string(), |source| format!("{error}: {source}"));
         Self { advice, why }

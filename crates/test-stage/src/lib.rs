@@ -1,44 +1,44 @@
 //! Where the patterns' tests play.
 //!
-//! A case is a function of a [`Stage`] and becomes four tests by [`on_every_store!`]: in memory
+//! A case is a function of a [`TestStore`] and becomes four tests by [`on_every_store!`]: in memory
 //! (where time is simulated, so that waiting costs nothing), on an SQLite file and on PostgreSQL
 //! (each handle with connections of its own, as other processes have them), and in memory with
 //! pages as small as they may be ([`Stingy`]). For what goes wrong there are stores that fail
-//! ([`Between`]), callers that are stopped ([`Gate`]) and processes that die ([`Meeting`]). The
+//! ([`Interceptor`]), callers that are stopped ([`Pause`]) and processes that die ([`Meeting`]). The
 //! documentation is tried as its readers try it ([`Page`], [`Shell`]).
 
 // Clippy lets tests unwrap, but not what they have in common.
 #![allow(clippy::unwrap_used)]
 
-mod between;
-mod gate;
+mod dying_store;
+mod interceptor;
 mod many;
-mod mortal;
 mod note;
+mod observed;
 mod page;
 pub mod past;
+mod pause;
 mod processes;
 mod running;
-mod seen;
 mod shell;
-mod stage;
 mod stingy;
 mod tally;
+mod test_store;
 mod until;
 
-pub use between::{Between, Wrapped};
-pub use gate::Gate;
+pub use dying_store::DyingStore;
+pub use interceptor::{Interceptor, Wrapped};
 pub use many::{MANY, many_events, many_gone, many_items, many_records};
-pub use mortal::Mortal;
 pub use note::{append, note, text};
+pub use observed::Observed;
 pub use page::{Block, Page, alike, comparable};
+pub use pause::Pause;
 pub use processes::{Meeting, Process, Role};
 pub use running::{Running, brisk};
-pub use seen::Seen;
 pub use shell::Shell;
-pub use stage::{LEASE, Stage, for_real, in_memory, in_memory_stingily};
 pub use stingy::{Stingy, stingy_seed};
 pub use tally::Tally;
+pub use test_store::{LEASE, TestStore, for_real, in_memory, in_memory_stingily};
 pub use until::{PATIENCE, until};
 
 /// Makes four tests of each case: in memory, on an SQLite file, on PostgreSQL, and in memory with
@@ -50,10 +50,10 @@ macro_rules! on_every_store {
             $(#[test] fn $case() { $crate::in_memory(super::$case); })*
         }
         mod sqlite {
-            $(#[test] fn $case() { $crate::for_real($crate::Stage::sqlite(), super::$case); })*
+            $(#[test] fn $case() { $crate::for_real($crate::TestStore::sqlite(), super::$case); })*
         }
         mod postgres {
-            $(#[test] fn $case() { $crate::for_real($crate::Stage::postgres(), super::$case); })*
+            $(#[test] fn $case() { $crate::for_real($crate::TestStore::postgres(), super::$case); })*
         }
         mod stingy {
             $(#[test] fn $case() { $crate::in_memory_stingily(super::$case); })*

@@ -17,18 +17,18 @@ pub async fn many_items(store: &dyn Store, queue: &QueueName, prefix: &str) {
 }
 
 /// Records with keys that begin alike.
-pub async fn many_records(store: &dyn Store, prefix: &str, value: &Json) {
+pub async fn many_records(store: &dyn Store, prefix: &str, value: &RawJson) {
     let put = |commit: Commit, nth| {
-        commit.write(Write::put(&record(prefix, nth), ExpectedRevision::Any, value.clone()))
+        commit.write(RecordWrite::put(&record(prefix, nth), ExpectedRevision::Any, value.clone()))
     };
     commit_many(store, put).await;
 }
 
 /// Records that were there and are not any more: a store looks at them, and shows none.
 pub async fn many_gone(store: &dyn Store, prefix: &str) {
-    many_records(store, prefix, &Json::new(&0).unwrap()).await;
+    many_records(store, prefix, &RawJson::new(&0).unwrap()).await;
     let delete = |commit: Commit, nth| {
-        commit.write(Write::delete(&record(prefix, nth), ExpectedRevision::Any))
+        commit.write(RecordWrite::delete(&record(prefix, nth), ExpectedRevision::Any))
     };
     commit_many(store, delete).await;
 }

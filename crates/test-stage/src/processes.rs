@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tidelock::prelude::*;
 use tokio::time::timeout;
 
-use crate::{Stage, until};
+use crate::{TestStore, until};
 
 const URL: &str = "TIDELOCK_TEST_URL";
 const FOLDER: &str = "TIDELOCK_TEST_FOLDER";
@@ -39,7 +39,7 @@ pub struct Meeting {
 
 impl Meeting {
     /// For children on this stage, played by the test of this full name.
-    pub fn on(stage: &Stage, child: &'static str) -> Self {
+    pub fn on(stage: &TestStore, child: &'static str) -> Self {
         Self { folder: tempfile::tempdir().unwrap(), url: stage.url().unwrap(), child }
     }
 
@@ -68,8 +68,11 @@ impl Meeting {
     pub async fn stop(&self, child: &Process) {
         let store = tidelock::open(&self.url).await.unwrap();
         let key = RecordKey::new("stopped").unwrap();
-        let something =
-            Commit::new().write(Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap()));
+        let something = Commit::new().write(RecordWrite::put(
+            &key,
+            ExpectedRevision::Any,
+            RawJson::new(&1).unwrap(),
+        ));
         loop {
             child.signal(Signal::SIGSTOP);
             if let Ok(Ok(_written)) = timeout(MOMENT, store.commit(something.clone())).await {
@@ -167,7 +170,7 @@ mod tests {
             for child in 0..4 {
                 let role = role(format!("child {child}"));
                 scope.spawn(move || {
-                    (0..1_000).for_each(|nth| role.note(&format!("{} {nth}", role.name)))
+                    (0..1_000).for_each(|nth| role.note(&format!("{} {nth}", role.name)));
                 });
             }
         });

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::worker::{Pace, Stopped, WorkerOptions};
+use tidelock::worker::{PollInterval, Stopped, WorkerOptions};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +13,7 @@ use crate::PATIENCE;
 /// Quick polls, so that a test on real time does not wait for a lost hint, and a name to be known
 /// by.
 pub fn brisk(name: &str) -> WorkerOptions {
-    let pace = Pace { least: Duration::from_millis(50), per_queue: Duration::ZERO };
+    let pace = PollInterval { least: Duration::from_millis(50), per_queue: Duration::ZERO };
     let mut options = WorkerOptions::new(WorkerName::new(name).unwrap());
     (options.pace, options.grace, options.patience) = (pace, Duration::from_millis(50), PATIENCE);
     options

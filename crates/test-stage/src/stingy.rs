@@ -189,10 +189,10 @@ mod tests {
         let plain: Arc<dyn Store> = Arc::new(MemoryStore::new());
         for nth in 0..20 {
             let (name, mark) = (format!("{:02}", nth * 7 % 20), Mark::new(1).unwrap());
-            let write = Write::put(
+            let write = RecordWrite::put(
                 &RecordKey::new(&*name).unwrap(),
                 ExpectedRevision::Any,
-                Json::new(&nth).unwrap(),
+                RawJson::new(&nth).unwrap(),
             );
             let wake = Wake::to_mark(ItemRef::parse("q", &name).unwrap(), mark);
             plain.commit(Commit::new().write(write).wake(wake)).await.unwrap().committed().unwrap();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::{Operation, Result};
+use tidelock::{Result, StoreOperation};
 
-use crate::{Between, Wrapped};
+use crate::{Interceptor, Wrapped};
 
 /// Counts the calls on a store. Clones are handles on the same.
 #[derive(Debug, Clone, Default)]
@@ -33,14 +33,14 @@ impl Tally {
     }
 }
 
-impl Between for Tally {
+impl Interceptor for Tally {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         self.calls.fetch_add(1, Ordering::SeqCst);
-        self.commits.fetch_add(u64::from(operation == Operation::Commit), Ordering::SeqCst);
+        self.commits.fetch_add(u64::from(operation == StoreOperation::Commit), Ordering::SeqCst);
         call.await
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, StepKey};
+use tidelock::runs::{RunCtx, StepKey};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -30,7 +30,7 @@ struct Answer {
     yes: bool,
 }
 
-async fn pay(ctx: &mut Ctx, payment: Payment) -> Result<String> {
+async fn pay(ctx: &mut RunCtx, payment: Payment) -> Result<String> {
     if payment.cents > 100_000 {
         let two_days = Duration::from_secs(2 * 24 * 3_600);
         let answer: Option<Answer> = ctx.wait_for_signal("approval").timeout(two_days).await?;
@@ -44,7 +44,7 @@ async fn pay(ctx: &mut Ctx, payment: Payment) -> Result<String> {
 }
 
 /// The bank is told the key, and does not do twice what it has done under it.
-async fn transfer(payment: &Payment, key: StepKey) -> Result<String, Failure> {
+async fn transfer(payment: &Payment, key: StepKey) -> Result<String, HandlerError> {
     Ok(format!("{} cents to {}, as {key}", payment.cents, payment.to))
 }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tidelock::claims::{Compounding, Patience, Period, Why};
+use tidelock::claims::{CompoundOutcome, Period, RefusalReason, WaitPolicy};
 use tidelock::prelude::*;
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -37,18 +37,18 @@ async fn award(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Err
         .singleton(&claims.singleton("logged").of(&award.child).of(&award.item).per(Period::Day))
         .quota(&claims.quota("points", 50).of(&award.child).per(Period::Day), award.points)
         .lock(&claims.lock("child").of(&award.child))
-        .patience(Patience::LONG);
+        .patience(WaitPolicy::LONG);
     let mut won = match all.claim().await? {
-        Compounding::Won(won) => won,
-        Compounding::Refused(refusals) => {
+        CompoundOutcome::Won(won) => won,
+        CompoundOutcome::Refused(refusals) => {
             return match refusals
                 .into_iter()
                 .next()
                 .map(|refusal| (refusal.to_string(), refusal.why))
             {
-                Some((_, Why::Done { result, .. })) => Ok(Answer::Already(result.to()?)),
+                Some((_, RefusalReason::Done { result, .. })) => Ok(Answer::Already(result.to()?)),
                 // Whoever has the key sends the same; its result is as good as one's own.
-                Some((_, Why::Held { .. })) => wait(tidelock, award).await,
+                Some((_, RefusalReason::Held { .. })) => wait(tidelock, award).await,
                 Some((why, _)) => Ok(Answer::Refused(why)),
                 None => Err("refused for no reason".into()),
             };
@@ -64,8 +64,10 @@ async fn award(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Err
 
 async fn wait(tidelock: &Tidelock, award: &Award) -> Result<Answer, Box<dyn Error>> {
     match tidelock.claims().idempotency(&award.request).fingerprint(award).claim().await? {
-        Claim::Held(holder) => Ok(Answer::Already(holder.wait(Duration::from_secs(30)).await?)),
-        Claim::Done(receipt) => Ok(Answer::Already(receipt)),
+        IdempotencyClaim::Held(holder) => {
+            Ok(Answer::Already(holder.wait(Duration::from_secs(30)).await?))
+        }
+        IdempotencyClaim::Done(receipt) => Ok(Answer::Already(receipt)),
         other => Err(format!("{other:?}").into()),
     }
 }

@@ -32,7 +32,7 @@ async fn add(basket: &Scope<Basket>, number: i64) -> Result<usize> {
         basket.cents += number * 100;
         basket.items.len()
     };
-    Ok(basket.operation(format!("request-{number}")).atomic(put).await?.value)
+    Ok(basket.operation_id(format!("request-{number}")).mutate(put).await?.value)
 }
 
 /// Fills the basket of a session and closes it. Says what was in it.

@@ -15,7 +15,7 @@ use std::error::Error;
 use std::fmt;
 
 use tidelock::prelude::*;
-use tidelock::{How, RetryPolicy};
+use tidelock::{Provenance, RetryPolicy};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -98,13 +98,13 @@ async fn place(tidelock: &Tidelock, customer: u32) -> Result<u32> {
     let (id, tickets) = (format!("customer-{customer}"), customer % 3 + 1);
     let (show, order) = (tidelock.aggregate::<Show>("macbeth"), tidelock.aggregate::<Order>(&id));
     let ask = || {
-        let both = tidelock.together((&show, &order)).operation(&id).by(&id);
+        let both = tidelock.decide((&show, &order)).operation_id(&id).by(&id);
         both.execute(|(show, _): (&Show, &Order)| buy(show, &id, tickets))
     };
     match ask().await {
         Ok(_) => {
             let again = ask().await?;
-            assert_eq!(again[0].how, How::Replayed, "nothing is bought twice");
+            assert_eq!(again[0].how, Provenance::Replayed, "nothing is bought twice");
             Ok(tickets)
         }
         Err(ExecuteError::Refused(Refusal::SoldOut { .. })) => Ok(0),

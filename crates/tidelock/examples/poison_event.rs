@@ -69,13 +69,13 @@ async fn place(tidelock: &Tidelock, order: &str, cents: i64) -> Result<()> {
 }
 
 /// The first version did not think of credit notes.
-fn print_v1(cents: i64) -> std::result::Result<String, Failure> {
+fn print_v1(cents: i64) -> std::result::Result<String, HandlerError> {
     let cents = u64::try_from(cents)
-        .map_err(|_| Failure::fatal(format!("cannot print an amount of {cents} cents")))?;
+        .map_err(|_| HandlerError::fatal(format!("cannot print an amount of {cents} cents")))?;
     Ok(format!("{}.{:02}", cents / 100, cents % 100))
 }
 
-fn print_v2(cents: i64) -> std::result::Result<String, Failure> {
+fn print_v2(cents: i64) -> std::result::Result<String, HandlerError> {
     let sign = if cents < 0 { "credit " } else { "" };
     Ok(format!("{sign}{}.{:02}", cents.abs() / 100, cents.abs() % 100))
 }
@@ -83,17 +83,20 @@ fn print_v2(cents: i64) -> std::result::Result<String, Failure> {
 /// Runs the reaction, with this version of the code, until that is so.
 async fn run_until(
     tidelock: &Tidelock,
-    print: fn(i64) -> std::result::Result<String, Failure>,
+    print: fn(i64) -> std::result::Result<String, HandlerError>,
     is_so: impl AsyncFn() -> Result<bool>,
 ) -> Result<()> {
-    let app =
-        tidelock.app().reaction("invoice", on::<Order>(), move |order, ctx: Context| async move {
+    let app = tidelock.app().reaction(
+        "invoice",
+        on::<Order>(),
+        move |order, ctx: ReactionCtx| async move {
             let Order::Placed { cents } = order.event;
             let invoice = print(cents)?;
             // Written in the commit of the ack: there once, however often this runs.
             let key = RecordKey::new(format!("invoice/{}/{}", order.stream, order.version))?;
             Ok(ctx.put(&key, &invoice)?)
-        });
+        },
+    );
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let running = tokio::spawn(app.build()?.run_until(async {
         let _ended = stopped.await;

@@ -16,7 +16,7 @@
 use std::error::Error;
 
 use serde::{Deserialize, Serialize};
-use tidelock::Advice;
+use tidelock::RetryAdvice;
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
 
@@ -72,7 +72,8 @@ async fn begin(store: &PostgresStore) -> Result<()> {
     if store.get_one(&cursor()).await?.live().is_none() {
         let own = store.begin().await?;
         own.execute(CREATE, &[]).await?;
-        let start = Write::put(&cursor(), ExpectedRevision::Absent, Json::new(&Position::START)?);
+        let start =
+            RecordWrite::put(&cursor(), ExpectedRevision::Absent, RawJson::new(&Position::START)?);
         // A conflict is as good: somebody else has begun.
         let _ = own.commit(Commit::new().write(start)).await?;
     }
@@ -93,12 +94,15 @@ async fn take_page(store: &PostgresStore) -> Result<bool> {
         let sale: Sale = event.payload.to()?;
         own.execute(ADD, &[&sale.product, &sale.units]).await?;
     }
-    let moved =
-        Write::put(&cursor(), ExpectedRevision::Revision(read.revision), Json::new(&page.next)?);
+    let moved = RecordWrite::put(
+        &cursor(),
+        ExpectedRevision::Revision(read.revision),
+        RawJson::new(&page.next)?,
+    );
     match own.commit(Commit::new().write(moved)).await {
         // Whether it landed, or another was quicker, or nobody knows: the cursor tells.
         Ok(_) => Ok(true),
-        Err(error) if error.advice() != Advice::Never => Ok(true),
+        Err(error) if error.advice() != RetryAdvice::Never => Ok(true),
         Err(error) => Err(error.into()),
     }
 }

@@ -15,8 +15,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
 use tidelock::reactions::App;
-use tidelock::runs::{Awaited, Ctx, Standing};
-use tidelock::worker::{Pace, WorkerOptions};
+use tidelock::runs::{PendingWait, RunCtx, RunStatus};
+use tidelock::worker::{PollInterval, WorkerOptions};
 use tidelock::{ManualClock, MemoryStore, Timestamp};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
@@ -30,7 +30,7 @@ struct Appointment {
     in_days: u32,
 }
 
-async fn remind(ctx: &mut Ctx, appointment: Appointment) -> Result<Vec<String>> {
+async fn remind(ctx: &mut RunCtx, appointment: Appointment) -> Result<Vec<String>> {
     let booked = ctx.now("booked").await?;
     let ahead = DAY * appointment.in_days;
     ctx.sleep_until("days before", booked.plus(ahead.saturating_sub(3 * DAY))).await?;
@@ -40,7 +40,7 @@ async fn remind(ctx: &mut Ctx, appointment: Appointment) -> Result<Vec<String>> 
     Ok(vec![early, late])
 }
 
-async fn write(who: &str, when: &str) -> Result<String, Failure> {
+async fn write(who: &str, when: &str) -> Result<String, HandlerError> {
     println!("to {who}: your appointment is {when}");
     Ok(format!("{when}, {who}"))
 }
@@ -53,22 +53,22 @@ pub(crate) async fn main() -> Result<()> {
     // The first process starts the run, drives it into its sleep, and ends.
     let appointment = Appointment { who: "Ada".into(), in_days: 30 };
     let run = tidelock.runs().start("remind", "appointment-7", &appointment).version(1).await?;
-    let asleep = async || Ok(matches!(run.standing().await?, Standing::Waiting { .. }));
+    let asleep = async || Ok(matches!(run.standing().await?, RunStatus::Waiting { .. }));
     drive(&tidelock, asleep).await?;
-    let Standing::Waiting { on, .. } = run.standing().await? else {
+    let RunStatus::Waiting { on, .. } = run.standing().await? else {
         return Err("it sleeps".into());
     };
     assert!(
-        matches!(&on[..], [Awaited::Time { name, .. }] if name.as_str() == "days before"),
+        matches!(&on[..], [PendingWait::Time { name, .. }] if name.as_str() == "days before"),
         "{on:?}"
     );
 
     // Four weeks later nothing has happened but time, and there is another process.
     clock.advance(27 * DAY + HOUR);
     let waits_for_the_hour = async || match run.standing().await? {
-        Standing::Waiting { on, .. } => Ok(on
-            .iter()
-            .any(|on| matches!(on, Awaited::Time { name, .. } if name.as_str() == "hour before"))),
+        RunStatus::Waiting { on, .. } => Ok(on.iter().any(
+            |on| matches!(on, PendingWait::Time { name, .. } if name.as_str() == "hour before"),
+        )),
         _ => Ok(false),
     };
     drive(&tidelock, waits_for_the_hour).await?;
@@ -94,6 +94,6 @@ async fn drive(tidelock: &Tidelock, is_so: impl AsyncFn() -> Result<bool>) -> Re
 fn app(tidelock: &Tidelock) -> Result<App> {
     // The clock is moved behind the worker's back, so it looks often.
     let mut options = WorkerOptions::new(WorkerName::new("reminders")?);
-    options.pace = Pace { least: Duration::from_millis(5), per_queue: Duration::ZERO };
+    options.pace = PollInterval { least: Duration::from_millis(5), per_queue: Duration::ZERO };
     Ok(tidelock.app().workflow("remind", remind).worker(options).build()?)
 }

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, RunError, StepKey, Workflow};
+use tidelock::runs::{RunCtx, RunError, StepKey, Workflow};
 
 type Result<T, E = Box<dyn Error + Send + Sync>> = std::result::Result<T, E>;
 
@@ -34,7 +34,7 @@ struct Bank {
 }
 
 impl Bank {
-    async fn book(&self, cents: i64, key: StepKey) -> Result<i64, Failure> {
+    async fn book(&self, cents: i64, key: StepKey) -> Result<i64, HandlerError> {
         let mut booked = self.booked.lock().unwrap_or_else(PoisonError::into_inner);
         booked.entry(key.to_string()).or_insert(cents);
         Ok(cents)
@@ -45,18 +45,18 @@ impl Bank {
     }
 }
 
-async fn place(ctx: &mut Ctx, order: Order, bank: Bank) -> Result<String> {
+async fn place(ctx: &mut RunCtx, order: Order, bank: Bank) -> Result<String> {
     let stock = RecordKey::new("stock/tea")?;
-    let take = Write::add(&stock, -order.units, Bounds::at_least(0));
+    let take = RecordWrite::add(&stock, -order.units, Bounds::at_least(0));
     ctx.transact("reserve", |tx| {
         tx.write(take.clone());
-        async { Ok::<_, Failure>(()) }
+        async { Ok::<_, HandlerError>(()) }
     })
     .compensate({
-        let give_back = Write::add(&stock, order.units, Bounds::NONE);
+        let give_back = RecordWrite::add(&stock, order.units, Bounds::NONE);
         move |(), tx| {
             tx.write(give_back.clone());
-            async { Ok::<_, Failure>(()) }
+            async { Ok::<_, HandlerError>(()) }
         }
     })
     .await?;
@@ -76,9 +76,9 @@ async fn place(ctx: &mut Ctx, order: Order, bank: Bank) -> Result<String> {
 }
 
 /// He does not sail there, and asking again will not help.
-async fn ship(address: &str) -> Result<String, Failure> {
+async fn ship(address: &str) -> Result<String, HandlerError> {
     match address.contains("Island") {
-        true => Err(Failure::fatal(format!("no ship goes to {address}"))),
+        true => Err(HandlerError::fatal(format!("no ship goes to {address}"))),
         false => Ok(format!("parcel to {address}")),
     }
 }
@@ -93,7 +93,7 @@ pub(crate) async fn main() -> Result<()> {
     let stock = RecordKey::new("stock/tea")?;
     tidelock
         .store()
-        .commit(Commit::new().write(Write::add(&stock, 10, Bounds::NONE)))
+        .commit(Commit::new().write(RecordWrite::add(&stock, 10, Bounds::NONE)))
         .await?
         .committed()?;
 

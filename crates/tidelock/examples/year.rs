@@ -60,7 +60,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
     for amount in [100, -30, 12] {
         ada.execute(book(amount)).await?;
     }
-    let closed = ada.books(store_away.clone()).restart().await?;
+    let closed = ada.archive_to(store_away.clone()).restart().await?;
     println!("{}: {} bookings are in the archive", closed.stream, closed.archived);
 
     let new_year = ada.execute(book(8)).await?;
@@ -78,7 +78,7 @@ pub(crate) async fn main() -> Result<(), Box<dyn Error>> {
 
     let bob = tidelock.aggregate::<Account>("bob");
     bob.execute(book(1)).await?;
-    bob.books(store_away).close().await?;
+    bob.archive_to(store_away).close().await?;
     match bob.execute(book(1)).await {
         Err(refused @ ExecuteError::Closed { .. }) => println!("{refused}"),
         other => return Err(format!("a closed account took a booking: {other:?}").into()),

@@ -12,25 +12,25 @@
 mod claim_key;
 mod error;
 mod fingerprint;
-mod patience;
 mod period;
+mod wait_policy;
 
 mod compound;
+mod handoff;
 mod idempotency;
-mod last_write;
 mod listing;
 mod lock;
-mod passed;
 mod quota;
+mod register;
 mod release;
 mod singleton;
 
-mod bid;
+mod acquire;
+mod claim_attempt;
 mod entry;
-mod holding;
+mod held_claim;
 mod keys;
 mod operation;
-mod stake;
 mod term;
 
 use std::fmt;
@@ -39,27 +39,35 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, CommitOutcome, Store, StoreError, WorkerName, limits};
 
-use crate::events::sender;
+use crate::events::submit;
 use crate::handle::Tidelock;
 use operation::Operation;
 
 pub use claim_key::ClaimKey;
-pub use compound::{AllOf, Compound, Compounding, Refusal, Why};
+pub use compound::{Compound, CompoundGuard, CompoundOutcome, Refusal, RefusalReason};
 pub use error::{ClaimError, OnceError};
 pub use fingerprint::Fingerprint;
-pub use idempotency::{Claim, Holder, Idempotency, Look, Mismatch, OnFailure, ResumedWork, Won};
+pub use handoff::{AttachedClaim, Handoff};
+pub use idempotency::{
+    AttachedKey, ClaimGuard, FingerprintMismatch, Idempotency, IdempotencyClaim, InProgress,
+    OnFailure, Peek,
+};
 /// The zone that days and hours are those of.
 pub use jiff::tz::TimeZone;
-pub use last_write::LastWrite;
-pub use listing::{ClaimInfo, ClaimPage, ClaimState, Pending, PendingPage, QuotaInfo, QuotaPage};
-pub(crate) use lock::Crowd;
-pub use lock::{Busy, Lock, LockGuard, LockHolder, Locking};
-pub use passed::{Passed, Resumed};
-pub use patience::Patience;
+pub use listing::{
+    ClaimInfo, ClaimPage, ClaimState, PendingPage, PendingReservation, QuotaInfo, QuotaPage,
+};
+pub(crate) use lock::ContendedLocks;
+pub use lock::{Lock, LockBusy, LockGuard, LockHolder, LockOutcome};
 pub use period::Period;
-pub use quota::{Exceeded, Grant, Quota, Refund, Reservation, Taking, Usage, Voucher};
+pub use quota::{
+    Grant, Quota, QuotaExceeded, QuotaOutcome, QuotaUsage, RefundOutcome, Reservation,
+    ReservationToken,
+};
+pub use register::LwwRegister;
 pub use release::Released;
-pub use singleton::{Single, Singleton, Winner};
+pub use singleton::{Singleton, SingletonOutcome, SingletonTaken};
+pub use wait_policy::WaitPolicy;
 
 impl Tidelock {
     /// The claims of this store.
@@ -94,13 +102,13 @@ impl Claims {
     /// key or a lock is had under the same fence for as long as its lease lasts; of a quota, the
     /// same is granted, also when its period is over; a reservation that has come to its end is
     /// told as such. It is remembered for seven days. Another request needs another id.
-    pub fn operation(mut self, id: impl Into<String>) -> Self {
+    pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(Operation { id: id.into(), remembered: self.remembered });
         self
     }
 
-    /// The same, remembering the [operation](Self::operation) for this long.
-    pub fn remembered_for(mut self, long: Duration) -> Self {
+    /// The same, remembering the [operation](Self::operation_id) for this long.
+    pub fn dedup_window(mut self, long: Duration) -> Self {
         self.remembered = long;
         if let Some(operation) = &mut self.operation {
             operation.remembered = long;
@@ -142,8 +150,8 @@ impl Claims {
 
     /// A value that whoever writes last determines: for what does not matter if somebody else's
     /// change is lost.
-    pub fn last_write_wins(&self, name: impl fmt::Display) -> LastWrite {
-        LastWrite::new(self.clone(), &name)
+    pub fn register(&self, name: impl fmt::Display) -> LwwRegister {
+        LwwRegister::new(self.clone(), &name)
     }
 
     /// Refuses an operation that cannot be remembered.
@@ -153,7 +161,7 @@ impl Claims {
 
     /// Sends a commit until it is known what became of it.
     async fn send(&self, commit: &Commit) -> Result<CommitOutcome, StoreError> {
-        sender::send(&**self.store(), commit, self.tidelock.retry(), self.tidelock.random()).await
+        submit::send(&**self.store(), commit, self.tidelock.retry(), self.tidelock.random()).await
     }
 
     /// Under an id by which it can be sent again.

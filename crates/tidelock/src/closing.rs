@@ -8,35 +8,35 @@
 //!
 //! It never runs a handler, and never decides what an archive is.
 
+mod any_stream;
 mod archive;
 mod books;
-mod desk;
 mod error;
 mod keys;
+mod lease;
 mod open_books;
-mod unread;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, Conflict, Event as StoredEvent, ExpectedRevision, ExpectedVersion,
-    Result, Store, StoreExt, StreamName, StreamQuery, StreamState, Version,
+    AfterTrim, Append, Commit, Conflict, ExpectedRevision, ExpectedVersion, Result, Store,
+    StoreExt, StoredEvent, StreamName, StreamQuery, StreamState, Version,
 };
 use tokio::time::Instant;
 
 use crate::events::{Aggregate, AggregateRef};
 use crate::reactions::{Unfinished, leftovers};
 use books::{Books, Plan};
-use desk::Desk;
+use lease::ClosingLease;
 
 pub(crate) use keys::is_desk;
 pub(crate) use open_books::OpenBooks;
 
+pub use any_stream::AnyStream;
 pub use archive::{Archive, discard};
 pub use error::CloseError;
-pub use unread::Unread;
 
 /// How long reactions are waited for, unless something else is said.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -62,7 +62,7 @@ impl<A: Aggregate> AggregateRef<A> {
     /// if the process died between the archive's answer and the note of it. Personal data is not in
     /// the events; [`Tidelock::read`](crate::Tidelock::read) joins it. Where nothing is to be kept,
     /// say so with [`discard`].
-    pub fn books(&self, archive: impl Archive + 'static) -> Closing<A> {
+    pub fn archive_to(&self, archive: impl Archive + 'static) -> Closing<A> {
         Closing {
             target: self.clone(),
             archive: Arc::new(archive),
@@ -85,7 +85,7 @@ pub struct Closing<A: Aggregate> {
 
 /// What a closing came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Closed {
+pub struct CloseSummary {
     /// The stream.
     pub stream: StreamName,
     /// Events up to here are gone from it.
@@ -99,7 +99,7 @@ impl<A: Aggregate> Closing<A> {
     /// The same, waiting this long for reactions to handle what is there, before the stream is shut
     /// and again after; with zero, not at all. Others who append meanwhile make it no longer. The
     /// default is half a minute.
-    pub fn patience(mut self, patience: Duration) -> Self {
+    pub fn within(mut self, patience: Duration) -> Self {
         self.patience = patience;
         self
     }
@@ -118,7 +118,7 @@ impl<A: Aggregate> Closing<A> {
     /// A target of it that is being rebuilt, and has still to handle again what goes, is not
     /// rebuilt without it: the target is blocked with the reason, and asks for a [partial
     /// reset](crate::reactions::Reactions::reset_partial).
-    pub fn ignoring(mut self, reaction: impl Into<String>) -> Self {
+    pub fn ignore_reaction(mut self, reaction: impl Into<String>) -> Self {
         self.ignored.insert(reaction.into());
         self
     }
@@ -134,7 +134,7 @@ impl<A: Aggregate> Closing<A> {
     /// # Errors
     /// See [`CloseError`]. Once the tombstone is there the stream stays shut, whatever fails after
     /// it.
-    pub async fn close(self) -> Result<Closed, CloseError> {
+    pub async fn close(self) -> Result<CloseSummary, CloseError> {
         self.work(Plan::StayClosed).await
     }
 
@@ -144,7 +144,7 @@ impl<A: Aggregate> Closing<A> {
     /// # Errors
     /// [`NoSnapshot`](CloseError::NoSnapshot) if the aggregate keeps none; otherwise as for
     /// [`close`](Self::close).
-    pub async fn restart(self) -> Result<Closed, CloseError> {
+    pub async fn restart(self) -> Result<CloseSummary, CloseError> {
         self.work(Plan::Restart).await
     }
 
@@ -153,16 +153,16 @@ impl<A: Aggregate> Closing<A> {
     ///
     /// # Errors
     /// As for [`restart`](Self::restart).
-    pub async fn keep_last(self, events: u64) -> Result<Closed, CloseError> {
+    pub async fn keep_last(self, events: u64) -> Result<CloseSummary, CloseError> {
         self.work(Plan::Window { keep: events }).await
     }
 
-    async fn work(self, plan: Plan) -> Result<Closed, CloseError> {
+    async fn work(self, plan: Plan) -> Result<CloseSummary, CloseError> {
         let stream = self.target.stream()?.clone();
         if plan.goes_on() && !A::snapshots().can_be_kept() {
             return Err(CloseError::NoSnapshot { stream });
         }
-        let desk = Desk::take(self.store(), &stream, self.lease).await?;
+        let desk = ClosingLease::take(self.store(), &stream, self.lease).await?;
         let done = desk.keep(self.work_at(&desk, &stream, plan)).await;
         desk.leave().await;
         done?
@@ -170,14 +170,14 @@ impl<A: Aggregate> Closing<A> {
 
     async fn work_at(
         &self,
-        desk: &Desk<'_>,
+        desk: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
-    ) -> Result<Closed, CloseError> {
+    ) -> Result<CloseSummary, CloseError> {
         let Some(mut books) = self.open(desk, stream, plan).await? else {
             let through = self.version_of_closed(stream).await?;
             leftovers::forget_cursors(self.store(), stream).await?;
-            return Ok(Closed { stream: stream.clone(), through, archived: 0 });
+            return Ok(CloseSummary { stream: stream.clone(), through, archived: 0 });
         };
         self.wait_for_reactions(stream, books.through, self.deadline()).await?;
         let archived = self.hand_over(desk, stream, &mut books).await?;
@@ -185,14 +185,14 @@ impl<A: Aggregate> Closing<A> {
         if plan == Plan::StayClosed {
             leftovers::forget_cursors(self.store(), stream).await?;
         }
-        Ok(Closed { stream: stream.clone(), through: books.through, archived })
+        Ok(CloseSummary { stream: stream.clone(), through: books.through, archived })
     }
 
     /// The books as they were left, or new ones; nothing if the stream was closed for good and all
     /// is done.
     async fn open(
         &self,
-        desk: &Desk<'_>,
+        desk: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
     ) -> Result<Option<Books>, CloseError> {
@@ -228,7 +228,7 @@ impl<A: Aggregate> Closing<A> {
     /// are done with, if it is to be quiet, and otherwise behind all that there are by then.
     async fn begin(
         &self,
-        desk: &Desk<'_>,
+        desk: &ClosingLease<'_>,
         stream: &StreamName,
         plan: Plan,
         before: Option<tidelock_store::Revision>,
@@ -304,7 +304,7 @@ impl<A: Aggregate> Closing<A> {
     /// Gives the archive what it has not had, and notes it page by page.
     async fn hand_over(
         &self,
-        desk: &Desk<'_>,
+        desk: &ClosingLease<'_>,
         stream: &StreamName,
         books: &mut Books,
     ) -> Result<u64, CloseError> {
@@ -339,7 +339,7 @@ impl<A: Aggregate> Closing<A> {
     /// The events go; with them, in one commit, comes what replaces them.
     async fn finish(
         &self,
-        desk: &Desk<'_>,
+        desk: &ClosingLease<'_>,
         stream: &StreamName,
         books: &Books,
     ) -> Result<(), CloseError> {

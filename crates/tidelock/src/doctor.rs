@@ -2,18 +2,18 @@
 //!
 //! It looks at a store and says what is the matter with which thing, since when, and what mends it.
 //! Each kind of finding is a file of its own in `doctor/`. What is looked at is bounded, see
-//! [`Bounds`]: work items are paged through up to a limit, and of each kind only the first findings
+//! [`Thresholds`]: work items are paged through up to a limit, and of each kind only the first findings
 //! are kept, with how many more there are. The doctor changes nothing.
 //!
 //! Findings are data: whoever shows them chooses how. The command `tidelock doctor` prints them.
 
-mod bounds;
-mod cure;
+mod check;
 mod diagnosis;
-mod exam;
+pub mod display;
 mod finding;
-mod thing;
-pub mod words;
+mod remedy;
+mod subject;
+mod thresholds;
 
 // What is said of the store itself.
 mod versions;
@@ -31,9 +31,9 @@ mod unrouted;
 // What is wrong with many, or with what is more than an item.
 mod abandoned;
 mod ambiguous;
-mod half_closed;
 #[cfg(feature = "postgres")]
-mod held_up;
+mod blockers;
+mod half_closed;
 mod hot;
 mod open_runs;
 mod orphaned;
@@ -46,14 +46,14 @@ use tidelock_store::{Result, Store};
 #[cfg(feature = "postgres")]
 use tidelock_store_postgres::PostgresStore;
 
+use check::Check;
 use diagnosis::Findings;
-use exam::Exam;
 
-pub use bounds::Bounds;
-pub use cure::{Action, Cure, Work};
 pub use diagnosis::Diagnosis;
-pub use finding::{Finding, Kind, Severity};
-pub use thing::Thing;
+pub use finding::{Finding, FindingKind, Severity};
+pub use remedy::{Remedy, RemedyAction, RemedyTask};
+pub use subject::Subject;
+pub use thresholds::Thresholds;
 
 /// Looks after one store.
 ///
@@ -72,7 +72,7 @@ pub struct Doctor {
     store: Arc<dyn Store>,
     name: Option<String>,
     url: Option<String>,
-    bounds: Bounds,
+    bounds: Thresholds,
     #[cfg(feature = "postgres")]
     postgres: Option<PostgresStore>,
 }
@@ -84,7 +84,7 @@ impl Doctor {
             store,
             name: None,
             url: None,
-            bounds: Bounds::default(),
+            bounds: Thresholds::default(),
             #[cfg(feature = "postgres")]
             postgres: None,
         }
@@ -102,19 +102,19 @@ impl Doctor {
     /// commands of cures name it, so that they can be copied.
     #[must_use]
     pub fn at(mut self, url: &str) -> Self {
-        self.url = Some(crate::shown_url(url));
-        self.called(crate::shown_url(url))
+        self.url = Some(crate::redacted_url(url));
+        self.called(crate::redacted_url(url))
     }
 
     /// The same, within these bounds.
     #[must_use]
-    pub fn within(mut self, bounds: Bounds) -> Self {
+    pub fn within(mut self, bounds: Thresholds) -> Self {
         self.bounds = bounds;
         self
     }
 
     /// How far it looks.
-    pub fn bounds(&self) -> Bounds {
+    pub fn bounds(&self) -> Thresholds {
         self.bounds
     }
 
@@ -132,7 +132,7 @@ impl Doctor {
     /// # Errors
     /// What the store says when it cannot be looked at.
     pub async fn examine(&self) -> Result<Diagnosis> {
-        let exam = Exam::begin(&self.store, &self.bounds).await?;
+        let exam = Check::begin(&self.store, &self.bounds).await?;
         let mut findings = Findings::new(self.bounds.show);
         findings.add(versions::look(self).await?);
         let routes = routes::look(&exam, &mut findings).await?;
@@ -143,10 +143,13 @@ impl Doctor {
         hot::look(&exam, &mut findings).await?;
         #[cfg(feature = "postgres")]
         if let Some(postgres) = &self.postgres {
-            held_up::look(postgres, &exam, &mut findings).await?;
+            blockers::look(postgres, &exam, &mut findings).await?;
         }
         let mut diagnosis: Diagnosis = findings.into();
-        diagnosis.findings.iter_mut().for_each(|finding| finding.cure.store.clone_from(&self.url));
+        diagnosis
+            .findings
+            .iter_mut()
+            .for_each(|finding| finding.remedy.store.clone_from(&self.url));
         Ok(diagnosis)
     }
 }

@@ -8,7 +8,7 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidelock_store::{Json, StoreError};
+use tidelock_store::{RawJson, StoreError};
 
 use crate::events::personal;
 
@@ -36,7 +36,7 @@ use crate::events::personal;
 /// }
 ///
 /// assert_eq!(StockEvent::TYPES, ["received", "taken@2", "booked@2", "taken", "booked"]);
-/// let old = tidelock::Json::new(&json!({ "units": 2 }))?;
+/// let old = tidelock::RawJson::new(&json!({ "units": 2 }))?;
 /// let event = StockEvent::decode("booked", &old)?;
 /// assert_eq!(event, StockEvent::Reserved { units: 2, order: "unknown".into() });
 /// assert_eq!(event.event_type(), "taken@2");
@@ -64,10 +64,10 @@ pub trait Event: Sized + Send + Sync + 'static {
     ///
     /// # Errors
     /// `Invalid` if it cannot be written as JSON, `LimitExceeded` if it is too deep.
-    fn encode(&self) -> Result<Json, StoreError>;
+    fn encode(&self) -> Result<RawJson, StoreError>;
 
     /// From a stored payload, brought up to date.
-    fn decode(event_type: &str, payload: &Json) -> Result<Self, DecodeError>;
+    fn decode(event_type: &str, payload: &RawJson) -> Result<Self, DecodeError>;
 }
 
 /// A stored event that its type cannot be made from.
@@ -101,14 +101,14 @@ pub enum DecodeError {
 pub type Upcaster = fn(Value) -> Value;
 
 /// The payload of these fields, personal ones spelled out so that they can be kept apart.
-pub fn encode(fields: &impl Serialize) -> Result<Json, StoreError> {
-    personal::spelled_out(|| Json::new(fields))
+pub fn encode(fields: &impl Serialize) -> Result<RawJson, StoreError> {
+    personal::spelled_out(|| RawJson::new(fields))
 }
 
 /// These fields of a payload, upcast first.
 pub fn decode<E, T: DeserializeOwned>(
     event_type: &str,
-    payload: &Json,
+    payload: &RawJson,
     upcasters: &[Upcaster],
 ) -> Result<T, DecodeError> {
     let read = if upcasters.is_empty() {
@@ -198,7 +198,7 @@ mod tests {
         ] {
             assert_eq!(stored(&event), (event_type, payload.to_owned()));
             assert_eq!(
-                ShopEvent::decode(event_type, &Json::parse(payload).unwrap()).unwrap(),
+                ShopEvent::decode(event_type, &RawJson::parse(payload).unwrap()).unwrap(),
                 event
             );
         }
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn an_old_version_is_upcast_step_by_step() {
         let read = |event_type, payload| {
-            ShopEvent::decode(event_type, &Json::new(&payload).unwrap()).unwrap()
+            ShopEvent::decode(event_type, &RawJson::new(&payload).unwrap()).unwrap()
         };
         let now = ShopEvent::Priced { cents: 500, currency: "EUR".into() };
         assert_eq!(read("shop.priced", json!({ "euros": 5 })), now);
@@ -218,7 +218,7 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_says_which_type_it_was() {
-        let empty = Json::parse("{}").unwrap();
+        let empty = RawJson::parse("{}").unwrap();
         let unknown = ShopEvent::decode("shop.closed", &empty).unwrap_err().to_string();
         assert!(unknown.contains(r#"type "shop.closed" is not known to ShopEvent"#), "{unknown}");
         let malformed = ShopEvent::decode("shop.item_sold", &empty).unwrap_err().to_string();

@@ -11,12 +11,12 @@
 
 mod aggregate;
 mod aggregate_ref;
-mod command;
-mod decided;
+mod decision;
 mod error;
 mod executed;
+mod into_events;
+mod multi_decision;
 mod retry;
-mod together;
 
 mod folded;
 mod load;
@@ -24,29 +24,29 @@ mod snapshots;
 
 mod line;
 mod lines;
-mod seat;
+mod participant;
 
 pub(crate) mod encoded;
 pub(crate) mod keys;
 mod operation;
 mod options;
 pub(crate) mod personal;
-pub(crate) mod sender;
+pub(crate) mod submit;
 
 pub use aggregate::Aggregate;
 pub use aggregate_ref::AggregateRef;
-pub use command::Command;
-pub use decided::Decided;
+pub use decision::Decision;
 pub use error::{ExecuteError, LoadError, VersionConflict};
-pub use executed::{Executed, How};
+pub use executed::{Executed, Provenance};
 pub use folded::Loaded;
+pub use into_events::IntoEvents;
+pub use multi_decision::MultiDecision;
+pub use participant::{AggregateSet, ParticipantSet};
 pub use personal::Personal;
 pub use retry::RetryPolicy;
-pub use seat::{Seats, Streams};
 pub use snapshots::Snapshots;
-pub use together::MultiDecision;
 
 pub(crate) use keys::snapshot as snapshot_key;
 pub(crate) use lines::Lines;
 pub(crate) use retry::{Attempts, Random};
-pub(crate) use sender::send;
+pub(crate) use submit::send;

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use tidelock_store::{Event as StoredEvent, Result, Store};
+use tidelock_store::{Result, Store, StoredEvent};
 
 use crate::event::Event;
 use crate::events::{
-    Aggregate, AggregateRef, Lines, MultiDecision, Random, RetryPolicy, Streams, personal,
+    Aggregate, AggregateRef, AggregateSet, Lines, MultiDecision, Random, RetryPolicy, personal,
 };
 use crate::recorded::{ReadError, Recorded};
 use crate::runs::registered::Workflows;
 use crate::runs::{Active, Runs};
-use crate::scopes::{Lines as ScopeLines, Scope, ScopeKind, State};
+use crate::scopes::{Lines as ScopeLines, Scope, ScopeKind, ScopeState};
 
 /// One store, and what is built on it. Clones are handles on the same.
 #[derive(Debug, Clone)]
@@ -71,8 +71,8 @@ impl Tidelock {
     }
 
     /// Several aggregates, to decide about them in one commit.
-    pub fn together<S: Streams>(&self, aggregates: S) -> MultiDecision<S::Seats> {
-        MultiDecision::new(self.clone(), aggregates.seats())
+    pub fn decide<S: AggregateSet>(&self, aggregates: S) -> MultiDecision<S::Participants> {
+        MultiDecision::new(self.clone(), aggregates.participants())
     }
 
     /// The runs of this store: start them, signal them, wait for them, look after them.
@@ -86,7 +86,7 @@ impl Tidelock {
     }
 
     /// The scope of this kind with this id, kept in the store, whether it exists or not.
-    pub fn scope<S: State>(&self, kind: ScopeKind, id: impl AsRef<str>) -> Scope<S> {
+    pub fn scope<S: ScopeState>(&self, kind: ScopeKind, id: impl AsRef<str>) -> Scope<S> {
         Scope::durable(self.clone(), kind, id.as_ref())
     }
 

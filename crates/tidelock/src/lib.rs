@@ -66,7 +66,7 @@
 //! # use tidelock::prelude::*;
 //! # let store = tidelock::open("memory:").await?;
 //! let taken = RecordKey::new("boat-3/taken")?;
-//! let commit = Commit::new().with_id(CommitId::fresh()).write(Write::add(&taken, 1, Bounds::at_most(18)));
+//! let commit = Commit::new().with_id(CommitId::fresh()).write(RecordWrite::add(&taken, 1, Bounds::max_concurrency(18)));
 //! let first = store.commit(commit.clone()).await?;
 //! assert_eq!(store.commit(commit).await?, first, "one place was taken, not two");
 //! # Ok(())
@@ -109,17 +109,18 @@ pub mod worker;
 mod handle;
 pub mod testing;
 
-pub use open::{open, shown_url};
+pub use open::{open, redacted_url};
 pub use tidelock_derive::Event;
 /// An event as the store keeps it; the trait [`Event`] is what users' own types implement.
-pub use tidelock_store::Event as StoredEvent;
+pub use tidelock_store::StoredEvent;
 pub use tidelock_store::*;
 
-pub use crate::closing::{Archive, CloseError, Closed, Closing, Unread, discard};
+pub use crate::closing::{AnyStream, Archive, CloseError, CloseSummary, Closing, discard};
 pub use crate::event::{DecodeError, Event, Upcaster};
 pub use crate::events::{
-    Aggregate, AggregateRef, Command, Decided, ExecuteError, Executed, How, LoadError, Loaded,
-    MultiDecision, Personal, RetryPolicy, Seats, Snapshots, Streams, VersionConflict,
+    Aggregate, AggregateRef, AggregateSet, Decision, ExecuteError, Executed, IntoEvents, LoadError,
+    Loaded, MultiDecision, ParticipantSet, Personal, Provenance, RetryPolicy, Snapshots,
+    VersionConflict,
 };
 pub use crate::handle::Tidelock;
 pub use crate::metadata::Metadata;
@@ -132,7 +133,7 @@ pub use crate::scopes::{Scope, ScopeError, ScopeKind};
 pub mod __private {
     pub use crate::event::{DecodeError, Upcaster, decode, encode, unknown_type};
     pub use serde;
-    pub use tidelock_store::{Json, StoreError};
+    pub use tidelock_store::{RawJson, StoreError};
 }
 
 /// The PostgreSQL store itself, for what only it can do: a transaction that holds a commit and SQL
@@ -176,18 +177,20 @@ struct ScopesGuide;
 
 /// What most programs need: `use tidelock::prelude::*`.
 pub mod prelude {
-    pub use crate::claims::{Claim, ClaimError, Claims};
-    pub use crate::reactions::{Backoff, Context, Failure, ReactionFilter, on, on_any};
-    pub use crate::runs::{Ambiguous, Ctx, Retry, StepError, StepKey, Tx, Winner, Workflow};
+    pub use crate::claims::{ClaimError, Claims, IdempotencyClaim};
+    pub use crate::reactions::{Backoff, HandlerError, ReactionCtx, ReactionFilter, on, on_any};
+    pub use crate::runs::{
+        OnUnknownOutcome, RaceWinner, Retry, RunCtx, StepError, StepKey, Tx, Workflow,
+    };
     pub use crate::{
         Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Scope, ScopeError, ScopeKind,
         Tidelock,
     };
     pub use tidelock_store::{
-        Adjustment, AfterTrim, Append, Bounds, ClashKind, Commit, CommitId, CommitOutcome,
-        ExpectedRevision, ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef,
-        Json, LeaseRequest, Mark, NewEvent, Position, QueueName, RecordKey, RecordQuery,
-        Settlement, Slot, Store, StoreExt, StreamName, StreamQuery, Topic, Version, Wake, When,
-        WorkerName, Write,
+        Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, CommitOutcome, ExpectedRevision,
+        ExpectedVersion, FeedQuery, HeadQuery, ItemFilter, ItemQuery, ItemRef, LeaseRequest, Mark,
+        NewEvent, Position, QueueName, RawJson, RecordKey, RecordQuery, RecordWrite, Settlement,
+        Slot, Store, StoreExt, StreamName, StreamQuery, Topic, Version, ViolationKind, Wake, When,
+        WorkerName,
     };
 }

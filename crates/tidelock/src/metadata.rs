@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value};
-use tidelock_store::{Event as StoredEvent, EventId, Json, StoreError};
+use tidelock_store::{EventId, RawJson, StoreError, StoredEvent};
 
 const CORRELATION: &str = "correlation";
 const CAUSATION: &str = "causation";
@@ -48,7 +48,7 @@ impl Metadata {
     }
 
     /// From what is stored.
-    pub fn from_json(json: &Json) -> Self {
+    pub fn from_json(json: &RawJson) -> Self {
         json.to::<Map<String, Value>>().map(Self::from_fields).unwrap_or_default()
     }
 
@@ -56,8 +56,8 @@ impl Metadata {
     ///
     /// # Errors
     /// `Invalid` or `LimitExceeded` if a free field cannot be stored.
-    pub fn to_json(&self) -> Result<Json, StoreError> {
-        Json::new(self).map_err(|e| e.about("metadata"))
+    pub fn to_json(&self) -> Result<RawJson, StoreError> {
+        RawJson::new(self).map_err(|e| e.about("metadata"))
     }
 
     /// The same, in this conversation.
@@ -174,7 +174,7 @@ mod tests {
     #[test]
     fn what_others_wrote_is_read_without_fuss() {
         let odd = Metadata::from_json(
-            &Json::new(&json!({ "causation": "the moon", "actor": 7 })).unwrap(),
+            &RawJson::new(&json!({ "causation": "the moon", "actor": 7 })).unwrap(),
         );
         assert_eq!((odd.causation, odd.actor.clone()), (None, None));
         assert_eq!(odd.fields["causation"], "the moon");

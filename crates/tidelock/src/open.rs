@@ -1,11 +1,11 @@
 //! From a URL to a store.
 
-mod shown;
+mod redacted;
 
 use std::sync::Arc;
 
-pub use shown::shown_url;
-use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
+pub use redacted::redacted_url;
+use tidelock_store::{MemoryStore, Result, Store, StoreError, StoreOperation};
 
 /// Opens the store that a URL names.
 ///
@@ -22,7 +22,7 @@ use tidelock_store::{MemoryStore, Operation, Result, Store, StoreError};
 /// `Invalid` if the URL is of no known form or has an option that is not known; otherwise as the
 /// store has it.
 pub async fn open(url: &str) -> Result<Arc<dyn Store>> {
-    open_checked(url).await.map_err(|e| e.during(Operation::Open))
+    open_checked(url).await.map_err(|e| e.during(StoreOperation::Open))
 }
 
 async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
@@ -35,9 +35,9 @@ async fn open_checked(url: &str) -> Result<Arc<dyn Store>> {
         Some(("postgres" | "postgresql", _)) => open_postgres(url).await,
         // What comes after the colon may hold a password.
         Some((scheme, _)) => {
-            Err(no_store_url(&format!("{:?} is no kind of store", shown_url(scheme))))
+            Err(no_store_url(&format!("{:?} is no kind of store", redacted_url(scheme))))
         }
-        None => Err(no_store_url(&format!("{:?} is no store URL", shown_url(url)))),
+        None => Err(no_store_url(&format!("{:?} is no store URL", redacted_url(url)))),
     }
 }
 

@@ -24,9 +24,9 @@ use tidelock_store::{
 use crate::handle::Tidelock;
 
 pub use listing::ItemState;
-pub use put::Put;
-pub use settle::Settled;
-pub use take::{Take, Taken};
+pub use put::EnqueueItem;
+pub use settle::SettleOutcome;
+pub use take::{LeaseItems, LeasedItems};
 
 /// One queue. Clones are handles on the same.
 #[derive(Debug, Clone)]
@@ -51,14 +51,14 @@ impl Queue {
         self.name.as_ref().map_err(Clone::clone)
     }
 
-    /// Puts an item in, due at once unless more is said: see [`Put`].
-    pub fn put(&self, key: &str) -> Put {
-        Put::new(self.tidelock.clone(), self.item(key))
+    /// Puts an item in, due at once unless more is said: see [`EnqueueItem`].
+    pub fn put(&self, key: &str) -> EnqueueItem {
+        EnqueueItem::new(self.tidelock.clone(), self.item(key))
     }
 
-    /// Leases what is due, for this worker: see [`Take`].
-    pub fn take(&self, worker: &str) -> Take {
-        Take::new(&self.tidelock, self.name.clone(), worker)
+    /// Leases what is due, for this worker: see [`LeaseItems`].
+    pub fn take(&self, worker: &str) -> LeaseItems {
+        LeaseItems::new(&self.tidelock, self.name.clone(), worker)
     }
 
     /// The proof of a lease on an item of this queue.
@@ -90,7 +90,7 @@ impl Queue {
     /// # Errors
     /// `Invalid` if a lease is on an item of another queue, or one is settled twice; otherwise what
     /// the store says.
-    pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<Settled>> {
+    pub async fn settle(&self, settlements: Vec<Settlement>) -> Result<Vec<SettleOutcome>> {
         settlements.iter().try_for_each(|settlement| self.is_ours(&settlement.lease.item))?;
         settle::settle(&self.tidelock, settlements).await
     }

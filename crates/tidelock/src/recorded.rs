@@ -1,7 +1,7 @@
 //! An event of one's own type, with its place in the store.
 
 use tidelock_store::{
-    Event as StoredEvent, EventId, Position, Store, StoreError, StreamName, Timestamp, Version,
+    EventId, Position, Store, StoreError, StoredEvent, StreamName, Timestamp, Version,
 };
 
 use crate::event::{DecodeError, Event};

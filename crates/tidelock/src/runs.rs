@@ -17,9 +17,9 @@ mod error;
 pub(crate) mod history;
 pub(crate) mod keys;
 mod names;
-pub(crate) mod opening;
-mod past;
 pub(crate) mod registered;
+mod replay;
+pub(crate) mod start_commit;
 pub(crate) mod summary;
 mod workflow;
 
@@ -29,19 +29,22 @@ mod schedules;
 
 use std::sync::Arc;
 
-use tidelock_store::{Event, ItemRef, StreamName};
+use tidelock_store::{ItemRef, StoredEvent, StreamName};
 
 use crate::handle::Tidelock;
-use crate::worker::Served;
+use crate::worker::QueueOptions;
 
 pub(crate) use active::Active;
 pub use client::{
-    Awaited, Begun, Happened, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage,
-    RunResult, Runs, SendSignal, Standing, Start, Timeline,
+    HistoryEntry, PendingWait, RunCursor, RunError, RunFilter, RunHandle, RunInfo, RunPage,
+    RunResult, RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
 };
-pub use ctx::{Ambiguous, Child, Ctx, Retry, Step, StepKey, Transact, Tx, WaitForSignal, Winner};
+pub use ctx::{
+    ChildRun, OnUnknownOutcome, RaceWinner, Retry, RunCtx, Step, StepKey, TransactStep, Tx,
+    WaitForSignal,
+};
 pub use error::StepError;
-pub use history::{Outcome, RunFailure, Verdict};
+pub use history::{RunFailure, RunOutcome, Verdict};
 pub use names::{
     InvalidName, RunId, ScheduleName, SignalName, StepName, WorkflowName, WorkflowVersion,
 };
@@ -65,15 +68,15 @@ pub fn run_of_stream(stream: &StreamName) -> Option<RunId> {
 }
 
 /// The run whose history begins with this event.
-pub fn run_started_by(event: &Event) -> Option<RunId> {
+pub fn run_started_by(event: &StoredEvent) -> Option<RunId> {
     run_of_stream(&event.stream).filter(|_| event.event_type.as_str() == keys::STARTED)
 }
 
 /// The queues that every process serves which drives runs: schedules, and runs that are kept no
 /// longer. That a holder died over one of their items says nothing about the next.
-pub(crate) fn housekeeping(tidelock: &Tidelock) -> [Served; 2] {
+pub(crate) fn housekeeping(tidelock: &Tidelock) -> [QueueOptions; 2] {
     let schedules =
-        Served::new(&keys::schedules(), Arc::new(schedules::Firing::new(tidelock.clone())));
-    let removals = Served::new(&keys::removals(), Arc::new(retention::Removing));
-    [schedules.expiries(u32::MAX), removals.expiries(u32::MAX)]
+        QueueOptions::new(&keys::schedules(), Arc::new(schedules::Firing::new(tidelock.clone())));
+    let removals = QueueOptions::new(&keys::removals(), Arc::new(retention::Removing));
+    [schedules.max_crashes(u32::MAX), removals.max_crashes(u32::MAX)]
 }

@@ -22,22 +22,22 @@ mod mutation;
 mod watch;
 
 mod change;
+mod mutator;
 mod pointer;
-mod work;
 
 mod budget;
-mod inside;
+mod fair_mutex;
+mod reentrancy;
+mod shared_timer;
 mod sync;
-mod timed;
-mod turns;
 
 mod local;
 
-mod alone;
+mod batched;
 mod counter;
+mod exclusive;
 mod line;
 mod lines;
-mod queued;
 
 mod keys;
 mod listing;
@@ -49,10 +49,10 @@ pub use document::Document;
 pub use error::ScopeError;
 pub use kind::ScopeKind;
 pub use listing::{ScopeInfo, ScopePage};
-pub use mutated::{Mutated, Outcome};
+pub use mutated::{Mutated, MutationOutcome};
 pub use mutation::Mutation;
 pub use scope::Scope;
-pub use state::State;
-pub use watch::Watch;
+pub use state::ScopeState;
+pub use watch::ScopeWatch;
 
 pub(crate) use lines::Lines;

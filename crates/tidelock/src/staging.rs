@@ -8,6 +8,6 @@ mod staged;
 
 pub(crate) use decision::Decision;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(crate) use door::Door;
+pub(crate) use door::CommitVia;
 pub(crate) use stage::Stage;
 pub(crate) use staged::{Landed, Staged, Tried, too_slow};

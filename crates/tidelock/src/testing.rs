@@ -41,11 +41,11 @@ use std::task::{Context, Poll, Waker};
 
 use tidelock_store::{ExpectedVersion, MemoryStore};
 
-use crate::events::{Aggregate, AggregateRef, Decided, ExecuteError};
+use crate::events::{Aggregate, AggregateRef, ExecuteError, IntoEvents};
 use crate::handle::Tidelock;
 
 /// An aggregate that these events happened to.
-pub fn given<A: Aggregate>(events: impl Decided<A::Event>) -> Given<A> {
+pub fn given<A: Aggregate>(events: impl IntoEvents<A::Event>) -> Given<A> {
     let given = given_nothing();
     finish(given.aggregate.append(ExpectedVersion::NoStream, events))
         .expect("what is given can be stored");
@@ -69,35 +69,35 @@ impl<A: Aggregate> Given<A> {
     ///
     /// # Panics
     /// If the events that were given cannot be read back, or what was decided cannot be stored.
-    pub fn when<D: Decided<A::Event>, X>(
+    pub fn when<D: IntoEvents<A::Event>, X>(
         self,
         decide: impl FnMut(&A) -> Result<D, X>,
-    ) -> When<A, X> {
+    ) -> GivenWhen<A, X> {
         let before = finish(self.aggregate.history()).expect("what was given can be read").len();
         let refused = match finish(self.aggregate.execute(decide)) {
             Ok(_) => None,
             Err(ExecuteError::Refused(reason)) => Some(reason),
             Err(other) => panic!("the decision could not be stored: {}", other.map_refused(|_| "")),
         };
-        When { aggregate: self.aggregate, before, refused }
+        GivenWhen { aggregate: self.aggregate, before, refused }
     }
 }
 
 /// What was decided.
 #[derive(Debug)]
-pub struct When<A, X> {
+pub struct GivenWhen<A, X> {
     aggregate: AggregateRef<A>,
     before: usize,
     refused: Option<X>,
 }
 
-impl<A: Aggregate, X: Debug> When<A, X> {
+impl<A: Aggregate, X: Debug> GivenWhen<A, X> {
     /// These events follow, and no others.
     ///
     /// # Panics
     /// If it is otherwise.
     #[track_caller]
-    pub fn then(self, expected: impl Decided<A::Event>) -> Self
+    pub fn then(self, expected: impl IntoEvents<A::Event>) -> Self
     where
         A::Event: Debug + PartialEq,
     {

@@ -1,7 +1,7 @@
 //! A worker: leases what is due, keeps the leases alive, has the work done, and never leaves it
 //! half settled.
 //!
-//! It serves *queues*, each with a [`Work`] that knows what an item means; the worker itself does
+//! It serves *queues*, each with a [`QueueHandler`] that knows what an item means; the worker itself does
 //! not. All queues share one pool of slots, and a queue can have a limit of its own. Items leased
 //! together are worked on side by side, and each is settled by itself: a slow one holds back
 //! nobody's ack.
@@ -10,10 +10,10 @@
 //! more slowly it polls each, so that an idle worker makes a handful of store calls a second.
 
 mod heartbeat;
-mod pace;
+mod poll_interval;
+mod poller;
 mod polls;
-mod served;
-mod server;
+mod queue_options;
 mod slots;
 mod task;
 mod timeout;
@@ -29,18 +29,18 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::{AbortOnDropHandle, TaskTracker};
 
 use heartbeat::Heartbeat;
-use server::Server;
+use poller::Poller;
 use slots::Slots;
 
-pub(crate) use server::panic_message;
+pub(crate) use poller::panic_message;
 pub(crate) use task::is_loss;
 pub(crate) use timeout::{timed_out, within};
 
-pub use pace::Pace;
-pub use served::Served;
-pub use task::Task;
+pub use poll_interval::PollInterval;
+pub use queue_options::QueueOptions;
+pub use task::LeasedTask;
 pub use timeout::TIMEOUT;
-pub use work::{Handling, Settled, Work, each};
+pub use work::{QueueHandler, TaskFuture, TaskOutcome, each};
 
 /// How a worker goes about it.
 #[derive(Debug, Clone)]
@@ -55,7 +55,7 @@ pub struct WorkerOptions {
     /// How long a handler whose lease is lost has to end by itself before it is dropped.
     pub grace: Duration,
     /// How often it looks without being told.
-    pub pace: Pace,
+    pub pace: PollInterval,
 }
 
 impl WorkerOptions {
@@ -66,7 +66,7 @@ impl WorkerOptions {
             slots: 64,
             patience: Duration::from_secs(30),
             grace: Duration::from_secs(5),
-            pace: Pace::default(),
+            pace: PollInterval::default(),
         }
     }
 }
@@ -75,7 +75,7 @@ impl WorkerOptions {
 pub struct Worker {
     store: Arc<dyn Store>,
     options: WorkerOptions,
-    queues: Vec<Served>,
+    queues: Vec<QueueOptions>,
 }
 
 /// How a worker ended.
@@ -95,7 +95,7 @@ impl Worker {
 
     /// And this queue.
     #[must_use]
-    pub fn serve(mut self, served: Served) -> Self {
+    pub fn serve(mut self, served: QueueOptions) -> Self {
         self.queues.push(served);
         self
     }
@@ -111,13 +111,13 @@ impl Worker {
     /// If a queue's lease is one that no store grants. What a store refuses later is logged and
     /// tried again.
     pub async fn run_until(self, shutdown: impl Future<Output = ()>) -> Result<Stopped> {
-        self.queues.iter().try_for_each(Served::check)?;
+        self.queues.iter().try_for_each(QueueOptions::check)?;
         let crew = Arc::new(Crew::new(self.store, &self.options));
         let dropped = crew.dropped.clone().drop_guard();
         let _heart = AbortOnDropHandle::new(tokio::spawn(crew.heartbeat.clone().beat()));
         let pace = self.options.pace.over(self.queues.len());
         for served in self.queues {
-            let server = Server::new(&crew, served, pace).serve();
+            let server = Poller::new(&crew, served, pace).serve();
             crew.servers.spawn(crew.dropped.clone().run_until_cancelled_owned(server));
         }
         shutdown.await;

@@ -15,14 +15,14 @@ use http::request::Parts;
 use http::{Request, Response};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tidelock::claims::{Claim, ClaimError, Fingerprint, Idempotency};
+use tidelock::claims::{ClaimError, Fingerprint, Idempotency, IdempotencyClaim};
 use tokio::time::Instant;
 use tower_service::Service;
 use tracing::Instrument;
 
 use crate::body::ResponseBody;
-use crate::claimed::{Claimed, Right};
-use crate::edge::Edge;
+use crate::claimed::{HeldKey, IdempotencyKey};
+use crate::edge::Config;
 use crate::problem::Problem;
 use crate::recorded::Recorded;
 use crate::settling;
@@ -35,7 +35,7 @@ pub(crate) type Outcome<T> = Result<T, Box<dyn Any + Send>>;
 
 /// Answers a request under the claim of this name.
 pub(crate) async fn begin<S, A, B>(
-    edge: Arc<Edge>,
+    edge: Arc<Config>,
     name: String,
     inner: S,
     parts: Parts,
@@ -87,7 +87,7 @@ async fn whole<A: Body<Data = Bytes>>(body: A, limit: usize) -> Result<Bytes, Pr
 }
 
 async fn answer<S, A, B>(
-    edge: Arc<Edge>,
+    edge: Arc<Config>,
     claim: Idempotency,
     fingerprint: Fingerprint,
     inner: S,
@@ -98,10 +98,12 @@ where
     B: Body<Data = Bytes>,
 {
     match claim_or_wait(&edge, &claim).await {
-        Ok(Claim::Won(won)) => work(Right::new(won, fingerprint, edge), inner, request).await,
-        Ok(Claim::Done(recorded)) => Ok(Ok(edge.replay(recorded))),
-        Ok(Claim::Held(_)) => Ok(Ok(edge.refuse(Problem::InProgress))),
-        Ok(Claim::Mismatch(_)) => Ok(Ok(edge.refuse(Problem::KeyReused))),
+        Ok(IdempotencyClaim::Won(won)) => {
+            work(HeldKey::new(won, fingerprint, edge), inner, request).await
+        }
+        Ok(IdempotencyClaim::Done(recorded)) => Ok(Ok(edge.replay(recorded))),
+        Ok(IdempotencyClaim::Held(_)) => Ok(Ok(edge.refuse(Problem::InProgress))),
+        Ok(IdempotencyClaim::Mismatch(_)) => Ok(Ok(edge.refuse(Problem::KeyReused))),
         Err(error) => {
             tracing::error!(key = claim.key().as_str(), %error, "a key could not be claimed");
             Ok(Ok(edge.refuse(Problem::StoreUnavailable)))
@@ -110,12 +112,15 @@ where
 }
 
 /// Claims the key; if somebody is at it, waits for as long as the route asks for.
-async fn claim_or_wait(edge: &Edge, claim: &Idempotency) -> Result<Claim<Recorded>, ClaimError> {
+async fn claim_or_wait(
+    edge: &Config,
+    claim: &Idempotency,
+) -> Result<IdempotencyClaim<Recorded>, ClaimError> {
     let until = Instant::now() + edge.options.wait;
     loop {
         let claimed = claim.claim().await?;
         let left = until.saturating_duration_since(Instant::now());
-        let Claim::Held(holder) = &claimed else { return Ok(claimed) };
+        let IdempotencyClaim::Held(holder) = &claimed else { return Ok(claimed) };
         if left.is_zero() {
             return Ok(claimed);
         }
@@ -131,7 +136,7 @@ async fn claim_or_wait(edge: &Edge, claim: &Idempotency) -> Result<Claim<Recorde
 /// Runs the handler under its claim, and settles what comes of it. A handler whose claim is lost is
 /// stopped.
 async fn work<S, A, B>(
-    right: Right,
+    right: HeldKey,
     mut inner: S,
     mut request: Request<A>,
 ) -> Outcome<Answer<B, S::Error>>
@@ -140,7 +145,7 @@ where
     B: Body<Data = Bytes>,
 {
     let (lost, right) = (right.won.lost().clone(), Arc::new(right));
-    request.extensions_mut().insert(Claimed::under(&right));
+    request.extensions_mut().insert(IdempotencyKey::under(&right));
     let handled = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
     match lost.run_until_cancelled(handled).await {
         None => {

@@ -12,29 +12,29 @@ use bytes::Bytes;
 use http::Response;
 use http_body::Body;
 use http_body_util::{BodyExt, Full};
-use tidelock::claims::{ClaimError, Fingerprint, Won};
-use tidelock::{Commit, Fence, Guard, Write};
+use tidelock::claims::{ClaimError, ClaimGuard, Fingerprint};
+use tidelock::{Commit, Fence, Guard, RecordWrite};
 
-use crate::edge::Edge;
+use crate::edge::Config;
 use crate::recorded::Recorded;
 
 /// The claim that a handler runs under.
 #[derive(Debug, Clone)]
-pub struct Claimed {
+pub struct IdempotencyKey {
     key: Arc<str>,
     fingerprint: Fingerprint,
     fence: Fence,
     guard: Guard,
     // Not more than this, so that the claim ends with the handler whatever became of this.
-    right: Weak<Right>,
+    right: Weak<HeldKey>,
 }
 
 /// The right to answer, and whether that was done.
 #[derive(Debug)]
-pub(crate) struct Right {
-    pub(crate) won: Won<Recorded>,
+pub(crate) struct HeldKey {
+    pub(crate) won: ClaimGuard<Recorded>,
     fingerprint: Fingerprint,
-    pub(crate) edge: Arc<Edge>,
+    pub(crate) edge: Arc<Config>,
     is_kept: AtomicBool,
 }
 
@@ -61,8 +61,12 @@ pub enum CompleteError {
     Claim(#[from] ClaimError),
 }
 
-impl Right {
-    pub(crate) fn new(won: Won<Recorded>, fingerprint: Fingerprint, edge: Arc<Edge>) -> Self {
+impl HeldKey {
+    pub(crate) fn new(
+        won: ClaimGuard<Recorded>,
+        fingerprint: Fingerprint,
+        edge: Arc<Config>,
+    ) -> Self {
         Self { won, fingerprint, edge, is_kept: AtomicBool::new(false) }
     }
 
@@ -72,8 +76,8 @@ impl Right {
     }
 }
 
-impl Claimed {
-    pub(crate) fn under(right: &Arc<Right>) -> Self {
+impl IdempotencyKey {
+    pub(crate) fn under(right: &Arc<HeldKey>) -> Self {
         let won = &right.won;
         let key = Arc::from(won.key().as_str());
         Self {
@@ -142,7 +146,7 @@ impl Claimed {
     pub async fn completion<B>(
         &self,
         response: Response<B>,
-    ) -> Result<(Write, Response<Full<Bytes>>), CompleteError>
+    ) -> Result<(RecordWrite, Response<Full<Bytes>>), CompleteError>
     where
         B: Body,
         B::Error: std::fmt::Display,
@@ -152,13 +156,13 @@ impl Claimed {
         Ok((right.won.completion(&recorded)?, response))
     }
 
-    fn right(&self) -> Result<Arc<Right>, CompleteError> {
+    fn right(&self) -> Result<Arc<HeldKey>, CompleteError> {
         self.right.upgrade().ok_or_else(|| CompleteError::Over { key: self.key.to_string() })
     }
 
     async fn record<B>(
         &self,
-        right: &Right,
+        right: &HeldKey,
         response: Response<B>,
     ) -> Result<(Recorded, Response<Full<Bytes>>), CompleteError>
     where

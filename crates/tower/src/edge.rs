@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, Response};
 use tidelock::claims::{Claims, Fingerprint, Idempotency};
 
 use crate::body::ResponseBody;
-use crate::claimed::Claimed;
+use crate::claimed::IdempotencyKey;
 use crate::key::Key;
 use crate::name;
 use crate::options::Options;
@@ -18,16 +18,16 @@ pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempote
 
 /// The claims of a store, and what a route asks of its keys.
 #[derive(Debug, Clone)]
-pub(crate) struct Edge {
+pub(crate) struct Config {
     pub(crate) claims: Claims,
     pub(crate) options: Options,
 }
 
-impl Edge {
+impl Config {
     /// The name of the claim that this request is about, if it is about any.
     pub(crate) fn name(&self, request: &Parts) -> Result<Option<String>, Problem> {
         // One layer around another: the outer one has the claim.
-        let taken = request.extensions.get::<Claimed>().is_some();
+        let taken = request.extensions.get::<IdempotencyKey>().is_some();
         if taken || !self.options.methods.contains(&request.method) {
             return Ok(None);
         }

@@ -16,12 +16,12 @@ use bytes::Bytes;
 use http::StatusCode;
 use http_body::{Body, Frame, SizeHint};
 
-use crate::claimed::Right;
+use crate::claimed::HeldKey;
 use crate::settling;
 
 /// What is left to be done at the end of a stream.
 pub(crate) struct Ending {
-    right: Option<(Arc<Right>, StatusCode)>,
+    right: Option<(Arc<HeldKey>, StatusCode)>,
     settling: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     last: Option<Last>,
 }
@@ -37,7 +37,7 @@ enum Last {
 }
 
 impl Ending {
-    pub(crate) fn new(right: Arc<Right>, status: StatusCode) -> Self {
+    pub(crate) fn new(right: Arc<HeldKey>, status: StatusCode) -> Self {
         Self { right: Some((right, status)), settling: None, last: None }
     }
 

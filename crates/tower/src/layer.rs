@@ -12,21 +12,21 @@ use tidelock::Tidelock;
 use tidelock::claims::{Fingerprint, OnFailure};
 use tower_layer::Layer;
 
-use crate::edge::Edge;
+use crate::edge::Config;
 use crate::options::{Options, Unrecorded};
-use crate::service::Idempotent;
+use crate::service::IdempotencyService;
 
 /// Has what a request with an `Idempotency-Key` asks for done once.
 #[derive(Debug, Clone)]
 #[must_use = "a layer does nothing until it is around a service"]
 pub struct IdempotencyLayer {
-    edge: Arc<Edge>,
+    edge: Arc<Config>,
 }
 
 impl IdempotencyLayer {
     /// Over the claims of this store. POST and PATCH may have a key; a response is kept for a day.
     pub fn new(tidelock: &Tidelock) -> Self {
-        Self { edge: Arc::new(Edge { claims: tidelock.claims(), options: Options::default() }) }
+        Self { edge: Arc::new(Config { claims: tidelock.claims(), options: Options::default() }) }
     }
 
     /// A request without a key is refused with a 400.
@@ -137,9 +137,9 @@ impl IdempotencyLayer {
 }
 
 impl<S> Layer<S> for IdempotencyLayer {
-    type Service = Idempotent<S>;
+    type Service = IdempotencyService<S>;
 
-    fn layer(&self, inner: S) -> Idempotent<S> {
-        Idempotent::new(inner, self.edge.clone())
+    fn layer(&self, inner: S) -> IdempotencyService<S> {
+        IdempotencyService::new(inner, self.edge.clone())
     }
 }

@@ -41,9 +41,9 @@ mod ending;
 mod settling;
 
 mod claimed;
+mod fingerprint;
 mod key;
 mod name;
-mod print;
 
 mod body;
 mod bytes_or_text;
@@ -53,11 +53,11 @@ mod recorded;
 pub mod telemetry;
 
 pub use body::ResponseBody;
-pub use claimed::{Claimed, CompleteError};
+pub use claimed::{CompleteError, IdempotencyKey};
 pub use future::ResponseFuture;
 pub use layer::IdempotencyLayer;
 pub use options::Unrecorded;
-pub use service::Idempotent;
+pub use service::IdempotencyService;
 
 /// What a failure does to a key.
 pub use tidelock::claims::OnFailure;

@@ -59,7 +59,7 @@ impl Default for Options {
             required: false,
             methods: vec![Method::POST, Method::PATCH],
             scope: None,
-            print: Arc::new(crate::print::of),
+            print: Arc::new(crate::fingerprint::of),
             ttl: limits::TTL,
             lease: limits::LEASE,
             wait: Duration::ZERO,

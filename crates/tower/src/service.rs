@@ -11,23 +11,23 @@ use tower_service::Service;
 
 use crate::attempt;
 use crate::body::ResponseBody;
-use crate::edge::Edge;
+use crate::edge::Config;
 use crate::future::ResponseFuture;
 
 /// A service behind an [`IdempotencyLayer`](crate::IdempotencyLayer).
 #[derive(Debug, Clone)]
-pub struct Idempotent<S> {
+pub struct IdempotencyService<S> {
     inner: S,
-    edge: Arc<Edge>,
+    edge: Arc<Config>,
 }
 
-impl<S> Idempotent<S> {
-    pub(crate) fn new(inner: S, edge: Arc<Edge>) -> Self {
+impl<S> IdempotencyService<S> {
+    pub(crate) fn new(inner: S, edge: Arc<Config>) -> Self {
         Self { inner, edge }
     }
 }
 
-impl<S: Clone> Idempotent<S> {
+impl<S: Clone> IdempotencyService<S> {
     /// The service that was asked whether it is ready, and not a clone of it that was not.
     fn ready(&mut self) -> S {
         let clone = self.inner.clone();
@@ -35,7 +35,7 @@ impl<S: Clone> Idempotent<S> {
     }
 }
 
-impl<S, A, B> Service<Request<A>> for Idempotent<S>
+impl<S, A, B> Service<Request<A>> for IdempotencyService<S>
 where
     S: Service<Request<A>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,

@@ -7,12 +7,12 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 use http_body::Body;
 use http_body_util::BodyExt;
-use tidelock::ErrorKind;
+use tidelock::StoreErrorKind;
 use tidelock::claims::{ClaimError, OnFailure};
 
 use crate::attempt::{Answer, Outcome};
 use crate::body::ResponseBody;
-use crate::claimed::Right;
+use crate::claimed::HeldKey;
 use crate::ending::Ending;
 use crate::options::Unrecorded;
 use crate::problem::Problem;
@@ -21,7 +21,7 @@ use crate::telemetry;
 
 /// Settles what a handler came to, and says what its client gets.
 pub(crate) async fn settle<B: Body<Data = Bytes>, E>(
-    right: Arc<Right>,
+    right: Arc<HeldKey>,
     handled: Outcome<Result<Response<B>, E>>,
 ) -> Outcome<Answer<B, E>> {
     match handled {
@@ -51,7 +51,7 @@ fn passed<B>(outcome: &'static str, response: Response<B>) -> Response<ResponseB
 
 /// Keeps a response, if it can be.
 async fn keep<B: Body<Data = Bytes>>(
-    right: Arc<Right>,
+    right: Arc<HeldKey>,
     response: Response<B>,
 ) -> Response<ResponseBody<B>> {
     let (parts, body) = response.into_parts();
@@ -88,11 +88,13 @@ enum Kept {
     Unknown,
 }
 
-async fn complete(right: &Right, recorded: &Recorded) -> Kept {
+async fn complete(right: &HeldKey, recorded: &Recorded) -> Kept {
     match right.won.complete(recorded).await {
         Ok(_) => Kept::Yes,
         Err(ClaimError::Lost { .. }) => Kept::Lost,
-        Err(ClaimError::Store(error)) if error.kind() == ErrorKind::LimitExceeded => Kept::TooLarge,
+        Err(ClaimError::Store(error)) if error.kind() == StoreErrorKind::LimitExceeded => {
+            Kept::TooLarge
+        }
         Err(error) => {
             tracing::error!(key = right.won.key().as_str(), %error, "a response was not kept");
             Kept::Unknown
@@ -103,7 +105,7 @@ async fn complete(right: &Right, recorded: &Recorded) -> Kept {
 /// What the client gets. If the store failed that is the response all the same: the work is done,
 /// and a client that hears of it does not ask again.
 fn answer<B>(
-    right: &Right,
+    right: &HeldKey,
     kept: Kept,
     response: Response<ResponseBody<B>>,
 ) -> Response<ResponseBody<B>> {
@@ -121,21 +123,21 @@ fn answer<B>(
 }
 
 /// For a response that is passed on as it comes, and once: its key is held until then.
-fn streamed<B>(right: Arc<Right>, parts: Parts, body: B) -> Response<ResponseBody<B>> {
+fn streamed<B>(right: Arc<HeldKey>, parts: Parts, body: B) -> Response<ResponseBody<B>> {
     tracing::debug!(key = right.won.key().as_str(), status = %parts.status, "a response is a stream");
     let ending = Ending::new(right, parts.status);
     Response::from_parts(parts, ResponseBody::streamed(body, ending))
 }
 
 /// Remembers that the work was done, and that its response cannot be given again.
-pub(crate) async fn spend(right: Arc<Right>, status: StatusCode) {
+pub(crate) async fn spend(right: Arc<HeldKey>, status: StatusCode) {
     let kept = complete(&right, &Recorded::without_content(status)).await;
     telemetry::answered(if matches!(kept, Kept::Yes) { "kept" } else { "not-kept" });
 }
 
 /// For a response that cannot be kept, does as the route says.
 async fn without_content<B>(
-    right: Arc<Right>,
+    right: Arc<HeldKey>,
     parts: Parts,
     body: ResponseBody<B>,
 ) -> Response<ResponseBody<B>> {
@@ -159,7 +161,7 @@ async fn without_content<B>(
 }
 
 /// The handler, or its response, did not come to its end.
-pub(crate) async fn fail(right: Arc<Right>) {
+pub(crate) async fn fail(right: Arc<HeldKey>) {
     match right.edge.options.on_failure {
         OnFailure::Release => release(right).await,
         OnFailure::Remember => remember(&right, Problem::HandlerFailed).await,
@@ -167,14 +169,14 @@ pub(crate) async fn fail(right: Arc<Right>) {
 }
 
 /// Keeps a problem in place of a response.
-async fn remember(right: &Right, problem: Problem) {
+async fn remember(right: &HeldKey, problem: Problem) {
     let (parts, body) = problem.response(&right.edge.options).into_parts();
     complete(right, &Recorded::new(&parts, body, &[])).await;
 }
 
 /// Gives the key back. If that does not get through, or the handler has left something behind that
 /// is still keeping a response, its lease runs out.
-async fn release(right: Arc<Right>) {
+async fn release(right: Arc<HeldKey>) {
     let key = right.won.key().clone();
     let Some(right) = Arc::into_inner(right) else { return };
     if let Err(error) = right.won.release().await {

@@ -8,7 +8,7 @@ mod payments;
 
 use std::process::Command;
 
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 
 /// Tells a server from a test.
 const URL: &str = "TIDELOCK_PAYMENTS_URL";
@@ -30,11 +30,11 @@ fn start(url: &str) -> payments::Result<Command> {
 /// Schedule 58. CLAIM-54.
 #[test]
 fn every_key_is_paid_once_though_servers_are_killed_on_one_file() {
-    println!("{}", payments::hammer(&Stage::sqlite().url().unwrap(), start, 4).unwrap());
+    println!("{}", payments::hammer(&TestStore::sqlite().url().unwrap(), start, 4).unwrap());
 }
 
 /// Schedule 58. CLAIM-54.
 #[test]
 fn every_key_is_paid_once_though_servers_are_killed_on_one_server() {
-    println!("{}", payments::hammer(&Stage::postgres().url().unwrap(), start, 4).unwrap());
+    println!("{}", payments::hammer(&TestStore::postgres().url().unwrap(), start, 4).unwrap());
 }

@@ -33,7 +33,7 @@ async fn add(
     Json(Placed { tea, units }): Json<Placed>,
 ) -> Answer<Json<i64>> {
     let now = basket(&tidelock, &customer)
-        .atomic(|basket| {
+        .mutate(|basket| {
             let of_it = basket.teas.entry(tea.clone()).or_default();
             *of_it += units;
             *of_it

@@ -6,7 +6,7 @@ use axum::extract::{Path, State};
 use axum::routing::{get, post};
 use axum::{Json, Router};
 use tidelock::prelude::*;
-use tidelock::runs::Standing;
+use tidelock::runs::RunStatus;
 
 use crate::answer::Answer;
 use crate::orders::Placed;
@@ -14,13 +14,13 @@ use crate::orders::Placed;
 const TWO_DAYS: Duration = Duration::from_secs(2 * 24 * 3_600);
 
 /// A reaction: every order that was placed begins a run, which has the name of the order's stream.
-pub async fn begin(placed: Recorded<Placed>, ctx: Context) -> Result<(), Failure> {
+pub async fn begin(placed: Recorded<Placed>, ctx: ReactionCtx) -> Result<(), HandlerError> {
     ctx.start("delivery", placed.stream.as_str(), &placed.event).await?;
     Ok(())
 }
 
 /// The run: somebody packs it, a label is bought, and the carrier takes it.
-pub async fn deliver(ctx: &mut Ctx, order: Placed) -> Result<String, StepError> {
+pub async fn deliver(ctx: &mut RunCtx, order: Placed) -> Result<String, StepError> {
     let Some(packer) = ctx.wait_for_signal::<String>("packed").timeout(TWO_DAYS).await? else {
         return Ok("nobody has packed it".to_owned());
     };
@@ -29,12 +29,12 @@ pub async fn deliver(ctx: &mut Ctx, order: Placed) -> Result<String, StepError> 
 }
 
 /// A carrier that is told the key, and that sells one label for each.
-async fn buy_label(key: StepKey) -> Result<String, Failure> {
+async fn buy_label(key: StepKey) -> Result<String, HandlerError> {
     println!("the carrier is asked for a label, as {key}");
     Ok(format!("label {key}"))
 }
 
-async fn hand_over(order: &Placed, packer: &str, label: &str) -> Result<String, Failure> {
+async fn hand_over(order: &Placed, packer: &str, label: &str) -> Result<String, HandlerError> {
     Ok(format!("{} of {}, packed by {packer}, with {label}", order.units, order.tea))
 }
 
@@ -47,7 +47,7 @@ pub fn routes() -> Router<Tidelock> {
 async fn look(
     State(tidelock): State<Tidelock>,
     Path(order): Path<String>,
-) -> Answer<Json<Standing>> {
+) -> Answer<Json<RunStatus>> {
     Ok(Json(tidelock.runs().run(&order).standing().await?))
 }
 

@@ -7,7 +7,7 @@ use axum::routing::post;
 use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock_tower::{Claimed, IdempotencyLayer};
+use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 
 use crate::answer::{Answer, Sorry};
 use crate::stock::Stock;
@@ -55,7 +55,7 @@ pub fn routes(keys: &IdempotencyLayer) -> Router<Tidelock> {
 
 async fn place(
     State(tidelock): State<Tidelock>,
-    Extension(claimed): Extension<Claimed>,
+    Extension(claimed): Extension<IdempotencyKey>,
     Json(Wanted { id, placed }): Json<Wanted>,
 ) -> Answer<Response> {
     let (stock, order) =
@@ -64,7 +64,7 @@ async fn place(
     let (kept, receipt) =
         claimed.completion((StatusCode::CREATED, receipt).into_response()).await?;
     tidelock
-        .together((&stock, &order))
+        .decide((&stock, &order))
         .also(Commit::new().write(kept))
         .execute(|(stock, order)| Ok((stock.reserve(placed.units, &id)?, order.place(&placed)?)))
         .await

@@ -4,7 +4,7 @@ use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::post;
 use serde_json::json;
-use tidelock::claims::Single;
+use tidelock::claims::SingletonOutcome;
 use tidelock::prelude::*;
 
 use crate::answer::{Answer, Sorry};
@@ -21,8 +21,8 @@ async fn give(
     let commit = Commit::new().append(&StreamName::new("samples")?, ExpectedVersion::Any, [given]);
     let sample = tidelock.claims().singleton("sample").of(&customer);
     match sample.take(&tea, commit).await? {
-        Single::Won(()) => Ok(format!("a sample of {tea} for {customer}")),
-        Single::Taken(first) => {
+        SingletonOutcome::Won(()) => Ok(format!("a sample of {tea} for {customer}")),
+        SingletonOutcome::Taken(first) => {
             let had = first.details::<String>()?.unwrap_or_default();
             Err(Sorry::no(format!("{customer} had a sample of {had}")))
         }

@@ -5,7 +5,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::reactions::Source;
+use tidelock::reactions::Subscription;
 
 use crate::answer::Answer;
 use crate::orders::Placed;
@@ -17,7 +17,7 @@ pub struct Sold {
 }
 
 /// Orders, by their tea: each tea has a row of its own.
-pub fn source() -> Source<Recorded<Placed>> {
+pub fn source() -> Subscription<Recorded<Placed>> {
     on::<Placed>().to(|placed| placed.event.tea.clone())
 }
 

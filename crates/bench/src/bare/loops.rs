@@ -8,7 +8,7 @@ use tidelock::async_trait;
 use tokio::task::block_in_place;
 
 use crate::failure::Failure;
-use crate::measure::{Lap, Side};
+use crate::measure::{Side, Slice};
 
 /// A loop over groups.
 pub(crate) trait Bare: Send {
@@ -22,10 +22,10 @@ pub(super) struct Loops(pub(super) Vec<Box<dyn Bare>>);
 #[async_trait]
 impl Side for Loops {
     /// At least one group of each loop, while the callers rest.
-    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let begun = Instant::now();
         let ops = block_in_place(|| run_all(&mut self.0, begun, slice))?;
-        Ok(Lap { ops, elapsed: begun.elapsed(), times: Vec::new() })
+        Ok(Slice { ops, elapsed: begun.elapsed(), times: Vec::new() })
     }
 }
 

@@ -15,8 +15,8 @@ use tokio_postgres::Client;
 
 use crate::database::connect;
 use crate::failure::Failure;
-use crate::measure::{Caller, Callers, Rival};
-use crate::site::Ground;
+use crate::measure::{Baseline, Caller, Callers};
+use crate::site::StoreFixture;
 
 pub(super) use commits::commits;
 pub(super) use leases::leases;
@@ -24,7 +24,7 @@ pub(crate) use pgbench::has_pgbench;
 pub(super) use reads::{feed, loads};
 pub(super) use records::{adds, refused_sets, sets};
 
-impl Ground {
+impl StoreFixture {
     /// A client that finds the bare tables first, and the store's where there is no bare one.
     async fn client(&self) -> Result<Client, Failure> {
         connect(&self.database.config(&[&self.bare, &self.store])).await
@@ -43,6 +43,6 @@ impl Ground {
 }
 
 /// The side of the clients.
-fn driver<C: Caller>(clients: Vec<C>) -> Rival {
-    Rival { name: "driver", side: Box::new(Callers(clients)) }
+fn driver<C: Caller>(clients: Vec<C>) -> Baseline {
+    Baseline { name: "driver", side: Box::new(Callers(clients)) }
 }

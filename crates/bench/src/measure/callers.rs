@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tidelock::async_trait;
 use tokio::task::{JoinError, coop};
 
-use super::{Lap, Side};
+use super::{Side, Slice};
 use crate::failure::Failure;
 
 /// Somebody who calls again and again, and waits for each answer.
@@ -23,12 +23,12 @@ pub(crate) struct Callers<C>(pub(crate) Vec<C>);
 impl<C: Caller> Side for Callers<C> {
     /// Each makes at least one call. The time is that from the first one's start to the last one's
     /// end.
-    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let begun = Instant::now();
         let callers = mem::take(&mut self.0).into_iter();
         let tasks: Vec<_> =
             callers.map(|caller| tokio::spawn(call_until(caller, begun + slice))).collect();
-        let mut all = Lap::default();
+        let mut all = Slice::default();
         for task in tasks {
             let (caller, lap) = task.await.map_err(|e| panicked(&e))??;
             self.0.push(caller);
@@ -39,8 +39,8 @@ impl<C: Caller> Side for Callers<C> {
     }
 }
 
-async fn call_until<C: Caller>(mut caller: C, end: Instant) -> Result<(C, Lap), Failure> {
-    let mut lap = Lap::default();
+async fn call_until<C: Caller>(mut caller: C, end: Instant) -> Result<(C, Slice), Failure> {
+    let mut lap = Slice::default();
     let mut before = Instant::now();
     loop {
         lap.ops += caller.call().await?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 #[derive(Debug, Default)]
-pub(crate) struct Lap {
+pub(crate) struct Slice {
     pub(crate) ops: u64,
     pub(crate) elapsed: Duration,
     /// How long each call took, where that is known.
@@ -20,7 +20,7 @@ pub(crate) struct Figures {
     pub(crate) p99: Duration,
 }
 
-impl Lap {
+impl Slice {
     pub(crate) fn add(&mut self, next: Self) {
         self.ops += next.ops;
         self.elapsed += next.elapsed;

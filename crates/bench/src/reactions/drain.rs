@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use serde_json::json;
-use tidelock::reactions::{AppBuilder, Source};
+use tidelock::reactions::{AppBuilder, Subscription};
 use tidelock::{ExpectedVersion, NewEvent};
 use tidelock::{Store, StoreExt, StoredEvent, StreamName, reactions::on_any};
 use tokio::sync::Notify;
@@ -34,7 +34,7 @@ impl Route {
         }
     }
 
-    fn source(self) -> Source<StoredEvent> {
+    fn source(self) -> Subscription<StoredEvent> {
         match self {
             Self::Own => on_any(),
             Self::Computed => {

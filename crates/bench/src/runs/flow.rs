@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidelock::reactions::Failure as Failed;
-use tidelock::runs::{Ctx, Runs, StepError, Workflow};
+use tidelock::reactions::HandlerError as Failed;
+use tidelock::runs::{RunCtx, Runs, StepError, Workflow};
 use tidelock::{
     Commit, ItemKey, ItemRef, LeaseRequest, LeaseToken, QueueName, Store, Tidelock, Wake, When,
     WorkerName,
@@ -17,10 +17,10 @@ use super::driven::{Driven, wrong};
 use super::shape::Shape;
 use super::watched::Watched;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Figures, Rival};
+use crate::measure::{self, Baseline, Caller, Callers, Comparison, Figures};
 use crate::progress::Progress;
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 use crate::target::Target;
 
 const WORKFLOW: &str = "five";
@@ -60,7 +60,7 @@ pub(super) async fn measure(
     callers: usize,
     progress: &Progress,
 ) -> Result<Flow, Failure> {
-    let site = Site::filled(target, async |_| Ok(())).await?;
+    let site = Fixture::filled(target, async |_| Ok(())).await?;
     let watched = Watched::over(&site.store);
     let tidelock = Tidelock::over(watched.clone());
     let driven = Driven::start(&tidelock, Workflow::new(WORKFLOW, five))?;
@@ -68,7 +68,7 @@ pub(super) async fn measure(
     let (ended, before) = (Arc::new(AtomicU64::new(0)), watched.calls());
     let starter = |caller| Starter { runs: tidelock.runs(), caller, next: 0, ended: ended.clone() };
     let ours = Callers((0..callers).map(starter).collect());
-    let contest = Contest::of(ours).against(vec![bare(&site.store, &shape, callers).await?]);
+    let contest = Comparison::of(ours).against(vec![bare(&site.store, &shape, callers).await?]);
     let mut measured = measure::measure(contest, time, progress).await?;
     let calls = watched.calls().since(before);
     driven.stop().await?;
@@ -77,7 +77,7 @@ pub(super) async fn measure(
     Ok(Flow { callers, ours: measured.ours, bare, runs: ended.load(Ordering::SeqCst), calls })
 }
 
-async fn five(ctx: &mut Ctx, (): ()) -> Result<u64, StepError> {
+async fn five(ctx: &mut RunCtx, (): ()) -> Result<u64, StepError> {
     let mut sum = 0;
     for nth in 0..STEPS {
         sum += ctx.step(format!("step-{nth}"), |_| async move { Ok::<_, Failed>(nth) }).await?;
@@ -121,12 +121,12 @@ async fn bare(
     store: &Arc<dyn Store>,
     shape: &Arc<Shape>,
     callers: usize,
-) -> Result<Rival, Failure> {
+) -> Result<Baseline, Failure> {
     let mut committers = Vec::new();
     for caller in 0..callers {
         committers.push(Committer::new(store, shape, caller).await?);
     }
-    Ok(Rival { name: "commits", side: Box::new(Callers(committers)) })
+    Ok(Baseline { name: "commits", side: Box::new(Callers(committers)) })
 }
 
 /// Makes the commits of one run after the other, and nothing else, but for the leases that they are

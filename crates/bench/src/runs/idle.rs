@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::{Commit, Store, Tidelock, limits};
 
 use super::calls::Calls;
@@ -17,7 +17,7 @@ use super::watched::Watched;
 use crate::args::RunsArgs;
 use crate::failure::Failure;
 use crate::progress::Progress;
-use crate::site::Site;
+use crate::site::Fixture;
 use crate::target::Target;
 
 const WORKFLOW: &str = "sleeper";
@@ -52,7 +52,7 @@ pub(super) async fn measure(
     args: &RunsArgs,
     progress: &Progress,
 ) -> Result<[Idle; 2], Failure> {
-    let site = Site::filled(target, async |_| Ok(())).await?;
+    let site = Fixture::filled(target, async |_| Ok(())).await?;
     let none = watch(&site.store, args.seconds, 0).await?;
     let shape = sample(&site.store).await?;
     fill(&*site.store, &shape, args.sleeping, progress).await?;
@@ -61,7 +61,7 @@ pub(super) async fn measure(
     Ok([none, all])
 }
 
-async fn sleeper(ctx: &mut Ctx, (): ()) -> Result<(), StepError> {
+async fn sleeper(ctx: &mut RunCtx, (): ()) -> Result<(), StepError> {
     ctx.sleep("nap", NAP).await
 }
 

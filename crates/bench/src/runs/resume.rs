@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::Failure as Failed;
+use tidelock::reactions::HandlerError as Failed;
 use tidelock::runs::{StepError, Workflow};
 use tidelock::{Commit, ItemRef, StoreExt, StreamName, Tidelock, Wake, When};
 use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
@@ -14,7 +14,7 @@ use super::shape::Shape;
 use super::watched::Watched;
 use crate::failure::Failure;
 use crate::measure::percentile;
-use crate::site::Site;
+use crate::site::Fixture;
 use crate::target::Target;
 
 const WORKFLOW: &str = "long";
@@ -40,7 +40,7 @@ pub(super) async fn measure(
     rounds: usize,
     steps: usize,
 ) -> Result<Resumed, Failure> {
-    let site = Site::filled(target, async |_| Ok(())).await?;
+    let site = Fixture::filled(target, async |_| Ok(())).await?;
     let watched = Watched::over(&site.store);
     let tidelock = Tidelock::over(watched.clone());
     let (told, there) = mpsc::unbounded_channel();

@@ -5,8 +5,8 @@
 //! another takes its place.
 
 use tidelock::{
-    Commit, CommitId, EventId, ItemKey, ItemRef, LeaseToken, QueueName, RecordKey, StreamName,
-    Wake, Write,
+    Commit, CommitId, EventId, ItemKey, ItemRef, LeaseToken, QueueName, RecordKey, RecordWrite,
+    StreamName, Wake,
 };
 
 use crate::failure::Failure;
@@ -80,7 +80,8 @@ impl Shape {
     /// records, and its item with the last wake.
     pub(super) fn at_rest(&self, mut commit: Commit, run: &str) -> Result<Commit, Failure> {
         for write in &self.commits[0].writes {
-            commit = commit.write(Write { key: self.record_key(write, run)?, ..write.clone() });
+            commit =
+                commit.write(RecordWrite { key: self.record_key(write, run)?, ..write.clone() });
         }
         let Some(wake) = self.wakes().last() else { return Ok(commit) };
         let item = ItemRef { queue: wake.item.queue.clone(), key: self.item_key(wake, run)? };
@@ -91,7 +92,7 @@ impl Shape {
         self.commits.iter().flat_map(|commit| &commit.wakes)
     }
 
-    fn record_key(&self, write: &Write, run: &str) -> Result<RecordKey, Failure> {
+    fn record_key(&self, write: &RecordWrite, run: &str) -> Result<RecordKey, Failure> {
         Ok(RecordKey::new(self.renamed(write.key.as_str(), run))?)
     }
 
@@ -108,7 +109,7 @@ impl Shape {
 mod tests {
     use std::time::Duration;
 
-    use tidelock::{ExpectedVersion, Fence, Json, NewEvent, When};
+    use tidelock::{ExpectedVersion, Fence, NewEvent, RawJson, When};
 
     use super::*;
 
@@ -116,7 +117,8 @@ mod tests {
         let item = ItemRef::parse("work", "r-1").unwrap();
         let event = NewEvent::of("begun", &()).unwrap();
         let (stream, key) = (StreamName::new("s/r-1").unwrap(), RecordKey::new("k/r-1").unwrap());
-        let put = Write::put(&key, tidelock::ExpectedRevision::Absent, Json::new(&7).unwrap());
+        let put =
+            RecordWrite::put(&key, tidelock::ExpectedRevision::Absent, RawJson::new(&7).unwrap());
         let begin = Commit::new()
             .append(&stream, ExpectedVersion::Any, [event])
             .write(put)

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tidelock::{
-    Adjusted, Adjustment, Capabilities, Commit, CommitOutcome, FeedPage, FeedQuery, HeadPage,
-    HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased, RecordKey,
-    RecordPage, RecordQuery, Renewal, Result, Signal, Slot, Store, StreamPage, StreamQuery,
+    Adjusted, Adjustment, Capabilities, ChangeHint, Commit, CommitOutcome, FeedPage, FeedQuery,
+    HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
+    RecordKey, RecordPage, RecordQuery, Renewal, Result, Slot, Store, StreamPage, StreamQuery,
     Timestamp, Topic, async_trait,
 };
 
@@ -133,7 +133,7 @@ impl Store for Watched {
         self.store.adjust(filter, adjustment).await
     }
 
-    fn signal(&self, topic: Topic) -> Signal {
+    fn signal(&self, topic: Topic) -> ChangeHint {
         self.store.signal(topic)
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::{EventType, ExpectedVersion, Json, NewEvent, Store, StoreExt, StreamName};
+use tidelock::{EventType, ExpectedVersion, NewEvent, RawJson, Store, StoreExt, StreamName};
 
 use super::client::ORDER;
 use crate::failure::Failure;
@@ -21,7 +21,7 @@ impl Appender {
 
 impl Caller for Appender {
     async fn call(&mut self) -> Result<u64, Failure> {
-        let event = NewEvent::new(EventType::new("placed")?, Json::parse(ORDER)?);
+        let event = NewEvent::new(EventType::new("placed")?, RawJson::parse(ORDER)?);
         let outcome = self.store.append(&self.stream, ExpectedVersion::Any, vec![event]).await?;
         outcome.committed().map_err(|conflict| Failure::Answer(conflict.to_string()))?;
         Ok(1)

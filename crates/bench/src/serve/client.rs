@@ -12,7 +12,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::failure::Failure;
-use crate::measure::{Caller, Callers, Lap, Side};
+use crate::measure::{Caller, Callers, Side, Slice};
 
 /// How long it takes, and a little longer, until a follower who reads nothing is sent nothing.
 const FILLED: Duration = Duration::from_millis(500);
@@ -96,7 +96,7 @@ impl Deaf {
 
 #[async_trait]
 impl Side for Deaf {
-    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let mut followers = Vec::new();
         for _ in 0..self.followers {
             followers.push(self.follow().await?);

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tidelock::claims::Claim;
-use tidelock::reactions::Failure as Failed;
-use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::claims::IdempotencyClaim;
+use tidelock::reactions::HandlerError as Failed;
+use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::worker::Stopped;
 use tidelock::{RecordQuery, ScopeKind, Store, Tidelock};
 use tokio::task::{JoinHandle, JoinSet};
@@ -35,7 +35,7 @@ pub(super) struct Load {
     app: JoinHandle<tidelock::Result<Stopped>>,
 }
 
-async fn echo(ctx: &mut Ctx, n: usize) -> Result<usize, StepError> {
+async fn echo(ctx: &mut RunCtx, n: usize) -> Result<usize, StepError> {
     ctx.step("echo", |_key| async move { Ok::<_, Failed>(n) }).await
 }
 
@@ -138,7 +138,7 @@ impl Caller {
     async fn keyed_request(&self, nth: usize) -> Result<(), Failure> {
         let key = self.tidelock.claims().idempotency(format!("pay-{nth}")).ttl(KEPT);
         match key.claim::<usize>().await.map_err(wrong)? {
-            Claim::Won(won) => won.complete(&nth).await.map(drop).map_err(wrong),
+            IdempotencyClaim::Won(won) => won.complete(&nth).await.map(drop).map_err(wrong),
             other => Err(wrong(format!("key {nth} is not free: {other:?}"))),
         }
     }
@@ -154,7 +154,7 @@ impl Caller {
 
     async fn operation(&self, nth: usize) -> Result<(), Failure> {
         let points = self.tidelock.scope::<Value>(ScopeKind::USER, &format!("user-{}", nth % 8));
-        let operation = points.operation(format!("order-{nth}")).remembered_for(KEPT);
+        let operation = points.operation_id(format!("order-{nth}")).dedup_window(KEPT);
         operation.increment("points", 1).await.map(drop).map_err(wrong)
     }
 

@@ -2,7 +2,7 @@
 
 use super::Workload;
 use crate::args::Choice;
-use crate::check::{Asked, Yardstick};
+use crate::check::{SpeedTarget, Yardstick};
 use crate::failure::Failure;
 use crate::target::Target;
 
@@ -14,11 +14,11 @@ pub(crate) struct Case {
     /// How many do the same on the bare side, at once or in a group.
     pub(crate) bare: usize,
     pub(crate) workload: Workload,
-    pub(crate) asked: Asked,
+    pub(crate) asked: SpeedTarget,
 }
 
 const fn case(name: &'static str, callers: usize, workload: Workload) -> Case {
-    Case { name, callers, bare: callers, workload, asked: Asked::NOTHING }
+    Case { name, callers, bare: callers, workload, asked: SpeedTarget::NOTHING }
 }
 
 impl Case {
@@ -28,15 +28,15 @@ impl Case {
     }
 
     const fn asking(self, speed: f64) -> Self {
-        Self { asked: Asked { speed: Some(speed), ..self.asked }, ..self }
+        Self { asked: SpeedTarget { speed: Some(speed), ..self.asked }, ..self }
     }
 
     const fn compared(self, yardstick: Yardstick) -> Self {
-        Self { asked: Asked { yardstick: Some(yardstick), ..self.asked }, ..self }
+        Self { asked: SpeedTarget { yardstick: Some(yardstick), ..self.asked }, ..self }
     }
 
     const fn asking_p99(self, p99: f64) -> Self {
-        Self { asked: Asked { p99: Some(p99), ..self.asked }, ..self }
+        Self { asked: SpeedTarget { p99: Some(p99), ..self.asked }, ..self }
     }
 }
 

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use futures_util::future::join_all;
 use tidelock::Tidelock;
-use tidelock::claims::{Claim, Claims, Locking, Taking};
+use tidelock::claims::{Claims, IdempotencyClaim, LockOutcome, QuotaOutcome};
 
 use super::{Bench, Case, commits};
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured, Rival};
+use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 
 /// Callers on a quota, and how much there is for them.
 const CROWD: usize = 100;
@@ -19,55 +19,59 @@ const QUOTA: i64 = 18;
 
 /// Each caller claims keys of its own and completes them. Beside it, as many callers commit events.
 pub(super) async fn measure_complete(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let claims = claims(&site);
     let payers = (0..case.callers).map(|caller| Payer::new(&claims, caller)).collect();
     let writers = commits::writers(&site.store, 0, case.callers, 1)?;
-    finish(bench, site, Contest::of(Callers(payers)).against(rival("store", writers))).await
+    finish(bench, site, Comparison::of(Callers(payers)).against(rival("store", writers))).await
 }
 
 /// All callers claim one key that is done. Beside it, as many claim one each.
 pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let claims = claims(&site);
     let (mut hot, mut distinct) = (Vec::new(), Vec::new());
     for caller in 0..case.callers {
         hot.push(Asker::new(&claims, "hot".to_owned()).await?);
         distinct.push(Asker::new(&claims, format!("own-{caller}")).await?);
     }
-    finish(bench, site, Contest::of(Callers(hot)).against(rival("distinct", Callers(distinct))))
+    finish(bench, site, Comparison::of(Callers(hot)).against(rival("distinct", Callers(distinct))))
         .await
 }
 
 /// Each caller takes a lock of its own and gives it back. Beside it, as many callers commit events.
 pub(super) async fn measure_locks(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let claims = claims(&site);
     let lockers =
         (0..case.callers).map(|caller| Locker { claims: claims.clone(), caller }).collect();
     let writers = commits::writers(&site.store, 0, case.callers, 1)?;
-    finish(bench, site, Contest::of(Callers(lockers)).against(rival("store", writers))).await
+    finish(bench, site, Comparison::of(Callers(lockers)).against(rival("store", writers))).await
 }
 
 /// A hundred callers at once on a quota of 18, again and again. Beside it, on a quota that is
 /// enough.
 pub(super) async fn measure_quota(bench: &Bench<'_>) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let crowd = |name, limit| Callers(vec![Crowd { claims: claims(&site), name, limit, round: 0 }]);
-    let contest =
-        Contest::of(crowd("scarce", QUOTA)).against(rival("ample", crowd("ample", CROWD as i64)));
+    let contest = Comparison::of(crowd("scarce", QUOTA))
+        .against(rival("ample", crowd("ample", CROWD as i64)));
     finish(bench, site, contest).await
 }
 
-fn claims(site: &Site) -> Claims {
+fn claims(site: &Fixture) -> Claims {
     Tidelock::over(site.store.clone()).claims()
 }
 
-fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Rival> {
-    vec![Rival { name, side: Box::new(callers) }]
+fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline> {
+    vec![Baseline { name, side: Box::new(callers) }]
 }
 
-async fn finish(bench: &Bench<'_>, site: Site, contest: Contest) -> Result<Measured, Failure> {
+async fn finish(
+    bench: &Bench<'_>,
+    site: Fixture,
+    contest: Comparison,
+) -> Result<Measured, Failure> {
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
@@ -94,7 +98,7 @@ impl Caller for Payer {
     async fn call(&mut self) -> Result<u64, Failure> {
         let claim = self.claims.idempotency(format_args!("pay:{}:{}", self.caller, self.next));
         self.next += 1;
-        let Claim::Won(won) =
+        let IdempotencyClaim::Won(won) =
             claim.fingerprint(&self.next).claim::<Arc<str>>().await.map_err(answer)?
         else {
             return Err(answer("a key of a caller's own was taken"));
@@ -112,7 +116,9 @@ struct Asker {
 impl Asker {
     /// The key is done before anybody asks.
     async fn new(claims: &Claims, key: String) -> Result<Self, Failure> {
-        if let Claim::Won(won) = claims.idempotency(&key).claim::<String>().await.map_err(answer)? {
+        if let IdempotencyClaim::Won(won) =
+            claims.idempotency(&key).claim::<String>().await.map_err(answer)?
+        {
             won.complete(&rows::payload()).await.map_err(answer)?;
         }
         Ok(Self { claims: claims.clone(), key })
@@ -122,7 +128,7 @@ impl Asker {
 impl Caller for Asker {
     async fn call(&mut self) -> Result<u64, Failure> {
         match self.claims.idempotency(&self.key).claim::<String>().await.map_err(answer)? {
-            Claim::Done(_) => Ok(1),
+            IdempotencyClaim::Done(_) => Ok(1),
             other => Err(answer(format_args!("a key that is done was given: {other:?}"))),
         }
     }
@@ -136,8 +142,8 @@ struct Locker {
 impl Caller for Locker {
     async fn call(&mut self) -> Result<u64, Failure> {
         match self.claims.lock(self.caller).acquire().await.map_err(answer)? {
-            Locking::Locked(guard) => guard.release().await.map_err(answer)?,
-            Locking::Busy(busy) => return Err(answer(busy)),
+            LockOutcome::Locked(guard) => guard.release().await.map_err(answer)?,
+            LockOutcome::Busy(busy) => return Err(answer(busy)),
         }
         Ok(2)
     }
@@ -156,7 +162,7 @@ impl Caller for Crowd {
         self.round += 1;
         let mut granted = 0;
         for taking in join_all((0..CROWD).map(|_| quota.take(1))).await {
-            granted += i64::from(matches!(taking.map_err(answer)?, Taking::Granted(_)));
+            granted += i64::from(matches!(taking.map_err(answer)?, QuotaOutcome::Granted(_)));
         }
         if granted != self.limit {
             return Err(answer(format_args!("{granted} of {} were granted", self.limit)));

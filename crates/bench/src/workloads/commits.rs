@@ -2,23 +2,25 @@
 
 use std::sync::Arc;
 
-use tidelock::{Commit, Committed, EventType, ExpectedVersion, Json, NewEvent, Store, StreamName};
+use tidelock::{
+    Commit, Committed, EventType, ExpectedVersion, NewEvent, RawJson, Store, StreamName,
+};
 
 use super::{Bench, Case, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 
 pub(super) async fn measure(
     bench: &Bench<'_>,
     case: &Case,
     events: usize,
 ) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let callers = writers(&site.store, 0, case.callers, events)?;
-    let contest = Contest::of(callers).against(bare::commits(&site, case.bare, events).await?);
+    let contest = Comparison::of(callers).against(bare::commits(&site, case.bare, events).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
@@ -40,7 +42,7 @@ pub(super) struct Writer {
     stream: StreamName,
     expected: ExpectedVersion,
     event_type: EventType,
-    payload: Json,
+    payload: RawJson,
     events: usize,
 }
 
@@ -51,7 +53,7 @@ impl Writer {
             stream: StreamName::new(rows::stream_name(number))?,
             expected: ExpectedVersion::NoStream,
             event_type: EventType::new(rows::EVENT_TYPE)?,
-            payload: Json::parse(rows::payload())?,
+            payload: RawJson::parse(rows::payload())?,
             events,
         })
     }

@@ -10,8 +10,8 @@ use tidelock::{AggregateRef, Tidelock};
 
 use super::{Bench, Case, commits};
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured, Rival};
-use crate::site::Site;
+use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
+use crate::site::Fixture;
 use account::{Account, pay};
 
 pub(super) use load::measure as measure_load;
@@ -19,28 +19,32 @@ pub(super) use load::measure as measure_load;
 /// Each caller decides about an aggregate of its own. Beside it, as many callers commit such events
 /// to streams of their own.
 pub(super) async fn measure_distinct(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let tidelock = Tidelock::over(site.store.clone());
     let deciders = Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect());
     let writers = commits::writers(&site.store, 0, case.callers, 1)?;
-    finish(bench, site, Contest::of(deciders).against(rival("store", writers))).await
+    finish(bench, site, Comparison::of(deciders).against(rival("store", writers))).await
 }
 
 /// All callers decide about one aggregate. Beside it, as many decide about one each.
 pub(super) async fn measure_hot(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let tidelock = Tidelock::over(site.store.clone());
     let hot = Callers((0..case.callers).map(|_| Decider::new(&tidelock, usize::MAX)).collect());
     let distinct =
         Callers((0..case.callers).map(|n| Decider::new(&tidelock, n)).collect::<Vec<_>>());
-    finish(bench, site, Contest::of(hot).against(rival("distinct", distinct))).await
+    finish(bench, site, Comparison::of(hot).against(rival("distinct", distinct))).await
 }
 
-fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Rival> {
-    vec![Rival { name, side: Box::new(callers) }]
+fn rival<C: Caller>(name: &'static str, callers: Callers<C>) -> Vec<Baseline> {
+    vec![Baseline { name, side: Box::new(callers) }]
 }
 
-async fn finish(bench: &Bench<'_>, site: Site, contest: Contest) -> Result<Measured, Failure> {
+async fn finish(
+    bench: &Bench<'_>,
+    site: Fixture,
+    contest: Comparison,
+) -> Result<Measured, Failure> {
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)

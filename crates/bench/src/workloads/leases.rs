@@ -17,10 +17,10 @@ use tidelock::{
 use super::{Bench, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::progress::Progress;
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 use growth::Size;
 
 /// Items that always have work.
@@ -33,14 +33,14 @@ const FILL_AT_ONCE: usize = 1_000;
 const DURATION: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
-    let site =
-        Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
+    let site = Fixture::filled(bench.target, async |store| fill(store, idle, bench.progress).await)
+        .await?;
     measure_at(site, bench).await
 }
 
 pub(super) async fn measure_churned(bench: &Bench<'_>, idle: usize) -> Result<Measured, Failure> {
-    let site =
-        Site::filled(bench.target, async |store| fill(store, idle, bench.progress).await).await?;
+    let site = Fixture::filled(bench.target, async |store| fill(store, idle, bench.progress).await)
+        .await?;
     let before = Size::of(&site).await?;
     churn::churn(&*site.store, idle + WORKING, bench.churn, bench.progress).await?;
     let after = Size::of(&site).await?;
@@ -54,10 +54,11 @@ pub(super) async fn measure_churned(bench: &Bench<'_>, idle: usize) -> Result<Me
 }
 
 /// Leasing here takes turns with leasing among few idle items: what the disk does, it does to both.
-async fn measure_at(site: Site, bench: &Bench<'_>) -> Result<Measured, Failure> {
+async fn measure_at(site: Fixture, bench: &Bench<'_>) -> Result<Measured, Failure> {
     let few = bench.target.another("few");
-    let few = Site::filled(&few, async |store| fill(store, FEW_IDLE, bench.progress).await).await?;
-    let contest = Contest::of(worker(&site)?)
+    let few =
+        Fixture::filled(&few, async |store| fill(store, FEW_IDLE, bench.progress).await).await?;
+    let contest = Comparison::of(worker(&site)?)
         .compared_with(worker(&few)?)
         .against(bare::leases(&site, AT_ONCE, DURATION).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
@@ -66,7 +67,7 @@ async fn measure_at(site: Site, bench: &Bench<'_>) -> Result<Measured, Failure> 
     Ok(measured)
 }
 
-fn worker(site: &Site) -> Result<Callers<Worker>, Failure> {
+fn worker(site: &Fixture) -> Result<Callers<Worker>, Failure> {
     Ok(Callers(vec![Worker { store: site.store.clone(), request: request(AT_ONCE)? }]))
 }
 

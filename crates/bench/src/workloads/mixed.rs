@@ -8,26 +8,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::{
-    Commit, EventType, ExpectedRevision, ExpectedVersion, ItemKey, ItemRef, Json, Lease,
-    LeaseRequest, Mark, NewEvent, QueueName, RecordKey, Store, StreamName, Wake, WorkerName, Write,
+    Commit, EventType, ExpectedRevision, ExpectedVersion, ItemKey, ItemRef, Lease, LeaseRequest,
+    Mark, NewEvent, QueueName, RawJson, RecordKey, RecordWrite, Store, StreamName, Wake,
+    WorkerName,
 };
 
 use super::commits::after;
 use super::{Bench, committed};
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 
 /// Of each caller; as many as it leases at once.
 const ITEMS: usize = 10;
 const DURATION: Duration = Duration::from_secs(60);
 
 pub(super) async fn measure(bench: &Bench<'_>, callers: usize) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |store| fill(store, callers).await).await?;
+    let site = Fixture::filled(bench.target, async |store| fill(store, callers).await).await?;
     let workers = (0..callers).map(|n| Worker::new(&site.store, n)).collect::<Result<_, _>>()?;
     let measured =
-        measure::measure(Contest::of(Callers(workers)), bench.time, bench.progress).await?;
+        measure::measure(Comparison::of(Callers(workers)), bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
@@ -56,7 +57,7 @@ struct Worker {
     expected: ExpectedVersion,
     record: RecordKey,
     event_type: EventType,
-    payload: Json,
+    payload: RawJson,
     request: LeaseRequest,
     /// Taken, and not settled yet.
     leases: Vec<Lease>,
@@ -71,7 +72,7 @@ impl Worker {
             expected: ExpectedVersion::NoStream,
             record: RecordKey::new(rows::record_key(number, 0))?,
             event_type: EventType::new(rows::EVENT_TYPE)?,
-            payload: Json::parse(rows::payload())?,
+            payload: RawJson::parse(rows::payload())?,
             request: LeaseRequest::new(&queue(number)?, &worker, DURATION, ITEMS),
             leases: Vec::new(),
         })
@@ -90,7 +91,7 @@ impl Worker {
         let event = NewEvent::new(self.event_type.clone(), self.payload.clone());
         Commit::new()
             .append(&self.stream, self.expected, [event])
-            .write(Write::put(&self.record, ExpectedRevision::Any, self.payload.clone()))
+            .write(RecordWrite::put(&self.record, ExpectedRevision::Any, self.payload.clone()))
             .settle(lease.ack())
             .wake(Wake::to_mark(lease.item.clone(), lease.mark.plus(1)))
     }

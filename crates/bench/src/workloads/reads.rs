@@ -5,24 +5,25 @@
 use std::sync::Arc;
 
 use tidelock::{
-    Commit, EventType, ExpectedVersion, FeedQuery, Json, NewEvent, Position, Store, StreamName,
+    Commit, EventType, ExpectedVersion, FeedQuery, NewEvent, Position, RawJson, Store, StreamName,
     StreamQuery,
 };
 
 use super::{Bench, Case, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::progress::Progress;
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 
 const STREAMS: usize = 1_000;
 const EVENTS_EACH: usize = 100;
 const PAGE: usize = 1_000;
 
 pub(super) async fn measure_load(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
+    let site =
+        Fixture::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let streams = streams()?;
     let readers = (0..case.callers)
         .map(|caller| Loader {
@@ -32,16 +33,17 @@ pub(super) async fn measure_load(bench: &Bench<'_>, case: &Case) -> Result<Measu
         })
         .collect();
     let bare = bare::loads(&site, case.bare, EVENTS_EACH).await?;
-    let contest = Contest::of(Callers(readers)).against(bare);
+    let contest = Comparison::of(Callers(readers)).against(bare);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
 
 pub(super) async fn measure_feed(bench: &Bench<'_>) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
+    let site =
+        Fixture::filled(bench.target, async |store| fill(store, bench.progress).await).await?;
     let reader = Follower { store: site.store.clone(), after: Position::START };
-    let contest = Contest::of(Callers(vec![reader])).against(bare::feed(&site, PAGE).await?);
+    let contest = Comparison::of(Callers(vec![reader])).against(bare::feed(&site, PAGE).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
@@ -53,7 +55,8 @@ fn streams() -> Result<Arc<[StreamName]>, Failure> {
 
 /// One event for each stream, then the next for each.
 async fn fill(store: &dyn Store, progress: &Progress) -> Result<(), Failure> {
-    let (event_type, payload) = (EventType::new(rows::EVENT_TYPE)?, Json::parse(rows::payload())?);
+    let (event_type, payload) =
+        (EventType::new(rows::EVENT_TYPE)?, RawJson::parse(rows::payload())?);
     for done in 1..=EVENTS_EACH {
         let event = || NewEvent::new(event_type.clone(), payload.clone());
         let append =

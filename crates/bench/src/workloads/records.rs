@@ -3,32 +3,32 @@
 use std::sync::Arc;
 
 use tidelock::{
-    Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Store, StoreExt,
-    Write,
+    Bounds, Commit, CommitOutcome, ExpectedRevision, RawJson, RecordKey, RecordWrite, Store,
+    StoreExt, ViolationKind,
 };
 
 use super::{Bench, Case, committed};
 use crate::bare;
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured};
+use crate::measure::{self, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 
 pub(super) async fn measure_absent(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
-    let value = Json::parse(rows::payload())?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
+    let value = RawJson::parse(rows::payload())?;
     let setters = (0..case.callers)
         .map(|caller| Setter { store: site.store.clone(), caller, next: 0, value: value.clone() })
         .collect();
-    let contest = Contest::of(Callers(setters)).against(bare::sets(&site, case.bare).await?);
+    let contest = Comparison::of(Callers(setters)).against(bare::sets(&site, case.bare).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
 }
 
 pub(super) async fn measure_taken(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
-    let (key, value) = (RecordKey::new(rows::HOT_KEY)?, Json::parse(rows::payload())?);
-    let site = Site::filled(bench.target, async |store| {
+    let (key, value) = (RecordKey::new(rows::HOT_KEY)?, RawJson::parse(rows::payload())?);
+    let site = Fixture::filled(bench.target, async |store| {
         committed(store.put(&key, ExpectedRevision::Absent, value.clone()).await?)?;
         Ok(())
     });
@@ -36,7 +36,8 @@ pub(super) async fn measure_taken(bench: &Bench<'_>, case: &Case) -> Result<Meas
     let losers = (0..case.callers)
         .map(|_| Loser { store: site.store.clone(), key: key.clone(), value: value.clone() })
         .collect();
-    let contest = Contest::of(Callers(losers)).against(bare::refused_sets(&site, case.bare).await?);
+    let contest =
+        Comparison::of(Callers(losers)).against(bare::refused_sets(&site, case.bare).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
@@ -44,14 +45,14 @@ pub(super) async fn measure_taken(bench: &Bench<'_>, case: &Case) -> Result<Meas
 
 pub(super) async fn measure_add(bench: &Bench<'_>, case: &Case) -> Result<Measured, Failure> {
     let key = RecordKey::new(rows::HOT_KEY)?;
-    let site = Site::filled(bench.target, async |store| {
-        committed(store.put(&key, ExpectedRevision::Absent, Json::parse("0")?).await?)?;
+    let site = Fixture::filled(bench.target, async |store| {
+        committed(store.put(&key, ExpectedRevision::Absent, RawJson::parse("0")?).await?)?;
         Ok(())
     });
     let site = site.await?;
     let adders =
         (0..case.callers).map(|_| Adder { store: site.store.clone(), key: key.clone() }).collect();
-    let contest = Contest::of(Callers(adders)).against(bare::adds(&site, case.bare).await?);
+    let contest = Comparison::of(Callers(adders)).against(bare::adds(&site, case.bare).await?);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     site.clear().await?;
     Ok(measured)
@@ -62,7 +63,7 @@ struct Setter {
     store: Arc<dyn Store>,
     caller: usize,
     next: u64,
-    value: Json,
+    value: RawJson,
 }
 
 impl Caller for Setter {
@@ -78,13 +79,13 @@ impl Caller for Setter {
 struct Loser {
     store: Arc<dyn Store>,
     key: RecordKey,
-    value: Json,
+    value: RawJson,
 }
 
 impl Caller for Loser {
     async fn call(&mut self) -> Result<u64, Failure> {
         match self.store.put(&self.key, ExpectedRevision::Absent, self.value.clone()).await? {
-            CommitOutcome::Conflict(conflict) if conflict.has(ClashKind::Taken) => Ok(1),
+            CommitOutcome::Conflict(conflict) if conflict.has(ViolationKind::Taken) => Ok(1),
             other => Err(Failure::Answer(format!("a key that is taken was given: {other:?}"))),
         }
     }
@@ -98,7 +99,8 @@ struct Adder {
 
 impl Caller for Adder {
     async fn call(&mut self) -> Result<u64, Failure> {
-        let commit = Commit::new().write(Write::add(&self.key, 1, Bounds::at_most(rows::BOUND)));
+        let commit =
+            Commit::new().write(RecordWrite::add(&self.key, 1, Bounds::at_most(rows::BOUND)));
         committed(self.store.commit(commit).await?)?;
         Ok(1)
     }

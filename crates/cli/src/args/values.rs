@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock::{Json, NamePattern, Position, StoreError, Timestamp, Version, When};
+use tidelock::{NamePattern, Position, RawJson, StoreError, Timestamp, Version, When};
 
 /// A name, or a pattern if it has a `*` or a `?` in it.
 pub(crate) fn pattern(text: &str) -> Result<NamePattern, String> {
@@ -24,8 +24,8 @@ pub(crate) fn field(text: &str) -> Result<(String, String), String> {
 }
 
 /// JSON, as it is stored.
-pub(crate) fn json(text: &str) -> Result<Json, String> {
-    Json::parse(text).map_err(|e| said(&e))
+pub(crate) fn json(text: &str) -> Result<RawJson, String> {
+    RawJson::parse(text).map_err(|e| said(&e))
 }
 
 /// A length of time with its unit.

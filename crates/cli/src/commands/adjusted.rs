@@ -1,11 +1,11 @@
 //! What the operators' commands have in common: to say what would be done, and what was.
 
 use serde::Serialize;
-use tidelock::reactions::Followed;
+use tidelock::reactions::TargetInfo;
 use tidelock::{Adjusted, Item};
 
 use crate::failure::Failure;
-use crate::output::{Listed, Look, Output, cut};
+use crate::output::{Listed, Output, Style, cut};
 use crate::selection::Selection;
 
 /// Items that a dry run shows.
@@ -56,7 +56,7 @@ pub(crate) async fn was(
         return Ok(out.json(&Done { done: verb, adjusted })?);
     }
     let (Adjusted { matched, changed }, noun) = (adjusted, selection.noun());
-    Ok(out.line(Look::Plain, &format!("{verb}: {changed} of {matched} {noun}s"))?)
+    Ok(out.line(Style::Plain, &format!("{verb}: {changed} of {matched} {noun}s"))?)
 }
 
 impl Listed for Row {
@@ -64,7 +64,7 @@ impl Listed for Row {
         &["queue or reaction", "key or target", "at", "mark", "error"];
 
     fn cells(&self) -> Vec<String> {
-        let (item, target) = (&self.item, Followed::of(self.item.clone()));
+        let (item, target) = (&self.item, TargetInfo::of(self.item.clone()));
         vec![
             target.map_or_else(|| item.item.queue.to_string(), |target| target.reaction),
             item.item.key.to_string(),

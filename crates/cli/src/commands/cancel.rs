@@ -6,9 +6,13 @@ use super::confirm::confirm;
 use crate::args::CancelArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 
-pub(crate) async fn run(args: CancelArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: CancelArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let run = Tidelock::over(place.open().await?.store).runs().run(&args.run);
     if !args.terminate {
         run.cancel(&args.reason).await?;

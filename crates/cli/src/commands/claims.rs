@@ -8,7 +8,7 @@ use tidelock::{Tidelock, Timestamp, limits};
 use crate::args::ClaimsArgs;
 use crate::failure::Failure;
 use crate::output::{Listed, Output, ago, ahead, cut};
-use crate::place::Place;
+use crate::place::StoreUrl;
 
 /// Characters of an error that are shown unless all are asked for.
 const ERROR: usize = 60;
@@ -31,7 +31,11 @@ struct QuotaRow {
     now: Timestamp,
 }
 
-pub(crate) async fn run(args: ClaimsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ClaimsArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let now = store.now().await?;
     let claims = Tidelock::over(store).claims();

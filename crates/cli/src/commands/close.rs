@@ -1,17 +1,19 @@
 //! `tidelock close`: a stream's events go to a file, and the stream is closed for good.
 
-mod shelf;
+mod archive_file;
 
 use serde::Serialize;
-use tidelock::{Closed, Closing, StoreExt, StoredEvent, StreamState, Tidelock, Unread, discard};
+use tidelock::{
+    AnyStream, CloseSummary, Closing, StoreExt, StoredEvent, StreamState, Tidelock, discard,
+};
 
 use super::confirm::confirm;
 use crate::args::CloseArgs;
 use crate::failure::Failure;
-use crate::output::{Look, Output, many};
-use crate::place::Place;
+use crate::output::{Output, Style, many};
+use crate::place::StoreUrl;
 use crate::progress::Progress;
-use shelf::Shelf;
+use archive_file::ArchiveFile;
 
 /// What was done, for machines.
 #[derive(Debug, Serialize)]
@@ -22,7 +24,11 @@ struct Done {
     archived: u64,
 }
 
-pub(crate) async fn run(args: CloseArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: CloseArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let tidelock = Tidelock::over(place.open().await?.store);
     let events = events(&tidelock, &args).await?;
     for reaction in &args.ignore {
@@ -60,30 +66,30 @@ fn books(
     tidelock: &Tidelock,
     args: &CloseArgs,
     progress: Progress,
-) -> Result<Closing<Unread>, Failure> {
+) -> Result<Closing<AnyStream>, Failure> {
     let closing = match &args.archive {
         Some(path) => {
-            let shelf = Shelf::open(path, &args.stream)
+            let shelf = ArchiveFile::open(path, &args.stream)
                 .map_err(|e| Failure::file("write", &path.to_string_lossy(), &e))?;
-            tidelock.books(&args.stream, shelf.archive(progress))
+            tidelock.archive_stream_to(&args.stream, shelf.archive(progress))
         }
-        None => tidelock.books(&args.stream, move |events: Vec<StoredEvent>| {
+        None => tidelock.archive_stream_to(&args.stream, move |events: Vec<StoredEvent>| {
             progress.moved(events.len() as u64);
             discard(events)
         }),
     };
-    Ok(args.ignore.iter().fold(closing.patience(args.patience), Closing::ignoring))
+    Ok(args.ignore.iter().fold(closing.within(args.patience), Closing::ignore_reaction))
 }
 
-fn tell(closed: &Closed, discarded: bool, out: &mut Output) -> Result<(), Failure> {
-    let Closed { stream, through, archived } = closed;
+fn tell(closed: &CloseSummary, discarded: bool, out: &mut Output) -> Result<(), Failure> {
+    let CloseSummary { stream, through, archived } = closed;
     if out.is_json() {
         let (stream, through) = (stream.to_string(), through.get());
         return Ok(out.json(&Done { done: "closed", stream, through, archived: *archived })?);
     }
     let (events, whither) = (many(*archived, "event"), if discarded { "lost" } else { "archived" });
     Ok(out.line(
-        Look::Plain,
+        Style::Plain,
         &format!("stream {stream:?} is closed at version {through}; {events} {whither}"),
     )?)
 }

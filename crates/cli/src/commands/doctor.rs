@@ -1,33 +1,33 @@
 //! `tidelock doctor`: why is this not moving? What [`tidelock::doctor`] finds, printed.
 
 use serde::Serialize;
-use tidelock::doctor::{Diagnosis, Doctor, Finding, Kind, Severity};
+use tidelock::doctor::{Diagnosis, Doctor, Finding, FindingKind, Severity};
 
 use crate::args::DoctorArgs;
-use crate::ending::Ending;
+use crate::ending::ExitStatus;
 use crate::failure::Failure;
-use crate::output::{Look, Output};
-use crate::place::Place;
+use crate::output::{Output, Style};
+use crate::place::StoreUrl;
 
 /// Findings that are not shown, for machines.
 #[derive(Debug, Serialize)]
 struct More {
-    kind: Kind,
+    kind: FindingKind,
     more: usize,
 }
 
 pub(crate) async fn run(
     args: DoctorArgs,
-    place: &Place,
+    place: &StoreUrl,
     out: &mut Output,
-) -> Result<Ending, Failure> {
+) -> Result<ExitStatus, Failure> {
     let opened = place.open().await?;
     let bounds = args.bounds();
     let doctor = Doctor::over(opened.store).at(&place.shown()).within(bounds);
     let doctor = opened.postgres.into_iter().fold(doctor, Doctor::with_postgres);
     let diagnosis = doctor.examine().await?;
     tell(&diagnosis, out)?;
-    Ok(if diagnosis.is_healthy() { Ending::Well } else { Ending::Badly })
+    Ok(if diagnosis.is_healthy() { ExitStatus::Success } else { ExitStatus::Failure })
 }
 
 fn tell(diagnosis: &Diagnosis, out: &mut Output) -> Result<(), Failure> {
@@ -41,10 +41,10 @@ fn tell(diagnosis: &Diagnosis, out: &mut Output) -> Result<(), Failure> {
     if out.is_json() {
         return Ok(());
     }
-    match diagnosis.sick {
-        0 => out.line(Look::Proven, "nothing is wrong")?,
-        1 => out.line(Look::Alarm, "1 thing is wrong")?,
-        n => out.line(Look::Alarm, &format!("{n} things are wrong"))?,
+    match diagnosis.errors {
+        0 => out.line(Style::Proven, "nothing is wrong")?,
+        1 => out.line(Style::Alarm, "1 thing is wrong")?,
+        n => out.line(Style::Alarm, &format!("{n} things are wrong"))?,
     }
     Ok(())
 }
@@ -54,19 +54,19 @@ fn tell_finding(finding: &Finding, out: &mut Output) -> Result<(), Failure> {
         return Ok(out.json(finding)?);
     }
     let look = match finding.severity {
-        Severity::Fact => Look::Faint,
-        Severity::Notice => Look::Plain,
-        Severity::Sick => Look::Alarm,
+        Severity::Info => Style::Faint,
+        Severity::Warning => Style::Plain,
+        Severity::Error => Style::Alarm,
     };
     let since = finding.since.map_or_else(String::new, |since| format!(" (since {since})"));
-    out.line(look, &format!("{}: {}{since}", finding.thing, finding.what))?;
-    if let Some(advice) = &finding.cure.advice {
-        let colon = if finding.cure.actions.is_empty() { "" } else { ":" };
-        out.line(Look::Plain, &format!("  try: {advice}{colon}"))?;
+    out.line(look, &format!("{}: {}{since}", finding.subject, finding.what))?;
+    if let Some(advice) = &finding.remedy.advice {
+        let colon = if finding.remedy.actions.is_empty() { "" } else { ":" };
+        out.line(Style::Plain, &format!("  try: {advice}{colon}"))?;
     }
     // Each on a line of its own, to be copied.
-    for action in &finding.cure.actions {
-        out.line(Look::Plain, &format!("    {}", finding.cure.command(action)))?;
+    for action in &finding.remedy.actions {
+        out.line(Style::Plain, &format!("    {}", finding.remedy.command(action)))?;
     }
     Ok(())
 }
@@ -74,7 +74,7 @@ fn tell_finding(finding: &Finding, out: &mut Output) -> Result<(), Failure> {
 fn tell_more(more: &More, out: &mut Output) -> Result<(), Failure> {
     match out.is_json() {
         true => out.json(more)?,
-        false => out.line(Look::Faint, &format!("  and {} more like these", more.more))?,
+        false => out.line(Style::Faint, &format!("  and {} more like these", more.more))?,
     }
     Ok(())
 }

@@ -4,25 +4,29 @@
 //! it may be worth to look. A store that cannot be reached is waited for.
 
 mod feed;
-mod patience;
+mod follow_backoff;
 mod row;
 mod stream;
 
 use std::time::Duration;
 
-use tidelock::{Signal, StoredEvent};
+use tidelock::{ChangeHint, StoredEvent};
 
 use crate::args::EventsArgs;
 use crate::commands::interrupt::interrupted;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 use row::Row;
 
 /// How long a follower waits for a signal before it looks for itself.
 const LOOK: Duration = Duration::from_secs(1);
 
-pub(crate) async fn run(args: EventsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: EventsArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let showing = async {
         match &args.stream {
@@ -53,6 +57,6 @@ fn show(events: Vec<StoredEvent>, args: &EventsArgs, out: &mut Output) -> Result
 }
 
 /// Waits until it may be worth to look again.
-async fn wait(signal: &mut Signal) {
+async fn wait(signal: &mut ChangeHint) {
     let _in_time = tokio::time::timeout(LOOK, signal.wait()).await;
 }

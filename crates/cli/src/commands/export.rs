@@ -12,11 +12,15 @@ use tidelock::Store;
 use crate::args::ExportArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 use crate::progress::Progress;
 use crate::transfer::{Totals, export};
 
-pub(crate) async fn run(args: ExportArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ExportArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     check_free(&args)?;
     let store = place.open().await?.store;
     let progress = Progress::counting("events");

@@ -3,10 +3,14 @@
 use crate::args::ImportArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 use crate::transfer::{Import, Imported, Source, Totals};
 
-pub(crate) async fn run(args: ImportArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ImportArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let source = Source::named(&args.file)?;
     let import = Import::check(&source, args.reactions)?;
     if args.dry_run {

@@ -7,7 +7,7 @@ use tidelock::{Item, ItemFilter, ItemQuery, ItemRef, StoreExt, Timestamp, limits
 use crate::args::LeasesArgs;
 use crate::failure::Failure;
 use crate::output::{Listed, Output, ahead, cut, quoted};
-use crate::place::Place;
+use crate::place::StoreUrl;
 
 /// Characters of an error that are shown unless all are asked for.
 const ERROR: usize = 60;
@@ -23,7 +23,11 @@ struct Row {
     full: bool,
 }
 
-pub(crate) async fn run(args: LeasesArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: LeasesArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let now = store.now().await?;
     let mut query = ItemQuery::new(filter(&args));

@@ -3,10 +3,10 @@
 use serde::Serialize;
 
 use crate::args::MigrateArgs;
-use crate::ending::Ending;
+use crate::ending::ExitStatus;
 use crate::failure::Failure;
-use crate::output::{Look, Output};
-use crate::place::Place;
+use crate::output::{Output, Style};
+use crate::place::StoreUrl;
 
 #[derive(Debug, Serialize)]
 struct Schema {
@@ -17,9 +17,9 @@ struct Schema {
 
 pub(crate) async fn run(
     args: MigrateArgs,
-    place: &Place,
+    place: &StoreUrl,
     out: &mut Output,
-) -> Result<Ending, Failure> {
+) -> Result<ExitStatus, Failure> {
     let opened = match (args.check, args.restored) {
         (true, _) => place.open().await,
         (false, true) => place.open_restored().await,
@@ -40,7 +40,7 @@ pub(crate) async fn run(
         (Err(failure), _) => return Err(failure),
     };
     tell(&Schema { store: place.shown(), schema: place.schema_version(), up_to_date }, out)?;
-    Ok(if up_to_date { Ending::Well } else { Ending::Badly })
+    Ok(if up_to_date { ExitStatus::Success } else { ExitStatus::Failure })
 }
 
 fn restored(is_postgres: bool) -> &'static str {
@@ -58,7 +58,7 @@ fn tell(schema: &Schema, out: &mut Output) -> Result<(), Failure> {
     }
     let is = if schema.up_to_date { "is" } else { "is not" };
     Ok(out.line(
-        Look::Plain,
+        Style::Plain,
         &format!("{} {is} up to date (schema {})", schema.store, schema.schema),
     )?)
 }

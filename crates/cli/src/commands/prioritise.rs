@@ -1,15 +1,15 @@
-//! `tidelock prioritise`: items are worked on sooner, or later, than others that are due.
+//! `tidelock prioritize`: items are worked on sooner, or later, than others that are due.
 
 use super::adjusted;
-use crate::args::PrioritiseArgs;
+use crate::args::PrioritizeArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 use crate::selection::Selection;
 
 pub(crate) async fn run(
-    args: PrioritiseArgs,
-    place: &Place,
+    args: PrioritizeArgs,
+    place: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let store = place.open().await?.store;

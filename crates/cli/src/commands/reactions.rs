@@ -11,11 +11,11 @@ use tidelock::{Store, StoreExt, Timestamp, limits};
 use crate::args::ReactionsArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 
 pub(crate) async fn run(
     args: ReactionsArgs,
-    place: &Place,
+    place: &StoreUrl,
     out: &mut Output,
 ) -> Result<(), Failure> {
     let store = place.open().await?.store;

@@ -6,9 +6,13 @@ use tidelock::claims::Released;
 use crate::args::ReleaseArgs;
 use crate::failure::Failure;
 use crate::output::{Output, quoted};
-use crate::place::Place;
+use crate::place::StoreUrl;
 
-pub(crate) async fn run(args: ReleaseArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ReleaseArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let claims = Tidelock::over(place.open().await?.store).claims();
     let claim = &args.claim;
     match claims.release_stale(claim).await? {

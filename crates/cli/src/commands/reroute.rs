@@ -1,23 +1,27 @@
 //! `tidelock reroute`: a reaction's events are routed anew, from the beginning or from now.
 
-use tidelock::reactions::{Reactions, Rerouted, Start};
+use tidelock::reactions::{Reactions, Rerouted, StartFrom};
 
 use super::confirm::confirm;
 use crate::args::{Origin, RerouteArgs};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 
-pub(crate) async fn run(args: RerouteArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: RerouteArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let reactions = Reactions::new(place.open().await?.store);
     if !reactions.routes().await?.iter().any(|route| route.reaction == args.reaction) {
         return Err(unregistered(&args, place));
     }
     let (start, what) = match args.from {
         Origin::Beginning => {
-            (Start::Beginning, "from the beginning; computed targets handle their events again")
+            (StartFrom::Beginning, "from the beginning; computed targets handle their events again")
         }
-        Origin::Now => (Start::Now, "from now; what was not routed yet never will be"),
+        Origin::Now => (StartFrom::Now, "from now; what was not routed yet never will be"),
     };
     if args.dry_run {
         let what =
@@ -37,7 +41,7 @@ pub(crate) async fn run(args: RerouteArgs, place: &Place, out: &mut Output) -> R
     }
 }
 
-fn unregistered(args: &RerouteArgs, place: &Place) -> Failure {
+fn unregistered(args: &RerouteArgs, place: &StoreUrl) -> Failure {
     Failure::refused(
         format!("reaction {:?} was never registered with {}", args.reaction, place.shown()),
         "tidelock reactions --routes, to see which are",

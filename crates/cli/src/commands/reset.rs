@@ -1,17 +1,21 @@
 //! `tidelock reset`: items begin anew.
 
 use tidelock::Adjusted;
-use tidelock::reactions::Effects;
+use tidelock::reactions::ResetEffects;
 
 use super::adjusted;
 use super::confirm::confirm;
 use crate::args::ResetArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 use crate::selection::Selection;
 
-pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ResetArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let selection = Selection::new(&store, args.which);
     let selection = if args.blocked { selection.blocked() } else { selection };
@@ -23,8 +27,11 @@ pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Res
         return adjusted::was("reset", &selection, Adjusted::default(), out).await;
     }
     let (noun, effects) = (selection.noun(), effects(args.repeat_effects));
-    let again =
-        if effects == Effects::Repeat { ", and repeats what it did outside the store" } else { "" };
+    let again = if effects == ResetEffects::Repeat {
+        ", and repeats what it did outside the store"
+    } else {
+        ""
+    };
     confirm(
         &format!(
             "{count} {noun}s of {} begin anew: each does all of its work again{again}.",
@@ -36,6 +43,6 @@ pub(crate) async fn run(args: ResetArgs, place: &Place, out: &mut Output) -> Res
     adjusted::was("reset", &selection, adjusted, out).await
 }
 
-fn effects(repeat: bool) -> Effects {
-    if repeat { Effects::Repeat } else { Effects::Keep }
+fn effects(repeat: bool) -> ResetEffects {
+    if repeat { ResetEffects::Repeat } else { ResetEffects::Keep }
 }

@@ -6,9 +6,13 @@ use tidelock::runs::Verdict;
 use crate::args::ResolveArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 
-pub(crate) async fn run(args: ResolveArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ResolveArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let verdict = match (args.verdict.done, args.verdict.fail) {
         (Some(result), _) => Verdict::Done(result),
         (None, Some(error)) => Verdict::Fail(error),

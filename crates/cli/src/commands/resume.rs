@@ -6,9 +6,13 @@ use super::runs::tell;
 use crate::args::ResumeArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 
-pub(crate) async fn run(args: ResumeArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ResumeArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let now = store.now().await?;
     let run = Tidelock::over(store).runs().run(&args.run);

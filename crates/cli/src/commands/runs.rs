@@ -3,13 +3,13 @@
 mod standing;
 
 use serde::Serialize;
-use tidelock::runs::{RunFilter, RunInfo, Runs, Standing};
+use tidelock::runs::{RunFilter, RunInfo, RunStatus, Runs};
 use tidelock::{Tidelock, Timestamp, limits};
 
 use crate::args::RunsArgs;
 use crate::failure::Failure;
-use crate::output::{Listed, Look, Output, ago};
-use crate::place::Place;
+use crate::output::{Listed, Output, Style, ago};
+use crate::place::StoreUrl;
 
 pub(crate) use standing::described;
 
@@ -26,10 +26,10 @@ struct Row {
 struct One<'a> {
     #[serde(flatten)]
     run: &'a RunInfo,
-    standing: &'a Standing,
+    standing: &'a RunStatus,
 }
 
-pub(crate) async fn run(args: RunsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(args: RunsArgs, place: &StoreUrl, out: &mut Output) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let now = store.now().await?;
     let runs = Tidelock::over(store).runs();
@@ -74,7 +74,7 @@ fn filter(args: &RunsArgs) -> RunFilter {
 /// Shows one run.
 pub(crate) fn tell(
     run: &RunInfo,
-    standing: &Standing,
+    standing: &RunStatus,
     now: Timestamp,
     out: &mut Output,
 ) -> Result<(), Failure> {
@@ -83,7 +83,7 @@ pub(crate) fn tell(
     }
     let (id, workflow, version) = (run.run.as_str(), run.workflow.as_str(), run.version);
     out.line(
-        Look::Heading,
+        Style::Heading,
         &format!(
             "run {id:?} of workflow {workflow:?} @{version}, begun {}",
             ago(run.started_at, now)
@@ -91,7 +91,7 @@ pub(crate) fn tell(
     )?;
     described(standing, now)
         .iter()
-        .try_for_each(|line| out.line(Look::Plain, &format!("  {line}")))?;
+        .try_for_each(|line| out.line(Style::Plain, &format!("  {line}")))?;
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use tidelock::{Tidelock, Timestamp, limits};
 use crate::args::ScopesArgs;
 use crate::failure::Failure;
 use crate::output::{Listed, Output, ahead, cut, json_line};
-use crate::place::Place;
+use crate::place::StoreUrl;
 
 /// Characters of a document that are shown unless all are asked for.
 const STATE: usize = 100;
@@ -22,7 +22,11 @@ struct Row {
     full: bool,
 }
 
-pub(crate) async fn run(args: ScopesArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ScopesArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let tidelock = Tidelock::over(place.open().await?.store);
     let now = Some(tidelock.store().now().await?);
     let (mut after, mut left, mut any) = (None, args.paging.wanted(), false);

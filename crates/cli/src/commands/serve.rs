@@ -12,12 +12,16 @@ use crate::commands::interrupt::interrupted;
 use crate::failure::Failure;
 use crate::log;
 use crate::output::Output;
-use crate::place::{Opened, Place};
+use crate::place::{Opened, StoreUrl};
 
 /// Where tokens can be given without a file.
 const VARIABLE: &str = "TIDELOCK_TOKENS";
 
-pub(crate) async fn run(args: ServeArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: ServeArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     log::begin(args.log);
     let (tokens, tls) = (tokens(&args)?, tls(&args)?);
     check_is_protected(&args.listen, tokens.as_ref())?;

@@ -6,9 +6,13 @@ use tidelock::runs::{RunError, SendSignal};
 use crate::args::SignalArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 
-pub(crate) async fn run(args: SignalArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: SignalArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let runs = Tidelock::over(place.open().await?.store).runs();
     let run = runs.run(&args.run);
     let signal = run.signal(&args.signal, &args.payload);

@@ -6,7 +6,7 @@ use tidelock::{Head, HeadQuery, StoreExt, StreamName, StreamState, Timestamp, Ve
 use crate::args::StreamsArgs;
 use crate::failure::Failure;
 use crate::output::{Listed, Output, quoted};
-use crate::place::Place;
+use crate::place::StoreUrl;
 
 #[derive(Debug, Serialize)]
 struct Row {
@@ -19,7 +19,11 @@ struct Row {
     last_at: Option<Timestamp>,
 }
 
-pub(crate) async fn run(args: StreamsArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: StreamsArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let (mut after, mut left, mut any) = (args.after, args.paging.wanted(), false);
     while left > 0 {

@@ -4,10 +4,14 @@ use super::adjusted;
 use crate::args::UnblockArgs;
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::place::Place;
+use crate::place::StoreUrl;
 use crate::selection::Selection;
 
-pub(crate) async fn run(args: UnblockArgs, place: &Place, out: &mut Output) -> Result<(), Failure> {
+pub(crate) async fn run(
+    args: UnblockArgs,
+    place: &StoreUrl,
+    out: &mut Output,
+) -> Result<(), Failure> {
     let store = place.open().await?.store;
     let selection = Selection::new(&store, args.which).blocked();
     if args.dry_run {

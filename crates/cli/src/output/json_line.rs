@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use tidelock::doctor::words::is_tricky;
+use tidelock::doctor::display::is_tricky;
 
 /// The same JSON, on one line.
 pub(crate) fn json_line(json: &str) -> Cow<'_, str> {

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-use tidelock::doctor::words::is_tricky;
+use tidelock::doctor::display::is_tricky;
 
 /// The text with everything tricky in it spelled out.
 pub(crate) fn plain(text: &str) -> Cow<'_, str> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::reactions::{Effects, ReactionFilter, Reactions};
+use tidelock::reactions::{ReactionFilter, Reactions, ResetEffects};
 use tidelock::{
     Adjusted, Adjustment, Item, ItemFilter, ItemQuery, Mark, Missing, NamePattern, Priority, Store,
     StoreExt, When,
@@ -73,7 +73,11 @@ impl Selection {
         })
     }
 
-    pub(crate) async fn reset(&self, effects: Effects, partial: bool) -> Result<Adjusted, Failure> {
+    pub(crate) async fn reset(
+        &self,
+        effects: ResetEffects,
+        partial: bool,
+    ) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
             Meant::Targets(filter) if partial => {
                 self.reactions().reset_partial(filter, effects).await?
@@ -96,7 +100,7 @@ impl Selection {
 
     pub(crate) async fn prioritise(&self, priority: i16) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
-            Meant::Targets(filter) => self.reactions().prioritise(filter, priority).await?,
+            Meant::Targets(filter) => self.reactions().prioritize(filter, priority).await?,
             Meant::Items(filter) => {
                 let priority = Priority::new(priority)?;
                 self.store.adjust(filter.clone(), Adjustment::Prioritise { priority }).await?

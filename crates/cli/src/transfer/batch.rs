@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 
 use tidelock::{
-    Append, Commit, ExpectedRevision, ExpectedVersion, Item, NewEvent, Record, StoredEvent,
-    StreamName, Version, When, Write,
+    Append, Commit, ExpectedRevision, ExpectedVersion, Item, NewEvent, Record, RecordWrite,
+    StoredEvent, StreamName, Version, When,
 };
 
 /// Bytes of JSON in a batch at most; one more event or record still fits into a commit.
@@ -61,9 +61,9 @@ impl Batch {
 
     pub(super) fn record(&mut self, line: u64, record: Record) {
         self.count(line, record.value.as_str().len());
-        let write = Write::put(&record.key, ExpectedRevision::Absent, record.value);
+        let write = RecordWrite::put(&record.key, ExpectedRevision::Absent, record.value);
         let expires = record.expires_at.map(When::At);
-        self.commit.writes.push(expires.into_iter().fold(write, Write::expiring));
+        self.commit.writes.push(expires.into_iter().fold(write, RecordWrite::expiring));
     }
 
     pub(super) fn item(&mut self, line: u64, item: Item) {

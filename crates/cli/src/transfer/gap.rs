@@ -4,7 +4,7 @@
 //! with what is there, and so can be repeated after an interruption.
 
 use tidelock::{
-    AfterTrim, Append, Commit, EventType, ExpectedVersion, Json, NewEvent, Store, StoreExt,
+    AfterTrim, Append, Commit, EventType, ExpectedVersion, NewEvent, RawJson, Store, StoreExt,
     StreamName, Version, limits,
 };
 
@@ -41,7 +41,7 @@ async fn head(store: &dyn Store, stream: &StreamName) -> Result<(Option<Version>
 fn append(stream: &StreamName, version: Option<Version>, missing: u64) -> Result<Commit, Failure> {
     let expected = version.map_or(ExpectedVersion::NoStream, ExpectedVersion::Exact);
     let count = usize::try_from(missing).unwrap_or(usize::MAX).min(limits::EVENTS_PER_COMMIT);
-    let (filler, nothing) = (EventType::new(FILLER)?, Json::parse("null")?);
+    let (filler, nothing) = (EventType::new(FILLER)?, RawJson::parse("null")?);
     let events = (0..count).map(|_| NewEvent::new(filler.clone(), nothing.clone()));
     Ok(Commit::new().append(stream, expected, events))
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tidelock::reactions::{Effects, KeptByReactions, ReactionFilter, Reactions, Relocation};
+use tidelock::reactions::{KeptByReactions, PositionMap, ReactionFilter, Reactions, ResetEffects};
 use tidelock::{Commit, Conflict, Item, Record, Store, StoredEvent, StreamName, Version};
 
 use super::batch::Batch;
@@ -68,7 +68,7 @@ impl<'a> Import<'a> {
             then: self.then,
             batch: Batch::default(),
             landmarks: Some(landmarks),
-            relocation: Relocation::default(),
+            relocation: PositionMap::default(),
         };
         let mut reader = Reader::open(self.source)?;
         while let Some((number, line)) = reader.next()? {
@@ -87,7 +87,7 @@ struct Importing<'a> {
     batch: Batch,
     /// There until the last event has passed.
     landmarks: Option<Landmarks>,
-    relocation: Relocation,
+    relocation: PositionMap,
 }
 
 impl Importing<'_> {
@@ -196,7 +196,9 @@ impl Importing<'_> {
     async fn finish(mut self, lines: u64) -> Result<(), Failure> {
         self.flush().await?;
         if self.then == ReactionsThen::Rebuild {
-            Reactions::new(self.store.clone()).reset(&ReactionFilter::all(), Effects::Keep).await?;
+            Reactions::new(self.store.clone())
+                .reset(&ReactionFilter::all(), ResetEffects::Keep)
+                .await?;
         }
         let done = Commit::new().write(self.note.done(lines)?);
         self.store.commit(done).await?.committed().map_err(|conflict| in_the_way(&conflict))?;

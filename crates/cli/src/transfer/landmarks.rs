@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tidelock::reactions::{Landmark, Relocation};
+use tidelock::reactions::{MappedPosition, PositionMap};
 use tidelock::{Position, Store, StoreExt, StoredEvent, StreamName, Version};
 
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ impl Landmarks {
     }
 
     /// Looks them up where they are now.
-    pub(super) async fn look_up(mut self, store: &dyn Store) -> Result<Relocation, Failure> {
+    pub(super) async fn look_up(mut self, store: &dyn Store) -> Result<PositionMap, Failure> {
         for place in std::mem::take(&mut self.ahead) {
             self.found
                 .insert(place, self.last.clone().map(|(stream, version)| (stream, version, false)));
@@ -52,13 +52,13 @@ impl Landmarks {
         for (place, found) in self.found {
             let landmark = match found {
                 Some((stream, version, exact)) => {
-                    Landmark { position: position(store, &stream, version).await?, exact }
+                    MappedPosition { position: position(store, &stream, version).await?, exact }
                 }
-                None => Landmark { position: Position::START, exact: false },
+                None => MappedPosition { position: Position::START, exact: false },
             };
             landmarks.insert(place, landmark);
         }
-        Ok(Relocation::new(landmarks))
+        Ok(PositionMap::new(landmarks))
     }
 }
 

@@ -2,7 +2,9 @@
 //! there.
 
 use serde::{Deserialize, Serialize};
-use tidelock::{Committed, ExpectedRevision, Json, RecordKey, Revision, Store, StoreExt, Write};
+use tidelock::{
+    Committed, ExpectedRevision, RawJson, RecordKey, RecordWrite, Revision, Store, StoreExt,
+};
 use uuid::Uuid;
 
 use super::keys;
@@ -65,14 +67,14 @@ impl Note {
     }
 
     /// The write that notes this line, if nobody else has noted anything meanwhile.
-    pub(super) fn at(&mut self, line: u64) -> Result<Write, Failure> {
+    pub(super) fn at(&mut self, line: u64) -> Result<RecordWrite, Failure> {
         self.noted.line = line;
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
-        Ok(Write::put(&self.key, expected, Json::new(&self.noted)?))
+        Ok(RecordWrite::put(&self.key, expected, RawJson::new(&self.noted)?))
     }
 
     /// The write that notes that all is done.
-    pub(super) fn done(&mut self, line: u64) -> Result<Write, Failure> {
+    pub(super) fn done(&mut self, line: u64) -> Result<RecordWrite, Failure> {
         self.noted.done = true;
         self.at(line)
     }

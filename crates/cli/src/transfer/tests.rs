@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidelock::prelude::*;
-use tidelock::{LaneName, MemoryStore, Operation, Priority, Result};
-use tidelock_test_stage::{Between, Mortal, Wrapped, note};
+use tidelock::{LaneName, MemoryStore, Priority, Result, StoreOperation};
+use tidelock_test_stage::{DyingStore, Interceptor, Wrapped, note};
 
 use super::{Import, Imported, Source, export};
 use crate::args::ReactionsThen;
@@ -51,10 +51,10 @@ async fn filled() -> Arc<dyn Store> {
         .with_append(Append::closing(&a, ExpectedVersion::Exists))
         .trim(&a, Version::FIRST, AfterTrim::Reopen)
         .with_append(Append::closing(&b, ExpectedVersion::Exists))
-        .write(Write::put(
+        .write(RecordWrite::put(
             &RecordKey::new("r").unwrap(),
             ExpectedRevision::Any,
-            Json::new(&7).unwrap(),
+            RawJson::new(&7).unwrap(),
         ));
     store.commit(trim).await.unwrap().committed().unwrap();
     for key in ["idle", "blocked", "due"] {
@@ -93,7 +93,7 @@ async fn an_import_that_dies_at_any_call_goes_on_and_nothing_is_there_twice() {
     for last_words in [false, true] {
         for calls in 0.. {
             let target: Arc<dyn Store> = Arc::new(MemoryStore::new());
-            let mortal = Mortal::over(target.clone(), calls, last_words);
+            let mortal = DyingStore::over(target.clone(), calls, last_words);
             let import = || Import::check(&file, ReactionsThen::Continue).unwrap();
             let died = import().into(&(mortal.clone() as Arc<dyn Store>)).await.is_err();
             import().into(&target).await.unwrap_or_else(|e| panic!("after {calls} calls: {e}"));
@@ -115,16 +115,16 @@ struct Busy {
     written: AtomicBool,
 }
 
-impl Between for Busy {
+impl Interceptor for Busy {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        if operation == Operation::ReadFeed && !self.written.swap(true, Ordering::SeqCst) {
+        if operation == StoreOperation::ReadFeed && !self.written.swap(true, Ordering::SeqCst) {
             let key = RecordKey::new("r").unwrap();
             self.store
-                .put(&key, ExpectedRevision::Any, Json::new(&8).unwrap())
+                .put(&key, ExpectedRevision::Any, RawJson::new(&8).unwrap())
                 .await?
                 .committed()
                 .unwrap();

@@ -43,11 +43,11 @@ fn claims_and_locks_are_shown_with_who_has_them_and_what_came_of_them(shop: &Sho
     let (told, table, locks) = shop.with(|store| async {
         let claims = Tidelock::over(store).claims().by("bob").unwrap();
         let once = |key: &str| claims.idempotency(key).on_failure(OnFailure::Remember);
-        let Claim::Won(done) = once("done").claim::<Value>().await.unwrap() else {
+        let IdempotencyClaim::Won(done) = once("done").claim::<Value>().await.unwrap() else {
             panic!("it is free")
         };
         done.complete(&json!("receipt")).await.unwrap();
-        let Claim::Won(failed) = once("failed").claim::<Value>().await.unwrap() else {
+        let IdempotencyClaim::Won(failed) = once("failed").claim::<Value>().await.unwrap() else {
             panic!("it is free")
         };
         failed.fail("no such card").await.unwrap();
@@ -120,7 +120,9 @@ fn a_claim_is_freed_if_its_claimant_is_gone_and_not_otherwise(shop: &Shop) {
     let (held, done) = shop.with(|store| async {
         let claims = Tidelock::over(store).claims().by("bob").unwrap();
         let pay = claims.idempotency("pay:42");
-        let Claim::Won(won) = pay.claim::<Value>().await.unwrap() else { panic!("it is free") };
+        let IdempotencyClaim::Won(won) = pay.claim::<Value>().await.unwrap() else {
+            panic!("it is free")
+        };
         let held = shop.run(&["release", "idempotency/pay:42"]);
         won.complete(&json!("receipt")).await.unwrap();
         (held, shop.run(&["release", "idempotency/pay:42"]))

@@ -13,7 +13,7 @@ on_files_and_postgres!(
 
 fn year(shop: &Shop) {
     shop.with(|store| async move {
-        append(&*store, "year-2025", "sold", &[json!(1), json!(2), json!(3)]).await
+        append(&*store, "year-2025", "sold", &[json!(1), json!(2), json!(3)]).await;
     });
 }
 

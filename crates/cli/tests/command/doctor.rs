@@ -28,7 +28,7 @@ on_files_and_postgres!(
 fn findings(shop: &Shop, more: &[&str]) -> (i32, Vec<Value>) {
     let said = shop.run(&[&["doctor", "--json", "--patience", "0s"], more].concat());
     let findings =
-        lines(&said.out).into_iter().filter(|finding| finding["severity"] != "fact").collect();
+        lines(&said.out).into_iter().filter(|finding| finding["severity"] != "info").collect();
     assert_eq!(said.err, "");
     (said.code, findings)
 }
@@ -41,7 +41,7 @@ fn only(shop: &Shop, kind: &str) -> (String, String) {
     let finding = of_kind.pop().unwrap_or_else(|| panic!("no {kind} among {findings:?}"));
     assert!(of_kind.is_empty(), "{findings:?}");
     let text = |field: &str| finding[field].as_str().unwrap_or_default().to_owned();
-    (format!("{}: {}", text("thing"), text("what")), mend(finding))
+    (format!("{}: {}", text("subject"), text("what")), mend(finding))
 }
 
 /// The command that mends it, as somebody pastes it into a shell that knows nothing of the store;
@@ -63,15 +63,15 @@ fn paste(shop: &Shop, command: &str, filled: &[(&str, &str)]) -> crate::ground::
 
 /// The commands of a finding, and those that the doctor prints for people, which are the same.
 fn commands(finding: &Value) -> Vec<String> {
-    let actions = finding["cure"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
+    let actions = finding["remedy"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
     actions.iter().map(|action| action["command"].as_str().unwrap().to_owned()).collect()
 }
 
 /// All that is said of what mends it.
 fn mend(finding: &Value) -> String {
-    let actions = finding["cure"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
+    let actions = finding["remedy"]["actions"].as_array().unwrap_or_else(|| panic!("{finding}"));
     let commands = actions.iter().map(|action| action["command"].as_str().unwrap());
-    finding["cure"]["advice"].as_str().into_iter().chain(commands).collect::<Vec<_>>().join("\n")
+    finding["remedy"]["advice"].as_str().into_iter().chain(commands).collect::<Vec<_>>().join("\n")
 }
 
 /// CMD-5.
@@ -96,12 +96,12 @@ fn a_healthy_store_is_found_healthy(shop: &Shop) {
 /// A claim that was completed, a quota that was taken from, and a stream that was closed.
 async fn done_with_everything(tidelock: &Tidelock) {
     let claim = tidelock.claims().idempotency("pay:42").claim::<Value>().await.unwrap();
-    let Claim::Won(won) = claim else { panic!("it is free") };
+    let IdempotencyClaim::Won(won) = claim else { panic!("it is free") };
     won.complete(&json!("receipt")).await.unwrap();
     let _taken = tidelock.claims().quota("mails", 9).take(1).await.unwrap();
     append(&**tidelock.store(), "year-2025", "sold", &[json!(1)]).await;
     let year = StreamName::new("year-2025").unwrap();
-    tidelock.books(&year, tidelock::discard).close().await.unwrap();
+    tidelock.archive_stream_to(&year, tidelock::discard).close().await.unwrap();
 }
 
 /// CMD-5.
@@ -164,7 +164,7 @@ fn work_that_is_held_for_long_without_progress_is_found(shop: &Shop) {
     });
     let (code, found) = findings(shop, &["--hung", "0s"]);
     assert_eq!((code, found.len()), (1, 1), "{found:?}");
-    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("hung"), &json!("sick")));
+    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("hung"), &json!("error")));
     let what = found[0]["what"].as_str().unwrap();
     assert!(
         what.starts_with("worker \"worker-7\" holds it and has made no progress for"),
@@ -233,7 +233,7 @@ async fn stop_the_route_of_mail(store: std::sync::Arc<dyn Store>) {
     let mut cursor: Value = record.value.to().unwrap();
     cursor["position"] = json!(i64::MAX);
     store
-        .put(&key, ExpectedRevision::Any, Json::new(&cursor).unwrap())
+        .put(&key, ExpectedRevision::Any, RawJson::new(&cursor).unwrap())
         .await
         .unwrap()
         .committed()
@@ -256,7 +256,7 @@ fn retries_and_leases_about_to_end_are_only_notices(shop: &Shop) {
     });
     let (code, found) = findings(shop, &[]);
     assert_eq!((code, found.len()), (0, 1), "{found:?}");
-    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("retrying"), &json!("notice")));
+    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("retrying"), &json!("warning")));
     assert!(found[0]["what"].as_str().unwrap().contains("the post is closed"), "{found:?}");
 }
 

@@ -86,17 +86,18 @@ pub(crate) async fn fill(store: &dyn Store) {
 async fn records(store: &dyn Store) {
     let key = |name: &str| RecordKey::new(name).unwrap();
     store
-        .put(&key("plain"), ExpectedRevision::Any, Json::parse("{\n \"a\": 1.50 }").unwrap())
+        .put(&key("plain"), ExpectedRevision::Any, RawJson::parse("{\n \"a\": 1.50 }").unwrap())
         .await
         .unwrap()
         .committed()
         .unwrap();
-    let expiring = Write::put(&key("expiring"), ExpectedRevision::Any, Json::new("soon").unwrap());
+    let expiring =
+        RecordWrite::put(&key("expiring"), ExpectedRevision::Any, RawJson::new("soon").unwrap());
     let commit = Commit::new()
         .write(expiring.expiring(When::In(PATIENCE * 1000)))
-        .write(Write::put(&key("gone"), ExpectedRevision::Any, Json::new(&1).unwrap()));
+        .write(RecordWrite::put(&key("gone"), ExpectedRevision::Any, RawJson::new(&1).unwrap()));
     store.commit(commit).await.unwrap().committed().unwrap();
-    let delete = Commit::new().write(Write::delete(&key("gone"), ExpectedRevision::Exists));
+    let delete = Commit::new().write(RecordWrite::delete(&key("gone"), ExpectedRevision::Exists));
     store.commit(delete).await.unwrap().committed().unwrap();
 }
 

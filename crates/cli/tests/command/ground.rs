@@ -247,24 +247,24 @@ pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
     let app = app.reaction(
         "mail",
         on_any().in_streams("order-"),
-        |order: tidelock::StoredEvent, ctx: Context| async move {
+        |order: tidelock::StoredEvent, ctx: ReactionCtx| async move {
             if order.payload.as_str().contains("poison") {
-                return Err(Failure::fatal("an order without an address"));
+                return Err(HandlerError::fatal("an order without an address"));
             }
             let key = RecordKey::new(format!("mailed/{}", order.stream))?;
-            ctx.write(Write::add(&key, 1, Bounds::NONE));
+            ctx.write(RecordWrite::add(&key, 1, Bounds::NONE));
             Ok(())
         },
     );
     let by_town = on_any().in_streams("order-").to(|order: &tidelock::StoredEvent| {
         match order.payload.as_str() {
-            text if text.contains("nowhere") => Err(Failure::fatal("there is no such town")),
+            text if text.contains("nowhere") => Err(HandlerError::fatal("there is no such town")),
             text => Ok(if text.contains("north") { "north" } else { "south" }.to_owned()),
         }
     });
-    app.reaction("tour", by_town, |_: tidelock::StoredEvent, ctx: Context| async move {
+    app.reaction("tour", by_town, |_: tidelock::StoredEvent, ctx: ReactionCtx| async move {
         let key = RecordKey::new(format!("tour/{}", ctx.target()))?;
-        ctx.write(Write::add(&key, 1, Bounds::NONE));
+        ctx.write(RecordWrite::add(&key, 1, Bounds::NONE));
         Ok(())
     })
 }
@@ -277,7 +277,8 @@ pub(crate) async fn mail(store: &Arc<dyn Store>, events: u64) {
         let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
         let (mail, tour): (Vec<_>, Vec<_>) =
             targets.into_iter().partition(|target| target.reaction == "mail");
-        let reached = |target: &tidelock::reactions::Followed| target.blocked || target.lag() == 0;
+        let reached =
+            |target: &tidelock::reactions::TargetInfo| target.blocked || target.lag() == 0;
         let mailed: u64 = mail.iter().map(|target| target.mark.get()).sum();
         let toured: u64 =
             tour.iter().map(|target| if target.unrouted { 1 } else { target.mark.get() }).sum();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tidelock::doctor::Kind;
+use tidelock::doctor::FindingKind;
 
 use crate::ground::{bare, said};
 
@@ -28,7 +28,7 @@ fn it_says_of_every_kind_of_finding_what_it_means() {
     let guide = guide();
     let told: Vec<_> =
         guide.lines().filter_map(|line| line.strip_prefix("### `")?.strip_suffix('`')).collect();
-    assert_eq!(told, Kind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>());
+    assert_eq!(told, FindingKind::ALL.iter().map(|kind| kind.as_str()).collect::<Vec<_>>());
 }
 
 #[test]

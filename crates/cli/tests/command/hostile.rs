@@ -21,7 +21,7 @@ fn hostile_shop(shop: &Shop) {
         // A store keeps JSON as it was written, line breaks and all.
         let spread = NewEvent::new(
             tidelock::EventType::new("spread").unwrap(),
-            Json::parse("{\n  \"a\": 1.50,\n\t\"b\": [ ]\n}").unwrap(),
+            RawJson::parse("{\n  \"a\": 1.50,\n\t\"b\": [ ]\n}").unwrap(),
         );
         store
             .append(&StreamName::new(NAME).unwrap(), ExpectedVersion::Any, vec![spread])
@@ -34,7 +34,9 @@ fn hostile_shop(shop: &Shop) {
             .claims()
             .idempotency(NAME)
             .on_failure(OnFailure::Remember);
-        let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else { panic!("it is free") };
+        let IdempotencyClaim::Won(won) = claim.claim::<Value>().await.unwrap() else {
+            panic!("it is free")
+        };
         won.fail(TEXT).await.unwrap();
         wake(&*store, "looped", NAME, 1).await;
         for _ in 0..3 {
@@ -93,7 +95,7 @@ fn machines_get_it_whole(shop: &Shop) {
     let blocked: Vec<&Value> =
         findings.iter().filter(|finding| finding["kind"] == "blocked").collect();
     assert!(
-        blocked[0]["cure"]["actions"][0]["command"]
+        blocked[0]["remedy"]["actions"][0]["command"]
             .as_str()
             .unwrap()
             .starts_with("tidelock unblock --queue $'"),

@@ -64,7 +64,7 @@ fn see(shell: &Shell, block: &Block, answer: Option<&Block>) {
             assert_eq!(comparable(&seen.join("\n")), comparable(&shown.text), "{}", place());
         }
         Some(shown) => {
-            assert_eq!(comparable(&shell.run(block)), comparable(&shown.text), "{}", place())
+            assert_eq!(comparable(&shell.run(block)), comparable(&shown.text), "{}", place());
         }
     }
 }

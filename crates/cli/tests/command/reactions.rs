@@ -100,8 +100,8 @@ fn a_reset_that_would_leave_out_events_is_refused(shop: &Shop) {
     shop.with(|store| async move {
         let tidelock = tidelock::Tidelock::over(store);
         let stream = tidelock::StreamName::new("order-1").unwrap();
-        let books = tidelock.books(&stream, tidelock::discard);
-        books.ignoring("mail").ignoring("tour").close().await.unwrap();
+        let books = tidelock.archive_stream_to(&stream, tidelock::discard);
+        books.ignore_reaction("mail").ignore_reaction("tour").close().await.unwrap();
     });
     let reset = ["reset", "--reaction", "mail", "--target", "order-1", "-y"];
     let refused = shop.run(&reset);

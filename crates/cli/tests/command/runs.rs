@@ -69,14 +69,15 @@ fn ordering(tidelock: &Tidelock, reserved: &Arc<AtomicUsize>, mended: bool) -> A
     let workflow = Workflow::boxed("order", move |ctx, _: Value| {
         let reserved = reserved.clone();
         Box::pin(async move {
-            let reserve =
-                |_| std::future::ready(Ok::<_, Failure>(reserved.fetch_add(1, Ordering::SeqCst)));
+            let reserve = |_| {
+                std::future::ready(Ok::<_, HandlerError>(reserved.fetch_add(1, Ordering::SeqCst)))
+            };
             ctx.step("reserve", reserve).await?;
             let charge = |_| async move {
                 if mended {
                     Ok("charged".to_owned())
                 } else {
-                    Err(Failure::fatal("the card is blocked"))
+                    Err(HandlerError::fatal("the card is blocked"))
                 }
             };
             ctx.step("charge", charge).await

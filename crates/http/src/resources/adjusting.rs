@@ -9,7 +9,7 @@ use crate::problem::Problem;
 /// What came of it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Adjusted)]
-pub(crate) struct AdjustedShown {
+pub(crate) struct AdjustedDto {
     /// How many passed the filter.
     matched: u64,
     /// How many were changed by it.
@@ -18,7 +18,7 @@ pub(crate) struct AdjustedShown {
     dry_run: bool,
 }
 
-impl AdjustedShown {
+impl AdjustedDto {
     /// So many would have been meant.
     pub(super) fn would(matched: u64) -> Self {
         Self { matched, changed: 0, dry_run: true }
@@ -30,7 +30,7 @@ impl AdjustedShown {
     }
 }
 
-impl From<Adjusted> for AdjustedShown {
+impl From<Adjusted> for AdjustedDto {
     fn from(adjusted: Adjusted) -> Self {
         Self { matched: adjusted.matched, changed: adjusted.changed, dry_run: false }
     }

@@ -5,14 +5,14 @@ use std::collections::HashMap;
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::{EventId, Json, StoreExt, StoredEvent, StreamQuery, Timestamp, Version};
+use tidelock::{EventId, RawJson, StoreExt, StoredEvent, StreamQuery, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app_state::AppState;
 use crate::audit::{Answered, Asked, LATER, keys};
 use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// Something that an operator did.
 #[derive(Debug, Serialize, ToSchema)]
@@ -30,7 +30,7 @@ pub(crate) struct Action {
     on: String,
     /// What was sent with it.
     #[schema(value_type = Option<Value>)]
-    parameters: Option<Json>,
+    parameters: Option<RawJson>,
     /// The status of the answer; nothing if it is not known whether it was done.
     #[schema(example = 200)]
     status: Option<u16>,
@@ -53,7 +53,7 @@ pub(crate) struct Listed {
 /// What operators did, newest first.
 #[utoipa::path(get, path = "/v1/audit", tag = "server", params(Listed), responses((status = 200, body = Page<Action>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
 ) -> Result<Answer<Page<Action>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
@@ -66,7 +66,7 @@ pub(crate) async fn list(
 
 /// An answer may be on the page before that of its question, or a little further on.
 async fn statuses_after(
-    served: &Served,
+    served: &AppState,
     events: &[StoredEvent],
 ) -> Result<HashMap<EventId, u16>, Problem> {
     let mut statuses = HashMap::new();

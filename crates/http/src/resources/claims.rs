@@ -14,18 +14,20 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Claim, ClaimError, Claims, Fingerprint, Holder, Idempotency, Passed};
-use tidelock::{Fence, Json, Timestamp};
+use tidelock::claims::{
+    ClaimError, Claims, Fingerprint, Handoff, Idempotency, IdempotencyClaim, InProgress,
+};
+use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
 use super::span::Millis;
 use super::waiting::unless_gone;
 use super::{named, span};
+use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath};
-use crate::idempotency::{Once, OnceClaims};
+use crate::idempotency::{IdempotencyScope, OnceClaims};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 pub(crate) use abandoned::*;
 pub(crate) use held::*;
@@ -54,7 +56,7 @@ pub(crate) struct Claiming {
     /// What tells this request from others: under one key, only the same is the same. Only a digest
     /// of it is kept.
     #[schema(value_type = Option<Value>)]
-    fingerprint: Option<Json>,
+    fingerprint: Option<RawJson>,
     /// How long others are kept out if nobody renews it.
     #[schema(minimum = 1, maximum = 604800000, example = 30000)]
     lease_ms: u64,
@@ -83,7 +85,7 @@ pub(crate) struct Claimed {
     /// What came of it; only if it was done.
     #[schema(value_type = Option<Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Json>,
+    result: Option<RawJson>,
     /// Why it failed; only if it did.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -104,13 +106,13 @@ impl Claimed {
         Self { outcome, fence: None, until: None, result: None, error: None }
     }
 
-    fn won(passed: &Passed) -> Response {
+    fn won(passed: &Handoff) -> Response {
         let (fence, until) = (Some(passed.fence), Some(passed.until));
         (StatusCode::CREATED, Answer(Self { fence, until, ..Self::came(Came::Won) }))
             .into_response()
     }
 
-    fn done(result: Json) -> Response {
+    fn done(result: RawJson) -> Response {
         Answer(Self { result: Some(result), ..Self::came(Came::Done) }).into_response()
     }
 
@@ -135,10 +137,10 @@ impl Claimed {
         (status = 422, description = "The key was used for another request", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn claim(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(key): InPath<String>,
     caller: Caller,
-    once: Once,
+    once: IdempotencyScope,
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<Claiming>,
 ) -> Result<Response, Problem> {
@@ -153,14 +155,14 @@ pub(crate) async fn claim(
     let claimed = match once.is_keyed() {
         // It comes to its end whether the client stays or not, and somebody who asks again may have
         // it already.
-        true => claim.claim::<Json>().await,
-        false => unless_gone(async move { claim.claim::<Json>().await }, give_back).await?,
+        true => claim.claim::<RawJson>().await,
+        false => unless_gone(async move { claim.claim::<RawJson>().await }, give_back).await?,
     };
     match claimed {
-        Ok(Claim::Won(won)) => Ok(Claimed::won(&won.pass_on())),
-        Ok(Claim::Done(result)) => Ok(Claimed::done(result)),
-        Ok(Claim::Held(holder)) => Err(held(&served, &holder).await?),
-        Ok(Claim::Mismatch(first)) => {
+        Ok(IdempotencyClaim::Won(won)) => Ok(Claimed::won(&won.detach())),
+        Ok(IdempotencyClaim::Done(result)) => Ok(Claimed::done(result)),
+        Ok(IdempotencyClaim::Held(holder)) => Err(held(&served, &holder).await?),
+        Ok(IdempotencyClaim::Mismatch(first)) => {
             Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, "key-reused", first.to_string())
                 .with("outcome", "mismatch")
                 .with("by", &first.by))
@@ -171,15 +173,15 @@ pub(crate) async fn claim(
 }
 
 /// The client has gone before the work began.
-async fn give_back(claimed: Result<Claim<Json>, ClaimError>) {
-    if let Ok(Claim::Won(won)) = claimed
+async fn give_back(claimed: Result<IdempotencyClaim<RawJson>, ClaimError>) {
+    if let Ok(IdempotencyClaim::Won(won)) = claimed
         && let Err(error) = won.release().await
     {
         tracing::warn!(%error, "a claim that nobody has was not given back; its lease runs out");
     }
 }
 
-async fn held(served: &Served, holder: &Holder<Json>) -> Result<Problem, Problem> {
+async fn held(served: &AppState, holder: &InProgress<RawJson>) -> Result<Problem, Problem> {
     let detail = format!(
         "claim {:?}: {:?} is at it; come back, or wait for the result with GET and wait_ms",
         holder.key(),
@@ -195,7 +197,7 @@ async fn held(served: &Served, holder: &Holder<Json>) -> Result<Problem, Problem
 
 /// The same problem, with the advice to come back then.
 pub(super) async fn until(
-    served: &Served,
+    served: &AppState,
     problem: Problem,
     until: Option<Timestamp>,
 ) -> Result<Problem, Problem> {

@@ -20,9 +20,9 @@ use tidelock::{
 };
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 use part::Part;
 
 /// Events before the position that is asked about, from which on is read.
@@ -73,7 +73,7 @@ struct Looked {
         (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(id): InPath<String>,
     InQuery(asked): InQuery<Where>,
 ) -> Result<Json<Conversation>, Problem> {
@@ -100,7 +100,7 @@ impl Where {
 }
 
 /// The position from which on is looked.
-async fn first(served: &Served, start: FeedStart) -> StoreResult<Position> {
+async fn first(served: &AppState, start: FeedStart) -> StoreResult<Position> {
     match start {
         FeedStart::After(position) => Ok(position),
         _ => {
@@ -116,7 +116,7 @@ struct Found {
     at_end: bool,
 }
 
-async fn look(served: &Served, id: &str, mut start: FeedStart) -> StoreResult<Found> {
+async fn look(served: &AppState, id: &str, mut start: FeedStart) -> StoreResult<Found> {
     let mut found = Found { events: Vec::new(), to: Position::START, at_end: false };
     for _ in 0..PAGES {
         let page = served.store().full_page(query(id, start)).await?;

@@ -6,23 +6,23 @@ use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
 use tidelock::Timestamp;
-use tidelock::doctor::{Action, Bounds, Doctor, Finding};
+use tidelock::doctor::{Doctor, Finding, RemedyAction, Thresholds};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::problem::Problem;
-use crate::served::Served;
 use request::{Request, request};
 
 /// What the doctor found.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Exam {
+pub(crate) struct DoctorReport {
     /// Nothing is wrong. Notices, which may pass by themselves, do not count.
     healthy: bool,
     /// How many things are wrong, shown or not.
-    sick: usize,
+    errors: usize,
     /// The first of each kind.
-    findings: Vec<Found>,
+    findings: Vec<FindingDto>,
     /// How many more of a kind there are.
     #[schema(value_type = Object)]
     more: serde_json::Value,
@@ -31,27 +31,27 @@ pub(crate) struct Exam {
 /// One thing that is worth saying.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Finding)]
-struct Found {
+struct FindingDto {
     /// What kind of thing is the matter.
     #[schema(value_type = String, example = "blocked")]
-    kind: tidelock::doctor::Kind,
-    /// `fact`, `notice` or `sick`.
-    #[schema(value_type = String, example = "sick")]
+    kind: tidelock::doctor::FindingKind,
+    /// `info`, `warning` or `error`.
+    #[schema(value_type = String, example = "error")]
     severity: tidelock::doctor::Severity,
     /// What it is the matter with.
-    thing: String,
+    subject: String,
     /// Since when, if that is known.
     #[schema(value_type = Option<String>, format = DateTime)]
     since: Option<Timestamp>,
     /// What is the matter, as a sentence about the thing.
     what: String,
     /// What mends it.
-    cure: Cure,
+    remedy: RemedyDto,
 }
 
 /// What mends it.
 #[derive(Debug, Serialize, ToSchema)]
-struct Cure {
+struct RemedyDto {
     /// What people have to do, or to know, before they act.
     advice: Option<String>,
     /// What can then be done; where there are several, one of them.
@@ -67,7 +67,7 @@ struct Offered {
     request: Option<Request>,
     #[serde(flatten)]
     #[schema(value_type = Object)]
-    action: Action,
+    action: RemedyAction,
 }
 
 /// How far to look.
@@ -89,11 +89,11 @@ const SCAN: usize = 1_000_000;
 const RUNS: usize = 10_000;
 
 /// Why something is not moving, and what mends it.
-#[utoipa::path(get, path = "/v1/doctor", tag = "server", params(Far), responses((status = 200, body = Exam)))]
+#[utoipa::path(get, path = "/v1/doctor", tag = "server", params(Far), responses((status = 200, body = DoctorReport)))]
 pub(crate) async fn examine(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(far): InQuery<Far>,
-) -> Result<Json<Exam>, Problem> {
+) -> Result<Json<DoctorReport>, Problem> {
     let own = served.setup.doctor.clone();
     let doctor = own.unwrap_or_else(|| Doctor::over(served.tidelock().store().clone()));
     let bounds = far.bounds(doctor.bounds())?;
@@ -101,20 +101,20 @@ pub(crate) async fn examine(
     let _turn = served.exam.lock().await;
     let diagnosis = doctor.within(bounds).examine().await?;
     let more = serde_json::to_value(&diagnosis.more).unwrap_or_default();
-    Ok(Json(Exam {
+    Ok(Json(DoctorReport {
         healthy: diagnosis.is_healthy(),
-        sick: diagnosis.sick,
-        findings: diagnosis.findings.into_iter().map(Found::from).collect(),
+        errors: diagnosis.errors,
+        findings: diagnosis.findings.into_iter().map(FindingDto::from).collect(),
         more,
     }))
 }
 
 impl Far {
     /// The same bounds, but for what is asked for.
-    fn bounds(&self, bounds: Bounds) -> Result<Bounds, Problem> {
+    fn bounds(&self, bounds: Thresholds) -> Result<Thresholds, Problem> {
         let scan = self.scan.map_or(Ok(bounds.scan), |scan| checked("scan", scan, SCAN))?;
         let runs = self.runs.map_or(Ok(bounds.runs), |runs| checked("runs", runs, RUNS))?;
-        Ok(Bounds { scan, runs, ..bounds })
+        Ok(Thresholds { scan, runs, ..bounds })
     }
 }
 
@@ -130,10 +130,10 @@ fn out_of_bounds(what: &str, asked: usize, most: usize) -> Problem {
     Problem::bad_request("scan-invalid", format!("{what} {asked} is not between 1 and {most}"))
 }
 
-impl From<Finding> for Found {
+impl From<Finding> for FindingDto {
     fn from(finding: Finding) -> Self {
-        let cure = &finding.cure;
-        let offered = |action: &Action| Offered {
+        let cure = &finding.remedy;
+        let offered = |action: &RemedyAction| Offered {
             command: cure.command(action),
             request: request(action),
             action: action.clone(),
@@ -142,10 +142,10 @@ impl From<Finding> for Found {
         Self {
             kind: finding.kind,
             severity: finding.severity,
-            thing: finding.thing.to_string(),
+            subject: finding.subject.to_string(),
             since: finding.since,
             what: finding.what,
-            cure: Cure { advice: finding.cure.advice, actions },
+            remedy: RemedyDto { advice: finding.remedy.advice, actions },
         }
     }
 }

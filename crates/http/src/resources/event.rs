@@ -1,13 +1,15 @@
 //! An event, as clients see it.
 
 use serde::Serialize;
-use tidelock::{EventId, EventType, Json, Position, StoredEvent, StreamName, Timestamp, Version};
+use tidelock::{
+    EventId, EventType, Position, RawJson, StoredEvent, StreamName, Timestamp, Version,
+};
 use utoipa::ToSchema;
 
 /// An event in the store.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Event)]
-pub(crate) struct EventShown {
+pub(crate) struct EventDto {
     /// Its place in the feed.
     #[schema(value_type = u64, example = 4711)]
     position: Position,
@@ -26,16 +28,16 @@ pub(crate) struct EventShown {
     event_type: EventType,
     /// The fact.
     #[schema(value_type = Value)]
-    data: Json,
+    data: RawJson,
     /// What is known about the fact.
     #[schema(value_type = Object)]
-    metadata: Json,
+    metadata: RawJson,
     /// When the store took it, by the store's clock.
     #[schema(value_type = String, format = DateTime)]
     recorded_at: Timestamp,
 }
 
-impl From<StoredEvent> for EventShown {
+impl From<StoredEvent> for EventDto {
     fn from(event: StoredEvent) -> Self {
         Self {
             position: event.position,

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use tidelock::{EventType, FeedQuery, FeedStart, Position, StoreExt};
 use utoipa::{IntoParams, ToSchema};
 
-use super::event::EventShown;
+use super::event::EventDto;
+use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::limits::PAGE;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Which events of the feed.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -36,10 +36,10 @@ pub(crate) struct Asked {
 
 /// A page of the feed.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct FeedShown {
+pub(crate) struct FeedDto {
     /// The events. There may be none though more follow, when none of those looked at was asked
     /// for.
-    items: Vec<EventShown>,
+    items: Vec<EventDto>,
     /// Ask again with `after` set to this to read on; nothing if the feed ended here.
     next: Option<String>,
     /// Up to where was read. Nothing will ever appear at or before it that is not there now.
@@ -49,19 +49,19 @@ pub(crate) struct FeedShown {
 
 /// A page of the feed of all streams.
 #[utoipa::path(get, path = "/v1/events", tag = "streams", params(Asked), responses(
-    (status = 200, body = FeedShown),
+    (status = 200, body = FeedDto),
     (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
 ))]
 pub(crate) async fn page(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Asked>,
-) -> Result<Json<FeedShown>, Problem> {
+) -> Result<Json<FeedDto>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = FeedQuery::from(start(&asked)?).limit(limit).stream_prefix(asked.prefix);
     let page = served.store().full_page(query.types(types(asked.types.as_deref())?)).await?;
     let next = (!page.at_end).then(|| page.next.to_string());
-    Ok(Json(FeedShown {
-        items: page.events.into_iter().map(EventShown::from).collect(),
+    Ok(Json(FeedDto {
+        items: page.events.into_iter().map(EventDto::from).collect(),
         next,
         position: page.next,
     }))

@@ -7,15 +7,15 @@ use axum::extract::State;
 use axum::response::Response;
 use http::{HeaderMap, HeaderName};
 use serde::Deserialize;
-use tidelock::{FeedQuery, FeedStart, Position, Signal, Topic};
+use tidelock::{ChangeHint, FeedQuery, FeedStart, Position, Topic};
 use utoipa::IntoParams;
 
-use super::event::EventShown;
+use super::event::EventDto;
 use super::feed::types;
+use crate::app_state::AppState;
 use crate::extract::{InQuery, header};
 use crate::limits::{FOLLOW_PAGE, LOOK};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 use crate::sse::{self, Piece, Source};
 
 /// Where a client that lost its connection goes on.
@@ -53,7 +53,7 @@ pub(crate) struct Asked {
         (status = 410, description = "The position was never given out by this store", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn follow(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Asked>,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
@@ -65,17 +65,17 @@ pub(crate) async fn follow(
 }
 
 struct Follower {
-    served: Served,
+    served: AppState,
     query: FeedQuery,
     stream: Option<String>,
     /// Taken before the first look, so that nothing is missed in between.
-    signal: Signal,
+    signal: ChangeHint,
     /// After a failure there is nothing more.
     failed: bool,
 }
 
 impl Follower {
-    fn new(served: &Served, asked: Asked, headers: &HeaderMap) -> Result<Self, Problem> {
+    fn new(served: &AppState, asked: Asked, headers: &HeaderMap) -> Result<Self, Problem> {
         let after = match header(headers, &LAST_EVENT_ID)? {
             Some(id) => position(id)?,
             None => asked.after.unwrap_or(Position::START),
@@ -101,7 +101,7 @@ impl Follower {
         let mut piece = Piece::default();
         for event in page.events.into_iter().filter(|event| self.is_meant(event)) {
             let position = event.position;
-            piece.push("event", Some(&position), &EventShown::from(event));
+            piece.push("event", Some(&position), &EventDto::from(event));
         }
         self.query.from = FeedStart::After(page.next);
         Ok((piece, page.at_end))
@@ -148,12 +148,12 @@ mod tests {
     use tidelock::{ExpectedVersion, NewEvent, StoreExt, StreamName, Tidelock};
 
     use super::*;
-    use crate::served::Setup;
+    use crate::app_state::Setup;
 
     /// HTTP-13.
     #[tokio::test]
     async fn no_more_is_read_for_a_follower_than_one_page() {
-        let served = Served::new(Setup::over(Tidelock::open("memory:").await.unwrap()));
+        let served = AppState::new(Setup::over(Tidelock::open("memory:").await.unwrap()));
         let events = (0..=FOLLOW_PAGE).map(|n| NewEvent::of("noted", &n).unwrap()).collect();
         let stream = StreamName::new("a").unwrap();
         served

@@ -8,8 +8,8 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::app_state::AppState;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// How long a store may take to tell the time before it counts as away.
 const ANSWER: Duration = Duration::from_secs(5);
@@ -40,7 +40,7 @@ pub(crate) async fn health() -> Json<Health> {
     (status = 200, body = Health),
     (status = 503, description = "The store does not answer", body = Details, content_type = PROBLEM_JSON),
 ))]
-pub(crate) async fn ready(State(served): State<Served>) -> Result<Json<Health>, Problem> {
+pub(crate) async fn ready(State(served): State<AppState>) -> Result<Json<Health>, Problem> {
     match tokio::time::timeout(ANSWER, served.store().now()).await {
         Ok(Ok(_)) => Ok(OK),
         // Whoever asks here need not know where the store is: that is in the log.

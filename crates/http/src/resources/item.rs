@@ -5,16 +5,16 @@ use tidelock::queues::ItemState;
 use tidelock::reactions::reaction_of;
 use tidelock::runs::run_of;
 use tidelock::{
-    Fence, Holder, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, Mark, NamePattern,
+    Fence, Item, ItemFilter, ItemKey, ItemQuery, ItemRef, LaneName, LeaseHolder, Mark, NamePattern,
     Priority, QueueName, StoreExt, Timestamp, When, WorkerName, limits,
 };
 use utoipa::ToSchema;
 
 use super::cursor::Cursor;
 use super::span::Millis;
+use crate::app_state::AppState;
 use crate::paging::Page;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// How many pages of items are looked at to find those in a state, before the client is told to
 /// read on.
@@ -23,7 +23,7 @@ const PAGES: usize = 10;
 /// A work item.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Item)]
-pub(crate) struct ItemShown {
+pub(crate) struct ItemDto {
     /// The queue it is in.
     #[schema(value_type = String, example = "mail")]
     queue: QueueName,
@@ -35,7 +35,7 @@ pub(crate) struct ItemShown {
     /// The run that it stands for, if it does.
     run: Option<String>,
     /// What it is doing, in a word.
-    state: StateShown,
+    state: ItemStateDto,
     /// The part of the queue it is in.
     #[schema(value_type = String)]
     lane: LaneName,
@@ -68,13 +68,13 @@ pub(crate) struct ItemShown {
     #[schema(value_type = Option<u64>, minimum = 1)]
     fence: Option<Fence>,
     /// Who holds it; still set after the deadline, until somebody else takes it.
-    holder: Option<HolderShown>,
+    holder: Option<LeaseHolderDto>,
 }
 
 /// Who holds an item.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Holder)]
-pub(crate) struct HolderShown {
+pub(crate) struct LeaseHolderDto {
     /// The worker that leased it.
     #[schema(value_type = String)]
     worker: WorkerName,
@@ -86,8 +86,8 @@ pub(crate) struct HolderShown {
     until: Timestamp,
 }
 
-impl From<Holder> for HolderShown {
-    fn from(holder: Holder) -> Self {
+impl From<LeaseHolder> for LeaseHolderDto {
+    fn from(holder: LeaseHolder) -> Self {
         Self { worker: holder.worker, since: holder.since, until: holder.deadline }
     }
 }
@@ -96,7 +96,7 @@ impl From<Holder> for HolderShown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ItemState)]
-pub(crate) enum StateShown {
+pub(crate) enum ItemStateDto {
     Blocked,
     Held,
     Expired,
@@ -106,7 +106,7 @@ pub(crate) enum StateShown {
     Idle,
 }
 
-impl StateShown {
+impl ItemStateDto {
     pub(super) fn of(state: ItemState) -> Self {
         match state {
             ItemState::Blocked => Self::Blocked,
@@ -132,9 +132,9 @@ impl StateShown {
     }
 }
 
-impl ItemShown {
+impl ItemDto {
     fn at(item: Item, now: Timestamp) -> Self {
-        let state = StateShown::of(ItemState::of(&item, now));
+        let state = ItemStateDto::of(ItemState::of(&item, now));
         Self {
             reaction: reaction_of(&item.item.queue).map(str::to_owned),
             run: run_of(&item.item).map(|run| run.as_str().to_owned()),
@@ -153,7 +153,7 @@ impl ItemShown {
             blocked: item.blocked,
             error: item.error,
             fence: item.fence,
-            holder: item.holder.map(HolderShown::from),
+            holder: item.holder.map(LeaseHolderDto::from),
         }
     }
 }
@@ -161,7 +161,7 @@ impl ItemShown {
 /// Which items, and where to go on among them.
 pub(super) struct Listing {
     pub(super) filter: ItemFilter,
-    pub(super) state: Option<StateShown>,
+    pub(super) state: Option<ItemStateDto>,
     pub(super) holder: Option<String>,
     pub(super) after: Option<Cursor<ItemRef>>,
     pub(super) limit: usize,
@@ -170,7 +170,7 @@ pub(super) struct Listing {
 impl Listing {
     /// A page of them. What the store cannot tell apart is looked through here, a few pages at a
     /// time.
-    pub(super) async fn page(self, served: &Served) -> Result<Page<ItemShown>, Problem> {
+    pub(super) async fn page(self, served: &AppState) -> Result<Page<ItemDto>, Problem> {
         let now = served.store().now().await?;
         let filter = self
             .state
@@ -187,7 +187,7 @@ impl Listing {
                 next => break next,
             }
         };
-        let shown = items.into_iter().map(|item| ItemShown::at(item, now)).collect();
+        let shown = items.into_iter().map(|item| ItemDto::at(item, now)).collect();
         Ok(Page::new(shown, next.map(Cursor)))
     }
 
@@ -243,7 +243,7 @@ pub(super) fn when(
 }
 
 /// How many of a filter's items there are, up to a bound.
-pub(super) async fn count(served: &Served, filters: Vec<ItemFilter>) -> Result<u64, Problem> {
+pub(super) async fn count(served: &AppState, filters: Vec<ItemFilter>) -> Result<u64, Problem> {
     let mut count = 0;
     for filter in filters {
         let mut items = served.store().rows(ItemQuery::new(filter));

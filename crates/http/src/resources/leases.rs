@@ -9,14 +9,14 @@ use tidelock::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use super::adjusting::AdjustedShown;
+use super::adjusting::AdjustedDto;
 use super::cursor::Cursor;
-use super::item::{ItemShown, Listing, StateShown, count, pattern, when};
+use super::item::{ItemDto, ItemStateDto, Listing, count, pattern, when};
 use super::span::Millis;
+use crate::app_state::AppState;
 use crate::extract::{Body, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Which items.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -31,7 +31,7 @@ pub(crate) struct Listed {
     key: Option<String>,
     /// In this state.
     #[param(inline)]
-    state: Option<StateShown>,
+    state: Option<ItemStateDto>,
     /// Held by this worker.
     holder: Option<String>,
     /// Where to go on: `next` of the page before.
@@ -43,11 +43,11 @@ pub(crate) struct Listed {
 }
 
 /// List work items of every queue, by queue and key.
-#[utoipa::path(get, path = "/v1/leases", tag = "leases", params(Listed), responses((status = 200, body = Page<ItemShown>)))]
+#[utoipa::path(get, path = "/v1/leases", tag = "leases", params(Listed), responses((status = 200, body = Page<ItemDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<ItemShown>>, Problem> {
+) -> Result<Answer<Page<ItemDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let like = |like: Option<String>| like.map_or(NamePattern::Any, NamePattern::like);
     let filter =
@@ -111,13 +111,13 @@ struct Meant {
 impl Meant {
     async fn adjust(
         self,
-        served: &Served,
+        served: &AppState,
         how: Adjustment,
-    ) -> Result<Answer<AdjustedShown>, Problem> {
+    ) -> Result<Answer<AdjustedDto>, Problem> {
         self.filter.check()?;
         how.check()?;
         let shown = match self.dry_run {
-            true => AdjustedShown::would(count(served, vec![self.filter.clone()]).await?),
+            true => AdjustedDto::would(count(served, vec![self.filter.clone()]).await?),
             false => served.store().adjust(self.filter.clone(), how).await?.into(),
         };
         if shown.is_none()
@@ -137,13 +137,13 @@ of_items! {
 /// Blocked items that are meant go on where they stopped, at once.
 #[utoipa::path(post, path = "/v1/leases/unblock", tag = "leases", request_body = Unblocking,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn unblock(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Unblocking>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     let Meant { filter, dry_run } = asked.meant()?;
     Meant { filter: filter.blocked(true), dry_run }.adjust(&served, Adjustment::Unblock).await
 }
@@ -160,13 +160,13 @@ of_items! {
 /// Items that are meant begin anew. Whoever holds one of them loses the lease.
 #[utoipa::path(post, path = "/v1/leases/reset", tag = "leases", request_body = Resetting,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reset(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Resetting>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     asked.meant()?.adjust(&served, Adjustment::Reset { to: asked.to.unwrap_or(Mark::ZERO) }).await
 }
 
@@ -185,13 +185,13 @@ of_items! {
 /// Items that are meant are not leased before then. A lease that stands is not touched.
 #[utoipa::path(post, path = "/v1/leases/defer", tag = "leases", request_body = Deferring,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn defer(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Deferring>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     let until = when(asked.until, asked.in_ms, "until and in_ms")?.ok_or_else(no_time)?;
     asked.meant()?.adjust(&served, Adjustment::Defer { until }).await
 }
@@ -215,13 +215,13 @@ of_items! {
 /// Items that are meant get this priority.
 #[utoipa::path(post, path = "/v1/leases/prioritise", tag = "leases", request_body = Prioritising,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn prioritise(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Prioritising>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     let priority = Priority::new(asked.priority)?;
     asked.meant()?.adjust(&served, Adjustment::Prioritise { priority }).await
 }

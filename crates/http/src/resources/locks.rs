@@ -6,20 +6,20 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Busy, Claims, Lock, LockHolder, Locking, Patience};
+use tidelock::claims::{Claims, Lock, LockBusy, LockHolder, LockOutcome, WaitPolicy};
 use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
-use super::claims::{ClaimShown, Renewed, Renewing, asked_by, refused, until};
+use super::claims::{ClaimDto, Renewed, Renewing, asked_by, refused, until};
 use super::span::Millis;
 use super::waiting::unless_closing;
 use super::{named, span};
+use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 fn lock(claims: &Claims, name: &str) -> Result<Lock, Problem> {
     let (first, rest) = named::parts(name)?;
@@ -43,15 +43,15 @@ pub(crate) struct Listed {
 }
 
 /// List locks that somebody has, or had when they died, by name.
-#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(Listed), responses((status = 200, body = Page<ClaimShown>)))]
+#[utoipa::path(get, path = "/v1/locks", tag = "locks", params(Listed), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<ClaimShown>>, Problem> {
+) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("lock/{}", asked.prefix);
     let page = served.tidelock().claims().list(&prefix, asked.after, limit).await?;
-    Ok(Answer(Page::new(page.claims.into_iter().map(ClaimShown::from).collect(), page.next)))
+    Ok(Answer(Page::new(page.claims.into_iter().map(ClaimDto::from).collect(), page.next)))
 }
 
 /// For how long, and how long to wait for it.
@@ -99,7 +99,7 @@ pub(crate) struct Acquired {
         (status = 409, description = "Somebody has it", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn acquire(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     caller: Caller,
     OnceClaims(claims): OnceClaims,
@@ -108,18 +108,18 @@ pub(crate) async fn acquire(
     let claims = asked_by(claims, &caller, asked.by.as_deref())?;
     let lock = lock(&claims, &name)?
         .lease(span::lease(asked.lease_ms)?)
-        .patience(Patience::of(span::wait(&served, asked.wait_ms)));
+        .patience(WaitPolicy::of(span::wait(&served, asked.wait_ms)));
     match unless_closing(&served, lock.acquire()).await?.map_err(refused)? {
-        Locking::Locked(guard) => {
-            let passed = guard.pass_on();
+        LockOutcome::Locked(guard) => {
+            let passed = guard.detach();
             let acquired = Acquired { key: passed.key, fence: passed.fence, until: passed.until };
             Ok((StatusCode::CREATED, Answer(acquired)).into_response())
         }
-        Locking::Busy(busy) => Err(in_use(&served, &busy).await?),
+        LockOutcome::Busy(busy) => Err(in_use(&served, &busy).await?),
     }
 }
 
-async fn in_use(served: &Served, busy: &Busy) -> Result<Problem, Problem> {
+async fn in_use(served: &AppState, busy: &LockBusy) -> Result<Problem, Problem> {
     let problem = Problem::conflict("lock-held", busy.to_string())
         .with("by", &busy.by)
         .with("since", busy.since)
@@ -136,13 +136,13 @@ async fn in_use(served: &Served, busy: &Busy) -> Result<Problem, Problem> {
         (status = 409, description = "Somebody else has it, or it was given back", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     Body(asked): Body<Renewing>,
 ) -> Result<Answer<Renewed>, Problem> {
     let lock = lock(&served.tidelock().claims(), &name)?;
     let until =
-        lock.resume(asked.fence).renew(span::lease(asked.lease_ms)?).await.map_err(refused)?;
+        lock.attach(asked.fence).renew(span::lease(asked.lease_ms)?).await.map_err(refused)?;
     Ok(Answer(Renewed { fence: asked.fence, until }))
 }
 
@@ -164,12 +164,12 @@ pub(crate) struct Releasing {
         (status = 409, description = "Somebody else has it", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     InQuery(asked): InQuery<Releasing>,
 ) -> Result<StatusCode, Problem> {
     lock(&served.tidelock().claims(), &name)?
-        .resume(asked.fence)
+        .attach(asked.fence)
         .release()
         .await
         .map_err(refused)?;
@@ -179,7 +179,7 @@ pub(crate) async fn release(
 /// Who has a lock.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = LockHolder)]
-pub(crate) struct HolderShown {
+pub(crate) struct LockHolderDto {
     /// Who.
     #[schema(value_type = String)]
     by: WorkerName,
@@ -194,7 +194,7 @@ pub(crate) struct HolderShown {
     until: Option<Timestamp>,
 }
 
-impl From<LockHolder> for HolderShown {
+impl From<LockHolder> for LockHolderDto {
     fn from(LockHolder { by, fence, since, until }: LockHolder) -> Self {
         Self { by, fence, since, until }
     }
@@ -204,13 +204,13 @@ impl From<LockHolder> for HolderShown {
 #[utoipa::path(get, path = "/v1/locks/{key}", tag = "locks",
     params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1)),
     responses(
-        (status = 200, body = HolderShown),
+        (status = 200, body = LockHolderDto),
         (status = 404, description = "Nobody has it", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
-) -> Result<Answer<HolderShown>, Problem> {
+) -> Result<Answer<LockHolderDto>, Problem> {
     match lock(&served.tidelock().claims(), &name)?.holder().await.map_err(refused)? {
         Some(holder) => Ok(Answer(holder.into())),
         None => Err(Problem::not_found(

@@ -6,16 +6,16 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use http::header::CONTENT_TYPE;
 
+use crate::app_state::AppState;
 use crate::limits::Limits;
 use crate::samples;
-use crate::served::Served;
 
 /// What is counted, in the text format of Prometheus. What has to be asked of the store is as old
 /// as the newest sample, ten seconds at most.
 #[utoipa::path(get, path = "/metrics", tag = "server", responses(
     (status = 200, description = "Metrics", body = String, content_type = "text/plain"),
 ))]
-pub(crate) async fn metrics(State(served): State<Served>) -> impl IntoResponse {
+pub(crate) async fn metrics(State(served): State<AppState>) -> impl IntoResponse {
     samples::keep(&served);
     let mut text =
         served.setup.metrics.as_ref().map_or_else(String::new, crate::metrics::Metrics::render);
@@ -40,7 +40,7 @@ impl Figure {
 }
 
 /// What this server knows beside what the process counts.
-fn figures(served: &Served) -> Vec<Figure> {
+fn figures(served: &AppState) -> Vec<Figure> {
     let Limits { streams, .. } = *served.limits();
     let open = streams - served.streams.available_permits();
     let mut figures = vec![Figure::gauge(

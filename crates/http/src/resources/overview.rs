@@ -8,10 +8,10 @@ use tidelock::Position;
 use tokio::time::{Interval, interval};
 use utoipa::ToSchema;
 
+use crate::app_state::AppState;
 use crate::limits::BEAT;
 use crate::problem::Problem;
 use crate::samples::{self, Sample};
-use crate::served::Served;
 use crate::sse::{self, Piece, Source};
 
 /// The store at a glance.
@@ -42,7 +42,7 @@ pub(crate) struct Overview {
 
 /// The store at a glance, now and over the last hour.
 #[utoipa::path(get, path = "/v1/overview", tag = "server", responses((status = 200, body = Overview)))]
-pub(crate) async fn overview(State(served): State<Served>) -> Result<Json<Overview>, Problem> {
+pub(crate) async fn overview(State(served): State<AppState>) -> Result<Json<Overview>, Problem> {
     samples::keep(&served);
     let now = served.samples.look(&served.setup).await?;
     let can = served.store().capabilities();
@@ -63,13 +63,13 @@ pub(crate) async fn overview(State(served): State<Served>) -> Result<Json<Overvi
 #[utoipa::path(get, path = "/v1/overview/live", tag = "server", responses(
     (status = 200, description = "Samples, for as long as the client stays", body = String, content_type = "text/event-stream"),
 ))]
-pub(crate) async fn live(State(served): State<Served>) -> Result<Response, Problem> {
+pub(crate) async fn live(State(served): State<AppState>) -> Result<Response, Problem> {
     samples::keep(&served);
     sse::answer(&served, Beats { served: served.clone(), beat: interval(BEAT) })
 }
 
 struct Beats {
-    served: Served,
+    served: AppState,
     beat: Interval,
 }
 

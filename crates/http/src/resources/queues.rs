@@ -9,29 +9,29 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::queues::{Queue, Taken};
+use tidelock::queues::{LeasedItems, Queue};
 use tidelock::{
-    Fence, ItemFilter, ItemKey, ItemRef, Json, LaneName, Mark, Priority, QueueName, Timestamp,
+    Fence, ItemFilter, ItemKey, ItemRef, LaneName, Mark, Priority, QueueName, RawJson, Timestamp,
 };
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
-use super::item::{ItemShown, Listing, StateShown, when};
+use super::item::{ItemDto, ItemStateDto, Listing, when};
 use super::span::Millis;
 use super::waiting::unless_closing;
 use super::{named, span};
+use crate::app_state::AppState;
 use crate::auth::Caller;
 use crate::extract::{Body, InPath, InQuery};
-use crate::idempotency::Once;
+use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
 use crate::problem::Problem;
-use crate::served::Served;
 
 pub(crate) use renewing::*;
 pub(crate) use settling::*;
 
 /// A queue that may be written to: not one of Tidelock's own.
-fn queue(served: &Served, name: &str) -> Result<Queue, Problem> {
+fn queue(served: &AppState, name: &str) -> Result<Queue, Problem> {
     let queue = served.tidelock().queue(name);
     match queue.name() {
         Err(error) if name.starts_with('~') => {
@@ -66,13 +66,13 @@ pub(crate) struct Putting {
     priority: Option<i16>,
     /// For whoever leases it: replaces what was there.
     #[schema(value_type = Option<Value>)]
-    data: Option<Json>,
+    data: Option<RawJson>,
 }
 
 /// It is in.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = ItemPut)]
-pub(crate) struct PutShown {
+pub(crate) struct EnqueuedDto {
     /// Its key.
     #[schema(value_type = String)]
     key: ItemKey,
@@ -88,11 +88,11 @@ pub(crate) struct PutShown {
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
     ),
     request_body = Putting,
-    responses((status = 201, description = "It is in", body = PutShown)))]
+    responses((status = 201, description = "It is in", body = EnqueuedDto)))]
 pub(crate) async fn put(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
-    once: Once,
+    once: IdempotencyScope,
     Body(asked): Body<Putting>,
 ) -> Result<Response, Problem> {
     let mut put = queue(&served, &name)?.put(asked.key.as_str());
@@ -112,10 +112,10 @@ pub(crate) async fn put(
         put = put.data(data);
     }
     if let Some(id) = once.operation() {
-        put = put.operation(id);
+        put = put.operation_id(id);
     }
     let put_at = put.await?;
-    Ok((StatusCode::CREATED, Answer(PutShown { key: asked.key, put_at })).into_response())
+    Ok((StatusCode::CREATED, Answer(EnqueuedDto { key: asked.key, put_at })).into_response())
 }
 
 /// Who leases, for how long, and how many.
@@ -142,15 +142,15 @@ pub(crate) struct Leasing {
 
 /// Items that are yours for a while.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct LeasedShown {
+pub(crate) struct LeasedItemsDto {
     /// In the order in which they were chosen; none, if nothing was due in time.
-    items: Vec<LeaseShown>,
+    items: Vec<LeaseDto>,
 }
 
 /// An item that is yours for a while.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Lease)]
-pub(crate) struct LeaseShown {
+pub(crate) struct LeaseDto {
     /// Its key.
     #[schema(value_type = String)]
     key: ItemKey,
@@ -180,11 +180,11 @@ pub(crate) struct LeaseShown {
     priority: Priority,
     /// What whoever put it in wrote beside it.
     #[schema(value_type = Option<Value>)]
-    data: Option<Json>,
+    data: Option<RawJson>,
 }
 
-impl From<Taken> for LeaseShown {
-    fn from(Taken { lease, data }: Taken) -> Self {
+impl From<LeasedItems> for LeaseDto {
+    fn from(LeasedItems { lease, data }: LeasedItems) -> Self {
         Self {
             key: lease.item.key,
             fence: lease.fence,
@@ -208,13 +208,13 @@ impl From<Taken> for LeaseShown {
         ("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128),
     ),
     request_body = Leasing,
-    responses((status = 200, body = LeasedShown)))]
+    responses((status = 200, body = LeasedItemsDto)))]
 pub(crate) async fn lease(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     caller: Caller,
     Body(asked): Body<Leasing>,
-) -> Result<Answer<LeasedShown>, Problem> {
+) -> Result<Answer<LeasedItemsDto>, Problem> {
     let mut take = queue(&served, &name)?
         .take(named::who(asked.worker.as_deref().unwrap_or(caller.shown()))?.as_str())
         .lease(span::lease(asked.lease_ms)?)
@@ -224,7 +224,7 @@ pub(crate) async fn lease(
         take = take.lane(lane);
     }
     let taken = unless_closing(&served, take.into_future()).await??;
-    Ok(Answer(LeasedShown { items: taken.into_iter().map(LeaseShown::from).collect() }))
+    Ok(Answer(LeasedItemsDto { items: taken.into_iter().map(LeaseDto::from).collect() }))
 }
 
 /// Which items of a queue.
@@ -234,7 +234,7 @@ pub(crate) async fn lease(
 pub(crate) struct Listed {
     /// In this state.
     #[param(inline)]
-    state: Option<StateShown>,
+    state: Option<ItemStateDto>,
     /// Where to go on: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<Cursor<ItemRef>>,
@@ -246,12 +246,12 @@ pub(crate) struct Listed {
 /// List the items of a queue, by key.
 #[utoipa::path(get, path = "/v1/queues/{queue}/items", tag = "queues",
     params(("queue" = String, Path, description = "The queue", min_length = 1, max_length = 128), Listed),
-    responses((status = 200, body = Page<ItemShown>)))]
+    responses((status = 200, body = Page<ItemDto>)))]
 pub(crate) async fn items(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<QueueName>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<ItemShown>>, Problem> {
+) -> Result<Answer<Page<ItemDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = ItemFilter::queue(name.as_str());
     let listing = Listing { filter, state: asked.state, holder: None, after: asked.after, limit };

@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Claims, Exceeded, Grant, Quota, QuotaInfo, Taking};
+use tidelock::claims::{Claims, Grant, Quota, QuotaExceeded, QuotaInfo, QuotaOutcome};
 use tidelock::{RecordKey, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
@@ -16,11 +16,11 @@ use super::claims::{refused, until};
 use super::named;
 use super::period::{Per, period, zone};
 use super::span::Millis;
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery};
 use crate::idempotency::OnceClaims;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 pub(crate) use reserving::*;
 
@@ -65,7 +65,7 @@ pub(crate) struct Listed {
 /// A quota that somebody has taken from.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Quota)]
-pub(crate) struct QuotaShown {
+pub(crate) struct QuotaDto {
     /// Its whole name.
     #[schema(example = "quota/seats/boat-3/per day in Europe%2FBerlin")]
     key: String,
@@ -76,7 +76,7 @@ pub(crate) struct QuotaShown {
     resets_at: Option<Timestamp>,
 }
 
-impl From<QuotaInfo> for QuotaShown {
+impl From<QuotaInfo> for QuotaDto {
     fn from(QuotaInfo { key, used, resets_at }: QuotaInfo) -> Self {
         Self { key, used, resets_at }
     }
@@ -84,15 +84,15 @@ impl From<QuotaInfo> for QuotaShown {
 
 /// List quotas that somebody has taken from in the period that is open, by name. How much there is
 /// of them, only those who take know.
-#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(Listed), responses((status = 200, body = Page<QuotaShown>)))]
+#[utoipa::path(get, path = "/v1/quotas", tag = "quotas", params(Listed), responses((status = 200, body = Page<QuotaDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<QuotaShown>>, Problem> {
+) -> Result<Answer<Page<QuotaDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let prefix = format!("quota/{}", asked.prefix);
     let page = served.tidelock().claims().quotas(&prefix, asked.after, limit).await?;
-    Ok(Answer(Page::new(page.quotas.into_iter().map(QuotaShown::from).collect(), page.next)))
+    Ok(Answer(Page::new(page.quotas.into_iter().map(QuotaDto::from).collect(), page.next)))
 }
 
 /// Which quota.
@@ -133,7 +133,7 @@ pub(crate) struct Used {
     params(("key" = String, Path, description = "Its name; parts with slashes in between", min_length = 1), Looking),
     responses((status = 200, body = Used)))]
 pub(crate) async fn show(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     InQuery(asked): InQuery<Looking>,
 ) -> Result<Answer<Used>, Problem> {
@@ -184,7 +184,7 @@ pub(crate) struct Granted {
         (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn take(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<TakeAsked>,
@@ -193,10 +193,10 @@ pub(crate) async fn take(
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.take(some(units)?).await.map_err(refused)? {
-        Taking::Granted(grant) => {
+        QuotaOutcome::Granted(grant) => {
             Ok((StatusCode::CREATED, Answer(Granted { grant })).into_response())
         }
-        Taking::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
+        QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
     }
 }
 
@@ -210,7 +210,7 @@ fn some(units: u32) -> Result<u32, Problem> {
     }
 }
 
-async fn too_much(served: &Served, exceeded: &Exceeded) -> Result<Problem, Problem> {
+async fn too_much(served: &AppState, exceeded: &QuotaExceeded) -> Result<Problem, Problem> {
     let problem =
         Problem::new(StatusCode::TOO_MANY_REQUESTS, "quota-exceeded", exceeded.to_string())
             .with("used", exceeded.used)

@@ -7,28 +7,28 @@ use std::sync::Arc;
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::reactions::{Followed, ReactionFilter, Reactions, RouteState};
+use tidelock::reactions::{ReactionFilter, Reactions, RouteState, TargetInfo};
 use tidelock::{ItemRef, LaneName, Mark, NamePattern, Position, Priority, StoreExt, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
-use super::item::HolderShown;
+use super::item::LeaseHolderDto;
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::limits::PAGE;
 use crate::paging::Page;
 use crate::problem::Problem;
-use crate::served::Served;
 
 pub(crate) use operating::*;
 
-fn reactions(served: &Served) -> Reactions {
+fn reactions(served: &AppState) -> Reactions {
     Reactions::new(Arc::clone(served.tidelock().store()))
 }
 
 /// How far a reaction is.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Reaction)]
-pub(crate) struct ReactionShown {
+pub(crate) struct ReactionDto {
     /// Its name.
     reaction: String,
     /// What the names of the streams begin with that it follows.
@@ -42,7 +42,7 @@ pub(crate) struct ReactionShown {
     /// How many positions its router has yet to look at; nothing while nobody routes.
     lag: Option<u64>,
     /// Which process routes, and until when; its time may be over.
-    holder: Option<HolderShown>,
+    holder: Option<LeaseHolderDto>,
     /// Whether routing has stopped until somebody decides how it goes on.
     blocked: bool,
     /// Why.
@@ -51,7 +51,7 @@ pub(crate) struct ReactionShown {
     blocked_targets: u64,
 }
 
-impl ReactionShown {
+impl ReactionDto {
     fn new(route: RouteState, lag: Option<u64>, blocked_targets: u64) -> Self {
         Self {
             lag,
@@ -59,7 +59,7 @@ impl ReactionShown {
             streams: route.streams,
             position: route.position,
             start: route.start,
-            holder: route.holder.map(HolderShown::from),
+            holder: route.holder.map(LeaseHolderDto::from),
             blocked: route.blocked,
             error: route.error,
             blocked_targets,
@@ -68,10 +68,10 @@ impl ReactionShown {
 }
 
 /// All reactions that were ever registered, and how far each is.
-#[utoipa::path(get, path = "/v1/reactions", tag = "reactions", responses((status = 200, body = Page<ReactionShown>)))]
+#[utoipa::path(get, path = "/v1/reactions", tag = "reactions", responses((status = 200, body = Page<ReactionDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
-) -> Result<Answer<Page<ReactionShown>>, Problem> {
+    State(served): State<AppState>,
+) -> Result<Answer<Page<ReactionDto>>, Problem> {
     let reactions = reactions(&served);
     let (now, end) = (served.store().now().await?, served.store().feed_end().await?);
     let mut shown = Vec::new();
@@ -79,7 +79,7 @@ pub(crate) async fn list(
         let blocked = ReactionFilter::named(&route.reaction).blocked(true);
         let page = reactions.page(&blocked, None, PAGE).await?;
         let lag = route.lag(end, now);
-        shown.push(ReactionShown::new(route, lag, page.targets.len() as u64));
+        shown.push(ReactionDto::new(route, lag, page.targets.len() as u64));
     }
     Ok(Answer(Page::new(shown, None::<String>)))
 }
@@ -105,7 +105,7 @@ pub(crate) struct Listed {
 /// A target of a reaction, or an event whose route failed.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Target)]
-pub(crate) struct TargetShown {
+pub(crate) struct TargetDto {
     /// The reaction.
     reaction: String,
     /// The target; for an event without a route, a name of Tidelock's own.
@@ -131,7 +131,7 @@ pub(crate) struct TargetShown {
     /// What went wrong last.
     error: Option<String>,
     /// Who is at it, and until when.
-    holder: Option<HolderShown>,
+    holder: Option<LeaseHolderDto>,
     /// Since or from when there is something to do.
     #[schema(value_type = Option<String>, format = DateTime)]
     due_at: Option<Timestamp>,
@@ -146,8 +146,8 @@ pub(crate) struct TargetShown {
     priority: Priority,
 }
 
-impl From<Followed> for TargetShown {
-    fn from(target: Followed) -> Self {
+impl From<TargetInfo> for TargetDto {
+    fn from(target: TargetInfo) -> Self {
         Self {
             lag: target.lag(),
             reaction: target.reaction,
@@ -160,7 +160,7 @@ impl From<Followed> for TargetShown {
             expiries: target.expiries,
             blocked: target.blocked,
             error: target.error,
-            holder: target.holder.map(HolderShown::from),
+            holder: target.holder.map(LeaseHolderDto::from),
             due_at: target.due,
             hold_until: target.hold,
             lane: target.lane,
@@ -172,12 +172,12 @@ impl From<Followed> for TargetShown {
 /// List the targets of a reaction, by name.
 #[utoipa::path(get, path = "/v1/reactions/{reaction}/targets", tag = "reactions",
     params(("reaction" = String, Path, description = "Its name", min_length = 1), Listed),
-    responses((status = 200, body = Page<TargetShown>)))]
+    responses((status = 200, body = Page<TargetDto>)))]
 pub(crate) async fn targets(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(reaction): InPath<String>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<TargetShown>>, Problem> {
+) -> Result<Answer<Page<TargetDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let mut filter = ReactionFilter::named(&reaction);
     if let Some(like) = asked.target {
@@ -188,6 +188,6 @@ pub(crate) async fn targets(
     }
     let after = asked.after.map(|Cursor(place)| place);
     let page = reactions(&served).page(&filter, after, limit).await?;
-    let targets = page.targets.into_iter().map(TargetShown::from).collect();
+    let targets = page.targets.into_iter().map(TargetDto::from).collect();
     Ok(Answer(Page::new(targets, page.next.map(Cursor))))
 }

@@ -13,16 +13,16 @@ use axum::Json as Answer;
 use axum::extract::{FromRequestParts, State};
 use http::request::Parts;
 use serde::{Deserialize, Serialize};
-use tidelock::runs::{RunCursor, RunFilter, RunHandle, RunInfo, RunState, Standing};
-use tidelock::{Json, Timestamp};
+use tidelock::runs::{RunCursor, RunFilter, RunHandle, RunInfo, RunState, RunStatus};
+use tidelock::{RawJson, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::cursor::Cursor;
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::idempotency::Once;
+use crate::idempotency::IdempotencyScope;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 pub(crate) use ending::*;
 pub(crate) use history::*;
@@ -43,12 +43,12 @@ pub(crate) struct Which {
 #[derive(Debug)]
 pub(crate) struct ThisRun(RunHandle);
 
-impl FromRequestParts<Served> for ThisRun {
+impl FromRequestParts<AppState> for ThisRun {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, served: &AppState) -> Result<Self, Problem> {
         let InPath(which): InPath<Which> = InPath::from_request_parts(parts, served).await?;
-        Ok(Self(Once::of(parts).run(served.tidelock().runs().run(&which.id))))
+        Ok(Self(IdempotencyScope::of(parts).run(served.tidelock().runs().run(&which.id))))
     }
 }
 
@@ -56,7 +56,7 @@ impl FromRequestParts<Served> for ThisRun {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RunState)]
-pub(crate) enum StateShown {
+pub(crate) enum RunStateDto {
     Open,
     Completed,
     Failed,
@@ -64,7 +64,7 @@ pub(crate) enum StateShown {
     Terminated,
 }
 
-impl From<RunState> for StateShown {
+impl From<RunState> for RunStateDto {
     fn from(state: RunState) -> Self {
         match state {
             RunState::Open => Self::Open,
@@ -76,14 +76,14 @@ impl From<RunState> for StateShown {
     }
 }
 
-impl From<StateShown> for RunState {
-    fn from(state: StateShown) -> Self {
+impl From<RunStateDto> for RunState {
+    fn from(state: RunStateDto) -> Self {
         match state {
-            StateShown::Open => Self::Open,
-            StateShown::Completed => Self::Completed,
-            StateShown::Failed => Self::Failed,
-            StateShown::Cancelled => Self::Cancelled,
-            StateShown::Terminated => Self::Terminated,
+            RunStateDto::Open => Self::Open,
+            RunStateDto::Completed => Self::Completed,
+            RunStateDto::Failed => Self::Failed,
+            RunStateDto::Cancelled => Self::Cancelled,
+            RunStateDto::Terminated => Self::Terminated,
         }
     }
 }
@@ -91,7 +91,7 @@ impl From<StateShown> for RunState {
 /// What a run is, in short.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Run)]
-pub(crate) struct RunShown {
+pub(crate) struct RunDto {
     /// Its id.
     #[schema(example = "order-7")]
     id: String,
@@ -101,7 +101,7 @@ pub(crate) struct RunShown {
     /// The version of the workflow that it follows.
     version: u32,
     /// Whether it is open, or how it ended.
-    state: StateShown,
+    state: RunStateDto,
     /// When it was started.
     #[schema(value_type = String, format = DateTime)]
     started_at: Timestamp,
@@ -121,10 +121,10 @@ pub(crate) struct RunShown {
     /// listings.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    standing: Option<Standing>,
+    standing: Option<RunStatus>,
 }
 
-impl From<RunInfo> for RunShown {
+impl From<RunInfo> for RunDto {
     fn from(run: RunInfo) -> Self {
         Self {
             id: run.run.as_str().to_owned(),
@@ -149,7 +149,7 @@ impl From<RunInfo> for RunShown {
 pub(crate) struct Listed {
     /// In this state.
     #[param(inline)]
-    state: Option<StateShown>,
+    state: Option<RunStateDto>,
     /// Of this workflow.
     #[param(min_length = 1, max_length = 64)]
     workflow: Option<String>,
@@ -194,32 +194,29 @@ fn no_attribute() -> Problem {
 }
 
 /// List runs, newest first.
-#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(Listed), responses((status = 200, body = Page<RunShown>)))]
+#[utoipa::path(get, path = "/v1/runs", tag = "runs", params(Listed), responses((status = 200, body = Page<RunDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<RunShown>>, Problem> {
+) -> Result<Answer<Page<RunDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let filter = asked.filter(limit)?;
     let page = served.tidelock().runs().list(&filter).await.map_err(refused)?;
-    Ok(Answer(Page::new(
-        page.runs.into_iter().map(RunShown::from).collect(),
-        page.next.map(Cursor),
-    )))
+    Ok(Answer(Page::new(page.runs.into_iter().map(RunDto::from).collect(), page.next.map(Cursor))))
 }
 
 /// What a run is, and where it stands.
 #[utoipa::path(get, path = "/v1/runs/{id}", tag = "runs",
     params(Which),
     responses(
-        (status = 200, body = RunShown),
+        (status = 200, body = RunDto),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunShown>, Problem> {
+pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunDto>, Problem> {
     let (info, standing) =
         (run.get().await.map_err(refused)?, run.standing().await.map_err(refused)?);
-    Ok(Answer(RunShown { standing: Some(standing), ..info.into() }))
+    Ok(Answer(RunDto { standing: Some(standing), ..info.into() }))
 }
 
 /// What a run says about itself.
@@ -227,7 +224,7 @@ pub(crate) async fn show(ThisRun(run): ThisRun) -> Result<Answer<RunShown>, Prob
 pub(crate) struct Published {
     /// The newest that it has published; nothing, if it has not.
     #[schema(value_type = Option<Value>)]
-    published: Option<Json>,
+    published: Option<RawJson>,
 }
 
 /// Ask a run: the newest that it has published.

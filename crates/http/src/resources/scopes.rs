@@ -14,14 +14,14 @@ use http::header::ETAG;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tidelock::scopes::{Document, ScopeInfo};
-use tidelock::{Json, RecordKey, Revision, Scope, ScopeKind, Timestamp};
+use tidelock::{RawJson, RecordKey, Revision, Scope, ScopeKind, Timestamp};
 use utoipa::{IntoParams, ToSchema};
 
 use super::span::{self, Millis};
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 pub(crate) use changing::*;
 pub(crate) use entries::*;
@@ -32,9 +32,9 @@ pub(crate) use watching::*;
 fn kind(name: &str, lives_ms: Option<Millis>) -> Result<ScopeKind, Problem> {
     let standard = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::USER, ScopeKind::ORG];
     let kind = standard.into_iter().find(|kind| kind.name() == name);
-    let kind = kind.unwrap_or_else(|| ScopeKind::own(name.to_owned()));
+    let kind = kind.unwrap_or_else(|| ScopeKind::custom(name.to_owned()));
     match lives_ms {
-        Some(millis) => Ok(kind.living(span::some(millis, "lives_ms")?)),
+        Some(millis) => Ok(kind.ttl(span::some(millis, "lives_ms")?)),
         None => Ok(kind),
     }
 }
@@ -52,7 +52,7 @@ pub(crate) struct Which {
 }
 
 fn scope(
-    served: &Served,
+    served: &AppState,
     which: &Which,
     lives_ms: Option<Millis>,
 ) -> Result<Scope<Value>, Problem> {
@@ -62,7 +62,7 @@ fn scope(
 /// A scope, as it stands.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Scope)]
-pub(crate) struct ScopeShown {
+pub(crate) struct ScopeDto {
     /// Its kind.
     #[schema(example = "user")]
     kind: String,
@@ -77,19 +77,19 @@ pub(crate) struct ScopeShown {
     expires_at: Option<Timestamp>,
     /// Its document; `null` if it is not there.
     #[schema(value_type = Value)]
-    state: Json,
+    state: RawJson,
 }
 
-impl From<ScopeInfo> for ScopeShown {
+impl From<ScopeInfo> for ScopeDto {
     fn from(scope: ScopeInfo) -> Self {
         let ScopeInfo { kind, id, revision, expires_at, state } = scope;
         Self { kind, id, revision: Some(revision), expires_at, state }
     }
 }
 
-impl ScopeShown {
+impl ScopeDto {
     fn of(Which { kind, id }: &Which, document: &Document<Value>) -> Result<Self, Problem> {
-        let state = Json::new(&document.state)?;
+        let state = RawJson::new(&document.state)?;
         let (revision, expires_at) = (document.revision, document.expires_at);
         Ok(Self { kind: kind.clone(), id: id.clone(), revision, expires_at, state })
     }
@@ -114,11 +114,11 @@ pub(crate) struct Listed {
 }
 
 /// List scopes, by kind and id.
-#[utoipa::path(get, path = "/v1/scopes", tag = "scopes", params(Listed), responses((status = 200, body = Page<ScopeShown>)))]
+#[utoipa::path(get, path = "/v1/scopes", tag = "scopes", params(Listed), responses((status = 200, body = Page<ScopeDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<ScopeShown>>, Problem> {
+) -> Result<Answer<Page<ScopeDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     if asked.kind.is_none() && !asked.prefix.is_empty() {
         let detail = "a prefix is looked for among the ids of one kind: say which, with kind";
@@ -126,26 +126,26 @@ pub(crate) async fn list(
     }
     let page =
         served.tidelock().scopes(asked.kind.as_deref(), &asked.prefix, asked.after, limit).await?;
-    Ok(Answer(Page::new(page.scopes.into_iter().map(ScopeShown::from).collect(), page.next)))
+    Ok(Answer(Page::new(page.scopes.into_iter().map(ScopeDto::from).collect(), page.next)))
 }
 
 /// A scope's document. Its revision is the `ETag`.
 #[utoipa::path(get, path = "/v1/scopes/{kind}/{id}", tag = "scopes",
     params(Which),
     responses(
-        (status = 200, body = ScopeShown, headers(("ETag" = String, description = "The revision, in quotes"))),
+        (status = 200, body = ScopeDto, headers(("ETag" = String, description = "The revision, in quotes"))),
         (status = 404, description = "There never was such a scope", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "It was deleted, or has expired", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(which): InPath<Which>,
 ) -> Result<Response, Problem> {
     let document = scope(&served, &which, None)?.load().await.map_err(refused)?;
     match (&document.state, document.revision) {
         (Some(_), Some(revision)) => {
             let tag = format!("\"{revision}\"");
-            Ok(([(ETAG, tag)], Answer(ScopeShown::of(&which, &document)?)).into_response())
+            Ok(([(ETAG, tag)], Answer(ScopeDto::of(&which, &document)?)).into_response())
         }
         (None, Some(revision)) => Err(refused::gone(&which, revision)),
         _ => Err(refused::never(&which)),

@@ -5,8 +5,8 @@ use axum::Json as Answer;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{Single, Singleton, Winner};
-use tidelock::{Commit, Json};
+use tidelock::claims::{Singleton, SingletonOutcome, SingletonTaken};
+use tidelock::{Commit, RawJson};
 use utoipa::ToSchema;
 
 use super::claims::{asked_by, refused};
@@ -24,7 +24,7 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 pub(crate) struct Taking {
     /// What those who come too late are to learn.
     #[schema(value_type = Option<Value>)]
-    details: Option<Json>,
+    details: Option<RawJson>,
     /// One for each of these; one for ever, if this is left out.
     per: Option<Per>,
     /// One for each stretch of this length.
@@ -77,16 +77,16 @@ pub(crate) async fn take(
         singleton = singleton.ttl(span::some(ttl, "ttl_ms")?);
     }
     match singleton.take(&asked.details, Commit::new()).await.map_err(refused)? {
-        Single::Won(()) => {
+        SingletonOutcome::Won(()) => {
             Ok((StatusCode::CREATED, Answer(Taken { outcome: "won" })).into_response())
         }
-        Single::Taken(winner) => Err(taken(&winner)),
+        SingletonOutcome::Taken(winner) => Err(taken(&winner)),
     }
 }
 
-fn taken(winner: &Winner) -> Problem {
+fn taken(winner: &SingletonTaken) -> Problem {
     // What the winner left is theirs to tell, if it can be read at all.
-    let details = winner.details::<Json>().ok().flatten();
+    let details = winner.details::<RawJson>().ok().flatten();
     Problem::conflict("taken", winner.to_string())
         .with("by", &winner.by)
         .with("at", winner.at)

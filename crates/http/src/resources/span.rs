@@ -5,8 +5,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidelock::limits::LEASE_DURATION;
 
+use crate::app_state::AppState;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// The longest lease, in milliseconds, for documents.
 pub(super) const LEASE_MS: u64 = 604_800_000;
@@ -68,7 +68,7 @@ pub(super) fn some(millis: Millis, what: &str) -> Result<Duration, Problem> {
 }
 
 /// How long to wait: as long as was asked for, and no longer than the server lets anybody wait.
-pub(super) fn wait(served: &Served, millis: Option<Millis>) -> Duration {
+pub(super) fn wait(served: &AppState, millis: Option<Millis>) -> Duration {
     millis.map_or(Duration::ZERO, Millis::span).min(served.limits().wait)
 }
 

@@ -5,17 +5,17 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::{Json, LoadError, Version};
+use tidelock::{LoadError, RawJson, Version};
 use utoipa::{IntoParams, ToSchema};
 
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// A state.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = AggregateState)]
-pub(crate) struct StateShown {
+pub(crate) struct StateDto {
     /// The kind of the aggregate.
     #[schema(example = "stock")]
     kind: String,
@@ -27,7 +27,7 @@ pub(crate) struct StateShown {
     version: Version,
     /// The state.
     #[schema(value_type = Value)]
-    state: Json,
+    state: RawJson,
 }
 
 /// At which version.
@@ -48,24 +48,24 @@ pub(crate) struct At {
         At,
     ),
     responses(
-        (status = 200, body = StateShown),
+        (status = 200, body = StateDto),
         (status = 404, description = "The kind is not known here, there is no such aggregate, or it never was at that version", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "Its events were cleared away", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath((kind, id)): InPath<(String, String)>,
     InQuery(at): InQuery<At>,
-) -> Result<Answer<StateShown>, Problem> {
+) -> Result<Answer<StateDto>, Problem> {
     let read = served.setup.kinds.get(&kind).ok_or_else(|| unknown(&served, &kind))?;
     let read = read(served.tidelock(), &id, at.version).await.map_err(not_loaded)?;
     let none =
         || Problem::not_found("no-aggregate", format!("there is no {kind} with the id {id:?}"));
     let version = read.version.ok_or_else(none)?;
-    Ok(Answer(StateShown { version, state: read.state, kind, id }))
+    Ok(Answer(StateDto { version, state: read.state, kind, id }))
 }
 
-fn unknown(served: &Served, kind: &str) -> Problem {
+fn unknown(served: &AppState, kind: &str) -> Problem {
     let known = served.setup.kinds.names();
     let detail = match known.is_empty() {
         true => format!(

@@ -13,18 +13,18 @@ use tidelock::{
 };
 use utoipa::{IntoParams, ToSchema};
 
-use super::event::EventShown;
+use super::event::EventDto;
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 pub(crate) use append::*;
 
 /// What there is to know of a stream without reading it.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Stream)]
-pub(crate) struct StreamShown {
+pub(crate) struct StreamDto {
     /// Its name.
     #[schema(value_type = String, example = "order-7")]
     name: StreamName,
@@ -43,7 +43,7 @@ pub(crate) struct StreamShown {
     last_at: Option<Timestamp>,
 }
 
-impl From<Head> for StreamShown {
+impl From<Head> for StreamDto {
     fn from(head: Head) -> Self {
         let (last_type, last_at) =
             head.last.map(|event| (event.event_type, event.recorded_at)).unzip();
@@ -77,31 +77,31 @@ pub(crate) struct Listed {
 }
 
 /// List streams, by name.
-#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(Listed), responses((status = 200, body = Page<StreamShown>)))]
+#[utoipa::path(get, path = "/v1/streams", tag = "streams", params(Listed), responses((status = 200, body = Page<StreamDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Json<Page<StreamShown>>, Problem> {
+) -> Result<Json<Page<StreamDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let query = HeadQuery::Prefix { prefix: asked.prefix, after: asked.after, limit };
     let page = served.store().full_page(query).await?;
-    Ok(Json(Page::new(page.heads.into_iter().map(StreamShown::from).collect(), page.next)))
+    Ok(Json(Page::new(page.heads.into_iter().map(StreamDto::from).collect(), page.next)))
 }
 
 /// What there is to know of one stream. Its version is the `ETag`.
 #[utoipa::path(get, path = "/v1/streams/{stream}", tag = "streams",
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256)),
     responses(
-        (status = 200, body = StreamShown, headers(("ETag" = String, description = "The version, in quotes"))),
+        (status = 200, body = StreamDto, headers(("ETag" = String, description = "The version, in quotes"))),
         (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn show(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(stream): InPath<StreamName>,
 ) -> Result<Response, Problem> {
     let head = served.store().head(&stream).await?;
     let tag = etag(head.state).ok_or_else(|| no_stream(&stream))?;
-    Ok(([(ETAG, tag)], Json(StreamShown::from(head))).into_response())
+    Ok(([(ETAG, tag)], Json(StreamDto::from(head))).into_response())
 }
 
 /// Which events of a stream.
@@ -127,11 +127,11 @@ pub(crate) struct Read {
 #[utoipa::path(get, path = "/v1/streams/{stream}/events", tag = "streams",
     params(("stream" = String, Path, description = "Its name", min_length = 1, max_length = 256), Read),
     responses(
-        (status = 200, body = Page<EventShown>, headers(("ETag" = String, description = "The version, in quotes"))),
+        (status = 200, body = Page<EventDto>, headers(("ETag" = String, description = "The version, in quotes"))),
         (status = 404, description = "There is no such stream", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn events(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(stream): InPath<StreamName>,
     InQuery(asked): InQuery<Read>,
 ) -> Result<Response, Problem> {
@@ -143,7 +143,7 @@ pub(crate) async fn events(
         .limit(served.limits().page(asked.limit)?);
     let page = served.store().full_page(query).await?;
     let tag = etag(page.state).ok_or_else(|| no_stream(&stream))?;
-    let events = page.events.into_iter().map(EventShown::from).collect();
+    let events = page.events.into_iter().map(EventDto::from).collect();
     Ok(([(ETAG, tag)], Json(Page::new(events, page.next))).into_response())
 }
 

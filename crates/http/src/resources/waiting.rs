@@ -8,12 +8,12 @@ use futures_util::future::BoxFuture;
 use http::StatusCode;
 use tokio::sync::oneshot;
 
+use crate::app_state::AppState;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// Waits for this, but no longer than until the server is to end.
 pub(super) async fn unless_closing<T>(
-    served: &Served,
+    served: &AppState,
     work: impl Future<Output = T>,
 ) -> Result<T, Problem> {
     tokio::select! {

@@ -5,8 +5,8 @@ use axum::extract::State;
 use serde::Serialize;
 use utoipa::ToSchema;
 
+use crate::app_state::AppState;
 use crate::auth::{Caller, Role};
-use crate::served::Served;
 
 /// Who asks.
 #[derive(Debug, Serialize, ToSchema)]
@@ -22,7 +22,7 @@ pub(crate) struct Whoami {
 
 /// Who asks, and what they may do.
 #[utoipa::path(get, path = "/v1/whoami", tag = "server", responses((status = 200, body = Whoami)))]
-pub(crate) async fn whoami(State(served): State<Served>, caller: Caller) -> Json<Whoami> {
+pub(crate) async fn whoami(State(served): State<AppState>, caller: Caller) -> Json<Whoami> {
     let name = caller.name.as_deref().map(str::to_owned);
     Json(Whoami { name, role: caller.role, read_only: served.setup.tokens.is_none() })
 }

@@ -10,28 +10,28 @@ use tidelock::{StoreExt, StoredEvent, Tidelock};
 use tower_service::Service;
 
 use super::*;
+use crate::app_state::Setup;
 use crate::auth::Tokens;
 use crate::resources::audit as audited;
-use crate::served::Setup;
 
 const OLGA: &str = "operator-token-0123456789";
 const WALT: &str = "writer-token-0123456789";
 
 /// Tells what is in the audit when it is called; done twice, it would tell more.
 #[utoipa::path(post, path = "/v1/mend/{thing}", responses((status = 200)))]
-async fn mend(State(served): State<Served>) -> Result<axum::Json<usize>, Problem> {
+async fn mend(State(served): State<AppState>) -> Result<axum::Json<usize>, Problem> {
     Ok(axum::Json(written(&served).await.len()))
 }
 
-async fn written(served: &Served) -> Vec<StoredEvent> {
+async fn written(served: &AppState) -> Vec<StoredEvent> {
     served.store().read_whole_stream(&audit::keys::stream()).await.unwrap_or_default()
 }
 
-async fn served() -> (Served, Router) {
+async fn served() -> (AppState, Router) {
     let mut setup = Setup::over(Tidelock::open("memory:").await.unwrap());
     setup.tokens =
         Some(Tokens::read(&format!("operator olga {OLGA}\nwriter walt {WALT}")).unwrap());
-    let served = Served::new(setup);
+    let served = AppState::new(setup);
     let table = Table::new(&served).operator(routes!(mend)).reader(routes!(audited::list));
     let router = Router::from(table.router).with_state(served.clone());
     (served, router)

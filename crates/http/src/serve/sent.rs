@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use super::crowd::Place;
+use super::connections::ConnectionSlot;
 
 /// A body as its client sends it.
 pub(super) struct Sent<B> {
@@ -20,7 +20,7 @@ pub(super) struct Sent<B> {
     limit: Duration,
     /// Set when it is first waited for.
     end: Option<Pin<Box<Sleep>>>,
-    place: Arc<Place>,
+    place: Arc<ConnectionSlot>,
 }
 
 /// The client took too long.
@@ -28,7 +28,7 @@ pub(super) struct Sent<B> {
 pub(crate) struct TooSlow(pub(crate) Duration);
 
 impl<B> Sent<B> {
-    pub(super) fn new(body: B, limit: Duration, place: Arc<Place>) -> Self {
+    pub(super) fn new(body: B, limit: Duration, place: Arc<ConnectionSlot>) -> Self {
         Self { body, limit, end: None, place }
     }
 }
@@ -70,7 +70,7 @@ impl fmt::Display for TooSlow {
 impl std::error::Error for TooSlow {}
 
 /// The body of an answer; when it is sent, the client has the next word.
-pub(super) fn answered(body: axum::body::Body, place: Arc<Place>) -> axum::body::Body {
+pub(super) fn answered(body: axum::body::Body, place: Arc<ConnectionSlot>) -> axum::body::Body {
     let end = End(place);
     axum::body::Body::new(body.map_frame(move |frame| {
         let _until_then = &end;
@@ -78,7 +78,7 @@ pub(super) fn answered(body: axum::body::Body, place: Arc<Place>) -> axum::body:
     }))
 }
 
-struct End(Arc<Place>);
+struct End(Arc<ConnectionSlot>);
 
 impl Drop for End {
     fn drop(&mut self) {
@@ -92,7 +92,7 @@ mod tests {
     use tokio::time::Instant;
 
     use super::*;
-    use crate::serve::crowd::Crowd;
+    use crate::serve::connections::Connections;
 
     /// HTTP-38. Somebody who sends a byte now and then does not get more time by it.
     #[tokio::test(start_paused = true)]
@@ -101,7 +101,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Some((Ok::<_, BoxError>(Frame::data(Bytes::from_static(b" "))), ()))
         });
-        let (seat, begun) = (Arc::new(Crowd::default()).seat(), Instant::now());
+        let (seat, begun) = (Arc::new(Connections::default()).seat(), Instant::now());
         let body = StreamBody::new(Box::pin(drops));
         let mut body = Sent::new(body, Duration::from_millis(10_500), seat.place.clone());
         let mut came = 0;

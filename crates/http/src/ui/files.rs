@@ -45,7 +45,7 @@ const FILES: &[File] = files![
     "screens/correlation.js",
     "screens/correlation/tree.js",
     "screens/doctor.js",
-    "screens/doctor/cure.js",
+    "screens/doctor/remedy.js",
     "screens/feed.js",
     "screens/leases.js",
     "screens/overview.js",

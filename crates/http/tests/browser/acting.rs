@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::runs::{Outcome, Standing};
+use tidelock::runs::{RunOutcome, RunStatus};
 use tidelock_test_stage::{Running, brisk, until};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -135,9 +135,9 @@ fn a_claim_that_was_left_is_released_by_clicking() {
             .claim::<Value>()
             .await
             .unwrap();
-        let Claim::Won(won) = claim else { panic!("it is free") };
+        let IdempotencyClaim::Won(won) = claim else { panic!("it is free") };
         // Whoever has it dies: nobody gives it back.
-        let _held = won.pass_on();
+        let _held = won.detach();
         visit(&tidelock, async |page| {
             page.open_as(OPERATOR).await;
             page.go("#/claims?state=stale").await;
@@ -175,7 +175,7 @@ fn a_signal_is_sent_by_clicking_and_the_run_receives_it_once() {
         })
         .await;
         let ended = shop.tidelock.runs().run("checkout-1").standing().await.unwrap();
-        assert!(matches!(ended, Standing::Ended(Outcome::Completed(_))), "{ended:?}");
+        assert!(matches!(ended, RunStatus::Ended(RunOutcome::Completed(_))), "{ended:?}");
     });
 }
 
@@ -196,7 +196,7 @@ fn a_step_that_nobody_knows_about_is_decided_by_clicking_and_the_run_goes_on() {
         let running = Running::start(paying(&tidelock, &begun));
         let run = tidelock.runs().run("payment-1");
         until("somebody is asked", async || {
-            matches!(run.standing().await.unwrap(), Standing::Waiting { .. })
+            matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. })
         })
         .await;
         visit(&tidelock, async |page| {
@@ -222,10 +222,10 @@ fn paying(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
         Box::pin(async move {
             let pay = |_| {
                 begun.send(()).expect("the test waits for it");
-                std::future::pending::<Result<String, Failure>>()
+                std::future::pending::<Result<String, HandlerError>>()
             };
-            ctx.step("pay", pay).at_most_once(Ambiguous::Ask).await
+            ctx.step("pay", pay).at_most_once(OnUnknownOutcome::Ask).await
         })
     });
-    tidelock.app().worker(brisk("teller")).register(workflow.leased_for(Duration::from_millis(300)))
+    tidelock.app().worker(brisk("teller")).register(workflow.lease(Duration::from_millis(300)))
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::doctor::{Bounds, Doctor};
+use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::limits::PAGE_SIZE;
 use tidelock::prelude::*;
 
@@ -18,7 +18,7 @@ fn what_cannot_be_done_from_a_server_is_copied_as_a_command() {
     for_real(async {
         let tidelock = Tidelock::open("memory:").await.unwrap();
         half_close(&tidelock, "order-1").await;
-        visit_with(&tidelock, impatient(&tidelock, Bounds::default()), async |page| {
+        visit_with(&tidelock, impatient(&tidelock, Thresholds::default()), async |page| {
             page.open_as(READER).await;
             page.go("#/doctor").await;
             page.sees(".finding code", COMMAND).await;
@@ -52,7 +52,7 @@ fn whoever_looks_further_is_shown_what_was_beyond_the_bounds_and_stays_there() {
             let commit = some.iter().fold(Commit::new(), |commit, nth| commit.wake(letter(*nth)));
             tidelock.store().commit(commit).await.unwrap().committed().unwrap();
         }
-        let near = Bounds { scan: PAGE_SIZE, ..Bounds::default() };
+        let near = Thresholds { scan: PAGE_SIZE, ..Thresholds::default() };
         visit_with(&tidelock, impatient(&tidelock, near), async |page| {
             page.open_as(OPERATOR).await;
             page.go("#/doctor").await;
@@ -77,13 +77,13 @@ fn letter(nth: usize) -> Wake {
 }
 
 /// A doctor for whom nothing waits too short to count.
-fn impatient(tidelock: &Tidelock, bounds: Bounds) -> Doctor {
-    Doctor::over(tidelock.store().clone()).within(Bounds { patience: Duration::ZERO, ..bounds })
+fn impatient(tidelock: &Tidelock, bounds: Thresholds) -> Doctor {
+    Doctor::over(tidelock.store().clone()).within(Thresholds { patience: Duration::ZERO, ..bounds })
 }
 
 /// Begins to close the books of a stream, into an archive that takes nothing.
 async fn half_close(tidelock: &Tidelock, stream: &str) {
     place(tidelock, stream, &json!({ "address": "Dock 1" })).await;
     let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
-    tidelock.books(&StreamName::new(stream).unwrap(), full).close().await.unwrap_err();
+    tidelock.archive_stream_to(&StreamName::new(stream).unwrap(), full).close().await.unwrap_err();
 }

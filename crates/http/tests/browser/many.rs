@@ -161,7 +161,7 @@ async fn crowd(tidelock: &Tidelock) {
         tidelock.runs().start("checkout", &id, &json!(nth)).version(1).await.unwrap();
         tidelock.scope::<serde_json::Value>(ScopeKind::USER, &id).set(&json!(nth)).await.unwrap();
         let claim = tidelock.claims().idempotency(&id).claim::<serde_json::Value>().await.unwrap();
-        let Claim::Won(won) = claim else { panic!("it is free") };
+        let IdempotencyClaim::Won(won) = claim else { panic!("it is free") };
         won.complete(&json!(nth)).await.unwrap();
     }
 }

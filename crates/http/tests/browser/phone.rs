@@ -95,7 +95,7 @@ impl Long {
         let start = tidelock.runs().start("checkout", &run, &word).version(1);
         start.attribute("customer", &word[..100]).await.unwrap();
         let claim = tidelock.claims().by(&word[..60]).unwrap().idempotency(&word);
-        assert!(matches!(claim.claim::<Value>().await.unwrap(), Claim::Won(_)));
+        assert!(matches!(claim.claim::<Value>().await.unwrap(), IdempotencyClaim::Won(_)));
         Self { word, stream, run }
     }
 

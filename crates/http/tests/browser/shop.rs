@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tidelock::claims::LockGuard;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::runs::Standing;
+use tidelock::runs::RunStatus;
 use tidelock_test_stage::{Running, brisk, until};
 
 /// What would run if it were anything but text.
@@ -63,7 +63,7 @@ impl Shop {
             let reserve = |_: &Stock| {
                 Ok::<_, String>(StockEvent::Reserved { units: 2, order: order.clone() })
             };
-            stock.command().metadata(metadata).execute(reserve).await.unwrap();
+            stock.decision().metadata(metadata).execute(reserve).await.unwrap();
         }
         for (order, address) in
             [("order-1", json!("Dock 1")), ("order-2", json!(null)), ("order-3", json!("Dock 3"))]
@@ -100,10 +100,10 @@ impl Shop {
 /// Mails each order, and gives up on one without an address; and a checkout that waits to be
 /// approved.
 fn program(tidelock: &Tidelock) -> AppBuilder {
-    let mail = |order: tidelock::StoredEvent, ctx: Context| async move {
+    let mail = |order: tidelock::StoredEvent, ctx: ReactionCtx| async move {
         let placed: Value = order.payload.to()?;
         let Some(address) = placed["address"].as_str() else {
-            return Err(Failure::fatal(format!("an order without an address {HOSTILE}")));
+            return Err(HandlerError::fatal(format!("an order without an address {HOSTILE}")));
         };
         let mailed = NewEvent::of("mailed", &json!({ "to": address }))?;
         ctx.append_unchecked(&StreamName::new(format!("mail-{}", order.stream))?, [mailed]);
@@ -111,10 +111,10 @@ fn program(tidelock: &Tidelock) -> AppBuilder {
     };
     let checkout = Workflow::boxed("checkout", |ctx, what: String| {
         Box::pin(async move {
-            ctx.step("charge", |_| async { Ok::<_, Failure>(450) }).await?;
+            ctx.step("charge", |_| async { Ok::<_, HandlerError>(450) }).await?;
             let approval: Option<Value> = ctx.wait_for_signal("approved").named("approval").await?;
             let shipped = format!("{what}: {}", approval.unwrap_or_default());
-            ctx.step("ship", |_| async { Ok::<_, Failure>(shipped.clone()) }).await
+            ctx.step("ship", |_| async { Ok::<_, HandlerError>(shipped.clone()) }).await
         })
     });
     tidelock
@@ -138,7 +138,7 @@ async fn settled(tidelock: &Tidelock) {
         let targets = tidelock.reactions().list(&ReactionFilter::all()).await.unwrap();
         let waits = matches!(
             tidelock.runs().run("checkout-1").standing().await.unwrap(),
-            Standing::Waiting { .. }
+            RunStatus::Waiting { .. }
         );
         waits
             && targets.len() == 3

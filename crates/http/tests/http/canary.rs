@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use http::Method;
 use serde_json::json;
 use tidelock_http::Tokens;
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};
@@ -70,7 +70,7 @@ fn neither_a_token_nor_a_payload_is_ever_logged_or_told() {
 }
 
 async fn play() {
-    let stage = Stage::sqlite();
+    let stage = TestStore::sqlite();
     let server = Server::start_with(&stage, |api| {
         api.tokens(Tokens::read(&format!("operator olga {TOKEN}")).unwrap())
     })

@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock_test_stage::{Stage, until};
+use tidelock_test_stage::{TestStore, until};
 
 use crate::ground::{Client, READER, Reply, Server, WRITER};
 
@@ -17,7 +17,7 @@ async fn go_on(client: &Client, verb: &str, body: Value) -> Reply {
 }
 
 /// HTTP-31. HTTP-33.
-async fn a_key_is_claimed_once_and_everybody_gets_its_result(stage: Stage) {
+async fn a_key_is_claimed_once_and_everybody_gets_its_result(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     assert_eq!(first.get(KEY).await.problem(), (404, "claim-free".into()));
@@ -67,7 +67,7 @@ async fn a_key_is_claimed_once_and_everybody_gets_its_result(stage: Stage) {
 }
 
 /// HTTP-31. HTTP-33: whoever comes back too late completes nothing.
-async fn a_fence_that_is_not_the_newest_is_refused(stage: Stage) {
+async fn a_fence_that_is_not_the_newest_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let late = client.post(KEY, &json!({ "lease_ms": 5 })).await.ok(201);
@@ -91,7 +91,7 @@ async fn a_fence_that_is_not_the_newest_is_refused(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn whoever_waits_for_a_result_is_told_how_it_ended(stage: Stage) {
+async fn whoever_waits_for_a_result_is_told_how_it_ended(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (worker, reader) = (here.client(WRITER), there.client(READER));
     let won = worker.post(KEY, &for_long()).await.ok(201);
@@ -107,7 +107,7 @@ async fn whoever_waits_for_a_result_is_told_how_it_ended(stage: Stage) {
 }
 
 /// HTTP-33: nothing is claimed by what makes no sense.
-async fn a_claim_that_makes_no_sense_is_refused(stage: Stage) {
+async fn a_claim_that_makes_no_sense_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [

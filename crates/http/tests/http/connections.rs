@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::Method;
 use serde_json::json;
 use tidelock_http::Limits;
-use tidelock_test_stage::{PATIENCE, Stage, until};
+use tidelock_test_stage::{PATIENCE, TestStore, until};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -25,7 +25,7 @@ fn many() -> usize {
     MANY.min(usize::try_from(most).unwrap_or(usize::MAX).saturating_sub(2_000) / 2)
 }
 
-async fn start(stage: &Stage, with: impl FnOnce(&mut Limits)) -> Server {
+async fn start(stage: &TestStore, with: impl FnOnce(&mut Limits)) -> Server {
     let mut limits = Limits::default();
     with(&mut limits);
     Server::start_with(stage, |api| api.tokens(tokens()).limits(limits)).await
@@ -59,7 +59,7 @@ async fn rest(mut stream: TcpStream) -> String {
 
 /// HTTP-38. Schedule 118. As many as the server takes, none of which asks for anything: whoever
 /// does is answered.
-async fn health_checks_are_answered_however_many_connections_wait(stage: Stage) {
+async fn health_checks_are_answered_however_many_connections_wait(stage: TestStore) {
     let many = many();
     let server = start(&stage, |limits| limits.connections = many).await;
     let head = format!("GET /health HTTP/1.1\r\nhost: {}\r\n", server.address);
@@ -78,7 +78,7 @@ async fn health_checks_are_answered_however_many_connections_wait(stage: Stage) 
 
 /// HTTP-38. Whoever has asked is not cut off for the sake of somebody who has not; and if there is
 /// nothing but such, it is said that there is no room.
-async fn whoever_is_worked_for_keeps_the_connection(stage: Stage) {
+async fn whoever_is_worked_for_keeps_the_connection(stage: TestStore) {
     let server = start(&stage, |limits| limits.connections = 2).await;
     let client = server.client(WRITER);
     let held = server.tidelock.claims().lock("door").acquire().await.unwrap().locked().unwrap();
@@ -111,7 +111,7 @@ async fn whoever_is_worked_for_keeps_the_connection(stage: Stage) {
 
 /// HTTP-38. Schedule 118. Each within its own limit, and a body that does not come is answered
 /// before.
-async fn every_connection_that_waits_is_let_go_within_its_limit(stage: Stage) {
+async fn every_connection_that_waits_is_let_go_within_its_limit(stage: TestStore) {
     let server = start(&stage, |limits| (limits.head, limits.body) = (SOON, SOON)).await;
     assert_eq!(rest(half(&server, "").await).await, "", "it never said anything");
     rest(half(&server, "GET /health HTTP/1.1\r\nhost: loc").await).await;
@@ -133,7 +133,7 @@ async fn every_connection_that_waits_is_let_go_within_its_limit(stage: Stage) {
 }
 
 /// HTTP-38. Somebody who takes nothing of an event stream gives its place to others.
-async fn an_answer_that_is_not_taken_is_let_go(stage: Stage) {
+async fn an_answer_that_is_not_taken_is_let_go(stage: TestStore) {
     let server = start(&stage, |limits| (limits.taken, limits.streams) = (SOON, 1)).await;
     let large = json!({ "events": [{ "type": "noted", "data": "x".repeat(500_000) }] });
     for _ in 0..60 {
@@ -167,7 +167,7 @@ over_sockets!(
 #[test]
 fn health_checks_are_answered_however_many_connections_wait_there() {
     tidelock_test_stage::for_real(
-        Stage::memory(),
+        TestStore::memory(),
         health_checks_are_answered_however_many_connections_wait,
     );
 }

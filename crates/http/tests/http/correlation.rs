@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock::{StoredEvent, limits};
-use tidelock_test_stage::{Running, Stage, brisk, until};
+use tidelock_test_stage::{Running, TestStore, brisk, until};
 
 use crate::ground::{READER, Server, WRITER};
 
 /// HTTP-20. And the event that began it, which does not say so itself.
-async fn a_conversation_has_all_that_belongs_to_it(stage: Stage) {
+async fn a_conversation_has_all_that_belongs_to_it(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let first = "0198c5a0-0000-7000-8000-000000000011";
@@ -44,7 +44,7 @@ async fn a_conversation_has_all_that_belongs_to_it(stage: Stage) {
 }
 
 /// HTTP-20. One that is longer than an answer goes on where that ended.
-async fn a_long_conversation_is_read_part_by_part(stage: Stage) {
+async fn a_long_conversation_is_read_part_by_part(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let event = json!({ "type": "noted", "data": 1, "metadata": { "correlation": "long" } });
@@ -68,7 +68,7 @@ async fn a_long_conversation_is_read_part_by_part(stage: Stage) {
 
 /// HTTP-20. Across streams, reactions and runs: an order is mailed by one reaction, counted by
 /// another, which appends nothing, and checked out by a run that a third one starts.
-async fn a_conversation_goes_on_across_reactions_and_runs(stage: Stage) {
+async fn a_conversation_goes_on_across_reactions_and_runs(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let running = Running::start(shop(&stage.tidelock().await));
@@ -113,11 +113,11 @@ async fn a_conversation_goes_on_across_reactions_and_runs(stage: Stage) {
 
 fn shop(tidelock: &Tidelock) -> AppBuilder {
     let orders = || on_any().in_streams("order-");
-    let mail = |_: StoredEvent, ctx: Context| async move {
+    let mail = |_: StoredEvent, ctx: ReactionCtx| async move {
         ctx.append_unchecked(&StreamName::new("mail-1")?, [NewEvent::of("mailed", &1)?]);
         Ok(())
     };
-    let checkout = |_: StoredEvent, ctx: Context| async move {
+    let checkout = |_: StoredEvent, ctx: ReactionCtx| async move {
         ctx.start("checkout", "run-1", &()).version(1).await?;
         Ok(())
     };
@@ -126,7 +126,7 @@ fn shop(tidelock: &Tidelock) -> AppBuilder {
             ctx.transact("ship", |tx| {
                 let shipped = NewEvent::of("shipped", &1).unwrap();
                 tx.append(&StreamName::new("parcel-1").unwrap(), ExpectedVersion::Any, [shipped]);
-                async { Ok::<_, Failure>(()) }
+                async { Ok::<_, HandlerError>(()) }
             })
             .await
         })

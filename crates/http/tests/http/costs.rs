@@ -13,7 +13,7 @@ use tidelock::{
     StoreLayer, StreamName, StreamPage, StreamQuery, Tidelock, Timestamp, Wake, async_trait,
 };
 use tidelock_http::Api;
-use tidelock_test_stage::{Stage, append, until};
+use tidelock_test_stage::{TestStore, append, until};
 use tower_service::Service;
 
 use crate::follow::Listener;
@@ -109,14 +109,14 @@ async fn grow(store: &dyn Store, from: usize, to: usize) {
             commit
                 .append(&stream, ExpectedVersion::NoStream, [NewEvent::of("placed", &nth).unwrap()])
                 .wake(Wake::to_mark(item, Mark::new(1).unwrap()))
-                .write(tidelock::Write::add(&key, 1, tidelock::Bounds::NONE))
+                .write(tidelock::RecordWrite::add(&key, 1, tidelock::Bounds::NONE))
         });
         store.commit(commit).await.unwrap().committed().unwrap();
     }
 }
 
 /// HTTP-17. Whether there is nothing, something, or ten times that in the store.
-async fn the_overview_costs_a_bounded_number_of_small_reads(stage: Stage) {
+async fn the_overview_costs_a_bounded_number_of_small_reads(stage: TestStore) {
     let counted = Counted::over(stage.store().await);
     let tidelock = Tidelock::over(counted.clone());
     let mut before = 0;
@@ -146,7 +146,7 @@ async fn the_overview_costs_a_bounded_number_of_small_reads(stage: Stage) {
 /// HTTP-13. More than the sockets between them take, so that what a slow reader does not take stays
 /// with the server. Where pages are small the sockets take several of them, and still less than a
 /// whole page.
-async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: Stage) {
+async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: TestStore) {
     let counted = Counted::over(stage.store().await);
     let server =
         Server::start_over(Tidelock::over(counted.clone()), |api| api.tokens(tokens())).await;
@@ -175,7 +175,7 @@ async fn for_a_reader_who_takes_nothing_one_page_is_read(stage: Stage) {
 
 /// HTTP-13. Without sockets, which take more than one page where pages are small: exactly one is
 /// read for each that is taken.
-async fn a_page_is_read_when_the_one_before_it_was_taken(stage: Stage) {
+async fn a_page_is_read_when_the_one_before_it_was_taken(stage: TestStore) {
     let counted = Counted::over(stage.store().await);
     let tidelock = Tidelock::over(counted.clone());
     let after = counted.feed_end().await.unwrap();

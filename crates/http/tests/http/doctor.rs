@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock::doctor::{Bounds, Doctor};
+use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Running, Stage, brisk, note, until};
+use tidelock_test_stage::{Running, TestStore, brisk, note, until};
 
 use crate::ground::{Client, OPERATOR, READER, Reply, Server, WRITER};
 
 /// A server whose doctor has no patience.
-async fn hasty(stage: &Stage) -> Server {
-    let bounds = Bounds { patience: Duration::ZERO, ..Bounds::default() };
+async fn hasty(stage: &TestStore) -> Server {
+    let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
     let doctor = Doctor::over(stage.store().await).within(bounds);
     Server::start_with(stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await
 }
@@ -26,7 +26,7 @@ async fn findings(client: &Client, kind: &str) -> Vec<Value> {
 /// Sends what mends the first finding of this kind: the action of this name.
 async fn send(client: &Client, kind: &str, action: &str) -> Reply {
     let found = findings(client, kind).await;
-    let offered = found[0]["cure"]["actions"].as_array().unwrap();
+    let offered = found[0]["remedy"]["actions"].as_array().unwrap();
     let cure = offered
         .iter()
         .find(|offered| offered["action"] == action)
@@ -37,7 +37,7 @@ async fn send(client: &Client, kind: &str, action: &str) -> Reply {
 }
 
 /// HTTP-37. An item, and all items of a queue: the one that stands for the right to route.
-async fn what_is_blocked_and_what_has_stopped_goes_on(stage: Stage) {
+async fn what_is_blocked_and_what_has_stopped_goes_on(stage: TestStore) {
     let server = hasty(&stage).await;
     let operator = server.client(OPERATOR);
     let queue = server.tidelock.queue("post");
@@ -59,7 +59,7 @@ async fn what_is_blocked_and_what_has_stopped_goes_on(stage: Stage) {
     let stopped = async || tidelock.reactions().routes().await.unwrap()[0].blocked;
     until("the route has stopped", stopped).await;
     running.stop().await;
-    let cure = &findings(&operator, "route").await[0]["cure"]["actions"][0]["request"];
+    let cure = &findings(&operator, "route").await[0]["remedy"]["actions"][0]["request"];
     assert_eq!(cure["body"], json!({ "queue": "~route/mail", "pattern": "*" }));
     assert_eq!(send(&operator, "route", "unblock").await.ok(200)["changed"], 1);
     assert!(!stopped().await, "it is tried again");
@@ -75,12 +75,12 @@ async fn rewind(tidelock: &Tidelock) {
     let record = tidelock.store().get_one(&key).await.unwrap().into_live().unwrap();
     let mut cursor: Value = record.value.to().unwrap();
     cursor["position"] = json!(i64::MAX);
-    let cursor = tidelock::Json::new(&cursor).unwrap();
+    let cursor = tidelock::RawJson::new(&cursor).unwrap();
     tidelock.store().put(&key, ExpectedRevision::Any, cursor).await.unwrap().committed().unwrap();
 }
 
 /// HTTP-37. HTTP-33: only if nobody is at it and nothing came of it.
-async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: Stage) {
+async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: TestStore) {
     let server = hasty(&stage).await;
     let (operator, writer) = (server.client(OPERATOR), server.client(WRITER));
     let free = async |claim: &str| {
@@ -113,8 +113,8 @@ async fn a_claim_that_its_claimant_left_is_freed_and_no_other(stage: Stage) {
 }
 
 /// Schedule 107. CMD-5: what hangs is found over HTTP, too, and nothing that can be sent mends it.
-async fn what_is_held_for_long_without_progress_is_found(stage: Stage) {
-    let bounds = Bounds { hung: Duration::ZERO, ..Bounds::default() };
+async fn what_is_held_for_long_without_progress_is_found(stage: TestStore) {
+    let bounds = Thresholds { hung: Duration::ZERO, ..Thresholds::default() };
     let doctor = Doctor::over(stage.store().await).within(bounds);
     let server =
         Server::start_with(&stage, |api| api.tokens(crate::ground::tokens()).doctor(doctor)).await;
@@ -124,7 +124,7 @@ async fn what_is_held_for_long_without_progress_is_found(stage: Stage) {
     let found = findings(&server.client(READER), "hung").await;
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0]["what"].as_str().unwrap().starts_with("worker \"w\" holds it"), "{found:?}");
-    assert_eq!(found[0]["cure"]["actions"], json!([]));
+    assert_eq!(found[0]["remedy"]["actions"], json!([]));
 }
 
 over_sockets!(

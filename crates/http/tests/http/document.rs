@@ -9,7 +9,7 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 use tidelock::Tidelock;
 use tidelock_http::{Api, Needs};
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 use tokio::sync::OnceCell;
 use tower_service::Service;
 
@@ -48,7 +48,7 @@ async fn document() -> Value {
 }
 
 /// HTTP-1.
-async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {
+async fn every_route_is_in_the_document_and_the_other_way_round(stage: TestStore) {
     let server = Server::start(&stage).await;
     let document = server.client(READER).get("/v1/openapi.json").await.ok(200);
     let documented: BTreeSet<_> = document["paths"]
@@ -83,7 +83,7 @@ async fn every_route_is_in_the_document_and_the_other_way_round(stage: Stage) {
 
 /// HTTP-11. What the document says of every number: how large it can be, and no larger than what
 /// every language can count to.
-async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: Stage) {
+async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (reader, operator) = (server.client(READER), server.client(OPERATOR));
     let document = reader.get("/v1/openapi.json").await.ok(200);
@@ -129,7 +129,7 @@ async fn every_number_has_a_bound_and_what_is_beyond_it_is_refused(stage: Stage)
 fn look_for_unbounded(within: &Value, place: &str, found: &mut Vec<String>) {
     match within {
         Value::Array(several) => {
-            several.iter().for_each(|one| look_for_unbounded(one, place, found))
+            several.iter().for_each(|one| look_for_unbounded(one, place, found));
         }
         Value::Object(fields) => {
             let is_integer = fields.get("type").is_some_and(|said| {

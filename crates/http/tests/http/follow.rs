@@ -7,7 +7,7 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde_json::{Value, json};
 use tidelock::StoreExt;
-use tidelock_test_stage::{PATIENCE, Stage, append, until};
+use tidelock_test_stage::{PATIENCE, TestStore, append, until};
 
 use crate::ground::{READER, Server, WRITER, tokens};
 
@@ -82,7 +82,7 @@ async fn note(server: &Server, stream: &str, numbers: std::ops::Range<u64>) {
 }
 
 /// HTTP-12. Those that were there and those that come, while others append.
-async fn a_follower_sees_every_event_once_and_in_order(stage: Stage) {
+async fn a_follower_sees_every_event_once_and_in_order(stage: TestStore) {
     let server = Server::start(&stage).await;
     let start = server.tidelock.store().feed_end().await.unwrap();
     note(&server, "a", 0..250).await;
@@ -95,7 +95,7 @@ async fn a_follower_sees_every_event_once_and_in_order(stage: Stage) {
 }
 
 /// HTTP-12. After a break, from the id of the last event: `Last-Event-ID` counts before `after`.
-async fn a_follower_goes_on_where_it_was(stage: Stage) {
+async fn a_follower_goes_on_where_it_was(stage: TestStore) {
     let server = Server::start(&stage).await;
     note(&server, "a", 0..5).await;
     note(&server, "b", 5..7).await;
@@ -126,7 +126,7 @@ async fn a_follower_goes_on_where_it_was(stage: Stage) {
 }
 
 /// HTTP-13. One who takes nothing holds up nobody who writes.
-async fn a_reader_who_takes_nothing_slows_nobody(stage: Stage) {
+async fn a_reader_who_takes_nothing_slows_nobody(stage: TestStore) {
     let server = Server::start(&stage).await;
     let slow = Listener::open(&server, "/v1/events/follow", None).await;
     let large = json!({ "events": [{ "type": "noted", "data": "x".repeat(200_000) }] });
@@ -140,7 +140,7 @@ async fn a_reader_who_takes_nothing_slows_nobody(stage: Stage) {
 }
 
 /// HTTP-14. Beyond so many, with the advice to come back; one that is closed makes room.
-async fn only_so_many_streams_are_open_at_once(stage: Stage) {
+async fn only_so_many_streams_are_open_at_once(stage: TestStore) {
     let server = Server::start_with(&stage, |api| {
         let mut limits = tidelock_http::Limits::default();
         limits.streams = 2;
@@ -164,7 +164,7 @@ async fn only_so_many_streams_are_open_at_once(stage: Stage) {
 }
 
 /// HTTP-15. Streams end when the server does, and the server when they have.
-async fn streams_end_with_the_server(stage: Stage) {
+async fn streams_end_with_the_server(stage: TestStore) {
     let server = Server::start(&stage).await;
     let start = server.tidelock.store().feed_end().await.unwrap();
     append(&server.tidelock, "a", "noted", &json!(1)).await;

@@ -8,9 +8,9 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
-use tidelock::{Commit, ExpectedRevision, RecordQuery, StoreExt, Tidelock, Write};
+use tidelock::{Commit, ExpectedRevision, RecordQuery, RecordWrite, StoreExt, Tidelock};
 use tidelock_http::{Api, Tokens};
-use tidelock_test_stage::{PATIENCE, Stage};
+use tidelock_test_stage::{PATIENCE, TestStore};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -27,16 +27,16 @@ pub(crate) const OPERATOR: &str = "operator-token-0123456789";
 macro_rules! over_sockets {
     ($($case:ident),* $(,)?) => {
         mod memory {
-            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::memory(), super::$case); })*
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::TestStore::memory(), super::$case); })*
         }
         mod sqlite {
-            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::sqlite(), super::$case); })*
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::TestStore::sqlite(), super::$case); })*
         }
         mod postgres {
-            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::postgres(), super::$case); })*
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::TestStore::postgres(), super::$case); })*
         }
         mod stingy {
-            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::Stage::stingy(), super::$case); })*
+            $(#[test] fn $case() { tidelock_test_stage::for_real(tidelock_test_stage::TestStore::stingy(), super::$case); })*
         }
     };
 }
@@ -65,17 +65,17 @@ impl Server {
         let kept = store.rows(RecordQuery::prefix("~claim/idempotency/http:")).all().await.unwrap();
         assert!(!kept.is_empty());
         for record in kept.into_iter().filter(|record| which(record.key.as_str())) {
-            let forget = Write::delete(&record.key, ExpectedRevision::Any);
+            let forget = RecordWrite::delete(&record.key, ExpectedRevision::Any);
             store.commit(Commit::new().write(forget)).await.unwrap().committed().unwrap();
         }
     }
 
     /// With a token of each role.
-    pub(crate) async fn start(stage: &Stage) -> Self {
+    pub(crate) async fn start(stage: &TestStore) -> Self {
         Self::start_with(stage, |api| api.tokens(tokens())).await
     }
 
-    pub(crate) async fn start_with(stage: &Stage, with: impl FnOnce(Api) -> Api) -> Self {
+    pub(crate) async fn start_with(stage: &TestStore, with: impl FnOnce(Api) -> Api) -> Self {
         Self::start_over(stage.tidelock().await, with).await
     }
 

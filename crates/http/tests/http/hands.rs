@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock::{Operation, Result, Tidelock};
+use tidelock::{Result, StoreOperation, Tidelock};
 use tidelock_http::Api;
-use tidelock_test_stage::{Between, Meeting, Role, Stage, Wrapped, for_real};
+use tidelock_test_stage::{Interceptor, Meeting, Role, TestStore, Wrapped, for_real};
 use tokio::net::TcpListener;
 
 use crate::ground::{Client, Server, WRITER, tokens};
@@ -40,13 +40,13 @@ impl Doomed {
     }
 }
 
-impl Between for Doomed {
+impl Interceptor for Doomed {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        if operation != Operation::Commit || self.commits.fetch_add(1, Ordering::SeqCst) < 2 {
+        if operation != StoreOperation::Commit || self.commits.fetch_add(1, Ordering::SeqCst) < 2 {
             return call.await;
         }
         self.role.note("done");
@@ -55,7 +55,7 @@ impl Between for Doomed {
 }
 
 /// Sends this under a key to a server that does it and dies.
-async fn done_by_the_dead(stage: &Stage, path: &'static str, body: &Value) {
+async fn done_by_the_dead(stage: &TestStore, path: &'static str, body: &Value) {
     let meeting = Meeting::on(stage, "hands::a_child");
     let child = meeting.start("doomed");
     meeting.until_noted("at ").await;
@@ -78,7 +78,7 @@ fn keyed(
 }
 
 /// HTTP-9. Killed when it had done what was asked and had not kept its answer.
-async fn what_a_server_did_before_it_was_killed_is_done_once(stage: Stage) {
+async fn what_a_server_did_before_it_was_killed_is_done_once(stage: TestStore) {
     let own = Server::start(&stage).await;
     let here = own.client(WRITER);
     let again = async |path: &str, body: &Value| {
@@ -115,7 +115,7 @@ async fn what_a_server_did_before_it_was_killed_is_done_once(stage: Stage) {
 }
 
 /// HTTP-31.
-async fn what_a_server_gave_out_outlives_it(stage: Stage) {
+async fn what_a_server_gave_out_outlives_it(stage: TestStore) {
     let own = Server::start(&stage).await;
     let meeting = Meeting::on(&stage, "hands::a_child");
     let child = meeting.start("server");
@@ -148,29 +148,29 @@ async fn what_a_server_gave_out_outlives_it(stage: Stage) {
 }
 
 mod sqlite {
-    use super::{Stage, for_real};
+    use super::{TestStore, for_real};
 
     #[test]
     fn what_a_server_gave_out_outlives_it() {
-        for_real(Stage::sqlite(), super::what_a_server_gave_out_outlives_it);
+        for_real(TestStore::sqlite(), super::what_a_server_gave_out_outlives_it);
     }
 
     #[test]
     fn what_a_server_did_before_it_was_killed_is_done_once() {
-        for_real(Stage::sqlite(), super::what_a_server_did_before_it_was_killed_is_done_once);
+        for_real(TestStore::sqlite(), super::what_a_server_did_before_it_was_killed_is_done_once);
     }
 }
 
 mod postgres {
-    use super::{Stage, for_real};
+    use super::{TestStore, for_real};
 
     #[test]
     fn what_a_server_gave_out_outlives_it() {
-        for_real(Stage::postgres(), super::what_a_server_gave_out_outlives_it);
+        for_real(TestStore::postgres(), super::what_a_server_gave_out_outlives_it);
     }
 
     #[test]
     fn what_a_server_did_before_it_was_killed_is_done_once() {
-        for_real(Stage::postgres(), super::what_a_server_did_before_it_was_killed_is_done_once);
+        for_real(TestStore::postgres(), super::what_a_server_did_before_it_was_killed_is_done_once);
     }
 }

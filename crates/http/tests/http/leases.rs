@@ -1,7 +1,7 @@
 //! Work items of every queue, and what operators do to them.
 
 use serde_json::{Value, json};
-use tidelock_test_stage::{Stage, past};
+use tidelock_test_stage::{TestStore, past};
 
 use crate::ground::{Client, OPERATOR, READER, Server};
 
@@ -28,7 +28,7 @@ async fn adjust(client: &Client, verb: &str, body: Value) -> (Value, Value) {
 }
 
 /// HTTP-35.
-async fn operators_do_to_items_what_they_say(stage: Stage) {
+async fn operators_do_to_items_what_they_say(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (operator, reader) = (server.client(OPERATOR), server.client(READER));
     blocked(&server, &["a-1", "a-2", "b-1"]).await;
@@ -75,7 +75,7 @@ async fn operators_do_to_items_what_they_say(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn what_operators_cannot_mean_is_refused(stage: Stage) {
+async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let operator = server.client(OPERATOR);
     for (verb, body) in [

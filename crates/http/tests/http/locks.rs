@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::{Value, json};
 use tidelock::StoreExt;
-use tidelock_test_stage::{Stage, until};
+use tidelock_test_stage::{TestStore, until};
 
 use crate::ground::{Client, READER, Reply, Server, WRITER};
 
@@ -23,7 +23,7 @@ async fn renew(client: &Client, fence: &Value) -> Reply {
 }
 
 /// HTTP-31. HTTP-33.
-async fn a_lock_goes_from_server_to_server_by_its_fence(stage: Stage) {
+async fn a_lock_goes_from_server_to_server_by_its_fence(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     assert_eq!(first.get(LOCK).await.problem(), (404, "lock-free".into()));
@@ -60,7 +60,7 @@ async fn waiting(server: &Server) -> usize {
 }
 
 /// HTTP-32: whoever stands in line gets it; whoever left the line does not.
-async fn whoever_goes_away_from_the_line_leaves_nothing_behind(stage: Stage) {
+async fn whoever_goes_away_from_the_line_leaves_nothing_behind(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let taken = client.post(LOCK, &for_long()).await.ok(201);
@@ -82,7 +82,7 @@ async fn whoever_goes_away_from_the_line_leaves_nothing_behind(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn a_lock_that_makes_no_sense_is_refused(stage: Stage) {
+async fn a_lock_that_makes_no_sense_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [

@@ -3,7 +3,7 @@
 
 use http::Method;
 use serde_json::json;
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 
 use crate::ground::{Server, WRITER};
 
@@ -36,7 +36,7 @@ const ODD: &[&str] = &[
 ];
 
 /// HTTP-34.
-async fn odd_names_come_back_as_they_were(stage: Stage) {
+async fn odd_names_come_back_as_they_were(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for name in ODD {
@@ -74,7 +74,7 @@ async fn odd_names_come_back_as_they_were(stage: Stage) {
 }
 
 /// HTTP-34: as a list shows it, it can be asked for.
-async fn locks_are_asked_for_as_they_are_listed(stage: Stage) {
+async fn locks_are_asked_for_as_they_are_listed(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let claims = server.tidelock.claims();
@@ -88,7 +88,7 @@ async fn locks_are_asked_for_as_they_are_listed(stage: Stage) {
             .unwrap()
             .locked()
             .unwrap()
-            .pass_on();
+            .detach();
     }
     let listed = client.get("/v1/locks").await.ok(200)["items"].clone();
     assert_eq!(listed.as_array().unwrap().len(), 3);
@@ -104,7 +104,7 @@ async fn locks_are_asked_for_as_they_are_listed(stage: Stage) {
 }
 
 /// HTTP-34.
-async fn names_that_cannot_be_are_refused(stage: Stage) {
+async fn names_that_cannot_be_are_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let long = "x".repeat(2_000);

@@ -4,7 +4,7 @@
 //! Appends and changes of scopes are with their kind.
 
 use serde_json::{Value, json};
-use tidelock_test_stage::{Stage, until};
+use tidelock_test_stage::{TestStore, until};
 
 use crate::ground::{Client, OPERATOR, READER, Reply, Server, WRITER};
 
@@ -23,7 +23,7 @@ async fn twice(server: &Server, client: &Client, path: &str, body: &Value) -> Re
 }
 
 /// HTTP-9.
-async fn a_quota_is_charged_once(stage: Stage) {
+async fn a_quota_is_charged_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let used = async || {
@@ -52,7 +52,7 @@ async fn a_quota_is_charged_once(stage: Stage) {
 }
 
 /// HTTP-9. Whoever won it goes on with it; and so it is nobody else's.
-async fn a_right_is_had_under_the_fence_that_it_was_won_with(stage: Stage) {
+async fn a_right_is_had_under_the_fence_that_it_was_won_with(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, other) = (server.client(WRITER), server.client(OPERATOR));
     let for_long = json!({ "lease_ms": 600_000 });
@@ -83,7 +83,7 @@ async fn a_right_is_had_under_the_fence_that_it_was_won_with(stage: Stage) {
 }
 
 /// HTTP-9. It was done meanwhile: it must not wake anybody again.
-async fn an_item_is_put_in_once(stage: Stage) {
+async fn an_item_is_put_in_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let (putting, path) = (json!({ "key": "a", "data": 7, "in_ms": 0 }), "/v1/queues/mail/items");
@@ -103,7 +103,7 @@ async fn an_item_is_put_in_once(stage: Stage) {
 }
 
 /// HTTP-9. HTTP-22. And the operator's part is written down once.
-async fn what_is_asked_of_a_run_is_asked_once(stage: Stage) {
+async fn what_is_asked_of_a_run_is_asked_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, operator, reader) =
         (server.client(WRITER), server.client(OPERATOR), server.client(READER));
@@ -122,7 +122,7 @@ async fn what_is_asked_of_a_run_is_asked_once(stage: Stage) {
 }
 
 /// HTTP-9. HTTP-22. Somebody else has claimed it since, whom nobody meant to disturb.
-async fn an_abandoned_claim_is_freed_once(stage: Stage) {
+async fn an_abandoned_claim_is_freed_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
     let (path, body) = ("/v1/abandoned-claims/release", json!({ "claim": "idempotency/pay" }));
@@ -158,7 +158,7 @@ async fn an_abandoned_claim_is_freed_once(stage: Stage) {
 
 /// HTTP-9. An operator has freed the key, or its answer is no longer kept: what comes under it then
 /// is judged by itself.
-async fn another_request_under_a_freed_key_is_another(stage: Stage) {
+async fn another_request_under_a_freed_key_is_another(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let placed = |units: u32| json!({ "events": [{ "type": "placed", "data": units }] });

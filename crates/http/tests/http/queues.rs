@@ -8,9 +8,9 @@ use std::sync::Arc;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
 use serde_json::{Value, json};
-use tidelock::{Operation, Result, Tidelock};
+use tidelock::{Result, StoreOperation, Tidelock};
 use tidelock_http::Api;
-use tidelock_test_stage::{Between, Seen, Stage, Wrapped, until};
+use tidelock_test_stage::{Interceptor, Observed, TestStore, Wrapped, until};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
@@ -43,7 +43,7 @@ fn ack(item: &Value) -> Value {
 
 /// HTTP-31. One worker dies in the middle of it: what it held is done by the other, and what it
 /// says later changes nothing.
-async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: Stage) {
+async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (one, other) = (here.client(WRITER), there.client(WRITER));
     for nth in 0..12 {
@@ -87,7 +87,7 @@ async fn a_queue_is_served_to_its_end_though_a_worker_dies(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn work_ends_in_every_way_there_is(stage: Stage) {
+async fn work_ends_in_every_way_there_is(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for key in ["ack", "again", "block", "defer", "release"] {
@@ -148,14 +148,14 @@ struct SlowAnswers {
     allowed: Arc<Semaphore>,
 }
 
-impl Between for SlowAnswers {
+impl Interceptor for SlowAnswers {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         let answer = call.await;
-        if operation == Operation::Lease {
+        if operation == StoreOperation::Lease {
             self.granted.add_permits(1);
             self.allowed.acquire().await.unwrap().forget();
         }
@@ -164,7 +164,7 @@ impl Between for SlowAnswers {
 }
 
 /// Notes that a request was dropped before it was answered.
-struct Unanswered(Option<Seen>);
+struct Unanswered(Option<Observed>);
 
 impl Unanswered {
     fn answer(&mut self) {
@@ -181,7 +181,7 @@ impl Drop for Unanswered {
 }
 
 /// A server that notes whoever hangs up.
-async fn watched(tidelock: &Tidelock, left: &Seen) -> SocketAddr {
+async fn watched(tidelock: &Tidelock, left: &Observed) -> SocketAddr {
     let watch = left.clone();
     let layer = from_fn(move |request: Request, next: Next| {
         let mut unanswered = Unanswered(Some(watch.clone()));
@@ -200,13 +200,13 @@ async fn watched(tidelock: &Tidelock, left: &Seen) -> SocketAddr {
 
 /// HTTP-32: neither while it waits, nor when it goes after something was granted and before it is
 /// answered.
-async fn a_long_poll_whose_client_goes_away_leaves_no_lease(stage: Stage) {
+async fn a_long_poll_whose_client_goes_away_leaves_no_lease(stage: TestStore) {
     let own = Server::start(&stage).await;
     let client = own.client(WRITER);
     let (granted, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { granted: granted.clone(), allowed: allowed.clone() };
     let slow = Tidelock::over(Wrapped::new(stage.store().await, between));
-    let left = Seen::default();
+    let left = Observed::default();
     let gone = Client::to(watched(&slow, &left).await, WRITER);
     let poll = || {
         let gone = gone.clone();
@@ -232,7 +232,7 @@ async fn a_long_poll_whose_client_goes_away_leaves_no_lease(stage: Stage) {
 }
 
 /// HTTP-33. HTTP-36.
-async fn work_that_makes_no_sense_is_refused(stage: Stage) {
+async fn work_that_makes_no_sense_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [

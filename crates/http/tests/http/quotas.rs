@@ -1,7 +1,7 @@
 //! Quotas and singletons over HTTP.
 
 use serde_json::{Value, json};
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 
 use crate::ground::{Client, READER, Reply, Server, WRITER};
 
@@ -16,7 +16,7 @@ async fn used(client: &Client) -> Value {
 }
 
 /// HTTP-31. HTTP-33.
-async fn no_more_is_taken_than_there_is(stage: Stage) {
+async fn no_more_is_taken_than_there_is(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     let some =
@@ -74,7 +74,7 @@ async fn no_more_is_taken_than_there_is(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn a_quota_that_makes_no_sense_is_refused(stage: Stage) {
+async fn a_quota_that_makes_no_sense_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let client = server.client(WRITER);
     for body in [
@@ -104,7 +104,7 @@ async fn a_quota_that_makes_no_sense_is_refused(stage: Stage) {
 }
 
 /// HTTP-33. Whoever comes too late learns who was first, and what they left.
-async fn a_singleton_is_taken_once(stage: Stage) {
+async fn a_singleton_is_taken_once(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (first, second) = (here.client(WRITER), there.client(WRITER));
     let path = "/v1/singletons/prayer%2Fchild-7";

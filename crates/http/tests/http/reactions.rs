@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
-use tidelock_test_stage::{Running, Seen, Stage, brisk, note, past, until};
+use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, past, until};
 
 use crate::ground::{Client, OPERATOR, READER, Server};
 
@@ -18,10 +18,10 @@ async fn adjust(client: &Client, verb: &str, body: Value) -> (Value, Value) {
 }
 
 /// HTTP-35. HTTP-9.
-async fn operators_do_to_targets_what_they_say(stage: Stage) {
+async fn operators_do_to_targets_what_they_say(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (operator, reader) = (server.client(OPERATOR), server.client(READER));
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for stream in ["good", "bad-1", "bad-2"] {
         note(&tidelock, stream, "x").await;
     }
@@ -35,7 +35,7 @@ async fn operators_do_to_targets_what_they_say(stage: Stage) {
                 seen.note(event.stream.as_str());
                 let failures = seen.lines().iter().filter(|line| line.starts_with("bad")).count();
                 if event.stream.as_str().starts_with("bad") && failures <= 2 {
-                    Err(Failure::fatal("no ink"))
+                    Err(HandlerError::fatal("no ink"))
                 } else {
                     Ok(())
                 }
@@ -103,7 +103,7 @@ async fn operators_do_to_targets_what_they_say(stage: Stage) {
 }
 
 /// REACT-26. Schedule 114.
-async fn a_reset_that_would_leave_out_events_is_refused(stage: Stage) {
+async fn a_reset_that_would_leave_out_events_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (operator, tidelock) = (server.client(OPERATOR), stage.tidelock().await);
     note(&tidelock, "good", "x").await;
@@ -114,7 +114,11 @@ async fn a_reset_that_would_leave_out_events_is_refused(stage: Stage) {
         targets(&operator, "").await.iter().any(|target| target["lag"] == 0)
     })
     .await;
-    tidelock.books(&StreamName::new("good").unwrap(), tidelock::discard).close().await.unwrap();
+    tidelock
+        .archive_stream_to(&StreamName::new("good").unwrap(), tidelock::discard)
+        .close()
+        .await
+        .unwrap();
     running.stop().await;
     let mut body = json!({ "reaction": "mail" });
     let refused = operator.post("/v1/reactions/reset", &body).await;
@@ -130,7 +134,7 @@ async fn a_reset_that_would_leave_out_events_is_refused(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn what_operators_cannot_mean_is_refused(stage: Stage) {
+async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let operator = server.client(OPERATOR);
     for (verb, body) in [

@@ -3,22 +3,22 @@
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::runs::Workflow;
-use tidelock_test_stage::{Running, Stage, brisk, many_gone, until};
+use tidelock_test_stage::{Running, TestStore, brisk, many_gone, until};
 
 use crate::ground::{OPERATOR, READER, Server, WRITER};
 
 /// Waits for an approval, and fails if it is not one.
-async fn approval(ctx: &mut Ctx, amount: u64) -> Result<u64, StepError> {
+async fn approval(ctx: &mut RunCtx, amount: u64) -> Result<u64, StepError> {
     ctx.publish("asked", &("asked for", amount)).await?;
     let approved = ctx.wait_for_signal("approve").await? == Some(true);
     let decide = |_: StepKey| async move {
-        if approved { Ok(amount * 2) } else { Err(Failure::fatal("it was not approved")) }
+        if approved { Ok(amount * 2) } else { Err(HandlerError::fatal("it was not approved")) }
     };
     ctx.step("decide", decide).await
 }
 
 /// HTTP-33.
-async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
+async fn a_run_is_started_signalled_asked_and_waited_for(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let app = stage
         .tidelock()
@@ -103,7 +103,7 @@ async fn a_run_is_started_signalled_asked_and_waited_for(stage: Stage) {
 }
 
 /// HTTP-35.
-async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: Stage) {
+async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: TestStore) {
     let server = Server::start(&stage).await;
     let running = Running::start(
         stage
@@ -156,7 +156,7 @@ async fn a_failed_run_is_retried_and_a_run_is_ended_by_operators(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn what_cannot_be_asked_of_a_run_is_refused(stage: Stage) {
+async fn what_cannot_be_asked_of_a_run_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, operator) = (server.client(WRITER), server.client(OPERATOR));
     let start = |workflow: &str, version: Value| json!({ "workflow": workflow, "input": 1, "version": version });
@@ -210,7 +210,7 @@ over_sockets!(
 );
 
 /// Schedule 102. RUN-40.
-async fn open_runs_are_listed_behind_any_number_that_have_ended(stage: Stage) {
+async fn open_runs_are_listed_behind_any_number_that_have_ended(stage: TestStore) {
     let server = Server::start(&stage).await;
     for id in ["a", "b", "c", "d"] {
         server.tidelock.runs().start("checkout", id, &json!(7)).version(1).await.unwrap();

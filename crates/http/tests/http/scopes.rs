@@ -3,7 +3,7 @@
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
-use tidelock_test_stage::{PATIENCE, Stage, until};
+use tidelock_test_stage::{PATIENCE, TestStore, until};
 
 use crate::ground::{Client, READER, Reply, Server, WRITER};
 
@@ -31,7 +31,7 @@ async fn ask(client: &Client, verb: &str, body: Value) -> Reply {
 }
 
 /// HTTP-33.
-async fn a_document_is_created_changed_and_read(stage: Stage) {
+async fn a_document_is_created_changed_and_read(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (writer, reader) = (here.client(WRITER), there.client(READER));
     assert_eq!(reader.get(SCOPE).await.problem(), (404, "no-scope".into()));
@@ -115,7 +115,7 @@ async fn a_document_is_created_changed_and_read(stage: Stage) {
 }
 
 /// HTTP-33: side by side, through two servers.
-async fn what_is_counted_at_once_is_all_counted(stage: Stage) {
+async fn what_is_counted_at_once_is_all_counted(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let counting = (0..20).map(|nth| {
         let client = if nth % 2 == 0 { here.client(WRITER) } else { there.client(WRITER) };
@@ -130,7 +130,7 @@ async fn what_is_counted_at_once_is_all_counted(stage: Stage) {
 }
 
 /// HTTP-33.
-async fn a_change_that_makes_no_sense_is_refused(stage: Stage) {
+async fn a_change_that_makes_no_sense_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let first = revision(&put(&writer, &[], &json!({ "text": "x", "list": [] })).await.ok(200));
@@ -167,7 +167,7 @@ async fn a_change_that_makes_no_sense_is_refused(stage: Stage) {
 }
 
 /// HTTP-33. A session goes away by itself, and whoever watches sees it come, change and go.
-async fn whoever_watches_sees_the_newest_state(stage: Stage) {
+async fn whoever_watches_sees_the_newest_state(stage: TestStore) {
     let (here, there) = (Server::start(&stage).await, Server::start(&stage).await);
     let (writer, reader) = (here.client(WRITER), there.client(READER));
     let path = "/v1/scopes/session/s-1";
@@ -199,7 +199,7 @@ async fn whoever_watches_sees_the_newest_state(stage: Stage) {
 }
 
 /// HTTP-9. A server died when it had made the changes, and had not kept its answers.
-async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Stage) {
+async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let first = revision(&put(&writer, &[], &json!({ "count": 0, "items": [] })).await.ok(200));
@@ -224,7 +224,7 @@ async fn a_change_whose_answer_was_lost_with_its_server_is_made_once(stage: Stag
 
 /// HTTP-9. What was taken away once is not taken away again when somebody has made it anew.
 async fn a_document_whose_answer_was_lost_with_its_server_is_created_and_deleted_once(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);

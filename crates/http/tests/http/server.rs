@@ -5,13 +5,13 @@ use http::header::LOCATION;
 use serde_json::json;
 use tidelock::StoreExt;
 use tidelock_http::{Api, Commits, ServeError, serve};
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 use tokio::net::TcpListener;
 
 use crate::ground::{OPERATOR, READER, Server, WRITER, tokens};
 
 /// HTTP-16.
-async fn health_and_readiness_say_nothing_but_that(stage: Stage) {
+async fn health_and_readiness_say_nothing_but_that(stage: TestStore) {
     let server = Server::start(&stage).await;
     assert_eq!(server.stranger().get("/health").await.ok(200), json!({ "status": "ok" }));
     assert_eq!(server.stranger().get("/ready").await.ok(200), json!({ "status": "ok" }));
@@ -24,7 +24,7 @@ async fn health_and_readiness_say_nothing_but_that(stage: Stage) {
 }
 
 /// HTTP-3.
-async fn whoever_asks_is_told_who_they_are(stage: Stage) {
+async fn whoever_asks_is_told_who_they_are(stage: TestStore) {
     let server = Server::start(&stage).await;
     for (token, name, role) in
         [(READER, "rita", "reader"), (WRITER, "walt", "writer"), (OPERATOR, "olga", "operator")]
@@ -38,7 +38,7 @@ async fn whoever_asks_is_told_who_they_are(stage: Stage) {
 }
 
 /// HTTP-17.
-async fn the_overview_says_how_it_is_and_was(stage: Stage) {
+async fn the_overview_says_how_it_is_and_was(stage: TestStore) {
     let (store, commits) = Commits::counted(stage.store().await);
     let tidelock = tidelock::Tidelock::over(store);
     let server = Server::start_over(tidelock, |api| api.tokens(tokens()).commits(commits)).await;
@@ -81,7 +81,7 @@ async fn the_overview_says_how_it_is_and_was(stage: Stage) {
 
 /// HTTP-18. Everything answered by a router that an application has mounted under a prefix of its
 /// own.
-async fn the_router_can_be_mounted_anywhere(stage: Stage) {
+async fn the_router_can_be_mounted_anywhere(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let app = axum::Router::new()
         .nest("/tidelock", Api::over(&tidelock).tokens(crate::ground::tokens()).router());
@@ -103,7 +103,7 @@ async fn the_router_can_be_mounted_anywhere(stage: Stage) {
 }
 
 /// HTTP-6.
-async fn without_tokens_no_other_machine_is_listened_to(stage: Stage) {
+async fn without_tokens_no_other_machine_is_listened_to(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let listener = TcpListener::bind("0.0.0.0:0").await.unwrap();
     let refused = serve(listener, Api::over(&tidelock), None, async {}).await.unwrap_err();
@@ -111,7 +111,7 @@ async fn without_tokens_no_other_machine_is_listened_to(stage: Stage) {
 }
 
 /// HTTP-15. A request that has begun gets its answer; one that has not begun is not let wait for.
-async fn a_server_that_ends_answers_whoever_has_asked(stage: Stage) {
+async fn a_server_that_ends_answers_whoever_has_asked(stage: TestStore) {
     let mut server = Server::start(&stage).await;
     let client = server.client(WRITER);
     let body = json!({ "events": [{ "type": "noted", "data": 1 }] });
@@ -145,7 +145,7 @@ async fn a_server_that_ends_answers_whoever_has_asked(stage: Stage) {
 
 /// HTTP-15. Even one who waits for something is told so before the server is gone; here everything
 /// of the server's goes with it.
-async fn a_server_is_not_gone_before_whoever_waits_has_an_answer(stage: Stage) {
+async fn a_server_is_not_gone_before_whoever_waits_has_an_answer(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let socket = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     socket.set_nonblocking(true).unwrap();

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 
 use crate::ground::{READER, Server, tokens};
 
@@ -27,7 +27,7 @@ impl Aggregate for Stock {
 }
 
 /// HTTP-19.
-async fn a_state_is_shown_as_it_is_and_as_it_was(stage: Stage) {
+async fn a_state_is_shown_as_it_is_and_as_it_was(stage: TestStore) {
     let server = Server::start_with(&stage, |api| api.tokens(tokens()).aggregate::<Stock>()).await;
     for units in [2, 3] {
         let stock = server.tidelock.aggregate::<Stock>("sku-7");

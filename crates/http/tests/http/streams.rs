@@ -2,7 +2,7 @@
 
 use http::Method;
 use serde_json::{Value, json};
-use tidelock_test_stage::{Stage, past};
+use tidelock_test_stage::{TestStore, past};
 
 use crate::ground::{Client, OPERATOR, READER, Server, WRITER};
 
@@ -17,7 +17,7 @@ async fn append_if(client: &Client, header: (&str, &str), body: &Value) -> crate
 }
 
 /// HTTP-7.
-async fn what_is_appended_is_read_back(stage: Stage) {
+async fn what_is_appended_is_read_back(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let id = "0198c5a0-0000-7000-8000-000000000001";
@@ -56,7 +56,7 @@ async fn what_is_appended_is_read_back(stage: Stage) {
 }
 
 /// HTTP-8. By a header a 412, in the body a 409; both say what is there.
-async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: Stage) {
+async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     append_if(&writer, ("if-none-match", "*"), &placed(1)).await.ok(201);
@@ -103,7 +103,7 @@ async fn an_append_to_a_stream_that_is_not_as_expected_is_refused(stage: Stage) 
 }
 
 /// HTTP-9. By the events' ids, and by the request's key.
-async fn an_append_that_is_sent_twice_is_done_once(stage: Stage) {
+async fn an_append_that_is_sent_twice_is_done_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let body = json!({ "events": [{ "type": "placed", "data": 1, "id": "0198c5a0-0000-7000-8000-000000000002" }], "expected": "none" });
@@ -144,7 +144,7 @@ async fn an_append_that_is_sent_twice_is_done_once(stage: Stage) {
 
 /// HTTP-9. A server died when it had appended, and had not kept its answer: of the key nothing is
 /// known any more.
-async fn an_append_whose_answer_was_lost_with_its_server_is_done_once(stage: Stage) {
+async fn an_append_whose_answer_was_lost_with_its_server_is_done_once(stage: TestStore) {
     let server = Server::start(&stage).await;
     let writer = server.client(WRITER);
     let first = append_if(&writer, ("idempotency-key", "k-1"), &placed(1)).await.ok(201);
@@ -156,7 +156,7 @@ async fn an_append_whose_answer_was_lost_with_its_server_is_done_once(stage: Sta
 }
 
 /// HTTP-10.
-async fn long_lists_are_read_page_by_page(stage: Stage) {
+async fn long_lists_are_read_page_by_page(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (writer, reader) = (server.client(WRITER), server.client(READER));
     let events: Vec<_> = (1..=5).map(|n| json!({ "type": "noted", "data": n })).collect();
@@ -197,7 +197,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// HTTP-11. And says what is wrong, without a word of the payload.
-async fn what_makes_no_sense_is_refused(stage: Stage) {
+async fn what_makes_no_sense_is_refused(stage: TestStore) {
     let server = Server::start_with(&stage, |api| {
         let mut limits = tidelock_http::Limits::default();
         limits.body_bytes = 2_000;

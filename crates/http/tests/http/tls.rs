@@ -8,12 +8,12 @@ use hyper_util::rt::TokioIo;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tidelock_http::{Api, Tls};
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsConnector;
 
 /// HTTP-21.
-async fn requests_are_answered_over_tls_and_not_without(stage: Stage) {
+async fn requests_are_answered_over_tls_and_not_without(stage: TestStore) {
     let folder = tempfile::tempdir().unwrap();
     let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     let (certificate, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));

@@ -3,7 +3,7 @@
 use http::Method;
 use serde_json::json;
 use tidelock_http::{Api, Needs, Role, Route};
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 
 use crate::ground::{OPERATOR, READER, Server, WRITER};
 
@@ -25,7 +25,7 @@ fn body(route: &Route) -> Option<serde_json::Value> {
 
 /// HTTP-2. HTTP-3. Without a token, with a wrong one, and with one of each role: streaming routes
 /// too.
-async fn no_route_lets_anybody_in_who_may_not(stage: Stage) {
+async fn no_route_lets_anybody_in_who_may_not(stage: TestStore) {
     let server = Server::start(&stage).await;
     for route in Api::over(&server.tidelock).routes() {
         let (path, body) = (path(&route), body(&route));
@@ -59,7 +59,7 @@ async fn no_route_lets_anybody_in_who_may_not(stage: Stage) {
 }
 
 /// HTTP-5. By a foreign name, from a foreign page: before anything else is looked at.
-async fn no_route_answers_to_a_foreign_name_or_page(stage: Stage) {
+async fn no_route_answers_to_a_foreign_name_or_page(stage: TestStore) {
     let server = Server::start_with(&stage, |api| {
         api.tokens(crate::ground::tokens()).hosts(["shop.example"])
     })
@@ -102,7 +102,7 @@ async fn no_route_answers_to_a_foreign_name_or_page(stage: Stage) {
 }
 
 /// HTTP-6.
-async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage: Stage) {
+async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage: TestStore) {
     let server = Server::start_with(&stage, |api| api).await;
     for route in Api::over(&server.tidelock).routes() {
         let client = server.stranger();
@@ -118,7 +118,7 @@ async fn without_tokens_everybody_may_look_and_nobody_may_change_anything(stage:
 }
 
 /// HTTP-22. By whatever route; and of what programs do with a writer's token, nothing.
-async fn whatever_an_operator_changes_is_written_down(stage: Stage) {
+async fn whatever_an_operator_changes_is_written_down(stage: TestStore) {
     let server = Server::start(&stage).await;
     let (mut expected, mut by_writers) = (Vec::new(), 0);
     for route in
@@ -146,7 +146,7 @@ async fn whatever_an_operator_changes_is_written_down(stage: Stage) {
 
 /// HTTP-22. What an operator decides is written down with it; what is only data has its place
 /// elsewhere.
-async fn a_signal_of_an_operators_is_written_down_with_what_it_says(stage: Stage) {
+async fn a_signal_of_an_operators_is_written_down_with_what_it_says(stage: TestStore) {
     let server = Server::start(&stage).await;
     server.tidelock.runs().start("checkout", "checkout-1", &json!(7)).version(1).await.unwrap();
     let (signal, event) = (

@@ -4,7 +4,7 @@
 use http::Method;
 use serde_json::{Value, json};
 use tidelock::{Commit, ItemRef, Mark, Settlement, Wake};
-use tidelock_test_stage::Stage;
+use tidelock_test_stage::TestStore;
 
 use crate::ground::{OPERATOR, Server, WRITER};
 
@@ -52,7 +52,7 @@ async fn send(server: &Server, method: &str, path: &str, body: &str) -> (u16, Va
 }
 
 /// HTTP-11. A level too many, twice as many as anybody parses, and as many as would fill a stack.
-async fn json_that_is_too_deep_is_refused_by_name_and_limit(stage: Stage) {
+async fn json_that_is_too_deep_is_refused_by_name_and_limit(stage: TestStore) {
     let server = Server::start(&stage).await;
     for (method, path, body, field) in PLACES {
         for levels in [65, 130, 10_000] {
@@ -71,7 +71,7 @@ async fn json_that_is_too_deep_is_refused_by_name_and_limit(stage: Stage) {
 }
 
 /// HTTP-11.
-async fn what_is_too_large_is_refused_by_name_and_limit(stage: Stage) {
+async fn what_is_too_large_is_refused_by_name_and_limit(stage: TestStore) {
     let server = Server::start(&stage).await;
     let large =
         json!({ "events": [{ "type": "t", "data": "canary".repeat(200_000) }] }).to_string();
@@ -130,7 +130,7 @@ async fn stock(server: &Server) {
 }
 
 /// HTTP-39. Each operation of an operator's that names something, with a name that nothing has.
-async fn a_name_that_nothing_has_is_a_404(stage: Stage) {
+async fn a_name_that_nothing_has_is_a_404(stage: TestStore) {
     let server = Server::start(&stage).await;
     stock(&server).await;
     let operator = server.client(OPERATOR);

@@ -28,8 +28,8 @@ export const capital = (text) => text.charAt(0).toUpperCase() + text.slice(1);
 
 const TONES = {
   good: ['ok', 'healthy', 'completed', 'done', 'live', 'held', 'running', 'routing', 'won'],
-  warn: ['waiting', 'retrying', 'parked', 'expired', 'due', 'lagging', 'ambiguous', 'notice', 'over', 'compensating', 'cancelled', 'cancelling', 'nobody routes'],
-  bad: ['blocked', 'failed', 'sick', 'terminated', 'refused', 'unrouted', 'error'],
+  warn: ['waiting', 'retrying', 'parked', 'expired', 'due', 'lagging', 'ambiguous', 'warning', 'over', 'compensating', 'cancelled', 'cancelling', 'nobody routes'],
+  bad: ['blocked', 'failed', 'unhealthy', 'terminated', 'refused', 'unrouted', 'error'],
 };
 
 /** A state as a badge: a word, and a colour that only repeats it. */

@@ -6,7 +6,7 @@ import { since } from '../lib/clock.js';
 import { button } from '../lib/dialog.js';
 import { badge, plural } from '../lib/format.js';
 import { head } from '../lib/screen.js';
-import { cure } from './doctor/cure.js';
+import { remedy } from './doctor/remedy.js';
 
 export async function show({ place, signal }) {
   const [verdict, findings] = [h('div', null), h('div', { class: 'findings', role: 'list' })];
@@ -31,7 +31,7 @@ export async function show({ place, signal }) {
 
 // What does not mend by itself comes first, mere facts last.
 function worst(findings) {
-  const order = ['sick', 'notice', 'fact'];
+  const order = ['error', 'warning', 'info'];
   return findings.toSorted((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));
 }
 
@@ -40,24 +40,24 @@ function more(kinds = {}) {
   return Object.entries(kinds).map(([kind, many]) => h('p', { class: 'note' }, `And ${plural(many, `more of the kind “${word(kind)}”`, `more of the kind “${word(kind)}”`)}.`));
 }
 
-function banner({ healthy, sick }) {
-  const text = healthy ? 'This store is healthy: nothing is stuck.' : `${plural(sick, 'thing does not mend by itself', 'things do not mend by themselves')}.`;
+function banner({ healthy, errors }) {
+  const text = healthy ? 'This store is healthy: nothing is stuck.' : `${plural(errors, 'problem needs', 'problems need')} attention.`;
   return h('div', { class: `banner ${healthy ? 'good' : 'bad'}`, role: 'status' }, h('span', { class: 'banner-text' }, text));
 }
 
 function card(finding, then) {
-  const { advice, actions } = cures(finding.cure);
-  return h('article', { class: `card finding ${finding.severity ?? 'sick'}`, role: 'listitem' },
-    h('div', { class: 'finding-head' }, badge(word(finding.kind)), h('span', { class: 'finding-thing' }, finding.thing), finding.since && h('span', { class: 'note' }, since(finding.since))),
+  const { advice, actions } = remedies(finding.remedy);
+  return h('article', { class: `card finding ${finding.severity ?? 'error'}`, role: 'listitem' },
+    h('div', { class: 'finding-head' }, badge(word(finding.kind)), h('span', { class: 'finding-subject' }, finding.subject), finding.since && h('span', { class: 'note' }, since(finding.since))),
     h('p', { class: 'finding-what' }, finding.what), advice && h('p', { class: 'hint' }, advice),
     actions.map(({ command }) => command && h('code', null, command)),
-    h('div', { class: 'finding-cure' }, actions.map((action) => cure(finding, action, then))));
+    h('div', { class: 'finding-remedy' }, actions.map((action) => remedy(finding, action, then))));
 }
 
 const word = (kind) => String(kind).replaceAll('_', ' ');
 
-// What mends it: what people should know first, and what can be done for them.
-function cures(cure) {
-  if (!cure) return { actions: [] };
-  return { advice: cure.advice, actions: cure.actions ?? (cure.command || cure.request ? [cure] : []) };
+// The advice and the actions of a finding.
+function remedies(remedy) {
+  if (!remedy) return { actions: [] };
+  return { advice: remedy.advice, actions: remedy.actions ?? [] };
 }

@@ -43,7 +43,7 @@ export async function show({ place, signal }) {
   }, signal);
 
   function draw() {
-    fill(health, badge(Number(latest.blocked ?? 0) > 0 ? 'sick' : 'healthy'));
+    fill(health, badge(Number(latest.blocked ?? 0) > 0 ? 'unhealthy' : 'healthy'));
     fill(stats, figures(latest));
     for (const { field, counted, element, draw: drawn } of charts) {
       const points = samples.filter((sample) => sample[field] !== undefined && sample[field] !== null)

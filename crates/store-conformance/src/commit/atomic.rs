@@ -5,8 +5,9 @@
 //! them, and then commits the good ones alone to show that they were indeed good.
 
 use tidelock_store::{
-    AfterTrim, Append, Clash, Commit, Conflict, ExitKind, ExpectedRevision, ExpectedVersion, Item,
-    LeaseToken, Part, Reason, Settlement, Slot, Store, StoreExt, StreamState, Wake, Write,
+    AfterTrim, Append, Commit, Conflict, ExpectedRevision, ExpectedVersion, Item, LeaseToken, Part,
+    RecordWrite, SettleKind, Settlement, Slot, Store, StoreExt, StreamState, Violation,
+    ViolationReason, Wake,
 };
 
 use crate::case::{World, cases};
@@ -97,7 +98,7 @@ impl Scene {
     async fn make(world: &World) -> Self {
         let store = &*world.store;
         for name in ["good", "bad"] {
-            let put = Write::put(&key(name), ExpectedRevision::Absent, value(1));
+            let put = RecordWrite::put(&key(name), ExpectedRevision::Absent, value(1));
             commit(
                 store,
                 Commit::new()
@@ -124,7 +125,7 @@ impl Scene {
         let first = ExpectedRevision::Revision(revision(1));
         match kind {
             Kind::Append => commit.append(&name, exact(1), [event(2)]),
-            Kind::Write => commit.write(Write::put(&record, first, value(2))),
+            Kind::Write => commit.write(RecordWrite::put(&record, first, value(2))),
             Kind::Wake => commit.wake(Wake::to_mark(item("new"), mark(5))),
             Kind::Settlement => commit.settle(Settlement::ack(self.held.clone(), mark(1))),
             Kind::Fence => commit.fenced_by(self.held.clone()),
@@ -140,7 +141,9 @@ impl Scene {
         let (name, record) = (stream("bad"), key("bad"));
         match kind {
             Kind::Append => commit.append(&name, exact(9), [event(2)]),
-            Kind::Write => commit.write(Write::put(&record, ExpectedRevision::Absent, value(2))),
+            Kind::Write => {
+                commit.write(RecordWrite::put(&record, ExpectedRevision::Absent, value(2)))
+            }
             Kind::Wake => unreachable!("a wake never fails"),
             Kind::Settlement => commit.settle(Settlement::ack(self.lost.clone(), mark(1))),
             Kind::Fence => commit.fenced_by(self.lost.clone()),
@@ -152,24 +155,24 @@ impl Scene {
     }
 
     /// Why it does not.
-    async fn reason(&self, store: &dyn Store, kind: Kind) -> Reason {
+    async fn reason(&self, store: &dyn Store, kind: Kind) -> ViolationReason {
         let (stream, found) = (stream("bad"), StreamState::Open(version(1)));
         match kind {
-            Kind::Append => Reason::Stream { stream, expected: exact(9), found },
+            Kind::Append => ViolationReason::Stream { stream, expected: exact(9), found },
             Kind::StreamGuard => {
-                Reason::Stream { stream, expected: ExpectedVersion::NoStream, found }
+                ViolationReason::Stream { stream, expected: ExpectedVersion::NoStream, found }
             }
-            Kind::Trim => Reason::Untrimmable { stream, through: version(1), found },
-            Kind::Write | Kind::RecordGuard => Reason::Record {
+            Kind::Trim => ViolationReason::Untrimmable { stream, through: version(1), found },
+            Kind::Write | Kind::RecordGuard => ViolationReason::Record {
                 key: key("bad"),
                 expected: ExpectedRevision::Absent,
                 found: store.get_one(&key("bad")).await.unwrap(),
             },
-            Kind::Settlement | Kind::Fence => Reason::LeaseLost {
+            Kind::Settlement | Kind::Fence => ViolationReason::LeaseLost {
                 lease: self.lost.clone(),
                 found: Some(Box::new(self.taken.clone())),
             },
-            Kind::Restore => Reason::Item { found: Box::new(self.taken.clone()) },
+            Kind::Restore => ViolationReason::Item { found: Box::new(self.taken.clone()) },
             Kind::Wake => unreachable!("a wake never fails"),
         }
     }
@@ -223,7 +226,7 @@ async fn assert_all_were_good(store: &dyn Store, scene: &Scene) {
     assert_eq!(item_now(store, "new").await.mark, mark(5));
     assert_eq!(item_now(store, "restored").await.mark, mark(4));
     let held = item_now(store, "held").await;
-    assert_eq!((held.settled, held.at, held.holder), (Some(ExitKind::Ack), mark(1), None));
+    assert_eq!((held.settled, held.at, held.holder), (Some(SettleKind::Ack), mark(1), None));
 }
 
 async fn parts_of_every_kind_are_written_together(world: World) {
@@ -269,8 +272,10 @@ async fn every_part_that_fails_is_named_in_the_order_of_the_fields(world: World)
     let mut all_bad = Commit::new();
     for kind in Kind::CAN_FAIL {
         all_bad = scene.bad(all_bad, kind);
-        clashes
-            .push(Clash { part: kind.last_of(&all_bad), reason: scene.reason(store, kind).await });
+        clashes.push(Violation {
+            part: kind.last_of(&all_bad),
+            reason: scene.reason(store, kind).await,
+        });
     }
     let backwards =
         [Kind::Restore, Kind::Trim, Kind::Fence, Kind::Settlement, Kind::Write, Kind::Append];
@@ -285,7 +290,7 @@ async fn every_part_that_fails_is_named_in_the_order_of_the_fields(world: World)
 
 async fn only_the_parts_that_fail_are_named(world: World) {
     let store = &*world.store;
-    let put = |name: &str| Write::put(&key(name), ExpectedRevision::Absent, value(1));
+    let put = |name: &str| RecordWrite::put(&key(name), ExpectedRevision::Absent, value(1));
     commit(store, Commit::new().write(put("b")).write(put("d"))).await;
 
     let some_taken =

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Bounds, ClashKind, Commit, CommitOutcome, Committed, ExitKind,
-    ExpectedRevision, ExpectedVersion, Part, Reason, Settlement, Slot, Store, StoreExt,
-    StreamState, Wake, When, Write,
+    AfterTrim, Append, Bounds, Commit, CommitOutcome, Committed, ExpectedRevision, ExpectedVersion,
+    Part, RecordWrite, SettleKind, Settlement, Slot, Store, StoreExt, StreamState, ViolationKind,
+    ViolationReason, Wake, When,
 };
 
 use crate::case::{World, cases};
@@ -34,11 +34,11 @@ cases! { "commit::judgement":
 }
 
 /// Commits a guard alone: it holds, or it is refused for this reason.
-async fn judge(store: &dyn Store, guard: Commit, refusal: Option<Reason>) {
+async fn judge(store: &dyn Store, guard: Commit, refusal: Option<ViolationReason>) {
     match refusal {
         None => drop(commit(store, guard).await),
         Some(reason) => {
-            assert_eq!(refused_whole(store, guard).await, clash(Part::Guard(0), reason))
+            assert_eq!(refused_whole(store, guard).await, clash(Part::Guard(0), reason));
         }
     }
 }
@@ -58,7 +58,7 @@ async fn a_guard_sees_a_stream_as_an_append_would_closed_or_not(world: World) {
             (exact(3), false),
         ];
         for (expected, holds) in table {
-            let reason = Reason::Stream { stream: name.clone(), expected, found };
+            let reason = ViolationReason::Stream { stream: name.clone(), expected, found };
             let guard = Commit::new().guard_stream(&name, expected);
             judge(store, guard, (!holds).then_some(reason)).await;
         }
@@ -79,7 +79,8 @@ async fn a_guard_sees_a_record_as_a_write_would(world: World) {
             (ExpectedRevision::Revision(revision(3)), false),
         ];
         for (expected, holds) in table {
-            let reason = Reason::Record { key: key.clone(), expected, found: given.slot(&key) };
+            let reason =
+                ViolationReason::Record { key: key.clone(), expected, found: given.slot(&key) };
             let guard = Commit::new().guard_record(&key, expected);
             judge(&*world.store, guard, (!holds).then_some(reason)).await;
         }
@@ -106,14 +107,14 @@ async fn a_guard_sees_the_stream_before_the_append_of_its_commit(world: World) {
     let more = || Commit::new().append(&name, exact(2), events(1));
     let conflict = refused_whole(store, more().guard_stream(&name, exact(3))).await;
     let found = StreamState::Open(version(2));
-    let reason = Reason::Stream { stream: name.clone(), expected: exact(3), found };
+    let reason = ViolationReason::Stream { stream: name.clone(), expected: exact(3), found };
     assert_eq!(conflict, clash(Part::Guard(0), reason));
     commit(store, more().guard_stream(&name, exact(2))).await;
 }
 
 async fn a_guard_sees_the_record_before_the_write_of_its_commit(world: World) {
     let (store, key) = (&*world.store, key("k"));
-    let put = |expected| Commit::new().write(Write::put(&key, expected, value(1)));
+    let put = |expected| Commit::new().write(RecordWrite::put(&key, expected, value(1)));
     commit(store, put(ExpectedRevision::Absent).guard_record(&key, ExpectedRevision::Absent)).await;
 
     let expected = ExpectedRevision::Revision(revision(2));
@@ -122,9 +123,9 @@ async fn a_guard_sees_the_record_before_the_write_of_its_commit(world: World) {
         refused_whole(store, put(ExpectedRevision::Any).guard_record(&key, expected)).await;
     assert_eq!(
         conflict,
-        clash(Part::Guard(0), Reason::Record { key: key.clone(), expected, found })
+        clash(Part::Guard(0), ViolationReason::Record { key: key.clone(), expected, found })
     );
-    let delete = Commit::new().write(Write::delete(&key, ExpectedRevision::Any));
+    let delete = Commit::new().write(RecordWrite::delete(&key, ExpectedRevision::Any));
     commit(store, delete.guard_record(&key, ExpectedRevision::Exists)).await;
 }
 
@@ -147,12 +148,12 @@ async fn guards_of_one_thing_are_judged_one_by_one(world: World) {
         .guard_stream(&name, ExpectedVersion::NoStream)
         .guard_stream(&name, ExpectedVersion::Exists)
         .guard_stream(&name, ExpectedVersion::Any);
-    let reason = Reason::Stream {
+    let reason = ViolationReason::Stream {
         stream: name.clone(),
         expected: ExpectedVersion::Exists,
         found: StreamState::Absent,
     };
-    assert_eq!(reason.kind(), ClashKind::Gone);
+    assert_eq!(reason.kind(), ViolationKind::Gone);
     assert_eq!(refused_whole(store, guards).await, clash(Part::Guard(1), reason));
 }
 
@@ -160,7 +161,7 @@ async fn of_two_who_guard_what_the_other_writes_one_wins(world: World) {
     let (a, b) = (key("a"), key("b"));
     let on_call = |mine, others| {
         Commit::new()
-            .write(Write::put(mine, ExpectedRevision::Absent, value(1)))
+            .write(RecordWrite::put(mine, ExpectedRevision::Absent, value(1)))
             .guard_record(others, ExpectedRevision::Absent)
     };
     let outcomes = at_once(&world, on_call(&a, &b), on_call(&b, &a)).await;
@@ -180,7 +181,7 @@ async fn a_fence_holds_though_its_commit_settles_the_lease(world: World) {
         .fenced_by(token.clone());
     commit(store, last).await;
     let conflict = refused_whole(store, Commit::new().fenced_by(token)).await;
-    assert!(conflict.has(ClashKind::LeaseLost));
+    assert!(conflict.has(ViolationKind::LeaseLost));
 }
 
 async fn a_wake_beside_the_settlement_of_its_item_is_not_lost(world: World) {
@@ -193,7 +194,7 @@ async fn a_wake_beside_the_settlement_of_its_item_is_not_lost(world: World) {
     commit(store, both).await;
 
     let found = item_now(store, "i").await;
-    assert_eq!((found.settled, found.at, found.mark), (Some(ExitKind::Ack), mark(1), mark(2)));
+    assert_eq!((found.settled, found.at, found.mark), (Some(SettleKind::Ack), mark(1), mark(2)));
     let again = lease_one(store, "bert").await;
     assert_eq!((again.at, again.mark, again.attempts), (mark(1), mark(2), 1));
 }
@@ -209,7 +210,7 @@ async fn the_furthest_of_two_wakes_in_one_commit_counts(world: World) {
 
 async fn a_wake_in_a_refused_commit_wakes_nobody(world: World) {
     let store = &*world.store;
-    let refused = Commit::new().wake(Wake::to_mark(item("i"), mark(1))).write(Write::add(
+    let refused = Commit::new().wake(Wake::to_mark(item("i"), mark(1))).write(RecordWrite::add(
         &key("n"),
         2,
         Bounds::at_most(1),
@@ -226,7 +227,7 @@ async fn all_of_a_commit_happens_at_one_moment(world: World) {
     let all = Commit::new()
         .append(&stream("a"), ExpectedVersion::NoStream, events(2))
         .append(&stream("b"), ExpectedVersion::NoStream, events(1))
-        .write(Write::put(&key("k"), ExpectedRevision::Absent, value(1)).expiring(when))
+        .write(RecordWrite::put(&key("k"), ExpectedRevision::Absent, value(1)).expiring(when))
         .wake(Wake::at(item("i"), when));
     let at = commit(store, all).await.at;
     let then = Some(at.plus(A_MINUTE));

@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    ClashKind, Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, LeaseToken, Part,
-    Reason, RecordKey, Revision, Slot, Store, StoreExt, When, Write,
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, LeaseToken, Part, RecordKey,
+    RecordWrite, Revision, Slot, Store, StoreExt, ViolationKind, ViolationReason, When,
 };
 
 use crate::case::{World, cases};
@@ -32,7 +32,7 @@ fn held() -> When {
 /// Takes all of these or none.
 fn take(who: &str, locks: &[RecordKey]) -> Commit {
     locks.iter().fold(Commit::new(), |commit, lock| {
-        let put = Write::put(lock, ExpectedRevision::Absent, json(&format!("{who:?}")));
+        let put = RecordWrite::put(lock, ExpectedRevision::Absent, json(&format!("{who:?}")));
         commit.write(put.expiring(held()))
     })
 }
@@ -40,7 +40,7 @@ fn take(who: &str, locks: &[RecordKey]) -> Commit {
 /// Releases all of these or none, by the token that each was taken with.
 fn release(locks: &[(RecordKey, Revision)]) -> Commit {
     locks.iter().fold(Commit::new(), |commit, (lock, token)| {
-        commit.write(Write::delete(lock, ExpectedRevision::Revision(*token)))
+        commit.write(RecordWrite::delete(lock, ExpectedRevision::Revision(*token)))
     })
 }
 
@@ -60,13 +60,13 @@ async fn a_lock_that_was_taken_over_survives_its_first_holders_release(world: Wo
     let berts = tokens(commit(&*bert, take("bert", &locks)).await);
 
     let conflict = refused_whole(anna, release(&annas)).await;
-    let reason = Reason::Record {
+    let reason = ViolationReason::Record {
         key: key("lock"),
         expected: ExpectedRevision::Revision(annas[0].1),
         found: anna.get_one(&key("lock")).await.unwrap(),
     };
     assert_eq!(conflict, clash(Part::Write(0), reason));
-    assert!(conflict.has(ClashKind::Moved));
+    assert!(conflict.has(ViolationKind::Moved));
     assert_eq!(held_by(anna, &key("lock")).await.as_deref(), Some("bert"));
     commit(&*bert, release(&berts)).await;
 }
@@ -97,7 +97,7 @@ async fn of_a_set_of_locks_of_which_one_is_held_none_is_taken(world: World) {
     assert_eq!(conflict.clashes.len(), 1);
     assert_eq!(
         (conflict.first().part, conflict.first().reason.kind()),
-        (Part::Write(2), ClashKind::Taken)
+        (Part::Write(2), ViolationKind::Taken)
     );
     let slots = store.get(&locks).await.unwrap();
     assert_eq!([&slots[0], &slots[1], &slots[3]], [&Slot::Absent; 3]);
@@ -125,7 +125,8 @@ async fn a_taker_that_is_dropped_half_way_holds_all_its_locks_or_none(world: Wor
 async fn a_release_that_fails_half_way_releases_nothing(world: World) {
     let (store, locks) = (&*world.store, ["a", "b", "c"].map(key));
     let mine = tokens(commit(store, take("anna", &locks)).await);
-    let seized = Write::put(&locks[1], ExpectedRevision::Exists, json("\"bert\"")).expiring(held());
+    let seized =
+        RecordWrite::put(&locks[1], ExpectedRevision::Exists, json("\"bert\"")).expiring(held());
     commit(&*world.another().await, Commit::new().write(seized)).await;
 
     let conflict = refused_whole(store, release(&mine)).await;
@@ -144,7 +145,7 @@ async fn a_renewal_under_a_lost_fence_renews_nothing(world: World) {
     let renew = |token: LeaseToken| {
         let expected = ExpectedRevision::Exists;
         locks.iter().fold(Commit::new().fenced_by(token), |commit, lock| {
-            commit.write(Write::put(lock, expected, value(1)).expiring(When::In(LEASE * 2)))
+            commit.write(RecordWrite::put(lock, expected, value(1)).expiring(When::In(LEASE * 2)))
         })
     };
     commit(store, renew(lease.token())).await;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterTrim, Append, Bounds, Commit, CommitId, Committed, ErrorKind, ExpectedRevision,
-    ExpectedVersion, Settlement, Slot, Store, StoreExt, Wake, When, Write, limits,
+    AfterTrim, Append, Bounds, Commit, CommitId, Committed, ExpectedRevision, ExpectedVersion,
+    RecordWrite, Settlement, Slot, Store, StoreErrorKind, StoreExt, Wake, When, limits,
 };
 
 use crate::case::{World, cases};
@@ -33,7 +33,7 @@ cases! { "commit::replay":
 
 /// Adds one to the record "n", under an id.
 fn add(id: CommitId) -> Commit {
-    Commit::new().with_id(id).write(Write::add(&key("n"), 1, Bounds::NONE))
+    Commit::new().with_id(id).write(RecordWrite::add(&key("n"), 1, Bounds::NONE))
 }
 
 async fn count(store: &dyn Store) -> i64 {
@@ -50,7 +50,7 @@ async fn again(store: &dyn Store, sent: Commit) -> Committed {
 
 async fn mismatch(store: &dyn Store, other: Commit) {
     let error = failed(store, other).await;
-    assert_eq!(error.kind(), ErrorKind::IdempotencyMismatch, "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::IdempotencyMismatch, "{error}");
 }
 
 async fn a_commit_of_every_kind_sent_again_writes_nothing(world: World) {
@@ -64,11 +64,11 @@ async fn a_commit_of_every_kind_sent_again_writes_nothing(world: World) {
         .append(&stream("s"), ExpectedVersion::NoStream, events(2))
         .with_append(Append::new(&stream("closed"), exact(2), events(1)))
         .write(
-            Write::put(&key("k"), ExpectedRevision::Absent, value(1))
+            RecordWrite::put(&key("k"), ExpectedRevision::Absent, value(1))
                 .expiring(When::In(LEASE * 10)),
         )
-        .write(Write::add(&key("n"), 5, Bounds::at_most(5)))
-        .write(Write::delete(&key("none"), ExpectedRevision::Absent))
+        .write(RecordWrite::add(&key("n"), 5, Bounds::at_most(5)))
+        .write(RecordWrite::delete(&key("none"), ExpectedRevision::Absent))
         .wake(Wake::to_mark(item("woken"), mark(3)))
         .settle(Settlement::ack(token.clone(), mark(1)))
         .fenced_by(token)
@@ -93,11 +93,11 @@ async fn an_addition_sent_again_is_made_once(world: World) {
 
 async fn a_deletion_sent_again_is_made_once(world: World) {
     let (store, key) = (&*world.store, key("k"));
-    let put = || Commit::new().write(Write::put(&key, ExpectedRevision::Absent, value(1)));
+    let put = || Commit::new().write(RecordWrite::put(&key, ExpectedRevision::Absent, value(1)));
     commit(store, put()).await;
     let delete = Commit::new()
         .with_id(CommitId::fresh())
-        .write(Write::delete(&key, ExpectedRevision::Exists));
+        .write(RecordWrite::delete(&key, ExpectedRevision::Exists));
     let first = commit(store, delete.clone()).await;
     commit(store, put()).await;
     assert_eq!(again(store, delete).await, first);
@@ -107,10 +107,11 @@ async fn a_deletion_sent_again_is_made_once(world: World) {
 /// Schedule 56.
 async fn a_writer_whose_reply_was_lost_recognises_its_own_revision(world: World) {
     let (store, key) = (&*world.store, key("k"));
-    commit(store, Commit::new().write(Write::put(&key, ExpectedRevision::Absent, value(1)))).await;
+    commit(store, Commit::new().write(RecordWrite::put(&key, ExpectedRevision::Absent, value(1))))
+        .await;
     let swap = |number| {
         let expected = ExpectedRevision::Revision(revision(1));
-        Commit::new().write(Write::put(&key, expected, value(number)))
+        Commit::new().write(RecordWrite::put(&key, expected, value(number)))
     };
     let mine = swap(2).with_id(CommitId::fresh());
     commit(store, mine.clone()).await;
@@ -125,14 +126,15 @@ async fn the_first_result_is_given_though_others_have_moved_on(world: World) {
     let mine = Commit::new()
         .with_id(CommitId::fresh())
         .append(&stream("s"), ExpectedVersion::NoStream, events(2))
-        .write(Write::put(&key("k"), ExpectedRevision::Absent, value(1)));
+        .write(RecordWrite::put(&key("k"), ExpectedRevision::Absent, value(1)));
     let first = commit(store, mine.clone()).await;
 
     let other = world.another().await;
     let closing = Append::new(&stream("s"), exact(2), events(3)).and_close();
     commit(&*other, Commit::new().with_append(closing)).await;
     commit(&*other, Commit::new().trim(&stream("s"), version(5), AfterTrim::StayClosed)).await;
-    commit(&*other, Commit::new().write(Write::delete(&key("k"), ExpectedRevision::Exists))).await;
+    commit(&*other, Commit::new().write(RecordWrite::delete(&key("k"), ExpectedRevision::Exists)))
+        .await;
 
     assert_eq!(again(store, mine).await, first);
     assert_eq!(store.get_one(&key("k")).await.unwrap(), Slot::Deleted(revision(2)));
@@ -177,7 +179,7 @@ async fn another_commit_under_the_same_id_is_a_mismatch(world: World) {
     mismatch(store, mine().guard_record(&key("k"), ExpectedRevision::Any)).await;
     mismatch(store, add(id).append(&stream("s"), ExpectedVersion::Any, [event(1)])).await;
     mismatch(store, add(id).append(&stream("s"), ExpectedVersion::Exists, [new.clone()])).await;
-    let two = Commit::new().with_id(id).write(Write::add(&key("n"), 2, Bounds::NONE));
+    let two = Commit::new().with_id(id).write(RecordWrite::add(&key("n"), 2, Bounds::NONE));
     mismatch(store, two.append(&stream("s"), ExpectedVersion::Any, [new.clone()])).await;
     assert_eq!(count(store).await, 1);
     again(store, mine()).await;
@@ -188,7 +190,7 @@ async fn a_refused_commit_is_not_remembered(world: World) {
     let mine = || add(id).guard_record(&key("door"), ExpectedRevision::Exists);
     refused_whole(store, mine()).await;
     refused_whole(store, mine()).await;
-    let door = Write::put(&key("door"), ExpectedRevision::Absent, value(1));
+    let door = RecordWrite::put(&key("door"), ExpectedRevision::Absent, value(1));
     commit(store, Commit::new().write(door)).await;
     commit(store, mine()).await;
     assert_eq!(count(store).await, 1, "it is judged anew each time");
@@ -203,7 +205,7 @@ async fn a_failed_commit_is_not_remembered(world: World) {
     let (store, id, new) = (&*world.store, CommitId::fresh(), event(1));
     commit(store, Commit::new().append(&stream("s"), ExpectedVersion::Any, [new.clone()])).await;
     mismatch(store, add(id).append(&stream("other"), ExpectedVersion::Any, [new])).await;
-    assert_eq!(failed(store, Commit::new().with_id(id)).await.kind(), ErrorKind::Invalid);
+    assert_eq!(failed(store, Commit::new().with_id(id)).await.kind(), StoreErrorKind::Invalid);
     commit(store, add(id)).await;
     assert_eq!(count(store).await, 1);
 }
@@ -223,13 +225,13 @@ async fn a_commit_is_forgotten_after_seven_days(world: World) {
     assert_eq!(commit(store, add(id)).await.writes[0].sum, Some(2));
 
     world.advance(limits::COMMIT_MEMORY + Duration::from_secs(1)).await;
-    let another = Commit::new().with_id(id).write(Write::add(&key("n"), 5, Bounds::NONE));
+    let another = Commit::new().with_id(id).write(RecordWrite::add(&key("n"), 5, Bounds::NONE));
     assert_eq!(commit(store, another).await.writes[0].sum, Some(7), "the id is free for anything");
 }
 
 async fn without_an_id_the_same_commit_is_another(world: World) {
     let store = &*world.store;
-    let same = || Commit::new().write(Write::add(&key("n"), 1, Bounds::NONE));
+    let same = || Commit::new().write(RecordWrite::add(&key("n"), 1, Bounds::NONE));
     commit(store, same()).await;
     commit(store, same()).await;
     assert_eq!(count(store).await, 2);
@@ -239,7 +241,7 @@ async fn without_an_id_the_same_commit_is_another(world: World) {
 async fn a_refund_sent_again_after_the_window_goes_once_to_its_window(world: World) {
     let (store, window) = (&*world.store, Duration::from_secs(3600));
     let quota = |name: &str, delta| {
-        let counter = Write::add(&key(name), delta, Bounds::between(0, 3));
+        let counter = RecordWrite::add(&key(name), delta, Bounds::between(0, 3));
         Commit::new().write(counter.expiring(When::In(window * 2)))
     };
     commit(store, quota("mail/monday", 3)).await;

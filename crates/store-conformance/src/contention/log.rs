@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use tidelock_store::{
-    Appended, Clash, Commit, CommitId, CommitOutcome, Conflict, ErrorKind, Event, ExpectedVersion,
-    FeedQuery, Part, Position, Reason, Store, StoreExt, StreamState, Version,
+    Appended, Commit, CommitId, CommitOutcome, Conflict, ExpectedVersion, FeedQuery, Part,
+    Position, Store, StoreErrorKind, StoreExt, StoredEvent, StreamState, Version, Violation,
+    ViolationReason,
 };
 
 use super::race;
@@ -55,8 +56,8 @@ async fn one_appender_wins(world: &World, racers: usize, expected: ExpectedVersi
     assert_eq!((won.len(), lost.len()), (1, racers - 1));
     let won = won.into_iter().find_map(|won| won.committed().ok()).expect("one has won");
     let found = StreamState::Open(won.appends[0].version);
-    let reason = Reason::Stream { stream: stream("s"), expected, found };
-    let refusal = Conflict { clashes: vec![Clash { part: Part::Append(0), reason }] };
+    let reason = ViolationReason::Stream { stream: stream("s"), expected, found };
+    let refusal = Conflict { clashes: vec![Violation { part: Part::Append(0), reason }] };
     assert!(lost.iter().all(|lost| *lost == CommitOutcome::Conflict(refusal.clone())), "{lost:?}");
 }
 
@@ -76,7 +77,7 @@ async fn appends_from_many_are_numbered_without_gaps(world: World) {
     assert_contiguous(&world.store.read_whole_stream(&stream("s")).await.unwrap(), 160);
 }
 
-fn assert_contiguous(events: &[Event], count: u64) {
+fn assert_contiguous(events: &[StoredEvent], count: u64) {
     let versions: Vec<u64> = events.iter().map(|event| event.version.get()).collect();
     assert_eq!(versions, (1..=count).collect::<Vec<_>>());
     assert!(events.is_sorted_by(|a, b| a.position < b.position));
@@ -105,7 +106,7 @@ async fn an_event_id_raced_for_by_many_streams_goes_to_one(world: World) {
     let (accepted, refused): (Vec<_>, Vec<_>) = results.await.into_iter().partition(Result::is_ok);
     assert_eq!((accepted.len(), refused.len()), (1, 15));
     let kinds = refused.into_iter().filter_map(Result::err).map(|error| error.kind());
-    assert!(kinds.into_iter().all(|kind| kind == ErrorKind::IdempotencyMismatch));
+    assert!(kinds.into_iter().all(|kind| kind == StoreErrorKind::IdempotencyMismatch));
     let page = world.store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
     assert_eq!(page.events.len(), 1);
 }
@@ -179,7 +180,7 @@ async fn write_events(store: &dyn Store, writer: usize) {
 }
 
 /// Reads on and on, until the writers are done and the feed has ended.
-async fn tail(store: &dyn Store, writing: &AtomicUsize) -> Vec<Event> {
+async fn tail(store: &dyn Store, writing: &AtomicUsize) -> Vec<StoredEvent> {
     let read_on = async {
         let (mut seen, mut after) = (Vec::new(), Position::START);
         loop {

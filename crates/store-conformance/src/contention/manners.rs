@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tidelock_store::{Bounds, Commit, Store, Write};
+use tidelock_store::{Bounds, Commit, RecordWrite, Store};
 
 use crate::case::{World, cases};
 use crate::sample::{commit, key};
@@ -34,7 +34,8 @@ fn calls_before_another_task_runs(store: &Arc<dyn Store>) -> usize {
             if had_its_turn.load(Ordering::SeqCst) {
                 return calls;
             }
-            commit(&**store, Commit::new().write(Write::add(&key("n"), 1, Bounds::NONE))).await;
+            commit(&**store, Commit::new().write(RecordWrite::add(&key("n"), 1, Bounds::NONE)))
+                .await;
         }
         ON_AND_ON
     })

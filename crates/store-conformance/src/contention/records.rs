@@ -1,8 +1,8 @@
 //! Racing for records and counters.
 
 use tidelock_store::{
-    Bounds, Clash, Commit, CommitOutcome, Conflict, ExpectedRevision, Part, Reason, Record,
-    Revision, Slot, Store, StoreExt, Write,
+    Bounds, Commit, CommitOutcome, Conflict, ExpectedRevision, Part, Record, RecordWrite, Revision,
+    Slot, Store, StoreExt, Violation, ViolationReason,
 };
 
 use super::race;
@@ -35,8 +35,9 @@ async fn of_64_creators_of_one_record_one_wins(world: World) {
     .await;
     assert_eq!(accepted(&outcomes), 1);
     let found = world.store.get_one(&key("k")).await.unwrap();
-    let reason = Reason::Record { key: key("k"), expected: ExpectedRevision::Absent, found };
-    let refusal = Conflict { clashes: vec![Clash { part: Part::Write(0), reason }] };
+    let reason =
+        ViolationReason::Record { key: key("k"), expected: ExpectedRevision::Absent, found };
+    let refusal = Conflict { clashes: vec![Violation { part: Part::Write(0), reason }] };
     let refusals = outcomes.into_iter().filter_map(CommitOutcome::conflict);
     assert!(refusals.into_iter().all(|conflict| conflict == refusal));
 }
@@ -72,17 +73,17 @@ async fn increment(store: &dyn Store, most: usize) -> usize {
 }
 
 async fn add(store: &dyn Store, delta: i64, within: Bounds) -> CommitOutcome {
-    store.commit(Commit::new().write(Write::add(&key("k"), delta, within))).await.unwrap()
+    store.commit(Commit::new().write(RecordWrite::add(&key("k"), delta, within))).await.unwrap()
 }
 
 /// Schedule 62.
 async fn the_last_unit_goes_to_one_of_64(world: World) {
     let within = Bounds::at_most(10);
-    commit(&*world.store, Commit::new().write(Write::add(&key("k"), 9, within))).await;
+    commit(&*world.store, Commit::new().write(RecordWrite::add(&key("k"), 9, within))).await;
     let outcomes = race(&world, 64, |_, store| async move { add(&*store, 1, within).await }).await;
     assert_eq!(accepted(&outcomes), 1);
-    let reason = Reason::Bound { key: key("k"), found: 10, delta: 1, within };
-    let refusal = Conflict { clashes: vec![Clash { part: Part::Write(0), reason }] };
+    let reason = ViolationReason::Bound { key: key("k"), found: 10, delta: 1, within };
+    let refusal = Conflict { clashes: vec![Violation { part: Part::Write(0), reason }] };
     let refusals = outcomes.into_iter().filter_map(CommitOutcome::conflict);
     assert!(refusals.into_iter().all(|conflict| conflict == refusal));
     assert_eq!(world.store.get_one(&key("k")).await.unwrap(), counter(10, 2));
@@ -99,7 +100,7 @@ async fn a_quota_is_used_up_to_the_last_unit_and_never_past_it(world: World) {
 }
 
 async fn a_stock_never_falls_below_zero(world: World) {
-    commit(&*world.store, Commit::new().write(Write::add(&key("k"), 20, Bounds::NONE))).await;
+    commit(&*world.store, Commit::new().write(RecordWrite::add(&key("k"), 20, Bounds::NONE))).await;
     let outcomes =
         race(&world, 64, |_, store| async move { add(&*store, -3, Bounds::at_least(0)).await });
     assert_eq!(accepted(&outcomes.await), 6, "six times three is eighteen");
@@ -122,8 +123,8 @@ async fn additions_to_two_counters_in_opposite_order_all_land(world: World) {
         let (one, other) = if racer % 2 == 0 { ("k", "l") } else { ("l", "k") };
         for _ in 0..5 {
             let both = Commit::new()
-                .write(Write::add(&key(one), 1, Bounds::NONE))
-                .write(Write::add(&key(other), 1, Bounds::NONE));
+                .write(RecordWrite::add(&key(one), 1, Bounds::NONE))
+                .write(RecordWrite::add(&key(other), 1, Bounds::NONE));
             commit(&*store, both).await;
         }
     })

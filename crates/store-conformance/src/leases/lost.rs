@@ -1,9 +1,9 @@
 //! Lost leases: whoever lost one writes nothing, and is told what is there now.
 
 use tidelock_store::{
-    Adjustment, AfterTrim, Append, Clash, Commit, Conflict, ExpectedRevision, ExpectedVersion,
-    Fence, Item, ItemFilter, Lease, LeaseToken, Part, Reason, Settlement, Slot, StoreExt,
-    StreamQuery, StreamState, Wake, When, Write,
+    Adjustment, AfterTrim, Append, Commit, Conflict, ExpectedRevision, ExpectedVersion, Fence,
+    Item, ItemFilter, Lease, LeaseToken, Part, RecordWrite, Settlement, Slot, StoreExt,
+    StreamQuery, StreamState, Violation, ViolationReason, Wake, When,
 };
 
 use crate::case::{World, cases};
@@ -63,7 +63,7 @@ async fn every_exit_after_a_takeover_is_refused_with_all_that_came_with_it(world
         let kind = exit.exit.kind();
         let late = Commit::new()
             .append(&stream("s"), ExpectedVersion::Any, [event(1)])
-            .write(Write::put(&key("k"), ExpectedRevision::Any, value(1)))
+            .write(RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1)))
             .wake(Wake::to_mark(item("b"), mark(1)))
             .settle(exit.having_done(mark(1)));
         let expected = lost(Part::Settlement(0), &first.token(), Some(theirs.clone()));
@@ -77,7 +77,7 @@ async fn every_exit_after_a_takeover_is_refused_with_all_that_came_with_it(world
 async fn a_commit_fenced_by_a_lost_lease_is_refused(world: World) {
     let (first, _, theirs) = taken_over(&world, "a").await;
     let late = Commit::new()
-        .write(Write::put(&key("k"), ExpectedRevision::Any, value(1)))
+        .write(RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1)))
         .fenced_by(first.token());
     assert_eq!(
         refused(&*world.store, late).await,
@@ -88,7 +88,7 @@ async fn a_commit_fenced_by_a_lost_lease_is_refused(world: World) {
 
 fn fenced_write(lease: &Lease) -> Commit {
     Commit::new()
-        .write(Write::put(&key("k"), ExpectedRevision::Any, value(1)))
+        .write(RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1)))
         .fenced_by(lease.token())
 }
 
@@ -202,7 +202,7 @@ async fn fences_grow_whatever_happens_in_between(world: World) {
 /// A claim on an idempotency key: the work item is the claim, the record is its result.
 fn complete(lease: &Lease, result: i64) -> Commit {
     Commit::new()
-        .write(Write::put(&key("result"), ExpectedRevision::Absent, value(result)))
+        .write(RecordWrite::put(&key("result"), ExpectedRevision::Absent, value(result)))
         .settle(Settlement::ack(lease.token(), mark(1)))
 }
 
@@ -224,7 +224,7 @@ async fn a_slow_first_claimant_cannot_complete_after_a_takeover(world: World) {
 
 /// Schedule 61.
 async fn a_claim_whose_record_expires_while_it_runs_is_not_run_twice(world: World) {
-    let started = Write::put(&key("claim"), ExpectedRevision::Absent, value(0));
+    let started = RecordWrite::put(&key("claim"), ExpectedRevision::Absent, value(0));
     let claim = Commit::new()
         .write(started.expiring(When::In(secs(10))))
         .wake(Wake::to_mark(item("claim"), mark(1)));
@@ -258,9 +258,9 @@ async fn closing_the_books_under_a_live_lease_fences_its_holder(world: World) {
         .append(&books, exact(3), [event(4)])
         .settle(Settlement::ack(holder.token(), mark(3)));
     let found = item_now(&*world.store, "books").await;
-    let closed = Reason::Closed { stream: books.clone(), version: version(3) };
+    let closed = ViolationReason::Closed { stream: books.clone(), version: version(3) };
     let clashes = vec![
-        Clash { part: Part::Append(0), reason: closed },
+        Violation { part: Part::Append(0), reason: closed },
         lost_part(Part::Settlement(0), &holder.token(), Some(found)),
     ];
     assert_eq!(refused(&*world.store, late).await, Conflict { clashes });

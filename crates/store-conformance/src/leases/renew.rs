@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Holder, Item, ItemFilter, Lease, LeaseToken, Renewal, Settlement,
+    Adjustment, Item, ItemFilter, Lease, LeaseHolder, LeaseToken, Renewal, Settlement,
 };
 
 use crate::case::{World, cases};
@@ -68,7 +68,7 @@ async fn a_renewal_changes_nothing_but_the_deadline(world: World) {
 
     let since = before.holder.as_ref().unwrap().since;
     let deadline = now(&*world.store).await.plus(secs(60));
-    let holder = Some(Holder { worker: worker("w"), since, deadline });
+    let holder = Some(LeaseHolder { worker: worker("w"), since, deadline });
     assert_eq!(item_now(&*world.store, "a").await, Item { holder, ..before });
 }
 

@@ -1,8 +1,8 @@
 //! Restores: items that are made as they were in another store.
 
 use tidelock_store::{
-    Commit, ErrorKind, ExitKind, Fence, Holder, Item, ItemFilter, Priority, Store, Timestamp, Wake,
-    When, limits,
+    Commit, Fence, Item, ItemFilter, LeaseHolder, Priority, SettleKind, Store, StoreErrorKind,
+    Timestamp, Wake, When, limits,
 };
 
 use crate::case::{World, cases};
@@ -104,11 +104,11 @@ async fn an_item_that_is_there_is_not_restored_over(world: World) {
 
 async fn an_item_that_no_store_could_have_had_is_not_restored(world: World) {
     let moment = long_ago(0);
-    let holder = Holder { worker: worker("w"), since: moment, deadline: moment };
+    let holder = LeaseHolder { worker: worker("w"), since: moment, deadline: moment };
     let odd = [
         Item { fence: Some(Fence::FIRST), ..idle("a") },
         Item { holder: Some(holder), ..idle("a") },
-        Item { settled: Some(ExitKind::Ack), ..idle("a") },
+        Item { settled: Some(SettleKind::Ack), ..idle("a") },
         Item { at: mark(2), mark: mark(1), ..idle("a") },
         Item { attempts: u32::MAX, ..idle("a") },
         Item { error: Some("x".repeat(limits::ERROR_CHARS + 2)), ..idle("a") },
@@ -116,9 +116,9 @@ async fn an_item_that_no_store_could_have_had_is_not_restored(world: World) {
     ];
     for item in odd {
         let refused = world.store.commit(Commit::new().restore(item)).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{refused}");
     }
     let twice = Commit::new().restore(idle("a")).restore(idle("a"));
-    assert_eq!(world.store.commit(twice).await.unwrap_err().kind(), ErrorKind::Invalid);
+    assert_eq!(world.store.commit(twice).await.unwrap_err().kind(), StoreErrorKind::Invalid);
     assert_eq!(items(&*world.store, ItemFilter::default()).await, []);
 }

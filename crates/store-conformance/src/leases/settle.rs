@@ -1,7 +1,7 @@
 //! Settling: the five ways in which a lease ends by its holder's will.
 
 use tidelock_store::{
-    Adjustment, Commit, Exit, ExitKind, ExpectedVersion, Item, ItemFilter, Lease, Settlement,
+    Adjustment, Commit, ExpectedVersion, Item, ItemFilter, Lease, Settle, SettleKind, Settlement,
     StoreExt, Wake, When, limits,
 };
 
@@ -39,7 +39,7 @@ cases! { "leases::settle":
 }
 
 /// The item after this settlement of a lease that stood, with nothing else changed.
-fn settled(before: Item, kind: ExitKind) -> Item {
+fn settled(before: Item, kind: SettleKind) -> Item {
     Item { holder: None, settled: Some(kind), ..before }
 }
 
@@ -49,7 +49,7 @@ async fn an_ack_of_everything_leaves_the_item_idle(world: World) {
 
     settle(&*world.store, Settlement::ack(first.token(), mark(5))).await;
 
-    let expected = Item { at: mark(5), attempts: 0, ..settled(before, ExitKind::Ack) };
+    let expected = Item { at: mark(5), attempts: 0, ..settled(before, SettleKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     world.advance(LEASE).await;
     assert_eq!(lease(&*world.store, "w", 1).await, []);
@@ -63,7 +63,7 @@ async fn an_ack_of_a_part_makes_the_item_due_again_at_once(world: World) {
     settle(&*world.store, Settlement::ack(first.token(), mark(3))).await;
 
     let due = Some(now(&*world.store).await);
-    let expected = Item { at: mark(3), due, attempts: 0, ..settled(before, ExitKind::Ack) };
+    let expected = Item { at: mark(3), due, attempts: 0, ..settled(before, SettleKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     let second = lease_one(&*world.store, "w").await;
     assert_eq!((second.at, second.mark, second.attempts), (mark(3), mark(5), 1));
@@ -74,7 +74,7 @@ async fn an_ack_beyond_the_mark_moves_the_mark(world: World) {
     let before = item_now(&*world.store, "a").await;
     settle(&*world.store, Settlement::ack(first.token(), mark(8))).await;
     let expected =
-        Item { at: mark(8), mark: mark(8), attempts: 0, ..settled(before, ExitKind::Ack) };
+        Item { at: mark(8), mark: mark(8), attempts: 0, ..settled(before, SettleKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
 }
 
@@ -94,10 +94,10 @@ async fn an_ack_without_progress_ends_the_lease(world: World) {
     let done = Settlement {
         lease: first.token(),
         done: None,
-        exit: Exit::Ack { defer: None, forget: None },
+        exit: Settle::Ack { defer: None, forget: None },
     };
     settle(&*world.store, done).await;
-    let expected = Item { attempts: 0, ..settled(before, ExitKind::Ack) };
+    let expected = Item { attempts: 0, ..settled(before, SettleKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     assert_eq!(lease(&*world.store, "w", 1).await, [], "the timer was heard");
 }
@@ -136,7 +136,7 @@ async fn an_ack_can_defer_what_is_left(world: World) {
         .await;
 
     let (due, hold) = (Some(start), Some(start.plus(secs(9))));
-    let expected = Item { at: mark(1), due, hold, attempts: 0, ..settled(before, ExitKind::Ack) };
+    let expected = Item { at: mark(1), due, hold, attempts: 0, ..settled(before, SettleKind::Ack) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     assert_eq!(lease(&*world.store, "w", 1).await, []);
     world.advance(secs(9)).await;
@@ -163,7 +163,7 @@ async fn a_retry_counts_a_failure_and_holds_the_item_back(world: World) {
 
     let (due, hold) = (Some(start), Some(start.plus(secs(9))));
     let error = Some("no luck".to_owned());
-    let expected = Item { due, hold, failures: 1, error, ..settled(before, ExitKind::Retry) };
+    let expected = Item { due, hold, failures: 1, error, ..settled(before, SettleKind::Retry) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     world.advance(secs(8)).await;
     assert_eq!(lease(&*world.store, "w", 1).await, []);
@@ -226,7 +226,8 @@ async fn a_deferral_holds_the_item_back_without_counting(world: World) {
 
     settle(&*world.store, Settlement::defer(first.token(), When::At(then))).await;
 
-    let expected = Item { due: Some(start), hold: Some(then), ..settled(before, ExitKind::Defer) };
+    let expected =
+        Item { due: Some(start), hold: Some(then), ..settled(before, SettleKind::Defer) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     world.advance(secs(8)).await;
     assert_eq!(lease(&*world.store, "w", 1).await, []);
@@ -243,7 +244,7 @@ async fn a_block_takes_the_item_out_of_circulation(world: World) {
 
     let error = Some("no hope".to_owned());
     let expected =
-        Item { due: Some(start), blocked: true, error, ..settled(before, ExitKind::Block) };
+        Item { due: Some(start), blocked: true, error, ..settled(before, SettleKind::Block) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     world.advance(secs(1_000_000)).await;
     assert_eq!(lease(&*world.store, "w", 1).await, []);
@@ -254,7 +255,7 @@ async fn a_release_gives_the_item_back_at_once(world: World) {
     let before = item_now(&*world.store, "a").await;
     let start = now(&*world.store).await;
     settle(&*world.store, Settlement::release(first.token())).await;
-    let expected = Item { due: Some(start), ..settled(before, ExitKind::Release) };
+    let expected = Item { due: Some(start), ..settled(before, SettleKind::Release) };
     assert_eq!(item_now(&*world.store, "a").await, expected);
     let second = lease_one(&*world.store, "v").await;
     assert_eq!(second, Lease { fence: second.fence, attempts: 2, ..first });
@@ -271,7 +272,7 @@ async fn progress_is_kept_in_every_exit_and_starts_the_counts_anew(world: World)
 
         let after = item_now(&*world.store, &key).await;
         assert_eq!((after.at, after.settled), (mark(2), Some(kind)));
-        let failures = u32::from(kind == ExitKind::Retry);
+        let failures = u32::from(kind == SettleKind::Retry);
         assert_eq!((after.attempts, after.failures, after.expiries), (0, failures, 0), "{kind:?}");
         set_aside(&*world.store).await;
     }
@@ -370,6 +371,6 @@ async fn several_leases_are_settled_in_one_commit(world: World) {
         .settle(Settlement::ack(a.token(), mark(1)))
         .fenced_by(a.token());
     commit(&*world.store, both).await;
-    assert_eq!(item_now(&*world.store, "a").await.settled, Some(ExitKind::Ack));
-    assert_eq!(item_now(&*world.store, "b").await.settled, Some(ExitKind::Block));
+    assert_eq!(item_now(&*world.store, "a").await.settled, Some(SettleKind::Ack));
+    assert_eq!(item_now(&*world.store, "b").await.settled, Some(SettleKind::Block));
 }

@@ -1,8 +1,8 @@
 //! How much one commit can hold, and what makes no sense in one.
 
 use tidelock_store::{
-    AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion, Json, NewEvent,
-    Settlement, StoreExt, Wake, Write, limits,
+    AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion, NewEvent,
+    RawJson, RecordWrite, Settlement, StoreExt, Wake, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -33,12 +33,12 @@ cases! { "limits::commits":
 }
 
 /// A JSON string of that many bytes, quotes included.
-fn text(bytes: usize) -> Json {
+fn text(bytes: usize) -> RawJson {
     json(&format!("\"{}\"", "x".repeat(bytes - 2)))
 }
 
 /// A JSON object of that many bytes.
-fn object(bytes: usize) -> Json {
+fn object(bytes: usize) -> RawJson {
     json(&format!("{{\"a\":\"{}\"}}", "x".repeat(bytes - 8)))
 }
 
@@ -46,8 +46,8 @@ fn append(new: NewEvent) -> Commit {
     Commit::new().append(&stream("s"), ExpectedVersion::Any, [new])
 }
 
-fn put(name: &str, value: Json) -> Write {
-    Write::put(&key(name), ExpectedRevision::Any, value)
+fn put(name: &str, value: RawJson) -> RecordWrite {
+    RecordWrite::put(&key(name), ExpectedRevision::Any, value)
 }
 
 async fn a_payload_of_full_size_is_kept_and_one_byte_more_is_refused(world: World) {
@@ -168,7 +168,7 @@ async fn a_stream_appended_to_twice_in_one_commit_is_refused(world: World) {
 }
 
 async fn a_record_written_twice_in_one_commit_is_refused(world: World) {
-    let add = Write::add(&key("twice"), 1, Bounds::NONE);
+    let add = RecordWrite::add(&key("twice"), 1, Bounds::NONE);
     let twice = Commit::new().write(put("twice", value(1))).write(put("once", value(1))).write(add);
     assert_invalid(&failed(&*world.store, twice).await, "\"twice\"");
 }
@@ -195,7 +195,8 @@ async fn a_stream_trimmed_twice_in_one_commit_is_refused(world: World) {
 
 async fn bounds_that_hold_no_number_are_refused(world: World) {
     let store = &*world.store;
-    let add = |min, max| Commit::new().write(Write::add(&key("n"), 1, Bounds::between(min, max)));
+    let add =
+        |min, max| Commit::new().write(RecordWrite::add(&key("n"), 1, Bounds::between(min, max)));
     assert_invalid(&failed(store, add(3, 2)).await, "bounds from 3 to 2");
     assert_invalid(&failed(store, add(i64::MAX, i64::MIN)).await, "bounds");
     commit(store, add(1, 1)).await;
@@ -211,7 +212,7 @@ async fn one_bad_part_spoils_a_commit_of_good_ones(world: World) {
     let good =
         || append(event(1)).write(put("k", value(1))).wake(Wake::to_mark(item("i"), mark(1)));
     let nothing = Wake { mark: None, ..Wake::to_mark(item("j"), mark(1)) };
-    let impossible = Write::add(&key("n"), 1, Bounds::between(3, 2));
+    let impossible = RecordWrite::add(&key("n"), 1, Bounds::between(3, 2));
     failed(store, good().wake(nothing)).await;
     failed(store, good().write(impossible)).await;
     failed(store, good().append(&stream("empty"), ExpectedVersion::Any, [])).await;

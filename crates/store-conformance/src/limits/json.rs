@@ -1,7 +1,7 @@
 //! JSON that can and cannot be stored.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, Json, NewEvent, StoreExt, Write, limits,
+    Commit, ExpectedRevision, ExpectedVersion, NewEvent, RawJson, RecordWrite, StoreExt, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -29,7 +29,7 @@ async fn json_of_full_depth_is_kept(world: World) {
     let new = NewEvent { payload: deep.clone(), metadata: deep.clone(), ..event(1) };
     let all = Commit::new()
         .append(&stream("s"), ExpectedVersion::NoStream, [new])
-        .write(Write::put(&key("k"), ExpectedRevision::Absent, deep.clone()));
+        .write(RecordWrite::put(&key("k"), ExpectedRevision::Absent, deep.clone()));
     commit(store, all).await;
     let found = store.read_whole_stream(&stream("s")).await.unwrap();
     assert_eq!((&found[0].payload, &found[0].metadata), (&deep, &deep));
@@ -38,33 +38,33 @@ async fn json_of_full_depth_is_kept(world: World) {
 
 async fn json_one_level_deeper_is_refused(_: World) {
     for levels in [limits::JSON_DEPTH + 1, limits::JSON_DEPTH * 2, 100_000] {
-        assert_over(&Json::parse(deep(levels)).unwrap_err(), limits::JSON_DEPTH);
+        assert_over(&RawJson::parse(deep(levels)).unwrap_err(), limits::JSON_DEPTH);
     }
     let nested =
         (0..=limits::JSON_DEPTH).fold(serde_json::json!(1), |inner, _| serde_json::json!([inner]));
-    assert_over(&Json::new(&nested).unwrap_err(), limits::JSON_DEPTH);
+    assert_over(&RawJson::new(&nested).unwrap_err(), limits::JSON_DEPTH);
 }
 
 async fn json_with_a_nul_is_refused(_: World) {
     for text in [r#""\u0000""#, r#"{"a":["x\u0000y"]}"#, r#"{"\u0000":1}"#, "\"\0\""] {
-        assert_invalid(&Json::parse(text).unwrap_err(), "JSON");
+        assert_invalid(&RawJson::parse(text).unwrap_err(), "JSON");
     }
-    assert_invalid(&Json::new("a\0b").unwrap_err(), "NUL");
+    assert_invalid(&RawJson::new("a\0b").unwrap_err(), "NUL");
 }
 
 async fn a_number_that_is_not_finite_is_refused(_: World) {
     for number in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
-        assert_invalid(&Json::new(&number).unwrap_err(), "not finite");
-        assert_invalid(&Json::new(&[Some(number)]).unwrap_err(), "not finite");
+        assert_invalid(&RawJson::new(&number).unwrap_err(), "not finite");
+        assert_invalid(&RawJson::new(&[Some(number)]).unwrap_err(), "not finite");
     }
     for text in ["1e999", "-1e999", "[1, 1e999]", "NaN", "Infinity", "-Infinity"] {
-        assert_invalid(&Json::parse(text).unwrap_err(), "not JSON");
+        assert_invalid(&RawJson::parse(text).unwrap_err(), "not JSON");
     }
 }
 
 async fn text_that_is_no_json_is_refused(_: World) {
     for text in ["", " ", "{", "nul", "1 2", "'a'", "{a:1}", "[1,]", "\"\u{1}\"", "01", "+1"] {
-        assert_invalid(&Json::parse(text).unwrap_err(), "not JSON");
+        assert_invalid(&RawJson::parse(text).unwrap_err(), "not JSON");
     }
 }
 
@@ -94,7 +94,7 @@ async fn numbers_and_characters_at_the_ends_of_their_range_are_kept(world: World
         r#"{"a":1,"a":2}"#,
     ];
     for text in texts {
-        let put = Write::put(&key("k"), ExpectedRevision::Any, json(text));
+        let put = RecordWrite::put(&key("k"), ExpectedRevision::Any, json(text));
         let new = NewEvent { payload: json(text), ..event(1) };
         commit(store, Commit::new().write(put).append(&stream("s"), ExpectedVersion::Any, [new]))
             .await;

@@ -3,8 +3,8 @@
 use tidelock_store::{
     Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, Fence, HeadQuery, ItemFilter,
     ItemKey, ItemQuery, ItemRef, LaneName, LeaseRequest, Mark, NewEvent, Position, Priority,
-    QueueName, RecordKey, RecordQuery, Result, Revision, Store, StoreExt, StreamName, Version,
-    Wake, WorkerName, Write, limits,
+    QueueName, RecordKey, RecordQuery, RecordWrite, Result, Revision, Store, StoreExt, StreamName,
+    Version, Wake, WorkerName, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -56,7 +56,8 @@ async fn stream_names_and_event_types_of_full_length_are_kept(world: World) {
 
 async fn record_keys_of_full_length_are_kept(world: World) {
     let (store, key) = (&*world.store, crate::sample::key(&long(limits::RECORD_KEY_BYTES)));
-    commit(store, Commit::new().write(Write::put(&key, ExpectedRevision::Absent, value(1)))).await;
+    commit(store, Commit::new().write(RecordWrite::put(&key, ExpectedRevision::Absent, value(1))))
+        .await;
     assert_eq!(store.get_one(&key).await.unwrap().live().unwrap().key, key);
     let page = store.scan(RecordQuery::prefix(key.as_str())).await.unwrap();
     assert_eq!((page.records.len(), &page.records[0].key), (1, &key));

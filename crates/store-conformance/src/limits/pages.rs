@@ -2,8 +2,8 @@
 
 use tidelock_store::{
     Adjustment, Commit, EventType, ExpectedRevision, ExpectedVersion, FeedQuery, HeadQuery,
-    ItemFilter, ItemQuery, NamePattern, Position, Priority, RecordQuery, Result, Store, StoreExt,
-    StreamQuery, Wake, Write, limits,
+    ItemFilter, ItemQuery, NamePattern, Position, Priority, RecordQuery, RecordWrite, Result,
+    Store, StoreExt, StreamQuery, Wake, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -57,7 +57,11 @@ async fn a_page_of_nothing_cannot_be_asked_for(world: World) {
 async fn a_page_of_full_size_is_filled(world: World) {
     let store = &*world.store;
     let many = (0..LIMIT).fold(Commit::new(), |commit, number| {
-        commit.write(Write::put(&key(&format!("{number:04}")), ExpectedRevision::Absent, value(1)))
+        commit.write(RecordWrite::put(
+            &key(&format!("{number:04}")),
+            ExpectedRevision::Absent,
+            value(1),
+        ))
     });
     commit(store, many).await;
     commit(
@@ -65,7 +69,7 @@ async fn a_page_of_full_size_is_filled(world: World) {
         Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(LIMIT as u64)),
     )
     .await;
-    let one_more = Write::put(&key("last"), ExpectedRevision::Absent, value(1));
+    let one_more = RecordWrite::put(&key("last"), ExpectedRevision::Absent, value(1));
     commit(
         store,
         Commit::new().write(one_more).append(&stream("s"), ExpectedVersion::Any, events(1)),
@@ -86,17 +90,18 @@ async fn what_lies_behind_more_rows_than_one_call_looks_at_is_reached(world: Wor
     let passed_over = || (0..=limits::FEED_SCAN).collect::<Vec<_>>();
     for some in passed_over().chunks(limits::PARTS_PER_COMMIT / 2) {
         let put = |commit: Commit, nth: &usize| {
-            let write = Write::put(&key(&format!("a-{nth:05}")), ExpectedRevision::Any, value(1));
+            let write =
+                RecordWrite::put(&key(&format!("a-{nth:05}")), ExpectedRevision::Any, value(1));
             commit.write(write).wake(Wake::to_mark(item(&format!("a-{nth:05}")), mark(1)))
         };
         commit(store, some.iter().fold(Commit::new(), put)).await;
         let delete = |commit: Commit, nth: &usize| {
-            commit.write(Write::delete(&key(&format!("a-{nth:05}")), ExpectedRevision::Any))
+            commit.write(RecordWrite::delete(&key(&format!("a-{nth:05}")), ExpectedRevision::Any))
         };
         commit(store, some.iter().fold(Commit::new(), delete)).await;
     }
     for name in ["z-1", "z-2"] {
-        let write = Write::put(&key(name), ExpectedRevision::Any, value(1));
+        let write = RecordWrite::put(&key(name), ExpectedRevision::Any, value(1));
         commit(store, Commit::new().write(write).wake(Wake::to_mark(item(name), mark(1)))).await;
     }
     let names = ["z-1", "z-2"].map(key);

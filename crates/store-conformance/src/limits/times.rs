@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     Adjustment, Bounds, Commit, ExpectedRevision, ItemFilter, Lease, LeaseRequest, LeaseToken,
-    Mark, Renewal, Settlement, Store, StoreError, Wake, When, Write, limits,
+    Mark, RecordWrite, Renewal, Settlement, Store, StoreError, Wake, When, limits,
 };
 
 use super::{assert_invalid, assert_over};
@@ -148,8 +148,8 @@ async fn a_due_time_lies_within_the_horizon(world: World) {
 async fn an_expiry_lies_within_the_horizon(world: World) {
     let (store, horizon) = (&*world.store, limits::HORIZON);
     let writes = [
-        Write::put(&key("put"), ExpectedRevision::Absent, value(1)),
-        Write::add(&key("add"), 1, Bounds::NONE),
+        RecordWrite::put(&key("put"), ExpectedRevision::Absent, value(1)),
+        RecordWrite::add(&key("add"), 1, Bounds::NONE),
     ];
     for write in writes {
         let expiring = |duration| Commit::new().write(write.clone().expiring(When::In(duration)));

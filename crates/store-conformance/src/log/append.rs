@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Append, Appended, ClashKind, Commit, CommitOutcome, ErrorKind, Event, EventId, EventType,
-    ExpectedVersion, NewEvent, Part, Reason, StoreExt, StreamState,
+    Append, Appended, Commit, CommitOutcome, EventId, EventType, ExpectedVersion, NewEvent, Part,
+    StoreErrorKind, StoreExt, StoredEvent, StreamState, ViolationKind, ViolationReason,
 };
 
 use crate::case::{World, cases};
@@ -63,7 +63,7 @@ async fn one_commit_appends_to_several_streams_in_its_order(world: World) {
 
     let (in_b, in_a) =
         (store.read_whole_stream(&b).await.unwrap(), store.read_whole_stream(&a).await.unwrap());
-    let appended = |events: &[Event]| Appended {
+    let appended = |events: &[StoredEvent]| Appended {
         stream: events[0].stream.clone(),
         version: events.last().unwrap().version,
         positions: Some((events[0].position, events.last().unwrap().position)),
@@ -86,7 +86,7 @@ async fn an_event_is_kept_to_the_letter(world: World) {
     let done =
         commit(store, Commit::new().append(&name, ExpectedVersion::NoStream, [new.clone()])).await;
 
-    let kept = Event {
+    let kept = StoredEvent {
         id: new.id,
         stream: name.clone(),
         version: version(1),
@@ -139,7 +139,7 @@ async fn of_two_creators_one_wins(world: World) {
     let name = stream("order-1");
     let create = |number| Commit::new().append(&name, ExpectedVersion::NoStream, [event(number)]);
     let outcomes = at_once(&world, create(1), create(2)).await;
-    assert_one_won(&world, outcomes, ExpectedVersion::NoStream, 1, ClashKind::Taken).await;
+    assert_one_won(&world, outcomes, ExpectedVersion::NoStream, 1, ViolationKind::Taken).await;
 }
 
 /// Schedule 5.
@@ -148,7 +148,7 @@ async fn of_two_writers_at_one_version_one_wins(world: World) {
     commit(&*world.store, Commit::new().append(&name, ExpectedVersion::NoStream, events(3))).await;
     let write = |number| Commit::new().append(&name, exact(3), [event(number)]);
     let outcomes = at_once(&world, write(1), write(2)).await;
-    assert_one_won(&world, outcomes, exact(3), 4, ClashKind::Moved).await;
+    assert_one_won(&world, outcomes, exact(3), 4, ViolationKind::Moved).await;
 }
 
 async fn assert_one_won(
@@ -156,14 +156,14 @@ async fn assert_one_won(
     outcomes: [CommitOutcome; 2],
     expected: ExpectedVersion,
     now_at: u64,
-    kind: ClashKind,
+    kind: ViolationKind,
 ) {
     let name = stream("order-1");
     let (won, lost): (Vec<_>, Vec<_>) =
         outcomes.into_iter().partition(|outcome| matches!(outcome, CommitOutcome::Committed(_)));
     assert_eq!((won.len(), lost.len()), (1, 1));
     let found = StreamState::Open(version(now_at));
-    let reason = Reason::Stream { stream: name.clone(), expected, found };
+    let reason = ViolationReason::Stream { stream: name.clone(), expected, found };
     assert_eq!(reason.kind(), kind);
     assert_eq!(lost, [CommitOutcome::Conflict(clash(Part::Append(0), reason))]);
     assert_eq!(world.store.read_whole_stream(&name).await.unwrap().len() as u64, now_at);
@@ -174,7 +174,8 @@ async fn a_conflict_tells_the_version_to_retry_at(world: World) {
     commit(store, Commit::new().append(&name, ExpectedVersion::Any, events(4))).await;
     let stale = Commit::new().append(&name, exact(2), [event(9)]);
     let conflict = refused_whole(store, stale).await;
-    let Reason::Stream { found: StreamState::Open(found), .. } = conflict.first().reason else {
+    let ViolationReason::Stream { found: StreamState::Open(found), .. } = conflict.first().reason
+    else {
         panic!("{conflict}");
     };
     let retried = Commit::new().append(&name, ExpectedVersion::Exact(found), [event(9)]);
@@ -214,7 +215,7 @@ async fn an_event_id_that_comes_twice_in_one_append_is_refused(world: World) {
     let twice =
         Commit::new().append(&name, ExpectedVersion::Any, [once.clone(), event(2), once.clone()]);
     let error = failed(&*world.store, twice).await;
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.kind(), StoreErrorKind::Invalid);
     assert!(error.to_string().contains(&once.id.to_string()), "{error}");
 }
 
@@ -226,5 +227,5 @@ async fn an_event_id_that_comes_in_two_appends_of_one_commit_is_refused(world: W
         [once],
     );
     let error = failed(&*world.store, twice).await;
-    assert_eq!(error.kind(), ErrorKind::Invalid);
+    assert_eq!(error.kind(), StoreErrorKind::Invalid);
 }

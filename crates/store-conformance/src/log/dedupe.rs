@@ -4,8 +4,9 @@
 use std::slice;
 
 use tidelock_store::{
-    AfterTrim, Append, Appended, Commit, ErrorKind, EventType, ExpectedRevision, ExpectedVersion,
-    NewEvent, Part, Reason, Store, StoreError, StoreExt, StreamQuery, StreamState, Write,
+    AfterTrim, Append, Appended, Commit, EventType, ExpectedRevision, ExpectedVersion, NewEvent,
+    Part, RecordWrite, Store, StoreError, StoreErrorKind, StoreExt, StreamQuery, StreamState,
+    ViolationReason,
 };
 
 use crate::case::{World, cases};
@@ -59,7 +60,7 @@ async fn again(store: &dyn Store, expected: ExpectedVersion, events: &[NewEvent]
 async fn mismatch(store: &dyn Store, events: impl IntoIterator<Item = NewEvent>) -> StoreError {
     let error =
         failed(store, Commit::new().append(&stream("s"), ExpectedVersion::Any, events)).await;
-    assert_eq!(error.kind(), ErrorKind::IdempotencyMismatch, "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::IdempotencyMismatch, "{error}");
     error
 }
 
@@ -164,10 +165,10 @@ async fn a_close_that_did_not_come_with_known_events_is_a_mismatch(world: World)
     first_try(store, &known).await;
     let closing = Append::new(&stream("s"), exact(1), known).and_close();
     let refused = failed(store, Commit::new().with_append(closing.clone())).await;
-    assert_eq!(refused.kind(), ErrorKind::IdempotencyMismatch);
+    assert_eq!(refused.kind(), StoreErrorKind::IdempotencyMismatch);
     let trimming =
         Commit::new().with_append(closing).trim(&stream("s"), version(1), AfterTrim::Reopen);
-    assert_eq!(failed(store, trimming).await.kind(), ErrorKind::IdempotencyMismatch);
+    assert_eq!(failed(store, trimming).await.kind(), StoreErrorKind::IdempotencyMismatch);
 }
 
 async fn a_close_that_was_undone_is_not_done_again_by_a_retry(world: World) {
@@ -183,7 +184,7 @@ async fn a_close_that_was_undone_is_not_done_again_by_a_retry(world: World) {
 
     let refused = failed(store, first).await;
 
-    assert_eq!(refused.kind(), ErrorKind::IdempotencyMismatch);
+    assert_eq!(refused.kind(), StoreErrorKind::IdempotencyMismatch);
     let head = store.read_stream(StreamQuery::forward(&stream("s"))).await.unwrap();
     assert_eq!(head.state, StreamState::Open(version(3)));
 }
@@ -227,7 +228,7 @@ async fn an_event_that_was_trimmed_is_not_known_any_more(world: World) {
     commit(store, Commit::new().trim(&stream("s"), version(2), AfterTrim::Reopen)).await;
 
     let stale = Commit::new().append(&stream("s"), ExpectedVersion::NoStream, batch.clone());
-    let reason = Reason::Stream {
+    let reason = ViolationReason::Stream {
         stream: stream("s"),
         expected: ExpectedVersion::NoStream,
         found: StreamState::Open(version(2)),
@@ -255,7 +256,7 @@ async fn beside_a_known_append_the_rest_of_a_commit_is_written(world: World) {
     let more = Commit::new()
         .append(&stream("s"), ExpectedVersion::NoStream, batch)
         .append(&stream("new"), ExpectedVersion::NoStream, events(1))
-        .write(Write::put(&key("k"), ExpectedRevision::Absent, value(1)));
+        .write(RecordWrite::put(&key("k"), ExpectedRevision::Absent, value(1)));
     let done = commit(store, more).await;
 
     assert_eq!(done.appends[0], replayed(&first));
@@ -272,7 +273,7 @@ async fn beside_a_known_append_the_rest_of_a_commit_is_still_judged(world: World
         ExpectedVersion::Exists,
         events(1),
     );
-    let reason = Reason::Stream {
+    let reason = ViolationReason::Stream {
         stream: stream("new"),
         expected: ExpectedVersion::Exists,
         found: StreamState::Absent,
@@ -286,6 +287,6 @@ async fn a_mismatch_takes_the_whole_commit_with_it(world: World) {
     let both = Commit::new()
         .append(&stream("fine"), ExpectedVersion::NoStream, events(1))
         .append(&stream("other"), ExpectedVersion::NoStream, [new])
-        .write(Write::put(&key("k"), ExpectedRevision::Any, value(1)));
-    assert_eq!(failed(store, both).await.kind(), ErrorKind::IdempotencyMismatch);
+        .write(RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1)));
+    assert_eq!(failed(store, both).await.kind(), StoreErrorKind::IdempotencyMismatch);
 }

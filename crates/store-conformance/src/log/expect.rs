@@ -1,14 +1,14 @@
 //! Every expectation against every kind of stream.
 
 use tidelock_store::{
-    AfterTrim, Append, ClashKind, Commit, ExpectedVersion, Part, Reason, Store, StreamName,
-    StreamState, Version,
+    AfterTrim, Append, Commit, ExpectedVersion, Part, Store, StreamName, StreamState, Version,
+    ViolationKind, ViolationReason,
 };
 
 use crate::case::{World, cases};
 use crate::sample::{clash, commit, event, events, exact, refused_whole, stream, version};
-use ClashKind::{Closed, Gone, Moved, Taken};
 use ExpectedVersion::{Any, Exists, NoStream};
+use ViolationKind::{Closed, Gone, Moved, Taken};
 
 cases! { "log::expect":
     "LOG-1" a_stream_that_never_was_meets_any_and_no_stream,
@@ -54,17 +54,21 @@ impl Given {
         }
     }
 
-    fn refusal(self, stream: StreamName, expected: ExpectedVersion) -> Reason {
+    fn refusal(self, stream: StreamName, expected: ExpectedVersion) -> ViolationReason {
         match self.state() {
-            StreamState::Closed(version) => Reason::Closed { stream, version },
-            found => Reason::Stream { stream, expected, found },
+            StreamState::Closed(version) => ViolationReason::Closed { stream, version },
+            found => ViolationReason::Stream { stream, expected, found },
         }
     }
 }
 
 /// Appends one event with each expectation: accepted where there is no kind of clash, refused so
 /// where there is.
-async fn judge(store: &dyn Store, given: Given, table: [(ExpectedVersion, Option<ClashKind>); 6]) {
+async fn judge(
+    store: &dyn Store,
+    given: Given,
+    table: [(ExpectedVersion, Option<ViolationKind>); 6],
+) {
     for (expected, kind) in table {
         let name = stream(&format!("{given:?}, expecting {expected}"));
         given.make(store, &name).await;
@@ -109,7 +113,7 @@ async fn a_trimmed_stream_that_was_reopened_is_at_its_version(world: World) {
     judge(&*world.store, Given::Reopened, of_a_stream_at_version_2()).await;
 }
 
-fn of_a_stream_at_version_2() -> [(ExpectedVersion, Option<ClashKind>); 6] {
+fn of_a_stream_at_version_2() -> [(ExpectedVersion, Option<ViolationKind>); 6] {
     [
         (Any, None),
         (NoStream, Some(Taken)),
@@ -120,6 +124,6 @@ fn of_a_stream_at_version_2() -> [(ExpectedVersion, Option<ClashKind>); 6] {
     ]
 }
 
-fn of_a_closed_stream() -> [(ExpectedVersion, Option<ClashKind>); 6] {
+fn of_a_closed_stream() -> [(ExpectedVersion, Option<ViolationKind>); 6] {
     [Any, NoStream, Exists, exact(1), exact(2), exact(3)].map(|expected| (expected, Some(Closed)))
 }

@@ -1,8 +1,8 @@
 //! Reading the feed of all streams.
 
 use tidelock_store::{
-    Advice, AfterTrim, Append, Commit, ErrorKind, Event, EventType, ExpectedVersion, FeedPage,
-    FeedQuery, FeedStart, NewEvent, Position, Store, StoreExt, limits,
+    AfterTrim, Append, Commit, EventType, ExpectedVersion, FeedPage, FeedQuery, FeedStart,
+    NewEvent, Position, RetryAdvice, Store, StoreErrorKind, StoreExt, StoredEvent, limits,
 };
 
 use crate::case::{World, cases};
@@ -41,12 +41,12 @@ fn all() -> FeedQuery {
     FeedQuery::after(Position::START)
 }
 
-async fn feed(store: &dyn Store) -> Vec<Event> {
+async fn feed(store: &dyn Store) -> Vec<StoredEvent> {
     store.read_feed(all()).await.unwrap().events
 }
 
 /// Every page of this query up to the end.
-async fn all_pages(store: &dyn Store, mut query: FeedQuery) -> Vec<Event> {
+async fn all_pages(store: &dyn Store, mut query: FeedQuery) -> Vec<StoredEvent> {
     let (mut found, mut before) = (Vec::new(), None);
     if let FeedStart::After(position) = query.from {
         before = Some(position);
@@ -156,7 +156,7 @@ async fn a_position_that_was_never_given_out_is_refused(world: World) {
         let refused = store.read_feed(FeedQuery::after(never)).await.unwrap_err();
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Rewound, Advice::Never),
+            (StoreErrorKind::Rewound, RetryAdvice::Never),
             "{refused}"
         );
         assert!(refused.to_string().contains(&format!("the last one is {last}")), "{refused}");
@@ -397,7 +397,7 @@ async fn a_filter_and_a_limit_leave_the_end_where_it_is(world: World) {
         assert_eq!(page, FeedPage { events: vec![], next: here, at_end: true });
     }
     let refused = store.read_feed(FeedQuery::end().limit(0)).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid);
+    assert_eq!(refused.kind(), StoreErrorKind::Invalid);
 }
 
 async fn the_last_events_are_read_by_their_number(world: World) {
@@ -461,7 +461,7 @@ async fn nothing_is_read_before_a_position_that_was_never_given_out(world: World
     let never = end(store).await.plus(1);
     for count in [0, 1, 5] {
         let refused = store.read_feed(before(never, count)).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Rewound, "{refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::Rewound, "{refused}");
     }
 }
 
@@ -469,7 +469,7 @@ async fn a_look_further_back_than_a_scan_is_refused(world: World) {
     let store = &*world.store;
     for query in [last(limits::FEED_SCAN + 1), before(Position::START, limits::FEED_SCAN + 1)] {
         let refused = store.read_feed(query).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::LimitExceeded, "{refused}");
+        assert_eq!(refused.kind(), StoreErrorKind::LimitExceeded, "{refused}");
     }
     assert!(store.read_feed(last(limits::FEED_SCAN)).await.unwrap().at_end);
 }

@@ -1,8 +1,8 @@
 //! Reading one stream, forward and backward, in pages.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, Event, ExpectedVersion, Store, StoreExt, StreamPage, StreamQuery,
-    StreamState,
+    AfterTrim, Append, Commit, ExpectedVersion, Store, StoreExt, StoredEvent, StreamPage,
+    StreamQuery, StreamState,
 };
 
 use crate::case::{World, cases};
@@ -24,7 +24,7 @@ cases! { "log::read":
 }
 
 /// A stream "s" of that many events, as they were stored.
-async fn given(store: &dyn Store, count: u64) -> Vec<Event> {
+async fn given(store: &dyn Store, count: u64) -> Vec<StoredEvent> {
     commit(store, Commit::new().append(&stream("s"), ExpectedVersion::NoStream, events(count)))
         .await;
     let events = store.read_stream(StreamQuery::forward(&stream("s"))).await.unwrap().events;
@@ -40,17 +40,17 @@ fn backward() -> StreamQuery {
     StreamQuery::backward(&stream("s"))
 }
 
-fn reversed(events: &[Event]) -> Vec<Event> {
+fn reversed(events: &[StoredEvent]) -> Vec<StoredEvent> {
     events.iter().rev().cloned().collect()
 }
 
 /// The page of a whole open stream.
-fn whole(events: Vec<Event>) -> StreamPage {
+fn whole(events: Vec<StoredEvent>) -> StreamPage {
     let state = StreamState::Open(version(events.len() as u64));
     StreamPage { events, state, first: Some(version(1)), next: None }
 }
 
-async fn all_pages(store: &dyn Store, mut query: StreamQuery) -> Vec<Event> {
+async fn all_pages(store: &dyn Store, mut query: StreamQuery) -> Vec<StoredEvent> {
     let mut found = Vec::new();
     loop {
         let mut page = store.read_stream(query.clone()).await.unwrap();
@@ -85,7 +85,7 @@ async fn a_read_begins_with_the_version_it_names(world: World) {
 async fn a_limit_cuts_a_page_and_says_where_to_go_on(world: World) {
     let store = &*world.store;
     let there = given(store, 5).await;
-    let cut = |events: &[Event], next| StreamPage {
+    let cut = |events: &[StoredEvent], next| StreamPage {
         events: events.to_vec(),
         next,
         ..whole(there.clone())

@@ -1,8 +1,8 @@
 //! Closing streams, trimming them, and opening them again.
 
 use tidelock_store::{
-    AfterTrim, Append, Appended, ClashKind, Commit, ExpectedVersion, Part, Reason, Store, StoreExt,
-    StreamQuery, StreamState, Version,
+    AfterTrim, Append, Appended, Commit, ExpectedVersion, Part, Store, StoreExt, StreamQuery,
+    StreamState, Version, ViolationKind, ViolationReason,
 };
 
 use crate::case::{World, cases};
@@ -68,20 +68,21 @@ fn closed(number: u64) -> StreamState {
     StreamState::Closed(version(number))
 }
 
-fn is_closed(at: u64) -> Reason {
-    Reason::Closed { stream: stream("s"), version: version(at) }
+fn is_closed(at: u64) -> ViolationReason {
+    ViolationReason::Closed { stream: stream("s"), version: version(at) }
 }
 
-fn moved(expected: ExpectedVersion, found: StreamState) -> Reason {
-    Reason::Stream { stream: stream("s"), expected, found }
+fn moved(expected: ExpectedVersion, found: StreamState) -> ViolationReason {
+    ViolationReason::Stream { stream: stream("s"), expected, found }
 }
 
-fn untrimmable(through: u64, found: StreamState) -> Reason {
-    let reason = Reason::Untrimmable { stream: stream("s"), through: version(through), found };
+fn untrimmable(through: u64, found: StreamState) -> ViolationReason {
+    let reason =
+        ViolationReason::Untrimmable { stream: stream("s"), through: version(through), found };
     let kind = match found {
-        StreamState::Absent => ClashKind::Gone,
-        StreamState::Open(_) => ClashKind::Closed,
-        StreamState::Closed(_) => ClashKind::Exceeded,
+        StreamState::Absent => ViolationKind::Gone,
+        StreamState::Open(_) => ViolationKind::Closed,
+        StreamState::Closed(_) => ViolationKind::Exceeded,
     };
     assert_eq!(reason.kind(), kind);
     reason
@@ -127,7 +128,7 @@ async fn a_stream_that_does_not_exist_cannot_be_closed(world: World) {
             ExpectedVersion::Exists
         };
         assert_eq!(conflict, clash(Part::Append(0), moved(expected, StreamState::Absent)));
-        assert!(conflict.has(ClashKind::Gone));
+        assert!(conflict.has(ViolationKind::Gone));
     }
 }
 
@@ -250,7 +251,7 @@ async fn a_restart_is_judged_by_the_version_before_it(world: World) {
     let store = &*world.store;
     given_closed(store, 3).await;
     for (expected, kind) in
-        [(ExpectedVersion::NoStream, ClashKind::Taken), (exact(2), ClashKind::Moved)]
+        [(ExpectedVersion::NoStream, ViolationKind::Taken), (exact(2), ViolationKind::Moved)]
     {
         let restart = trim(3, Reopen).append(&stream("s"), expected, events(1));
         let conflict = refused_whole(store, restart).await;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjusted, Adjustment, Commit, CommitOutcome, ErrorKind, Event, FeedQuery, HeadPage, HeadQuery,
-    Item, ItemFilter, LeaseRequest, LeaseToken, Leased, Record, RecordKey, Renewal, Slot,
-    StreamPage, StreamQuery, Timestamp,
+    Adjusted, Adjustment, Commit, CommitOutcome, FeedQuery, HeadPage, HeadQuery, Item, ItemFilter,
+    LeaseRequest, LeaseToken, Leased, Record, RecordKey, Renewal, Slot, StoreErrorKind,
+    StoredEvent, StreamPage, StreamQuery, Timestamp,
 };
 
 /// Something to ask a store, or to do to its clock.
@@ -41,7 +41,7 @@ pub(super) enum Tick {
 pub(super) enum Answer {
     Commit(CommitOutcome),
     Stream(StreamPage),
-    Feed(Vec<Event>),
+    Feed(Vec<StoredEvent>),
     Heads(HeadPage),
     Slots(Vec<Slot>),
     Records(Vec<Record>),
@@ -50,5 +50,5 @@ pub(super) enum Answer {
     Items(Vec<Item>),
     Adjusted(Adjusted),
     Now(Timestamp),
-    Failed(ErrorKind),
+    Failed(StoreErrorKind),
 }

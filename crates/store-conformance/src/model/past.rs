@@ -7,7 +7,8 @@ use serde_json::json;
 use tidelock_store::{
     Append, Commit, CommitId, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion,
     FeedQuery, Fence, HeadQuery, ItemRef, Lease, LeaseRequest, LeaseToken, NewEvent, RecordKey,
-    Revision, Settlement, StreamName, StreamQuery, Timestamp, Version, WorkerName, Write, limits,
+    RecordWrite, Revision, Settlement, StreamName, StreamQuery, Timestamp, Version, WorkerName,
+    limits,
 };
 
 use super::call::{Answer, Call, Tick};
@@ -87,7 +88,7 @@ impl Past {
             return Call::Clock(Tick::Advance(Duration::ZERO));
         };
         let key = RecordKey::new("other").unwrap();
-        let altered = altered.then(|| Write::delete(&key, ExpectedRevision::Any));
+        let altered = altered.then(|| RecordWrite::delete(&key, ExpectedRevision::Any));
         Call::Commit(altered.into_iter().fold(commit.clone(), Commit::write))
     }
 
@@ -108,7 +109,7 @@ impl Past {
             },
             PartStep::Write { key, expected, change } => {
                 let expected = self.revision(&key, expected);
-                commit.write(Write { key, expected, change })
+                commit.write(RecordWrite { key, expected, change })
             }
             PartStep::Wake(wake) => commit.wake(wake),
             PartStep::Settle { which, done, exit } => {

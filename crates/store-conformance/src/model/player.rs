@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Event, FeedQuery, FeedStart, HeadPage, Item, ItemFilter,
-    ItemQuery, LeaseRequest, Leased, Position, Record, RecordQuery, Result, Store, StoreError,
+    Commit, CommitOutcome, Committed, FeedQuery, FeedStart, HeadPage, Item, ItemFilter, ItemQuery,
+    LeaseRequest, Leased, Position, Record, RecordQuery, Result, Store, StoreError, StoredEvent,
     StreamPage, StreamQuery, Timestamp, Version,
 };
 
@@ -139,8 +139,8 @@ impl<'a> Player<'a> {
         }
     }
 
-    fn event(&self, event: Event) -> std::result::Result<Event, Trouble> {
-        Ok(Event { position: self.rank(event.position)?, ..event })
+    fn event(&self, event: StoredEvent) -> std::result::Result<StoredEvent, Trouble> {
+        Ok(StoredEvent { position: self.rank(event.position)?, ..event })
     }
 
     fn stream(&self, page: StreamPage) -> std::result::Result<StreamPage, Trouble> {
@@ -169,7 +169,7 @@ impl<'a> Player<'a> {
         &self,
         store: &dyn Store,
         query: FeedQuery,
-    ) -> std::result::Result<Vec<Event>, Trouble> {
+    ) -> std::result::Result<Vec<StoredEvent>, Trouble> {
         let from = match query.from {
             FeedStart::After(rank) => FeedStart::After(self.ranked(rank)),
             FeedStart::Before(rank, events) => FeedStart::Before(self.ranked(rank), events),

@@ -13,8 +13,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tidelock_store::{
-    AfterAppend, Append, Clash, Commit, CommitOutcome, Committed, Conflict, ErrorKind, Guard,
-    HeadQuery, Part, Reason, Timestamp, When,
+    AfterAppend, Append, Commit, CommitOutcome, Committed, Conflict, Guard, HeadQuery, Part,
+    StoreErrorKind, Timestamp, Violation, ViolationReason, When,
 };
 
 use super::call::{Answer, Call, Tick};
@@ -50,7 +50,7 @@ impl Reference {
     /// What a store must answer.
     pub(super) fn answer(&mut self, call: &Call) -> Answer {
         if makes_no_sense(call) {
-            return Answer::Failed(ErrorKind::Invalid);
+            return Answer::Failed(StoreErrorKind::Invalid);
         }
         let now = self.now;
         match call {
@@ -94,7 +94,7 @@ impl Reference {
         self.now
     }
 
-    fn commit(&mut self, commit: &Commit) -> Result<CommitOutcome, ErrorKind> {
+    fn commit(&mut self, commit: &Commit) -> Result<CommitOutcome, StoreErrorKind> {
         let earlier = self
             .remembered
             .iter()
@@ -103,11 +103,11 @@ impl Reference {
             Some((earlier, committed)) if earlier == commit => {
                 return Ok(CommitOutcome::Committed(committed.clone()));
             }
-            Some(_) => return Err(ErrorKind::IdempotencyMismatch),
+            Some(_) => return Err(StoreErrorKind::IdempotencyMismatch),
             None => {}
         }
         if commit.appends.iter().any(|append| self.log.misuses_an_id(append)) {
-            return Err(ErrorKind::IdempotencyMismatch);
+            return Err(StoreErrorKind::IdempotencyMismatch);
         }
         let clashes = self.judge(commit);
         if !clashes.is_empty() {
@@ -121,10 +121,10 @@ impl Reference {
     }
 
     /// Every part that does not hold, in the order of the commit's fields.
-    fn judge(&self, commit: &Commit) -> Vec<Clash> {
+    fn judge(&self, commit: &Commit) -> Vec<Violation> {
         let mut clashes = Vec::new();
-        let mut note = |part: Part, reason: Option<Reason>| {
-            clashes.extend(reason.map(|reason| Clash { part, reason }));
+        let mut note = |part: Part, reason: Option<ViolationReason>| {
+            clashes.extend(reason.map(|reason| Violation { part, reason }));
         };
         for (at, append) in commit.appends.iter().enumerate() {
             note(Part::Append(at), self.log.judge_append(append, commit));

@@ -10,9 +10,9 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 use tidelock_store::{
-    Adjustment, AfterTrim, Bounds, Change, Direction, Exit, FeedStart, Item, ItemFilter, ItemRef,
-    Json, LaneName, Mark, NamePattern, Position, Priority, QueueName, RecordKey, StreamName,
-    Timestamp, Wake, When,
+    Adjustment, AfterTrim, Bounds, Change, Direction, FeedStart, Item, ItemFilter, ItemRef,
+    LaneName, Mark, NamePattern, Position, Priority, QueueName, RawJson, RecordKey, Settle,
+    StreamName, Timestamp, Wake, When,
 };
 
 use super::call::Tick;
@@ -47,7 +47,7 @@ pub(super) enum PartStep {
     AppendAgain { which: usize, expected: Expect },
     Write { key: RecordKey, expected: Expect, change: Change },
     Wake(Wake),
-    Settle { which: usize, done: Option<Mark>, exit: Exit },
+    Settle { which: usize, done: Option<Mark>, exit: Settle },
     SettleAgain { which: usize },
     Fence { which: usize },
     GuardStream { stream: StreamName, expected: Expect },
@@ -230,15 +230,15 @@ fn part_settle() -> impl Strategy<Value = PartStep> {
     ]
 }
 
-fn exit() -> impl Strategy<Value = Exit> {
+fn exit() -> impl Strategy<Value = Settle> {
     prop_oneof![
         4 => (option::weighted(0.3, when()), option::weighted(0.3, soon()))
-            .prop_map(|(defer, forget)| Exit::Ack { defer, forget }),
+            .prop_map(|(defer, forget)| Settle::Ack { defer, forget }),
         2 => (seconds(), "[a-z]{1,3}")
-            .prop_map(|(after, error)| Exit::Retry { after: Duration::from_secs(after), error }),
-        1 => when().prop_map(|until| Exit::Defer { until }),
-        1 => "[a-z]{1,3}".prop_map(|error| Exit::Block { error }),
-        1 => Just(Exit::Release),
+            .prop_map(|(after, error)| Settle::Retry { after: Duration::from_secs(after), error }),
+        1 => when().prop_map(|until| Settle::Defer { until }),
+        1 => "[a-z]{1,3}".prop_map(|error| Settle::Block { error }),
+        1 => Just(Settle::Release),
     ]
 }
 
@@ -270,8 +270,8 @@ fn event() -> impl Strategy<Value = EventStep> {
 
 fn change() -> impl Strategy<Value = Change> {
     let value = prop_oneof![
-        3 => (-9..9_i64).prop_map(|number| Json::new(&number).unwrap()),
-        1 => Just(Json::new("text").unwrap()),
+        3 => (-9..9_i64).prop_map(|number| RawJson::new(&number).unwrap()),
+        1 => Just(RawJson::new("text").unwrap()),
     ];
     prop_oneof![
         5 => (value, expiry()).prop_map(|(value, expires)| Change::Put { value, expires }),

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tidelock_store::{CommitOutcome, ErrorKind, Renewal};
+use tidelock_store::{CommitOutcome, Renewal, StoreErrorKind};
 
 use super::call::{Answer, Call};
 use super::past::Past;
@@ -70,7 +70,7 @@ impl Tally {
                 self.trimmed += commit.trims.len() as u64;
             }
             (_, Answer::Commit(CommitOutcome::Conflict(_))) => self.refused += 1,
-            (_, Answer::Failed(ErrorKind::IdempotencyMismatch)) => self.mismatched += 1,
+            (_, Answer::Failed(StoreErrorKind::IdempotencyMismatch)) => self.mismatched += 1,
             (_, Answer::Failed(_)) => self.invalid += 1,
             (_, Answer::Leased(leased)) => {
                 self.leased += leased.leases.len() as u64;

@@ -1,8 +1,8 @@
 //! Adding to a counter, in the store, within bounds.
 
 use tidelock_store::{
-    Bounds, ClashKind, Commit, CommitOutcome, ExpectedRevision, Part, Reason, Record, Slot, Store,
-    StoreExt, Write, Written,
+    Bounds, Commit, CommitOutcome, ExpectedRevision, Part, Record, RecordWrite, Slot, Store,
+    StoreExt, ViolationKind, ViolationReason, Written,
 };
 
 use crate::case::{World, cases};
@@ -26,7 +26,7 @@ cases! { "records::add":
 
 /// Adds to the record "n".
 fn add(delta: i64, within: Bounds) -> Commit {
-    Commit::new().write(Write::add(&key("n"), delta, within))
+    Commit::new().write(RecordWrite::add(&key("n"), delta, within))
 }
 
 async fn sum(store: &dyn Store, delta: i64, within: Bounds) -> i64 {
@@ -34,8 +34,11 @@ async fn sum(store: &dyn Store, delta: i64, within: Bounds) -> i64 {
 }
 
 async fn set(store: &dyn Store, number: i64) {
-    commit(store, Commit::new().write(Write::put(&key("n"), ExpectedRevision::Any, value(number))))
-        .await;
+    commit(
+        store,
+        Commit::new().write(RecordWrite::put(&key("n"), ExpectedRevision::Any, value(number))),
+    )
+    .await;
 }
 
 /// An addition that goes past its bounds: nothing is changed.
@@ -44,9 +47,9 @@ async fn exceeds(store: &dyn Store, found: i64, delta: i64, within: Bounds) {
     let conflict = refused_whole(store, add(delta, within)).await;
     assert_eq!(
         conflict,
-        clash(Part::Write(0), Reason::Bound { key: key("n"), found, delta, within })
+        clash(Part::Write(0), ViolationReason::Bound { key: key("n"), found, delta, within })
     );
-    assert!(conflict.has(ClashKind::Exceeded));
+    assert!(conflict.has(ViolationKind::Exceeded));
     assert_eq!(store.get_one(&key("n")).await.unwrap(), before);
 }
 
@@ -64,7 +67,7 @@ async fn a_counter_begins_at_zero(world: World) {
 async fn a_counter_that_was_deleted_begins_at_zero_again(world: World) {
     let store = &*world.store;
     set(store, 40).await;
-    commit(store, Commit::new().write(Write::delete(&key("n"), ExpectedRevision::Any))).await;
+    commit(store, Commit::new().write(RecordWrite::delete(&key("n"), ExpectedRevision::Any))).await;
     let done = commit(store, add(2, Bounds::at_most(2))).await;
     assert_eq!(done.writes, [Written { key: key("n"), revision: Some(revision(3)), sum: Some(2) }]);
 }
@@ -143,7 +146,7 @@ async fn adding_nothing_is_within_every_bound(world: World) {
 async fn nothing_is_added_to_what_is_no_integer(world: World) {
     let store = &*world.store;
     for (number, text) in (1..).zip(["\"5\"", "1.5", "null", "true", "[5]", "{\"n\":5}", "\"\""]) {
-        let put = Write::put(&key("n"), ExpectedRevision::Any, json(text));
+        let put = RecordWrite::put(&key("n"), ExpectedRevision::Any, json(text));
         commit(store, Commit::new().write(put)).await;
         let conflict = refused_whole(store, add(1, Bounds::NONE)).await;
         let found = Record {
@@ -152,8 +155,8 @@ async fn nothing_is_added_to_what_is_no_integer(world: World) {
             value: json(text),
             expires_at: None,
         };
-        assert_eq!(conflict, clash(Part::Write(0), Reason::NotACounter { found }));
-        assert!(conflict.has(ClashKind::Unfit));
+        assert_eq!(conflict, clash(Part::Write(0), ViolationReason::NotACounter { found }));
+        assert!(conflict.has(ViolationKind::Unfit));
     }
 }
 
@@ -167,10 +170,13 @@ async fn an_expectation_comes_before_the_bound(world: World) {
     let store = &*world.store;
     set(store, 20).await;
     let expected = ExpectedRevision::Revision(revision(9));
-    let write = Write { expected, ..Write::add(&key("n"), 1, Bounds::at_most(10)) };
+    let write = RecordWrite { expected, ..RecordWrite::add(&key("n"), 1, Bounds::at_most(10)) };
     let found = store.get_one(&key("n")).await.unwrap();
     let conflict = refused_whole(store, Commit::new().write(write)).await;
-    assert_eq!(conflict, clash(Part::Write(0), Reason::Record { key: key("n"), expected, found }));
+    assert_eq!(
+        conflict,
+        clash(Part::Write(0), ViolationReason::Record { key: key("n"), expected, found })
+    );
 }
 
 async fn of_two_who_take_the_last_unit_one_gets_it(world: World) {
@@ -182,7 +188,10 @@ async fn of_two_who_take_the_last_unit_one_gets_it(world: World) {
     let within = Bounds::at_least(0);
     assert_eq!(
         refused,
-        [clash(Part::Write(0), Reason::Bound { key: key("n"), found: 0, delta: -1, within })]
+        [clash(
+            Part::Write(0),
+            ViolationReason::Bound { key: key("n"), found: 0, delta: -1, within }
+        )]
     );
     assert_eq!(store.get_one(&key("n")).await.unwrap().into_live().unwrap().value, value(0));
 }

@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Bounds, Change, ClashKind, Commit, ExpectedRevision, Part, Reason, Record, RecordKey, Slot,
-    StoreExt, When, Write, Written,
+    Bounds, Change, Commit, ExpectedRevision, Part, Record, RecordKey, RecordWrite, Slot, StoreExt,
+    ViolationKind, ViolationReason, When, Written,
 };
 
 use crate::case::{World, cases};
 use crate::sample::{clash, commit, key, refused_whole, revision, value};
-use ClashKind::{Gone, Moved, Taken};
 use ExpectedRevision::{Absent, Any, Exists, Revision};
+use ViolationKind::{Gone, Moved, Taken};
 
 cases! { "records::expect":
     "REC-1" a_record_that_never_was_meets_any_and_absent,
@@ -35,10 +35,10 @@ impl Given {
         if self == Self::Nothing {
             return;
         }
-        let put = Write::put(key, Any, value(7));
+        let put = RecordWrite::put(key, Any, value(7));
         commit(&*world.store, Commit::new().write(put.clone())).await;
         let second = match self {
-            Self::Deleted => Write::delete(key, Any),
+            Self::Deleted => RecordWrite::delete(key, Any),
             Self::Expired => put.expiring(When::In(Duration::from_secs(1))),
             _ => put,
         };
@@ -82,21 +82,25 @@ fn changes() -> [(&'static str, Change); 3] {
 
 /// Makes each change with each expectation: accepted where there is no kind of clash, refused so
 /// where there is.
-async fn judge(world: &World, given: Given, table: [(ExpectedRevision, Option<ClashKind>); 6]) {
+async fn judge(world: &World, given: Given, table: [(ExpectedRevision, Option<ViolationKind>); 6]) {
     let store = &*world.store;
     for (expected, kind) in table {
         for (verb, change) in changes() {
             let key = key(&format!("{verb} {given:?}, expecting {expected}"));
             given.make(world, &key).await;
-            let write =
-                Commit::new().write(Write { key: key.clone(), expected, change: change.clone() });
+            let write = Commit::new().write(RecordWrite {
+                key: key.clone(),
+                expected,
+                change: change.clone(),
+            });
             let Some(kind) = kind else {
                 assert_eq!(commit(store, write).await.writes, [given.written(&key, &change)]);
                 continue;
             };
             let conflict = refused_whole(store, write).await;
             let found = given.slot(&key);
-            let reason = Reason::Record { key: key.clone(), expected, found: found.clone() };
+            let reason =
+                ViolationReason::Record { key: key.clone(), expected, found: found.clone() };
             assert_eq!(conflict, clash(Part::Write(0), reason));
             assert_eq!(conflict.first().reason.kind(), kind, "{key}");
             assert_eq!(store.get_one(&key).await.unwrap(), found);
@@ -129,7 +133,7 @@ async fn an_expired_record_meets_any_and_absent(world: World) {
 }
 
 /// Not even the revision of the deletion is met: there is no record.
-fn of_no_record() -> [(ExpectedRevision, Option<ClashKind>); 6] {
+fn of_no_record() -> [(ExpectedRevision, Option<ViolationKind>); 6] {
     [
         (Any, None),
         (Absent, None),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Bounds, Commit, ExpectedRevision, Record, Slot, Store, StoreExt, Timestamp, When, Write,
+    Bounds, Commit, ExpectedRevision, Record, RecordWrite, Slot, Store, StoreExt, Timestamp, When,
     Written,
 };
 
@@ -27,12 +27,12 @@ cases! { "records::expiry":
 const A_WHILE: Duration = Duration::from_secs(60);
 const A_MOMENT: Duration = Duration::from_micros(1);
 
-fn put() -> Write {
-    Write::put(&key("k"), ExpectedRevision::Any, value(7))
+fn put() -> RecordWrite {
+    RecordWrite::put(&key("k"), ExpectedRevision::Any, value(7))
 }
 
 /// Writes, and says when that was.
-async fn write(store: &dyn Store, write: Write) -> Timestamp {
+async fn write(store: &dyn Store, write: RecordWrite) -> Timestamp {
     commit(store, Commit::new().write(write)).await.at
 }
 
@@ -110,23 +110,24 @@ async fn a_put_without_expiry_takes_it_away(world: World) {
     write(store, put().expiring(When::In(A_WHILE))).await;
     write(store, put()).await;
     world.advance(2 * A_WHILE).await;
-    write(store, Write::put(&key("other"), ExpectedRevision::Any, value(1))).await;
+    write(store, RecordWrite::put(&key("other"), ExpectedRevision::Any, value(1))).await;
     assert_eq!(found(store).await, live(2, 7, None));
 }
 
 async fn a_record_made_again_does_not_inherit_an_expiry(world: World) {
     let store = &*world.store;
     write(store, put().expiring(When::In(A_WHILE))).await;
-    write(store, Write::delete(&key("k"), ExpectedRevision::Exists)).await;
-    write(store, Write::add(&key("k"), 7, Bounds::NONE)).await;
+    write(store, RecordWrite::delete(&key("k"), ExpectedRevision::Exists)).await;
+    write(store, RecordWrite::add(&key("k"), 7, Bounds::NONE)).await;
     world.advance(2 * A_WHILE).await;
-    write(store, Write::put(&key("other"), ExpectedRevision::Any, value(1))).await;
+    write(store, RecordWrite::put(&key("other"), ExpectedRevision::Any, value(1))).await;
     assert_eq!(found(store).await, live(3, 7, None));
 }
 
 async fn an_addition_sets_the_expiry_of_a_counter_that_it_makes(world: World) {
     let store = &*world.store;
-    let at = write(store, Write::add(&key("k"), 7, Bounds::NONE).expiring(When::In(A_WHILE))).await;
+    let at = write(store, RecordWrite::add(&key("k"), 7, Bounds::NONE).expiring(When::In(A_WHILE)))
+        .await;
     assert_eq!(found(store).await, live(1, 7, Some(at.plus(A_WHILE))));
     world.advance(A_WHILE).await;
     assert_eq!(found(store).await, Slot::Deleted(revision(1)));
@@ -134,7 +135,7 @@ async fn an_addition_sets_the_expiry_of_a_counter_that_it_makes(world: World) {
 
 async fn an_addition_leaves_the_expiry_of_a_counter_that_is_there(world: World) {
     let store = &*world.store;
-    let add = || Write::add(&key("k"), 1, Bounds::NONE);
+    let add = || RecordWrite::add(&key("k"), 1, Bounds::NONE);
     let at = write(store, put().expiring(When::In(A_WHILE))).await;
     world.advance(A_WHILE / 2).await;
     write(store, add().expiring(When::In(A_WHILE))).await;
@@ -148,7 +149,7 @@ async fn an_addition_leaves_the_expiry_of_a_counter_that_is_there(world: World) 
 
 async fn an_expired_counter_begins_at_zero_with_an_expiry_of_its_own(world: World) {
     let store = &*world.store;
-    let add = || Write::add(&key("k"), 5, Bounds::at_most(5)).expiring(When::In(A_WHILE));
+    let add = || RecordWrite::add(&key("k"), 5, Bounds::at_most(5)).expiring(When::In(A_WHILE));
     write(store, add()).await;
     world.advance(A_WHILE).await;
     let done = commit(store, Commit::new().write(add())).await;
@@ -161,7 +162,9 @@ async fn many_records_expire_at_one_moment(world: World) {
     let store = &*world.store;
     let keys: Vec<_> = (0..200).map(|number| key(&format!("k{number}"))).collect();
     let many = keys.iter().fold(Commit::new(), |commit, key| {
-        commit.write(Write::put(key, ExpectedRevision::Any, value(1)).expiring(When::In(A_WHILE)))
+        commit.write(
+            RecordWrite::put(key, ExpectedRevision::Any, value(1)).expiring(When::In(A_WHILE)),
+        )
     });
     commit(store, many).await;
     world.advance(A_WHILE).await;

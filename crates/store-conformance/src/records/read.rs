@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, ExpectedRevision, Record, RecordPage, RecordQuery, Slot, Store, When, Write,
+    Commit, ExpectedRevision, Record, RecordPage, RecordQuery, RecordWrite, Slot, Store, When,
 };
 
 use crate::case::{World, cases};
@@ -25,13 +25,14 @@ cases! { "records::read":
 
 async fn put(store: &dyn Store, names: &[&str]) {
     for name in names {
-        let write = Write::put(&key(name), ExpectedRevision::Any, value(1));
+        let write = RecordWrite::put(&key(name), ExpectedRevision::Any, value(1));
         commit(store, Commit::new().write(write)).await;
     }
 }
 
 async fn delete(store: &dyn Store, name: &str) {
-    commit(store, Commit::new().write(Write::delete(&key(name), ExpectedRevision::Exists))).await;
+    commit(store, Commit::new().write(RecordWrite::delete(&key(name), ExpectedRevision::Exists)))
+        .await;
 }
 
 async fn scan(store: &dyn Store, query: RecordQuery) -> RecordPage {
@@ -124,7 +125,7 @@ async fn a_scan_leaves_out_what_is_deleted_or_expired(world: World) {
     put(store, &["a", "b", "c", "d", "e"]).await;
     delete(store, "a").await;
     delete(store, "c").await;
-    let expiring = Write::put(&key("e"), ExpectedRevision::Any, value(1));
+    let expiring = RecordWrite::put(&key("e"), ExpectedRevision::Any, value(1));
     commit(store, Commit::new().write(expiring.expiring(When::In(Duration::from_secs(1))))).await;
     world.advance(Duration::from_secs(1)).await;
     for size in 1..=5 {
@@ -139,11 +140,11 @@ async fn a_scan_leaves_out_what_is_deleted_or_expired(world: World) {
 async fn a_scan_goes_on_over_many_that_are_gone(world: World) {
     let store = &*world.store;
     let keys: Vec<_> = (0..500).map(|number| key(&format!("k{number:03}"))).collect();
-    let all = |change: fn(&_) -> Write| {
+    let all = |change: fn(&_) -> RecordWrite| {
         keys.iter().fold(Commit::new(), |commit, key| commit.write(change(key)))
     };
-    commit(store, all(|key| Write::put(key, ExpectedRevision::Absent, value(1)))).await;
-    commit(store, all(|key| Write::delete(key, ExpectedRevision::Exists))).await;
+    commit(store, all(|key| RecordWrite::put(key, ExpectedRevision::Absent, value(1)))).await;
+    commit(store, all(|key| RecordWrite::delete(key, ExpectedRevision::Exists))).await;
     put(store, &["k250", "z"]).await;
     assert_eq!(all_pages(store, RecordQuery::prefix("").limit(1)).await, ["k250", "z"]);
 }

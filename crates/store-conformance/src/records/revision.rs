@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Bounds, ClashKind, Commit, ExpectedRevision, Part, Reason, Record, Slot, Store, StoreExt, When,
-    Write, Written,
+    Bounds, Commit, ExpectedRevision, Part, Record, RecordWrite, Slot, Store, StoreExt,
+    ViolationKind, ViolationReason, When, Written,
 };
 
 use crate::case::{World, cases};
@@ -25,16 +25,16 @@ cases! { "records::revision":
 }
 
 /// Does this to the record "k".
-async fn write(store: &dyn Store, write: Write) -> Written {
+async fn write(store: &dyn Store, write: RecordWrite) -> Written {
     commit(store, Commit::new().write(write)).await.writes.pop().unwrap()
 }
 
-fn put(number: i64) -> Write {
-    Write::put(&key("k"), ExpectedRevision::Any, value(number))
+fn put(number: i64) -> RecordWrite {
+    RecordWrite::put(&key("k"), ExpectedRevision::Any, value(number))
 }
 
-fn delete() -> Write {
-    Write::delete(&key("k"), ExpectedRevision::Any)
+fn delete() -> RecordWrite {
+    RecordWrite::delete(&key("k"), ExpectedRevision::Any)
 }
 
 fn written(number: u64) -> Written {
@@ -108,7 +108,7 @@ async fn an_expiry_does_not_count_and_the_next_write_goes_on(world: World) {
 async fn an_addition_counts_like_a_put(world: World) {
     let store = &*world.store;
     write(store, put(7)).await;
-    let added = write(store, Write::add(&key("k"), 0, Bounds::NONE)).await;
+    let added = write(store, RecordWrite::add(&key("k"), 0, Bounds::NONE)).await;
     assert_eq!(added, Written { sum: Some(7), ..written(2) });
     assert_eq!(found(store).await, live(2, 7));
 }
@@ -123,18 +123,18 @@ async fn a_record_deleted_and_made_again_is_not_the_one_that_was_read(world: Wor
     write(&*other, put(7)).await;
 
     let expected = ExpectedRevision::Revision(read);
-    let stale = Commit::new().write(Write::put(&key("k"), expected, value(8)));
+    let stale = Commit::new().write(RecordWrite::put(&key("k"), expected, value(8)));
     let conflict = refused_whole(store, stale).await;
-    let reason = Reason::Record { key: key("k"), expected, found: live(3, 7) };
+    let reason = ViolationReason::Record { key: key("k"), expected, found: live(3, 7) };
     assert_eq!(conflict, clash(Part::Write(0), reason));
-    assert!(conflict.has(ClashKind::Moved));
+    assert!(conflict.has(ViolationKind::Moved));
 }
 
 async fn a_refused_write_does_not_count(world: World) {
     let store = &*world.store;
     write(store, put(7)).await;
     for _ in 0..3 {
-        let refused = Write::put(&key("k"), ExpectedRevision::Absent, value(8));
+        let refused = RecordWrite::put(&key("k"), ExpectedRevision::Absent, value(8));
         refused_whole(store, Commit::new().write(refused)).await;
     }
     assert_eq!(write(store, put(8)).await, written(2));
@@ -143,7 +143,7 @@ async fn a_refused_write_does_not_count(world: World) {
 async fn an_empty_value_is_a_value(world: World) {
     let store = &*world.store;
     for (number, text) in (1..).zip(["\"\"", "null", "{}", "[]", "false", "0"]) {
-        write(store, Write::put(&key("k"), ExpectedRevision::Any, json(text))).await;
+        write(store, RecordWrite::put(&key("k"), ExpectedRevision::Any, json(text))).await;
         let (value, revision) = (json(text), revision(number));
         let there = Record { key: key("k"), revision, value, expires_at: None };
         assert_eq!(found(store).await, Slot::Live(there.clone()));
@@ -156,7 +156,7 @@ async fn an_empty_value_is_a_value(world: World) {
 async fn a_value_is_kept_to_the_letter(world: World) {
     let store = &*world.store;
     let text = "{ \"b\": 1.50, \"a\": [ ],\n \"ü\": \"\\u00fc \\\" ' 🦀\", \"big\": 12345678901234567890 }";
-    write(store, Write::put(&key("k"), ExpectedRevision::Absent, json(text))).await;
+    write(store, RecordWrite::put(&key("k"), ExpectedRevision::Absent, json(text))).await;
     let found = world.another().await.get_one(&key("k")).await.unwrap();
     assert_eq!(found.live().unwrap().value.as_str(), text);
 }
@@ -165,9 +165,9 @@ async fn one_commit_writes_several_records_in_its_order(world: World) {
     let store = &*world.store;
     write(store, put(7)).await;
     let several = Commit::new()
-        .write(Write::add(&key("n"), 5, Bounds::NONE))
+        .write(RecordWrite::add(&key("n"), 5, Bounds::NONE))
         .write(delete())
-        .write(Write::put(&key("a"), ExpectedRevision::Absent, value(1)));
+        .write(RecordWrite::put(&key("a"), ExpectedRevision::Absent, value(1)));
     let done = commit(store, several).await;
     let first = Some(revision(1));
     assert_eq!(

@@ -1,7 +1,7 @@
 //! Rows turned into columns: a statement takes one array for each column, however many rows there
 //! are.
 
-use tidelock_store::{Event, ExitKind, Item, Timestamp};
+use tidelock_store::{Item, SettleKind, StoredEvent, Timestamp};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -17,7 +17,7 @@ pub(crate) struct EventColumns<'a> {
 }
 
 impl<'a> EventColumns<'a> {
-    pub(crate) fn of(events: &'a [Event]) -> Self {
+    pub(crate) fn of(events: &'a [StoredEvent]) -> Self {
         let mut columns = Self::default();
         for event in events {
             columns.streams.push(event.stream.as_str());
@@ -88,7 +88,7 @@ impl<'a> ItemColumns<'a> {
         self.workers.push(holder.map(|holder| holder.worker.as_str()));
         self.since.push(holder.map(|holder| holder.since.micros()));
         self.deadlines.push(holder.map(|holder| holder.deadline.micros()));
-        self.settled.push(item.settled.map(ExitKind::as_str));
+        self.settled.push(item.settled.map(SettleKind::as_str));
         self.forget_at.push(micros(item.forget_at));
     }
 

@@ -4,9 +4,9 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use tidelock_store::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 use tidelock_store::{
-    Append, Change, Commit, CommitId, Committed, Event, EventId, ExpectedVersion, Guard, Item,
-    ItemRef, Position, RecordKey, Result, Revision, Settlement, StoreError, StreamName, Timestamp,
-    stream_category,
+    Append, Change, Commit, CommitId, Committed, EventId, ExpectedVersion, Guard, Item, ItemRef,
+    Position, RecordKey, Result, Revision, Settlement, StoreError, StoredEvent, StreamName,
+    Timestamp, stream_category,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -207,7 +207,7 @@ pub(super) struct Loaded {
     streams: HashMap<StreamName, StreamRow>,
     records: HashMap<RecordKey, RecordRow>,
     items: HashMap<ItemRef, Item>,
-    events: HashMap<EventId, Event>,
+    events: HashMap<EventId, StoredEvent>,
     commits: HashMap<CommitId, Remembered>,
     /// Rows that are there already, and so are to be changed and not created.
     there: There,
@@ -349,7 +349,7 @@ impl Rows for Loaded {
         Ok(self.streams.get(name).copied())
     }
 
-    fn event(&mut self, id: EventId) -> Result<Option<Event>> {
+    fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>> {
         Ok(self.events.get(&id).cloned())
     }
 
@@ -413,7 +413,7 @@ fn keyed_record(row: &Row) -> Result<(RecordKey, RecordRow)> {
     Ok((RecordKey::new(text(row, 0)?).map_err(corrupt)?, record(row, 0)?))
 }
 
-fn event(row: &Row) -> Result<(EventId, Event)> {
+fn event(row: &Row) -> Result<(EventId, StoredEvent)> {
     let stream = StreamName::new(text(row, 0)?).map_err(corrupt)?;
     let event = Alike::default().event(row, 1, stream)?;
     Ok((event.id, event))

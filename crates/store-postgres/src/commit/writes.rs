@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tidelock_store::plan::{RecordRow, Remembered, StreamRow};
 use tidelock_store::{
-    CommitId, Committed, Event, Item, ItemRef, Json, Position, RecordKey, Result, StoreError,
-    StreamName, Timestamp, Version,
+    CommitId, Committed, Item, ItemRef, Position, RawJson, RecordKey, Result, StoreError,
+    StoredEvent, StreamName, Timestamp, Version,
 };
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
@@ -202,7 +202,7 @@ pub(super) struct Writes {
     pub(super) now: Timestamp,
     new: Tables,
     old: Tables,
-    events: Vec<Event>,
+    events: Vec<StoredEvent>,
     trims: Vec<(StreamName, Version)>,
     commits: BTreeMap<CommitId, Remembered>,
     /// The floors above which new streams were put.
@@ -251,7 +251,7 @@ impl Writes {
         self.tables(there).items.insert(item.item.clone(), item);
     }
 
-    pub(super) fn add_event(&mut self, event: &Event) {
+    pub(super) fn add_event(&mut self, event: &StoredEvent) {
         self.events.push(event.clone());
     }
 
@@ -482,7 +482,7 @@ fn put_records<'a>(
     let keys: Vec<&str> = rows.keys().map(RecordKey::as_str).collect();
     let revisions: Vec<i64> = rows.values().map(|row| row.revision.get() as i64).collect();
     let values: Vec<Option<&str>> =
-        rows.values().map(|row| row.value.as_ref().map(Json::as_str)).collect();
+        rows.values().map(|row| row.value.as_ref().map(RawJson::as_str)).collect();
     let expiries: Vec<Option<i64>> =
         rows.values().map(|row| row.expires_at.map(Timestamp::micros)).collect();
     sent.push(Box::pin(async move {

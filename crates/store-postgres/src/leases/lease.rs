@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use tidelock_store::plan::Turns;
+use tidelock_store::plan::FairShare;
 use tidelock_store::{ItemKey, Lease, LeaseRequest, Leased, Result, Timestamp};
 
-use super::fronts::Fronts;
 use super::grant::{GRANT, grant};
-use super::look::{self, Look, NEXT_DUE, SPARE};
+use super::scan::{self, NEXT_DUE, SPARE, Scan};
+use super::scan_hints::ScanHints;
 use crate::error::failed;
-use crate::link::Link;
+use crate::lazy_connection::LazyConnection;
 use crate::session::Session;
 
 /// How often to look again when others have taken everything that was looked at.
@@ -17,10 +17,10 @@ const TRIES: usize = 5;
 
 /// Begins where there was something before, and looks at the whole if nothing came of that.
 pub(crate) async fn lease(
-    link: &Link,
+    link: &LazyConnection,
     request: &LeaseRequest,
-    turns: &Turns,
-    fronts: &Fronts,
+    turns: &FairShare,
+    fronts: &ScanHints,
 ) -> Result<Leased> {
     let session = &*link.session().await?;
     let call = Call { session, request, turns, fronts };
@@ -33,8 +33,8 @@ pub(crate) async fn lease(
 struct Call<'a> {
     session: &'a Session,
     request: &'a LeaseRequest,
-    turns: &'a Turns,
-    fronts: &'a Fronts,
+    turns: &'a FairShare,
+    fronts: &'a ScanHints,
 }
 
 /// What was taken, and when.
@@ -53,7 +53,7 @@ impl Call<'_> {
     /// Nothing, if nothing was taken: that alone does not say that there is nothing.
     async fn by_fronts(&self) -> Result<Option<Leased>> {
         let Some(recalled) = self.fronts.recall(self.request) else { return Ok(None) };
-        let look = look::from(self.session, self.request, &recalled.fronts).await?;
+        let look = scan::from(self.session, self.request, &recalled.fronts).await?;
         self.fronts.advance(self.request, &recalled, &look);
         let Some(taken) = self.take(&look).await? else { return Ok(None) };
         let next_due = self.left(&look, &taken).unwrap_or_else(|| {
@@ -65,7 +65,7 @@ impl Call<'_> {
 
     async fn by_whole(&self) -> Result<Leased> {
         for _ in 0..TRIES {
-            let look = look::whole(self.session, self.request, self.fronts).await?;
+            let look = scan::whole(self.session, self.request, self.fronts).await?;
             if look.ready.is_empty() {
                 return self.nothing(&look);
             }
@@ -78,10 +78,10 @@ impl Call<'_> {
                 break;
             }
         }
-        self.nothing(&look::whole(self.session, self.request, self.fronts).await?)
+        self.nothing(&scan::whole(self.session, self.request, self.fronts).await?)
     }
 
-    fn nothing(&self, look: &Look) -> Result<Leased> {
+    fn nothing(&self, look: &Scan) -> Result<Leased> {
         let next_due = look.next_due()?;
         self.fronts.remember(self.request, look, next_due);
         Ok(Leased { at: look.now, leases: Vec::new(), next_due })
@@ -89,7 +89,7 @@ impl Call<'_> {
 
     /// Takes, and finds out when there will be more. Unless more is ready already, the second
     /// question is sent along with the first.
-    async fn take_and_look_on(&self, look: &Look) -> Result<Option<Leased>> {
+    async fn take_and_look_on(&self, look: &Scan) -> Result<Option<Leased>> {
         if look.ready.len() > self.request.limit {
             let Some(taken) = self.take(look).await? else { return Ok(None) };
             let next_due = match self.left(look, &taken) {
@@ -105,12 +105,12 @@ impl Call<'_> {
         Ok(Some(taken.leased(next_due?)))
     }
 
-    async fn next_due(&self, look: &Look) -> Result<Option<Timestamp>> {
-        look::next_due(self.session, self.request, &look.fronts).await
+    async fn next_due(&self, look: &Scan) -> Result<Option<Timestamp>> {
+        scan::next_due(self.session, self.request, &look.fronts).await
     }
 
     /// Takes as many as are wanted; nothing if others were quicker with all of them.
-    async fn take(&self, look: &Look) -> Result<Option<Taken>> {
+    async fn take(&self, look: &Scan) -> Result<Option<Taken>> {
         if look.ready.is_empty() {
             return Ok(None);
         }
@@ -124,7 +124,7 @@ impl Call<'_> {
 
     /// Since when the longest of those has been ready that were seen and not wanted. Nothing, if
     /// there were none, or if others have taken some: then nobody knows what became of the rest.
-    fn left(&self, look: &Look, taken: &Taken) -> Option<Timestamp> {
+    fn left(&self, look: &Scan, taken: &Taken) -> Option<Timestamp> {
         if taken.leases.len() < self.request.limit {
             return None;
         }

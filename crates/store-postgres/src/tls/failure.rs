@@ -9,7 +9,7 @@ use std::io;
 use std::time::Duration;
 
 use rustls::CertificateError;
-use tidelock_store::{Advice, ErrorKind, Operation, StoreError};
+use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tokio_postgres::error::DbError;
 
 /// One error for what kept each server from being used. While one of them may pass, it is worth
@@ -17,13 +17,13 @@ use tokio_postgres::error::DbError;
 pub(super) fn of_all(mut failures: Vec<(&str, StoreError)>) -> StoreError {
     let each: Vec<_> =
         failures.iter().map(|(place, failure)| format!("{place}: {}", failure.context())).collect();
-    let passing = failures.iter().position(|(_, failure)| failure.advice() == Advice::Later);
+    let passing = failures.iter().position(|(_, failure)| failure.advice() == RetryAdvice::Later);
     let (_, cause) = failures.swap_remove(passing.unwrap_or_default());
     if failures.is_empty() {
         return cause;
     }
     let context = format!("none of the servers can be used: {}", each.join("; "));
-    StoreError::new(cause.kind(), cause.advice(), Operation::Open, context).caused_by(cause)
+    StoreError::new(cause.kind(), cause.advice(), StoreOperation::Open, context).caused_by(cause)
 }
 
 /// The server took longer than it may.
@@ -140,11 +140,11 @@ fn refused_by_driver(message: &str) -> StoreError {
 }
 
 fn passing(context: String) -> StoreError {
-    StoreError::new(ErrorKind::Unavailable, Advice::Later, Operation::Open, context)
+    StoreError::new(StoreErrorKind::Unavailable, RetryAdvice::Later, StoreOperation::Open, context)
 }
 
 fn lasting(context: String) -> StoreError {
-    StoreError::new(ErrorKind::Invalid, Advice::Never, Operation::Open, context)
+    StoreError::new(StoreErrorKind::Invalid, RetryAdvice::Never, StoreOperation::Open, context)
 }
 
 #[cfg(test)]
@@ -155,11 +155,11 @@ mod tests {
     fn one_server_that_may_come_back_makes_it_worth_trying_again() {
         let (down, wrong) = (passing("down".into()), lasting("wrong password".into()));
         let both = of_all(vec![("a", wrong.clone()), ("b", down)]);
-        assert_eq!((both.kind(), both.advice()), (ErrorKind::Unavailable, Advice::Later));
+        assert_eq!((both.kind(), both.advice()), (StoreErrorKind::Unavailable, RetryAdvice::Later));
         assert_eq!(both.context(), "none of the servers can be used: a: wrong password; b: down");
         assert_eq!(
             of_all(vec![("a", wrong.clone()), ("b", wrong.clone())]).advice(),
-            Advice::Never
+            RetryAdvice::Never
         );
         assert_eq!(of_all(vec![("a", wrong)]).context(), "wrong password");
     }

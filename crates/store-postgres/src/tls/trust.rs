@@ -84,7 +84,7 @@ impl Trust {
         let builder = if used.contains(&Mode::VerifyFull) {
             builder.with_root_certificates(self.trusted_roots()?)
         } else if used.contains(&Mode::Require) {
-            builder.dangerous().with_custom_certificate_verifier(Arc::new(Anybody { provider }))
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AcceptAny { provider }))
         } else {
             // It is not going to be used, and would trust nobody if it were.
             builder.with_root_certificates(RootCertStore::empty())
@@ -197,11 +197,11 @@ fn unreadable(option: &str, file: &str, error: rustls::pki_types::pem::Error) ->
 /// still checked: a password bound to the certificate (channel binding) would mean nothing
 /// otherwise.
 #[derive(Debug)]
-struct Anybody {
+struct AcceptAny {
     provider: Arc<CryptoProvider>,
 }
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for AcceptAny {
     fn verify_server_cert(
         &self,
         _end_entity: &CertificateDer<'_>,

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, CommitOutcome, Committed, ErrorKind, Event, FeedQuery, Fence, Lease,
-    LeaseRequest, Position, Reason, Result, Store, StoreError, WorkerName,
+    Commit, CommitOutcome, Committed, FeedQuery, Fence, Lease, LeaseRequest, Position, Result,
+    RetryAdvice, Store, StoreError, StoreErrorKind, StoredEvent, ViolationReason, WorkerName,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -27,7 +27,7 @@ const TRIES: usize = 20;
 async fn answer<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> T {
     for _ in 1..TRIES {
         match ask().await {
-            Err(error) if error.advice() != Advice::Never => {}
+            Err(error) if error.advice() != RetryAdvice::Never => {}
             answered => return answered.unwrap(),
         }
     }
@@ -68,13 +68,16 @@ pub(crate) async fn assert_lease_lost(store: &PostgresStore, lease: &Lease) -> O
     let conflict = send(store, &Commit::new().settle(lease.ack())).await.conflict();
     let mut clashes = conflict.expect("the lease was lost").clashes;
     match clashes.pop().map(|clash| clash.reason) {
-        Some(Reason::LeaseLost { found, .. }) => found.and_then(|item| item.fence),
+        Some(ViolationReason::LeaseLost { found, .. }) => found.and_then(|item| item.fence),
         other => panic!("{other:?}"),
     }
 }
 
 /// What comes after a position, all of it in one page.
-pub(crate) async fn read_after(store: &PostgresStore, position: Position) -> Result<Vec<Event>> {
+pub(crate) async fn read_after(
+    store: &PostgresStore,
+    position: Position,
+) -> Result<Vec<StoredEvent>> {
     let page = store.read_feed(FeedQuery::after(position)).await?;
     assert!(page.at_end);
     Ok(page.events)
@@ -84,6 +87,6 @@ pub(crate) async fn read_after(store: &PostgresStore, position: Position) -> Res
 /// there ends.
 pub(crate) async fn assert_rewound(store: &PostgresStore, lost: Position, last: Position) {
     let refused = read_after(store, lost).await.expect_err("that position was lost");
-    assert_eq!(refused.kind(), ErrorKind::Rewound, "{refused}");
+    assert_eq!(refused.kind(), StoreErrorKind::Rewound, "{refused}");
     assert_eq!(refused.context(), StoreError::rewound(lost, last).context());
 }

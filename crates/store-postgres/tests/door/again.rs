@@ -2,7 +2,7 @@
 //! a second time.
 
 use tidelock_store::{
-    Advice, Bounds, Commit, CommitId, ErrorKind, ExpectedVersion, RecordKey, Write,
+    Bounds, Commit, CommitId, ExpectedVersion, RecordKey, RecordWrite, RetryAdvice, StoreErrorKind,
 };
 use tidelock_test_postgres::Proxy;
 
@@ -21,7 +21,8 @@ trials!(
 async fn the_same_commit_under_its_id_brings_its_rows_once() {
     let shop = Shop::new().await;
     let sum = RecordKey::new("sum").unwrap();
-    let add = Commit::new().with_id(CommitId::fresh()).write(Write::add(&sum, 1, Bounds::NONE));
+    let add =
+        Commit::new().with_id(CommitId::fresh()).write(RecordWrite::add(&sum, 1, Bounds::NONE));
     let first = accepted(shop.sell_and(add.clone()).await.unwrap());
     assert_eq!(accepted(shop.sell_and(add.clone()).await.unwrap()), first);
     assert_eq!(committed(&shop.store, add).await, first);
@@ -33,7 +34,7 @@ async fn another_commit_under_that_id_brings_nothing() {
     let id = CommitId::fresh();
     accepted(shop.sell_and(append("sales", "tea").with_id(id)).await.unwrap());
     let refused = shop.sell_and(append("sales", "coffee").with_id(id)).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::IdempotencyMismatch, "{refused}");
+    assert_eq!(refused.kind(), StoreErrorKind::IdempotencyMismatch, "{refused}");
     assert_eq!(shop.found().await, (1, 1));
 }
 
@@ -72,7 +73,7 @@ async fn a_lost_reply_does_not_double_the_rows() {
     let own = shop.sell().await;
     proxy.cut_after_request(b"COMMIT\0");
     let lost = own.commit(sale.clone()).await.unwrap_err();
-    assert_eq!(lost.advice(), Advice::Unknown, "{lost}");
+    assert_eq!(lost.advice(), RetryAdvice::Unknown, "{lost}");
     shop.plain.until("the first one has landed", "SELECT count(*) = 1 FROM tidelock.events").await;
     let done = accepted(shop.sell_and(sale.clone()).await.unwrap());
     assert_eq!(shop.found().await, (1, 1));

@@ -1,7 +1,7 @@
 //! A process, or the server, killed between the user's rows and the commit, or in the middle of the
 //! commit.
 
-use tidelock_store::{Advice, CommitId};
+use tidelock_store::{CommitId, RetryAdvice};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Server;
 
@@ -67,7 +67,7 @@ async fn a_server_killed_before_the_commit_has_nothing() {
     let own = shop.sell().await;
     server.kill().unwrap();
     let lost = own.commit(append("sales", "tea")).await.unwrap_err();
-    assert_eq!(lost.advice(), Advice::Later, "{lost}");
+    assert_eq!(lost.advice(), RetryAdvice::Later, "{lost}");
     server.start_again().unwrap();
     shop.plain = shop.ground.connect().await;
     assert_eq!(shop.found().await, (0, 0));
@@ -87,7 +87,7 @@ async fn a_server_killed_during_the_commit_has_all_or_nothing() {
         server.kill().unwrap();
     });
     let lost = lost.unwrap_err();
-    assert_eq!(lost.advice(), Advice::Unknown, "{lost}");
+    assert_eq!(lost.advice(), RetryAdvice::Unknown, "{lost}");
     server.start_again().unwrap();
     shop.plain = shop.ground.connect().await;
     let (sales, events) = shop.found().await;

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use ground::{Ground, Plain};
 use libtest_mimic::{Arguments, Trial};
 use tidelock_store::{Commit, CommitOutcome, Result};
-use tidelock_store_postgres::{OwnTransaction, PostgresStore};
+use tidelock_store_postgres::{PgTx, PostgresStore};
 use worker::Part;
 
 fn main() -> ExitCode {
@@ -91,7 +91,7 @@ impl Shop {
     }
 
     /// Begins, and writes down a sale.
-    async fn sell(&self) -> OwnTransaction {
+    async fn sell(&self) -> PgTx {
         sell(&self.store, self.ground.schema.as_str()).await
     }
 
@@ -107,7 +107,7 @@ impl Shop {
     }
 }
 
-async fn sell(store: &PostgresStore, schema: &str) -> OwnTransaction {
+async fn sell(store: &PostgresStore, schema: &str) -> PgTx {
     let own = store.begin().await.unwrap();
     let sql = format!("INSERT INTO {schema}_sales VALUES ($1)");
     assert_eq!(own.execute(&sql, &[&"tea"]).await.unwrap(), 1);

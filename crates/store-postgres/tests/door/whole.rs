@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, ErrorKind, ExpectedRevision, ExpectedVersion, RecordKey, Write,
+    Commit, ExpectedRevision, ExpectedVersion, RecordKey, RecordWrite, RetryAdvice, StoreErrorKind,
 };
 
 use crate::ground::{accepted, append, committed, event, lease, lease_for, stream, wake};
@@ -80,7 +80,7 @@ async fn a_commit_of_nothing_leaves_nothing() {
     let refused = shop.sell_and(Commit::new()).await.unwrap_err();
     assert_eq!(
         (refused.kind(), refused.advice()),
-        (ErrorKind::Invalid, Advice::Never),
+        (StoreErrorKind::Invalid, RetryAdvice::Never),
         "{refused}"
     );
     shop.plain.until_none_is_open().await;
@@ -93,7 +93,7 @@ async fn an_error_in_ones_own_sql_leaves_nothing() {
     let own = shop.sell().await;
     own.execute("INSERT INTO nowhere VALUES (1)", &[]).await.unwrap_err();
     let refused = own.commit(append("sales", "tea")).await.unwrap_err();
-    assert_eq!(refused.advice(), Advice::Later, "nothing has happened: {refused}");
+    assert_eq!(refused.advice(), RetryAdvice::Later, "nothing has happened: {refused}");
     shop.plain.until_none_is_open().await;
     assert_eq!(shop.found().await, (0, 0));
 }
@@ -108,7 +108,7 @@ async fn a_commit_that_only_checks_lets_the_rows_land() {
         Commit::new().fenced_by(held.token()),
         Commit::new().guard_stream(&stream("never"), ExpectedVersion::NoStream),
         Commit::new().guard_record(&never, ExpectedRevision::Absent),
-        Commit::new().write(Write::delete(&never, ExpectedRevision::Any)),
+        Commit::new().write(RecordWrite::delete(&never, ExpectedRevision::Any)),
     ];
     for (sold, check) in (1..).zip(checks) {
         accepted(shop.sell_and(check.clone()).await.unwrap());
@@ -124,7 +124,7 @@ async fn a_transaction_that_was_ended_by_hand_takes_no_commit() {
     let refused = own.commit(append("sales", "tea")).await.unwrap_err();
     assert_eq!(
         (refused.kind(), refused.advice()),
-        (ErrorKind::Invalid, Advice::Never),
+        (StoreErrorKind::Invalid, RetryAdvice::Never),
         "{refused}"
     );
     assert!(refused.to_string().contains("ended"), "{refused}");

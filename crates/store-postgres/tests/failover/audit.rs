@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use tidelock_store::{Event, Position, StoreExt, StreamName, Version};
+use tidelock_store::{Position, StoreExt, StoredEvent, StreamName, Version};
 use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::feed_after;
@@ -35,7 +35,7 @@ impl Audit {
         audit
     }
 
-    fn compare(&mut self, events: &[Event], journals: &[Journal]) {
+    fn compare(&mut self, events: &[StoredEvent], journals: &[Journal]) {
         let mut there: HashMap<_, _> =
             events.iter().map(|event| (event.id, acknowledged(event))).collect();
         for told in journals.iter().flat_map(|journal| &journal.acknowledged) {
@@ -49,12 +49,12 @@ impl Audit {
 }
 
 /// What a caller should have been told of an event.
-fn acknowledged(event: &Event) -> Acknowledged {
+fn acknowledged(event: &StoredEvent) -> Acknowledged {
     Acknowledged { id: event.id, version: event.version, position: event.position }
 }
 
 /// How many events do not have the version after that of their stream's event before.
-fn out_of_line(events: &[Event]) -> usize {
+fn out_of_line(events: &[StoredEvent]) -> usize {
     let mut versions: HashMap<&StreamName, Version> = HashMap::new();
     let strays = events.iter().filter(|event| {
         let before = versions.insert(&event.stream, event.version);

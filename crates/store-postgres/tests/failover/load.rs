@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Advice, Bounds, Commit, CommitId, EventId, ExpectedVersion, Position, RecordKey, Store,
-    StreamName, Version, Write,
+    Bounds, Commit, CommitId, EventId, ExpectedVersion, Position, RecordKey, RecordWrite,
+    RetryAdvice, Store, StreamName, Version,
 };
 use tidelock_store_postgres::PostgresStore;
 use tokio::sync::watch;
@@ -107,7 +107,9 @@ impl Journal {
             .map_or(ExpectedVersion::NoStream, |last| ExpectedVersion::Exact(last.version));
         let commit = Commit::new().append(&self.stream, expected, [event("noted")]);
         match &self.counter {
-            Some(key) => commit.with_id(CommitId::fresh()).write(Write::add(key, 1, Bounds::NONE)),
+            Some(key) => {
+                commit.with_id(CommitId::fresh()).write(RecordWrite::add(key, 1, Bounds::NONE))
+            }
             None => commit,
         }
     }
@@ -141,9 +143,9 @@ impl Caller {
                     return Acknowledged { id: event.id, version: appended.version, position };
                 }
                 Err(error) => match error.advice() {
-                    Advice::Later => self.journal.failed += 1,
-                    Advice::Unknown => self.journal.unknown += 1,
-                    Advice::Never => panic!("{error}"),
+                    RetryAdvice::Later => self.journal.failed += 1,
+                    RetryAdvice::Unknown => self.journal.unknown += 1,
+                    RetryAdvice::Never => panic!("{error}"),
                 },
             }
             self.orders

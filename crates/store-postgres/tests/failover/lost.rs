@@ -1,7 +1,9 @@
 //! A standby that the primary does not wait for: what was acknowledged can be lost, and whoever
 //! relies on it is told.
 
-use tidelock_store::{Commit, ExpectedRevision, Json, Lease, Position, RecordKey, Revision, Write};
+use tidelock_store::{
+    Commit, ExpectedRevision, Lease, Position, RawJson, RecordKey, RecordWrite, Revision,
+};
 use tidelock_store_postgres::PostgresStore;
 
 use crate::audit::Audit;
@@ -85,6 +87,6 @@ impl Loss {
 /// Writes the one record there is.
 async fn write(store: &PostgresStore) -> Revision {
     let key = RecordKey::new("record").unwrap();
-    let write = Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap());
+    let write = RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&1).unwrap());
     commit(store, Commit::new().write(write)).await.writes[0].revision.unwrap()
 }

@@ -1,8 +1,8 @@
 //! A primary that was replaced and comes back: whoever knows better does not listen to it.
 
 use tidelock_store::{
-    Advice, ErrorKind, ExpectedVersion, LeaseRequest, Position, Result, Store, StoreError,
-    WorkerName,
+    ExpectedVersion, LeaseRequest, Position, Result, RetryAdvice, Store, StoreError,
+    StoreErrorKind, WorkerName,
 };
 use tidelock_store_postgres::{PostgresOptions, PostgresStore};
 use tidelock_test_postgres::Proxy;
@@ -88,7 +88,7 @@ async fn assert_refused(store: &PostgresStore) {
     for refused in refusals {
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Rewound, Advice::Later),
+            (StoreErrorKind::Rewound, RetryAdvice::Later),
             "{refused}"
         );
         assert!(refused.context().contains("take it out of the address"), "{refused}");
@@ -99,7 +99,7 @@ async fn assert_refused(store: &PostgresStore) {
 async fn refusal<T>(mut ask: impl AsyncFnMut() -> Result<T>) -> StoreError {
     for _ in 1..10 {
         match ask().await {
-            Err(error) if error.kind() == ErrorKind::Unavailable => {}
+            Err(error) if error.kind() == StoreErrorKind::Unavailable => {}
             answered => return answered.map(drop).expect_err("this is refused"),
         }
     }

@@ -1,6 +1,6 @@
 //! A primary that falls silent: its connections stay open, and nothing is heard of it any more.
 
-use tidelock_store::{Advice, LeaseToken, Renewal, Result, Store};
+use tidelock_store::{LeaseToken, Renewal, Result, RetryAdvice, Store};
 use tidelock_store_postgres::PostgresStore;
 
 use crate::careful::{LONG, note, wake_and_lease};
@@ -31,7 +31,7 @@ async fn whoever_waits_for_a_primary_that_fell_silent_is_told_once_it_was_replac
     pair.standby.promote().unwrap();
 
     let error = soon("the end of the wait", committing).await.unwrap().unwrap_err();
-    assert_eq!(error.advice(), Advice::Unknown, "{error}");
+    assert_eq!(error.advice(), RetryAdvice::Unknown, "{error}");
     let renewed = soon("the renewal", renewing).await.unwrap().unwrap();
     assert!(matches!(renewed[..], [Renewal::Renewed(_)]), "{renewed:?}");
     assert!(note(&store, "after").await > before);

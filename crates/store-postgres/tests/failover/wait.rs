@@ -1,8 +1,8 @@
 //! A commit that waits for the standby, and is told not to: nobody may take that for success.
 
 use tidelock_store::{
-    Advice, Commit, CommitId, CommitOutcome, ErrorKind, ExpectedRevision, ExpectedVersion, Json,
-    Position, RecordKey, Result, Revision, Store, Write,
+    Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Position, RawJson,
+    RecordKey, RecordWrite, Result, RetryAdvice, Revision, Store, StoreErrorKind,
 };
 use tidelock_store_postgres::PostgresStore;
 use tokio::task::JoinHandle;
@@ -53,7 +53,7 @@ async fn every_kind(store: &PostgresStore, name: &str) -> Vec<(Way, Commit)> {
     let there = stream(&format!("{name}-there"));
     commit(store, Commit::new().append(&there, ExpectedVersion::NoStream, [event("before")])).await;
     let record = RecordKey::new(name).unwrap();
-    let put = Write::put(&record, ExpectedRevision::Absent, Json::new(&1).unwrap());
+    let put = RecordWrite::put(&record, ExpectedRevision::Absent, RawJson::new(&1).unwrap());
     vec![
         (Way::Store, append(1)),
         (Way::Store, Commit::new().append(&there, ExpectedVersion::Exists, [event("next")])),
@@ -92,7 +92,7 @@ fn assert_unknown(outcome: Result<CommitOutcome>) {
     let error = outcome.expect_err("the standby does not have it");
     assert_eq!(
         (error.kind(), error.advice()),
-        (ErrorKind::Unavailable, Advice::Unknown),
+        (StoreErrorKind::Unavailable, RetryAdvice::Unknown),
         "{error}"
     );
 }

@@ -1,8 +1,8 @@
 //! Stores that were made before there was a second migration, with rows of every kind.
 
 use tidelock_store::{
-    Commit, CommitId, ExpectedRevision, ExpectedVersion, Json, RecordKey, Slot, Store, StoreExt,
-    Version, Write,
+    Commit, CommitId, ExpectedRevision, ExpectedVersion, RawJson, RecordKey, RecordWrite, Slot,
+    Store, StoreExt, Version,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -46,7 +46,7 @@ fn key(name: &str) -> RecordKey {
 }
 
 fn put(name: &str, expected: ExpectedRevision) -> Commit {
-    Commit::new().write(Write::put(&key(name), expected, Json::new(&2).unwrap()))
+    Commit::new().write(RecordWrite::put(&key(name), expected, RawJson::new(&2).unwrap()))
 }
 
 /// Schedule 120; KEEP-1, LOG-2, REC-2 and LEASE-2: what was there is there, its numbers go on, and

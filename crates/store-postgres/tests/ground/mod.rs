@@ -14,8 +14,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tidelock_store::{
-    Commit, CommitOutcome, Committed, Event, ExpectedVersion, FeedQuery, ItemKey, ItemRef, Lease,
-    LeaseRequest, NewEvent, Position, QueueName, Store, StreamName, Wake, When, WorkerName,
+    Commit, CommitOutcome, Committed, ExpectedVersion, FeedQuery, ItemKey, ItemRef, Lease,
+    LeaseRequest, NewEvent, Position, QueueName, Store, StoredEvent, StreamName, Wake, When,
+    WorkerName,
 };
 use tidelock_store_postgres::tokio_postgres::types::FromSqlOwned;
 use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
@@ -263,7 +264,7 @@ pub(crate) async fn lease_for(
 }
 
 /// Everything in the feed after this position.
-pub(crate) async fn feed_after(store: &PostgresStore, mut position: Position) -> Vec<Event> {
+pub(crate) async fn feed_after(store: &PostgresStore, mut position: Position) -> Vec<StoredEvent> {
     let mut events = Vec::new();
     loop {
         let page = store.read_feed(FeedQuery::after(position)).await.unwrap();
@@ -276,6 +277,6 @@ pub(crate) async fn feed_after(store: &PostgresStore, mut position: Position) ->
 }
 
 /// What the events say, in their order.
-pub(crate) fn said(events: &[Event]) -> Vec<String> {
+pub(crate) fn said(events: &[StoredEvent]) -> Vec<String> {
     events.iter().map(|event| event.payload.to().unwrap()).collect()
 }

@@ -23,7 +23,7 @@ impl Log {
     pub(crate) fn listen() {
         static ONCE: Once = Once::new();
         ONCE.call_once(|| {
-            tracing::subscriber::set_global_default(Self).expect("nobody else listens")
+            tracing::subscriber::set_global_default(Self).expect("nobody else listens");
         });
     }
 

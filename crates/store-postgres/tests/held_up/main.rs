@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tidelock_store::{Commit, ExpectedVersion, FeedQuery, NewEvent, Position, Store, StreamName};
 use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
-use tidelock_store_postgres::{HeldUp, PostgresOptions, PostgresStore, SchemaName};
+use tidelock_store_postgres::{Blockers, PostgresOptions, PostgresStore, SchemaName};
 
 use log::Log;
 
@@ -42,10 +42,10 @@ fn note(stream: &str) -> Commit {
 }
 
 /// Looks until there is such a thing to see.
-async fn until_seen<T>(store: &PostgresStore, what: impl Fn(HeldUp) -> Option<T>) -> T {
+async fn until_seen<T>(store: &PostgresStore, what: impl Fn(Blockers) -> Option<T>) -> T {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
-        if let Some(seen) = what(store.held_up().await.expect("an answer")) {
+        if let Some(seen) = what(store.blockers().await.expect("an answer")) {
             return seen;
         }
         assert!(Instant::now() < deadline, "nobody is named");
@@ -54,7 +54,7 @@ async fn until_seen<T>(store: &PostgresStore, what: impl Fn(HeldUp) -> Option<T>
 }
 
 async fn assert_nothing_held_up(store: &PostgresStore) {
-    assert_eq!(store.held_up().await.expect("an answer"), HeldUp::default());
+    assert_eq!(store.blockers().await.expect("an answer"), Blockers::default());
 }
 
 async fn feed(store: &PostgresStore) -> usize {
@@ -104,13 +104,13 @@ async fn a_transaction_left_open_after_an_append_is_named_until_it_ends() {
     store.commit(note("b")).await.unwrap().committed().unwrap();
     assert_eq!(feed(&store).await, 0);
 
-    let held_up = store.held_up().await.unwrap();
+    let held_up = store.blockers().await.unwrap();
     assert_eq!(held_up.commits, None);
     let held = held_up.feed.expect("the feed is held up");
     assert_eq!((held.by.session, held.behind), (session_of(&visitor).await, 3), "{held:?}");
     assert_eq!(held.by.application.as_deref(), Some("visitor"));
     assert_eq!(held.by.state.as_deref(), Some("idle in transaction"));
-    let longer = |seen: HeldUp| seen.feed.filter(|feed| feed.standing_for > held.standing_for);
+    let longer = |seen: Blockers| seen.feed.filter(|feed| feed.standing_for > held.standing_for);
     assert!(until_seen(&store, longer).await.by.open_for > held.by.open_for);
 
     visitor.batch_execute("COMMIT").await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock_store::{ClashKind, Commit, Renewal, Settlement, Store, StoreExt};
+use tidelock_store::{Commit, Renewal, Settlement, Store, StoreExt, ViolationKind};
 use tidelock_store_postgres::PostgresStore;
 
 use crate::ground::{Ground, committed, item, lease, lease_for, soon, wake};
@@ -43,7 +43,7 @@ async fn the_old_holder_can_neither_settle_nor_renew_nor_write() {
 
 async fn assert_lost(store: &PostgresStore, commit: Commit) {
     let conflict = soon("an answer", store.commit(commit)).await.unwrap().conflict().unwrap();
-    assert!(conflict.has(ClashKind::LeaseLost), "{conflict}");
+    assert!(conflict.has(ViolationKind::LeaseLost), "{conflict}");
 }
 
 /// Schedule 96. LEASE-1, LEASE-2: contenders for a lease that has just run out, all at the same

@@ -1,7 +1,7 @@
 //! Commits that name the same streams in opposite order.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, Json, Position, RecordKey, Store, Write,
+    Commit, ExpectedRevision, ExpectedVersion, Position, RawJson, RecordKey, RecordWrite, Store,
 };
 use tidelock_store_postgres::{PostgresStore, Prepare};
 use tokio::task::JoinHandle;
@@ -90,7 +90,7 @@ const VERSION_OF_Z: &str = "SELECT version FROM tidelock.streams WHERE name = 'z
 async fn until_queued(store: &PostgresStore, commits: usize) {
     let queued = async {
         while store
-            .held_up()
+            .blockers()
             .await
             .unwrap()
             .commits
@@ -123,8 +123,8 @@ async fn records_of_a_batch_are_locked_by_key_wherever_they_lie_in_the_table() {
 
 fn put(keys: &[&str]) -> Commit {
     keys.iter().fold(Commit::new(), |commit, key| {
-        let (key, value) = (RecordKey::new(*key).unwrap(), Json::new(&1).unwrap());
-        commit.write(Write::put(&key, ExpectedRevision::Any, value))
+        let (key, value) = (RecordKey::new(*key).unwrap(), RawJson::new(&1).unwrap());
+        commit.write(RecordWrite::put(&key, ExpectedRevision::Any, value))
     })
 }
 

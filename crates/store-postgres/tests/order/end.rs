@@ -1,8 +1,8 @@
 //! Where the feed ends, while commits are in flight and when an epoch has begun.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, ErrorKind, ExpectedVersion, FeedQuery, FeedStart, Position, Store,
-    StoreExt, Version,
+    AfterTrim, Append, Commit, ExpectedVersion, FeedQuery, FeedStart, Position, Store,
+    StoreErrorKind, StoreExt, Version,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -116,7 +116,7 @@ async fn the_first_event_of_an_epoch_is_found_by_its_position() {
     let gap = Position::new(first.get() - 2).unwrap();
     for from in [FeedStart::After(gap), FeedStart::Before(gap, 1), FeedStart::Before(gap, 0)] {
         let refused = store.read_feed(FeedQuery::from(from)).await.unwrap_err();
-        assert_eq!(refused.kind(), ErrorKind::Rewound, "{from:?}");
+        assert_eq!(refused.kind(), StoreErrorKind::Rewound, "{from:?}");
         assert!(refused.context().contains(&format!("the last one is {before}")), "{refused}");
     }
 }

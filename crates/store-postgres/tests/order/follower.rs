@@ -5,7 +5,8 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tidelock_store::{
-    Bounds, Commit, CommitId, Event, ExpectedVersion, FeedQuery, Position, RecordKey, Store, Write,
+    Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Position, RecordKey, RecordWrite, Store,
+    StoredEvent,
 };
 use tidelock_store_postgres::PostgresStore;
 use tokio::task::JoinHandle;
@@ -29,7 +30,7 @@ async fn readers_that_follow_a_storm_of_commits_miss_nothing() {
     let ground = Ground::shared();
     let total = HANDLES * CALLERS * COMMITS / 6 * EVENTS_IN_A_ROUND;
     let reader = ground.open().await;
-    let mut following: Vec<JoinHandle<Vec<Event>>> = Vec::new();
+    let mut following: Vec<JoinHandle<Vec<StoredEvent>>> = Vec::new();
     for (limit, prefix) in PAGES.into_iter().zip(["", "", "", "crowd"]) {
         let end = if prefix.is_empty() { total } else { HANDLES * CALLERS * COMMITS / 6 * 3 };
         following.push(tokio::spawn(follow(ground.open().await, limit, prefix, end)));
@@ -60,7 +61,7 @@ async fn readers_that_follow_a_storm_of_commits_miss_nothing() {
             "the reader of {limit} at a time saw another feed than there is in the end"
         );
     }
-    let crowd: Vec<&Event> =
+    let crowd: Vec<&StoredEvent> =
         feed.iter().filter(|event| event.stream.as_str().starts_with("crowd")).collect();
     assert!(
         followed[3].iter().eq(crowd),
@@ -69,7 +70,12 @@ async fn readers_that_follow_a_storm_of_commits_miss_nothing() {
 }
 
 /// Reads page after page, without a pause, until so many events were seen.
-async fn follow(store: PostgresStore, limit: usize, prefix: &str, total: usize) -> Vec<Event> {
+async fn follow(
+    store: PostgresStore,
+    limit: usize,
+    prefix: &str,
+    total: usize,
+) -> Vec<StoredEvent> {
     let (mut events, mut position) = (Vec::new(), Position::START);
     while events.len() < total {
         let query = FeedQuery::after(position).stream_prefix(prefix).limit(limit);
@@ -99,7 +105,7 @@ fn long(name: &str) -> Commit {
     let count = RecordKey::new("count").unwrap();
     append(&format!("{name}-long"), "one")
         .append(&stream("crowd-too"), ExpectedVersion::Any, [event("two"), event("three")])
-        .write(Write::add(&count, 1, Bounds::NONE))
+        .write(RecordWrite::add(&count, 1, Bounds::NONE))
         .with_id(CommitId::fresh())
 }
 

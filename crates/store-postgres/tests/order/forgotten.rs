@@ -2,8 +2,8 @@
 //! comes back.
 
 use tidelock_store::{
-    AfterTrim, Append, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Json,
-    Mark, RecordKey, Settlement, Store, Version, Wake, When, Write,
+    AfterTrim, Append, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, Mark,
+    RawJson, RecordKey, RecordWrite, Settlement, Store, Version, Wake, When,
 };
 use tidelock_store_postgres::{PostgresStore, Prepare};
 use tokio::task::JoinHandle;
@@ -124,8 +124,12 @@ async fn a_stream_that_came_and_went_between_two_trips_is_not_begun_at_its_versi
     assert_eq!(outcome.committed().unwrap().appends[0].version.get(), 4);
 }
 
-fn put(key: &str) -> Write {
-    Write::put(&RecordKey::new(key).unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap())
+fn put(key: &str) -> RecordWrite {
+    RecordWrite::put(
+        &RecordKey::new(key).unwrap(),
+        ExpectedRevision::Any,
+        RawJson::new(&1).unwrap(),
+    )
 }
 
 /// Schedule 106; KEEP-1 and REC-2: the tombstone that a write has looked at is gone when its row is
@@ -135,7 +139,7 @@ async fn a_write_that_waits_for_a_sweep_goes_on_above_what_was_swept() {
     for beside in [None, Some("beside")] {
         let ground = Ground::shared();
         let store = open(&ground, Prepare::Always).await;
-        let delete = Write::delete(&RecordKey::new("k").unwrap(), ExpectedRevision::Any);
+        let delete = RecordWrite::delete(&RecordKey::new("k").unwrap(), ExpectedRevision::Any);
         committed(&store, Commit::new().write(put("k"))).await;
         committed(&store, Commit::new().write(delete)).await;
         let sweeper = ground.connect().await;

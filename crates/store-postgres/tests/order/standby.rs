@@ -1,6 +1,6 @@
 //! A standby that lags is never read from: its feed is another one.
 
-use tidelock_store::{Advice, ErrorKind, FeedQuery, Position, Store};
+use tidelock_store::{FeedQuery, Position, RetryAdvice, Store, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::{Server, Stop};
 
@@ -33,7 +33,7 @@ async fn nothing_is_read_from_a_standby() {
         let refused = PostgresStore::open(&url).await.map(drop).unwrap_err();
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Unavailable, Advice::Later),
+            (StoreErrorKind::Unavailable, RetryAdvice::Later),
             "{refused}"
         );
         assert!(refused.context().contains("standby"), "{refused}");
@@ -46,6 +46,6 @@ async fn nothing_is_read_from_a_standby() {
     for store in [&reader, &any] {
         let refused =
             store.read_feed(FeedQuery::after(Position::START)).await.map(drop).unwrap_err();
-        assert_eq!(refused.advice(), Advice::Later, "{refused}");
+        assert_eq!(refused.advice(), RetryAdvice::Later, "{refused}");
     }
 }

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use futures_util::future::{join, join_all};
-use tidelock_store::{ErrorKind, RecordKey, Store};
+use tidelock_store::{RecordKey, Store, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Proxy;
 
@@ -109,7 +109,7 @@ async fn a_connection_that_is_made_while_the_store_is_closed_is_not_kept() {
     store.close().await.unwrap();
     proxy.heal();
     let refused = soon("an answer", reading).await.unwrap().unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Unavailable, "{refused}");
+    assert_eq!(refused.kind(), StoreErrorKind::Unavailable, "{refused}");
     looker.until("no connection is left", NO_SESSION).await;
     drop(store);
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tidelock_store::{
     Adjustment, Bounds, Commit, CommitId, FeedQuery, ItemFilter, Lease, LeaseRequest, Position,
-    RecordKey, Store, StoreError, Wake, When, WorkerName, Write,
+    RecordKey, RecordWrite, Store, StoreError, Wake, When, WorkerName,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -146,7 +146,7 @@ impl Site {
 /// A commit with a part of every kind.
 fn whole(nth: u64) -> Commit {
     append(&format!("whole-{nth}"), "whole")
-        .write(Write::add(&RecordKey::new(format!("whole/{nth}")).unwrap(), 1, Bounds::NONE))
+        .write(RecordWrite::add(&RecordKey::new(format!("whole/{nth}")).unwrap(), 1, Bounds::NONE))
         .wake(Wake::at(item(&nth.to_string()), When::NOW))
         .with_id(CommitId::fresh())
 }

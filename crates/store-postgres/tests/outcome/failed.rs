@@ -1,6 +1,6 @@
 //! A commit that fails half way, on a connection that goes on to serve others.
 
-use tidelock_store::{Bounds, RecordKey, Store, Write};
+use tidelock_store::{Bounds, RecordKey, RecordWrite, Store};
 
 use crate::ground::{Ground, append, committed, soon};
 
@@ -11,8 +11,11 @@ async fn a_commit_that_failed_in_the_middle_leaves_no_transaction_to_the_next() 
     let store = ground.open().await;
     let plain = ground.connect().await;
     plain.run("ALTER FUNCTION tidelock.let_go RENAME TO gone").await;
-    let counted =
-        append("a", "counted").write(Write::add(&RecordKey::new("n").unwrap(), 1, Bounds::NONE));
+    let counted = append("a", "counted").write(RecordWrite::add(
+        &RecordKey::new("n").unwrap(),
+        1,
+        Bounds::NONE,
+    ));
     soon("an answer", store.commit(counted.clone())).await.unwrap_err();
     plain.until_none_is_open().await;
     plain.run("ALTER FUNCTION tidelock.gone RENAME TO let_go").await;

@@ -2,7 +2,7 @@
 //! on its way.
 
 use tidelock_store::{
-    Bounds, Commit, CommitId, ExpectedVersion, Position, RecordKey, Store, Write,
+    Bounds, Commit, CommitId, ExpectedVersion, Position, RecordKey, RecordWrite, Store,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -59,7 +59,7 @@ async fn a_commit_with_an_id_that_lands_after_its_caller_gave_up_is_made_once() 
     let total = RecordKey::new("total").unwrap();
     let commit = Commit::new()
         .append(&stream("late"), ExpectedVersion::NoStream, [event("late")])
-        .write(Write::add(&total, 1, Bounds::NONE))
+        .write(RecordWrite::add(&total, 1, Bounds::NONE))
         .with_id(CommitId::fresh());
     send_three_times(&ground, &one, &other, &commit).await;
     assert_eq!(feed_after(&other, Position::START).await.len(), 1);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
-use tidelock_store::{Advice, Bounds, Commit, CommitId, EventId, RecordKey, Store, Write};
+use tidelock_store::{
+    Bounds, Commit, CommitId, EventId, RecordKey, RecordWrite, RetryAdvice, Store,
+};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::{Server, Stop};
 use tokio::sync::watch;
@@ -22,7 +24,7 @@ const ACKNOWLEDGED: usize = 150;
 struct Call {
     commit: Commit,
     /// The error's advice; none if the commit was acknowledged.
-    advice: Option<Advice>,
+    advice: Option<RetryAdvice>,
 }
 
 impl Call {
@@ -96,7 +98,7 @@ async fn call_on(crowd: Arc<Crowd>, store: PostgresStore, name: String) -> Vec<C
                 None
             }
             Err(error) => {
-                assert_ne!(error.advice(), Advice::Never, "{error}");
+                assert_ne!(error.advice(), RetryAdvice::Never, "{error}");
                 soon("a server", up.wait_for(|up| *up)).await.unwrap();
                 Some(error.advice())
             }
@@ -114,7 +116,7 @@ fn commit(name: &str, nth: usize) -> Commit {
     }
     let (count, total) =
         (RecordKey::new(format!("count/{name}")).unwrap(), RecordKey::new("total").unwrap());
-    let counted = commit.write(Write::add(&count, 1, Bounds::NONE)).write(Write::add(
+    let counted = commit.write(RecordWrite::add(&count, 1, Bounds::NONE)).write(RecordWrite::add(
         &total,
         1,
         Bounds::NONE,
@@ -139,7 +141,7 @@ impl Audit {
                     assert!(is_there, "acknowledged, and not there: {:?}", call.commit);
                     acknowledged += 1;
                 }
-                Some(Advice::Later) => {
+                Some(RetryAdvice::Later) => {
                     assert!(!is_there, "said to be later, and there: {:?}", call.commit);
                     later += 1;
                 }

@@ -1,7 +1,7 @@
 //! A panic in the middle of a batch of commits.
 
 use futures_util::future::join_all;
-use tidelock_store::{Advice, Store};
+use tidelock_store::{RetryAdvice, Store};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Proxy;
 use tracing::span::{Attributes, Id, Record};
@@ -57,7 +57,7 @@ async fn a_panic_leaves_its_own_batch_unknown_and_takes_no_other_with_it() {
         let mut outcomes = commit_some(&store).await;
         for cut_off in outcomes.drain(1..) {
             let error = cut_off.unwrap_err();
-            assert_eq!(error.advice(), Advice::Unknown, "{error}");
+            assert_eq!(error.advice(), RetryAdvice::Unknown, "{error}");
         }
     }
     proxy.heal();

@@ -1,8 +1,8 @@
 //! The server commits, and its reply is lost on the way.
 
 use tidelock_store::{
-    Advice, Bounds, Commit, CommitId, CommitOutcome, Committed, ExitKind, ExpectedVersion,
-    RecordKey, Result, Store, StoreExt, Write,
+    Bounds, Commit, CommitId, CommitOutcome, Committed, ExpectedVersion, RecordKey, RecordWrite,
+    Result, RetryAdvice, SettleKind, Store, StoreExt,
 };
 use tidelock_store_postgres::{PostgresStore, Prepare};
 use tidelock_test_postgres::Proxy;
@@ -46,7 +46,7 @@ impl Site {
 
     async fn check_unknown_and_there(&self, lost: Result<CommitOutcome>, commit: &Commit) {
         let error = lost.expect_err("the reply was lost");
-        assert_eq!(error.advice(), Advice::Unknown, "{error}");
+        assert_eq!(error.advice(), RetryAdvice::Unknown, "{error}");
         let id = uuid(commit);
         let there = format!("SELECT EXISTS (SELECT FROM tidelock.events WHERE id = '{id}')");
         self.plain.until("the server has committed", &there).await;
@@ -130,7 +130,7 @@ async fn a_commit_whose_reply_was_lost_is_made_once() {
     let lease = lease(&site.store, "worker", 1).await.remove(0);
     let sold = RecordKey::new("sold").unwrap();
     let commit = append("long", "long")
-        .write(Write::add(&sold, 2, Bounds::at_most(3)))
+        .write(RecordWrite::add(&sold, 2, Bounds::at_most(3)))
         .wake(tidelock_store::Wake::at(item("woken"), tidelock_store::When::NOW))
         .settle(lease.ack())
         .with_id(CommitId::fresh());
@@ -140,7 +140,7 @@ async fn a_commit_whose_reply_was_lost_is_made_once() {
     assert_eq!(first.writes[0].sum, Some(2), "a second time would be past the bound");
     site.check_first_result(&first, &commit).await;
     let settled = site.store.item(&item("settled")).await.unwrap().unwrap();
-    assert_eq!((settled.settled, settled.holder), (Some(ExitKind::Ack), None));
+    assert_eq!((settled.settled, settled.holder), (Some(SettleKind::Ack), None));
     assert!(site.store.item(&item("woken")).await.unwrap().is_some());
 }
 
@@ -195,8 +195,8 @@ impl Site {
         let mut unknown = 0;
         for (call, commit) in calls.into_iter().zip(&commits) {
             if let Err(error) = soon("an answer", call).await.unwrap() {
-                assert_ne!(error.advice(), Advice::Never, "{error}");
-                unknown += usize::from(error.advice() == Advice::Unknown);
+                assert_ne!(error.advice(), RetryAdvice::Never, "{error}");
+                unknown += usize::from(error.advice() == RetryAdvice::Unknown);
                 committed(&self.store, commit.clone()).await;
             }
         }
@@ -211,6 +211,6 @@ fn mixed(nth_while: i64, nth: usize) -> Commit {
         return commit;
     }
     commit
-        .write(Write::add(&RecordKey::new("total").unwrap(), 1, Bounds::NONE))
+        .write(RecordWrite::add(&RecordKey::new("total").unwrap(), 1, Bounds::NONE))
         .with_id(CommitId::fresh())
 }

@@ -3,7 +3,7 @@
 use std::future::ready;
 
 use futures_util::future::join_all;
-use tidelock_store::{Advice, ErrorKind, RecordKey, Slot, Store};
+use tidelock_store::{RecordKey, RetryAdvice, Slot, Store, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Server;
 
@@ -49,7 +49,7 @@ async fn callers_who_give_up_do_not_pile_up_questions() {
         let refused = refused.unwrap_err();
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Unavailable, Advice::Later),
+            (StoreErrorKind::Unavailable, RetryAdvice::Later),
             "{refused}"
         );
     }

@@ -3,9 +3,9 @@
 
 use futures_util::future::join_all;
 use tidelock_store::{
-    Advice, Append, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion,
-    Json, MemoryStore, Position, RecordKey, Revision, Settlement, Store, StoreExt, Version, When,
-    Write,
+    Append, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, MemoryStore,
+    Position, RawJson, RecordKey, RecordWrite, RetryAdvice, Revision, Settlement, Store, StoreExt,
+    Version, ViolationKind, When,
 };
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Proxy;
@@ -19,8 +19,8 @@ fn key(name: &str) -> RecordKey {
     RecordKey::new(name).unwrap()
 }
 
-fn put(name: &str, expected: ExpectedRevision) -> Write {
-    Write::put(&key(name), expected, Json::new("new").unwrap())
+fn put(name: &str, expected: ExpectedRevision) -> RecordWrite {
+    RecordWrite::put(&key(name), expected, RawJson::new("new").unwrap())
 }
 
 fn at(revision: u64) -> ExpectedRevision {
@@ -38,15 +38,15 @@ fn before() -> Vec<Commit> {
     let there =
         ["there-0", "there-1", "there-2", "there-3", "gone-0", "gone-1", "gone-2", "gone-3"];
     let made = there.map(|name| Commit::new().write(put(name, ExpectedRevision::Absent)));
-    let gone =
-        (0..4).map(|nth| Commit::new().write(Write::delete(&key(&format!("gone-{nth}")), at(1))));
+    let gone = (0..4)
+        .map(|nth| Commit::new().write(RecordWrite::delete(&key(&format!("gone-{nth}")), at(1))));
     made.into_iter().chain(gone).collect()
 }
 
 /// Pairs of writes of every kind, each pair to records of its own.
 fn pairs() -> Vec<Commit> {
     use ExpectedRevision::{Absent, Any, Exists};
-    let delete = |name: &str, expected| Write::delete(&key(name), expected);
+    let delete = |name: &str, expected| RecordWrite::delete(&key(name), expected);
     let pairs = [
         (put("a-0", Absent), put("there-0", at(1))),
         (put("a-1", Absent), put("there-1", at(7))),
@@ -163,7 +163,7 @@ async fn next_events_of_many_streams_travel_together() {
 /// What clashed, and with what revision.
 fn kinds(conflict: &tidelock_store::Conflict) -> String {
     let clashes = conflict.clashes.iter().map(|clash| match &clash.reason {
-        tidelock_store::Reason::Record { key, expected, found } => {
+        tidelock_store::ViolationReason::Record { key, expected, found } => {
             format!(
                 "{:?} {key:?} {expected:?} {:?} {}",
                 clash.part,
@@ -268,7 +268,8 @@ async fn a_write_under_an_id_whose_reply_was_lost_gives_its_first_result_when_se
     let ground = ground.through(proxy.port());
     let (store, plain) = (ground.open().await, ground.connect().await);
     for (nth, expected) in [(1, ExpectedRevision::Absent), (2, at(1))] {
-        let marked = Write::put(&key("a"), expected, Json::new(&format!("marked-{nth}")).unwrap());
+        let marked =
+            RecordWrite::put(&key("a"), expected, RawJson::new(&format!("marked-{nth}")).unwrap());
         let commit = Commit::new()
             .with_id(CommitId::fresh())
             .write(marked)
@@ -278,7 +279,7 @@ async fn a_write_under_an_id_whose_reply_was_lost_gives_its_first_result_when_se
         proxy.cut_after_request(format!("marked-{nth}").as_bytes());
         let error =
             soon("an answer", store.commit(commit.clone())).await.expect_err("the reply was lost");
-        assert_eq!(error.advice(), Advice::Unknown, "{error}");
+        assert_eq!(error.advice(), RetryAdvice::Unknown, "{error}");
         let there =
             format!("SELECT EXISTS (SELECT FROM tidelock.records WHERE key = 'beside-{nth}')");
         plain.until("the server has committed", &there).await;
@@ -315,7 +316,7 @@ async fn an_append_under_a_lost_lease_is_refused_and_others_of_its_batch_are_not
         outcomes.into_iter().map(|outcome| outcome.unwrap().conflict().is_some()).collect();
     assert_eq!(refused, [false, true, false, false]);
     let alone = store.commit(under("b", lost)).await.unwrap().conflict().unwrap();
-    assert!(alone.has(ClashKind::LeaseLost));
+    assert!(alone.has(ViolationKind::LeaseLost));
     assert!(store.read_whole_stream(&stream("b")).await.unwrap().is_empty());
     assert_eq!(said(&store.read_whole_stream(&stream("a")).await.unwrap()), ["a", "a"]);
 }
@@ -340,6 +341,6 @@ async fn an_append_whose_lease_is_taken_while_it_waits_is_refused() {
 
     holder.run("COMMIT").await;
     let conflict = soon("the commit", waiting).await.unwrap().conflict().unwrap();
-    assert!(conflict.has(ClashKind::LeaseLost));
+    assert!(conflict.has(ViolationKind::LeaseLost));
     assert_eq!(said(&store.read_whole_stream(&stream("s")).await.unwrap()), ["first"]);
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Bounds, ClashKind, Commit, CommitId, ExpectedVersion, ItemFilter, Position,
-    RecordKey, Renewal, Store, StoreExt, Topic, Wake, When, Write,
+    Adjustment, Bounds, Commit, CommitId, ExpectedVersion, ItemFilter, Position, RecordKey,
+    RecordWrite, Renewal, Store, StoreExt, Topic, ViolationKind, Wake, When,
 };
 use tidelock_store_postgres::tokio_postgres::error::SqlState;
 use tidelock_store_postgres::tokio_postgres::{self, Client, NoTls};
@@ -132,7 +132,7 @@ async fn call(store: PostgresStore, name: String) {
         committed(&store, append(&name, "alone")).await;
         committed(&store, append("crowd", "together")).await;
         let long = append(&format!("{name}-long"), "long")
-            .write(Write::add(&total, 1, Bounds::NONE))
+            .write(RecordWrite::add(&total, 1, Bounds::NONE))
             .wake(Wake::at(item(&format!("{name}-{nth}")), When::NOW))
             .with_id(CommitId::fresh());
         let first = committed(&store, long.clone()).await;
@@ -193,7 +193,7 @@ async fn adjust_and_wait(stores: &[PostgresStore]) {
     assert!(lease(other, "worker", 1).await.is_empty());
     let taken = Commit::new().append(&stream("crowd"), ExpectedVersion::NoStream, [event("taken")]);
     let conflict = one.commit(taken).await.unwrap().conflict().unwrap();
-    assert!(conflict.has(ClashKind::Taken), "{conflict}");
+    assert!(conflict.has(ViolationKind::Taken), "{conflict}");
 }
 
 /// Schedule 81, control: through this pooler, what a session keeps stays behind for others and is

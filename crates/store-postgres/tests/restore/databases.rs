@@ -4,7 +4,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 use std::time::Instant;
 
-use tidelock_store::{Advice, ErrorKind, Store};
+use tidelock_store::{RetryAdvice, Store, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Server;
 
@@ -115,7 +115,11 @@ async fn whoever_went_on_with_one_copy_does_not_go_on_with_another() {
     let newcomer = PostgresStore::open(&url("one")).await.unwrap();
     note(&newcomer, "after").await;
     let error = store.now().await.unwrap_err();
-    assert_eq!((error.kind(), error.advice()), (ErrorKind::Rewound, Advice::Later), "{error}");
+    assert_eq!(
+        (error.kind(), error.advice()),
+        (StoreErrorKind::Rewound, RetryAdvice::Later),
+        "{error}"
+    );
 }
 
 fn url(database: &str) -> String {

@@ -1,8 +1,8 @@
 //! What a store gave out, before a copy of it was taken and after.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, Lease, Position, RecordKey, Revision, Slot, Store, StoreExt,
-    Write,
+    Commit, ExpectedRevision, Lease, Position, RawJson, RecordKey, RecordWrite, Revision, Slot,
+    Store, StoreExt,
 };
 use tidelock_store_postgres::PostgresStore;
 
@@ -75,7 +75,7 @@ fn record() -> RecordKey {
 /// Writes the record, with a result that is remembered, and checks that the record is at the
 /// revision that was told.
 async fn put(store: &PostgresStore) -> Revision {
-    let write = Write::put(&record(), ExpectedRevision::Any, Json::new(&1).unwrap());
+    let write = RecordWrite::put(&record(), ExpectedRevision::Any, RawJson::new(&1).unwrap());
     let id = tidelock_store::CommitId::fresh();
     let told =
         commit(store, Commit::new().with_id(id).write(write.clone())).await.writes[0].revision;
@@ -89,7 +89,8 @@ async fn put(store: &PostgresStore) -> Revision {
 
 /// What relies on a revision that was lost is refused.
 async fn assert_refused(store: &PostgresStore, lost: Revision) {
-    let stale = Write::put(&record(), ExpectedRevision::Revision(lost), Json::new(&2).unwrap());
+    let stale =
+        RecordWrite::put(&record(), ExpectedRevision::Revision(lost), RawJson::new(&2).unwrap());
     let conflict = store.commit(Commit::new().write(stale)).await.unwrap().conflict();
     assert!(conflict.is_some(), "revision {lost} is there again");
     assert!(matches!(store.get_one(&record()).await.unwrap(), Slot::Live(_)));

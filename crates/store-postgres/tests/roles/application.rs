@@ -5,8 +5,8 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use tidelock_store::{
     Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, ExpectedRevision, ExpectedVersion,
-    HeadQuery, ItemFilter, ItemQuery, Mark, Position, RecordQuery, Renewal, Settlement, Store,
-    StoreExt, Topic, Version, Wake, When, Write,
+    HeadQuery, ItemFilter, ItemQuery, Mark, Position, RecordQuery, RecordWrite, Renewal,
+    Settlement, Store, StoreExt, Topic, Version, Wake, When,
 };
 
 use crate::ground::{accepted, append, committed, event, feed_after, item, lease, soon, stream};
@@ -46,16 +46,19 @@ async fn the_application_writes_records_and_guards_what_is_absent() {
     for _ in 0..2 {
         committed(
             &store,
-            Commit::new().with_id(id).write(Write::add(&key("sum"), 1, Bounds::NONE)),
+            Commit::new().with_id(id).write(RecordWrite::add(&key("sum"), 1, Bounds::NONE)),
         )
         .await;
         committed(&store, Commit::new().write(put("a"))).await;
     }
-    committed(&store, Commit::new().write(Write::delete(&key("a"), ExpectedRevision::Exists)))
-        .await;
+    committed(
+        &store,
+        Commit::new().write(RecordWrite::delete(&key("a"), ExpectedRevision::Exists)),
+    )
+    .await;
     let guarded = Commit::new()
         .write(put("b"))
-        .write(Write::delete(&key("never"), ExpectedRevision::Any))
+        .write(RecordWrite::delete(&key("never"), ExpectedRevision::Any))
         .guard_stream(&stream("never"), ExpectedVersion::NoStream)
         .guard_record(&key("neither"), ExpectedRevision::Absent);
     committed(&store, guarded).await;
@@ -151,7 +154,7 @@ async fn the_application_is_told_who_holds_the_feed_back_and_since_when() {
         .await;
     committed(&store, append("a", "behind")).await;
 
-    let held = store.held_up().await.unwrap().feed.expect("the feed is held up");
+    let held = store.blockers().await.unwrap().feed.expect("the feed is held up");
     assert_eq!(
         (held.by.session, held.behind),
         (holder.one("SELECT pg_backend_pid()").await, 2),
@@ -160,7 +163,7 @@ async fn the_application_is_told_who_holds_the_feed_back_and_since_when() {
     assert_eq!((held.by.open_for, held.by.state), (None, None), "it does not see that");
     let longer = async {
         while store
-            .held_up()
+            .blockers()
             .await
             .unwrap()
             .feed

@@ -15,7 +15,8 @@ use std::sync::{LazyLock, Mutex};
 
 use ground::{Ground, Plain};
 use tidelock_store::{
-    Advice, ErrorKind, ExpectedRevision, Json, RecordKey, Store, StoreError, Write,
+    ExpectedRevision, RawJson, RecordKey, RecordWrite, RetryAdvice, Store, StoreError,
+    StoreErrorKind,
 };
 use tidelock_store_postgres::PostgresStore;
 use tidelock_store_postgres::tokio_postgres::error::SqlState;
@@ -106,8 +107,8 @@ async fn check_denied(client: &Plain, sql: &str) {
 }
 
 /// Checks what an error is, and that it says this.
-fn check_error(error: &StoreError, kind: ErrorKind, said: &str) {
-    assert_eq!((error.kind(), error.advice()), (kind, Advice::Never), "{error}");
+fn check_error(error: &StoreError, kind: StoreErrorKind, said: &str) {
+    assert_eq!((error.kind(), error.advice()), (kind, RetryAdvice::Never), "{error}");
     assert!(error.to_string().contains(said), "{said:?} in {error}");
 }
 
@@ -115,6 +116,6 @@ fn key(name: &str) -> RecordKey {
     RecordKey::new(name).unwrap()
 }
 
-fn put(name: &str) -> Write {
-    Write::put(&key(name), ExpectedRevision::Any, Json::new(&1).unwrap())
+fn put(name: &str) -> RecordWrite {
+    RecordWrite::put(&key(name), ExpectedRevision::Any, RawJson::new(&1).unwrap())
 }

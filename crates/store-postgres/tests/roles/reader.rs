@@ -4,10 +4,10 @@ use std::fmt::Debug;
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, Commit, ErrorKind, HeadQuery, ItemFilter, ItemQuery, LeaseRequest, Position,
-    RecordQuery, Result, Store, StoreExt, Wake, When, WorkerName,
+    Adjustment, Commit, HeadQuery, ItemFilter, ItemQuery, LeaseRequest, Position, RecordQuery,
+    Result, Store, StoreErrorKind, StoreExt, Wake, When, WorkerName,
 };
-use tidelock_store_postgres::HeldUp;
+use tidelock_store_postgres::Blockers;
 
 use crate::ground::{append, committed, feed_after, item, lease, queue, stream};
 use crate::{Shop, check_denied, check_error, key, put};
@@ -29,7 +29,7 @@ async fn the_reader_reads_everything() {
     assert!(store.get_one(&key("a")).await.unwrap().live().is_some());
     assert_eq!(store.scan(RecordQuery::prefix("")).await.unwrap().records.len(), 1);
     assert_eq!(store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items.len(), 1);
-    assert_eq!(store.held_up().await.unwrap(), HeldUp::default());
+    assert_eq!(store.blockers().await.unwrap(), Blockers::default());
     store.now().await.unwrap();
 }
 
@@ -57,7 +57,7 @@ async fn the_reader_writes_nothing_and_is_told_why() {
 
 fn check_refused<T: Debug>(answer: Result<T>) {
     let refused = answer.expect_err("a reader does not write");
-    check_error(&refused, ErrorKind::Storage, "the database role may not do this");
+    check_error(&refused, StoreErrorKind::Storage, "the database role may not do this");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The script itself: when it can be run, and what it leaves behind.
 
-use tidelock_store::{ErrorKind, Store};
+use tidelock_store::{Store, StoreErrorKind};
 
 use crate::ground::{append, committed};
 use crate::{Shop, check_denied, check_error};
@@ -98,11 +98,11 @@ async fn who_may_not_make_tables_is_told_who_may() {
     let shop = Shop::without_tables().await;
     for role in ["app", "reader"] {
         let refused = shop.refusal_to_open(role).await;
-        check_error(&refused, ErrorKind::Incompatible, said);
+        check_error(&refused, StoreErrorKind::Incompatible, said);
         assert!(refused.context().contains(shop.ground.schema.as_str()), "{refused}");
     }
     shop.admin.run("DROP SCHEMA @").await;
-    check_error(&shop.refusal_to_open("app").await, ErrorKind::Incompatible, said);
+    check_error(&shop.refusal_to_open("app").await, StoreErrorKind::Incompatible, said);
     assert!(
         shop.admin.one::<bool>("SELECT to_regnamespace('@') IS NULL").await,
         "nothing was made"
@@ -120,5 +120,5 @@ async fn an_application_without_its_rights_is_told_where_to_read_about_them() {
         .commit(append("a", "denied"))
         .await
         .expect_err("nothing was granted");
-    check_error(&refused, ErrorKind::Storage, "docs/guides/postgres.md");
+    check_error(&refused, StoreErrorKind::Storage, "docs/guides/postgres.md");
 }

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::LazyLock;
 
 use authority::{Authority, Certificate, self_signed};
-use tidelock_store::{Advice, ErrorKind, StoreError};
+use tidelock_store::{RetryAdvice, StoreError, StoreErrorKind};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Server;
 
@@ -79,7 +79,7 @@ impl Distant {
         let refused = self.open(host, options).await.expect_err("the server is not to be trusted");
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Invalid, Advice::Never),
+            (StoreErrorKind::Invalid, RetryAdvice::Never),
             "{refused}"
         );
         assert!(
@@ -197,7 +197,7 @@ async fn a_client_shows_its_certificate() {
     PostgresStore::open(&distant.url("certified", "db.example", &options)).await.unwrap();
     let refused =
         PostgresStore::open(&distant.url("certified", "db.example", root)).await.unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::Invalid, "{refused}");
+    assert_eq!(refused.kind(), StoreErrorKind::Invalid, "{refused}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock_store::{Commit, ExpectedRevision, Json, RecordKey, Store, When, Write};
+use tidelock_store::{Commit, ExpectedRevision, RawJson, RecordKey, RecordWrite, Store, When};
 use tidelock_store_postgres::PostgresStore;
 use tokio::task::JoinHandle;
 
@@ -88,8 +88,11 @@ async fn what_is_due_later_is_swept_though_the_handle_is_not_used_any_more() {
     let ground = Ground::shared();
     let (store, plain) = (open(&ground).await, ground.connect().await);
     let soon = When::In(INTERVAL * 3);
-    let record =
-        Write::put(&RecordKey::new("k").unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap());
+    let record = RecordWrite::put(
+        &RecordKey::new("k").unwrap(),
+        ExpectedRevision::Any,
+        RawJson::new(&1).unwrap(),
+    );
     committed(&store, Commit::new().write(record.expiring(soon))).await;
     plain.until("its value is gone", "SELECT count(value) = 0 FROM tidelock.records").await;
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidelock_store::{FeedQuery, Position, Signal, Store, Topic};
+use tidelock_store::{ChangeHint, FeedQuery, Position, Store, Topic};
 use tidelock_store_postgres::PostgresStore;
 use tidelock_test_postgres::Proxy;
 
@@ -75,7 +75,7 @@ async fn what_is_committed_between_the_last_read_and_the_listening_is_delivered(
 }
 
 /// Reads as a follower does: whatever was signalled before is read.
-async fn read_to_the_end(store: &PostgresStore, signal: &mut Signal) -> Position {
+async fn read_to_the_end(store: &PostgresStore, signal: &mut ChangeHint) -> Position {
     let page = store.read_feed(FeedQuery::after(Position::START)).await.unwrap();
     assert!(page.at_end);
     // Whatever is still on its way from opening the handle.

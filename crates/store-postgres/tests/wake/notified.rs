@@ -2,7 +2,7 @@
 
 use std::future::poll_fn;
 
-use tidelock_store::{Json, RecordKey, Store, StoreExt, Topic};
+use tidelock_store::{RawJson, RecordKey, Store, StoreExt, Topic};
 use tidelock_store_postgres::tokio_postgres::{self, AsyncMessage, NoTls};
 use tokio::sync::{mpsc, watch};
 
@@ -20,7 +20,7 @@ async fn a_commit_by_one_handle_wakes_those_who_wait_on_another() {
         committed(&other, append("a", "a")).await;
         soon("the log's signal", log.wait()).await;
         other
-            .put(&key, tidelock_store::ExpectedRevision::Any, Json::new(&1).unwrap())
+            .put(&key, tidelock_store::ExpectedRevision::Any, RawJson::new(&1).unwrap())
             .await
             .unwrap()
             .committed()

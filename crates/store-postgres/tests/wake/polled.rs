@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidelock_store::{RecordKey, Store, StoreExt, Topic, Write};
+use tidelock_store::{RecordKey, RecordWrite, Store, StoreExt, Topic};
 use tidelock_store_postgres::{Notify, PostgresOptions};
 
 use crate::ground::{Ground, append, committed, lease, queue, soon, wake};
@@ -26,7 +26,8 @@ async fn without_notifications_polling_finds_everything() {
         let [mut log, mut record, mut items] =
             [Topic::Log, Topic::Record(key.clone()), Topic::Queue(queue())]
                 .map(|topic| one.signal(topic));
-        let commit = append("a", "a").write(Write::add(&key, 1, tidelock_store::Bounds::NONE));
+        let commit =
+            append("a", "a").write(RecordWrite::add(&key, 1, tidelock_store::Bounds::NONE));
         committed(&other, wake("letter")).await;
         committed(&other, commit).await;
         for signal in [&mut log, &mut record, &mut items] {

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tidelock_store::{
     AfterTrim, Append, Commit, CommitId, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef,
-    Json, LeaseRequest, ManualClock, NewEvent, Position, Settlement, Store, Version, Wake, When,
-    Write,
+    LeaseRequest, ManualClock, NewEvent, Position, RawJson, RecordWrite, Settlement, Store,
+    Version, Wake, When,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 use tokio::time::timeout;
@@ -22,18 +22,18 @@ fn options(clock: &ManualClock) -> SqliteOptions {
     SqliteOptions { clock: Arc::new(clock.clone()), ..SqliteOptions::default() }
 }
 
-fn value(bytes: usize) -> Json {
-    Json::new(&"x".repeat(bytes)).unwrap()
+fn value(bytes: usize) -> RawJson {
+    RawJson::new(&"x".repeat(bytes)).unwrap()
 }
 
 /// One of everything that leaves, which is done when this returns.
 async fn do_and_be_done(store: &SqliteStore, name: &str) {
     let soon = When::In(Duration::from_secs(1));
     let item = ItemRef::parse("work", name).unwrap();
-    let put = |key| Write::put(&key, ExpectedRevision::Any, value(1));
+    let put = |key| RecordWrite::put(&key, ExpectedRevision::Any, value(1));
     let begin = Commit::new()
         .with_id(CommitId::fresh())
-        .remembered_for(Duration::from_secs(1))
+        .dedup_window(Duration::from_secs(1))
         .append(&stream(name), ExpectedVersion::NoStream, [NewEvent::of("done", &0).unwrap()])
         .write(put(key(format!("deleted-{name}"))))
         .write(put(key(format!("expiring-{name}"))).expiring(soon))
@@ -47,7 +47,7 @@ async fn do_and_be_done(store: &SqliteStore, name: &str) {
     let end = Commit::new()
         .with_append(Append::closing(&stream(name), ExpectedVersion::Exact(last)))
         .trim(&stream(name), last, AfterTrim::Forget(soon))
-        .write(Write::delete(&key(format!("deleted-{name}")), ExpectedRevision::Any))
+        .write(RecordWrite::delete(&key(format!("deleted-{name}")), ExpectedRevision::Any))
         .settle(Settlement::finish(leased[0].token(), leased[0].mark, soon));
     assert!(is_committed(&store.commit(end).await));
 }
@@ -84,8 +84,8 @@ async fn what_is_past_its_retention_leaves_although_nothing_is_written() {
 /// Makes one row that leaves, of this kind and no other.
 async fn leave(store: &SqliteStore, kind: &str) {
     let soon = When::In(Duration::from_secs(1));
-    let put = || Write::put(&key("k"), ExpectedRevision::Any, value(1));
-    let delete = || Write::delete(&key("k"), ExpectedRevision::Any);
+    let put = || RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1));
+    let delete = || RecordWrite::delete(&key("k"), ExpectedRevision::Any);
     let append = || {
         Commit::new().append(
             &stream("s"),
@@ -99,7 +99,7 @@ async fn leave(store: &SqliteStore, kind: &str) {
         "deleted record" => vec![Commit::new().write(put()), Commit::new().write(delete())],
         "expired record" => vec![Commit::new().write(put().expiring(soon))],
         "commit id" => {
-            vec![nothing().with_id(CommitId::fresh()).remembered_for(Duration::from_secs(1))]
+            vec![nothing().with_id(CommitId::fresh()).dedup_window(Duration::from_secs(1))]
         }
         "stream" => {
             let trim = Commit::new().with_append(close());
@@ -188,7 +188,7 @@ async fn the_file_becomes_shorter_when_what_was_in_it_has_left() {
     for round in 0..30 {
         let put = |number| {
             let key = key(format!("{round}-{number}"));
-            Write::put(&key, ExpectedRevision::Absent, value(BYTES)).expiring(When::In(HOUR))
+            RecordWrite::put(&key, ExpectedRevision::Absent, value(BYTES)).expiring(When::In(HOUR))
         };
         let commit = (0..100).fold(Commit::new(), |commit, number| commit.write(put(number)));
         assert!(is_committed(&store.commit(commit).await));
@@ -239,7 +239,7 @@ async fn a_reader_does_not_take_a_new_stream_for_one_that_was_forgotten() {
 async fn the_value_of_an_expired_record_leaves_before_its_tombstone() {
     let (place, clock) = (Place::new(), ManualClock::default());
     let store = SqliteStore::open(place.path(), &options(&clock)).unwrap();
-    let put = Write::put(&key("k"), ExpectedRevision::Any, value(1)).expiring(When::In(HOUR));
+    let put = RecordWrite::put(&key("k"), ExpectedRevision::Any, value(1)).expiring(When::In(HOUR));
     assert!(is_committed(&store.commit(Commit::new().write(put)).await));
     let connection = rusqlite::Connection::open(place.path()).unwrap();
     let values = || {

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, ErrorKind, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef, Json, LeaseRequest,
-    NewEvent, Position, Settlement, Store, StoreExt, Wake, When, Write,
+    Commit, ExpectedRevision, ExpectedVersion, FeedQuery, ItemRef, LeaseRequest, NewEvent,
+    Position, RawJson, RecordWrite, Settlement, Store, StoreErrorKind, StoreExt, Wake, When,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -39,14 +39,14 @@ impl Handed {
 /// Has the store hand out one of each. The claim is deleted again each time.
 async fn hand_out(store: &SqliteStore) -> Handed {
     let item = ItemRef::parse("work", "item").unwrap();
-    let put = |name| Write::put(&key(name), ExpectedRevision::Any, Json::new(&1).unwrap());
+    let put = |name| RecordWrite::put(&key(name), ExpectedRevision::Any, RawJson::new(&1).unwrap());
     let commit = Commit::new()
         .append(&stream("log"), ExpectedVersion::Any, [NewEvent::of("noted", &0).unwrap()])
         .write(put("lock"))
         .write(put("claim"))
         .wake(Wake::at(item.clone(), When::NOW));
     let done = store.commit(commit).await.unwrap().committed().unwrap();
-    let release = Commit::new().write(Write::delete(&key("claim"), ExpectedRevision::Any));
+    let release = Commit::new().write(RecordWrite::delete(&key("claim"), ExpectedRevision::Any));
     store.commit(release).await.unwrap().committed().unwrap();
     let request = LeaseRequest::new(&item.queue, &worker(), Duration::from_secs(60), 1);
     let lease = store.lease(request).await.unwrap().leases.remove(0);
@@ -102,7 +102,7 @@ impl Loss {
         for handed in &self.lost {
             let position = Position::new(handed.position).unwrap();
             let refused = store.read_feed(FeedQuery::after(position)).await.unwrap_err();
-            assert_eq!(refused.kind(), ErrorKind::Rewound, "{refused}");
+            assert_eq!(refused.kind(), StoreErrorKind::Rewound, "{refused}");
             assert!(refused.to_string().contains("the last one is 3"), "{refused}");
         }
     }
@@ -167,7 +167,7 @@ async fn two_copies_that_both_go_on_hand_out_different_numbers() {
     let lost = loss.last_position();
     assert_eq!(
         copy.read_feed(FeedQuery::after(lost)).await.unwrap_err().kind(),
-        ErrorKind::Rewound
+        StoreErrorKind::Rewound
     );
     assert_eq!(original.read_feed(FeedQuery::after(lost)).await.unwrap().events.len(), 10);
 }

@@ -140,7 +140,7 @@ impl File {
                 (0, _) => {}
                 (1, _) => apply(&mut content, happening),
                 (_, Happening::Write { offset, bytes }) => {
-                    write_in_part(&mut content, *offset, bytes, dice)
+                    write_in_part(&mut content, *offset, bytes, dice);
                 }
                 (_, happening) if dice.one_in(2) => apply(&mut content, happening),
                 _ => {}

@@ -7,7 +7,9 @@
 use std::path::Path;
 
 use nix::errno::Errno;
-use tidelock_store::{Advice, Commit, CommitOutcome, ErrorKind, Result, Revision, Store, StoreExt};
+use tidelock_store::{
+    Commit, CommitOutcome, Result, RetryAdvice, Revision, Store, StoreErrorKind, StoreExt,
+};
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 
 use crate::dice::Dice;
@@ -23,7 +25,7 @@ const CALLERS: u64 = 24;
 /// What happens to the disk, and what a caller is to hear of it.
 struct Fault {
     line: String,
-    kind: ErrorKind,
+    kind: StoreErrorKind,
     /// Nothing gets through while it lasts.
     lasting: bool,
 }
@@ -33,7 +35,7 @@ fn faults() -> Vec<Fault> {
     let fault = |line, kind, lasting| Fault { line, kind, lasting };
     let mut faults = Vec::new();
     for from in [1, 2, 3, 6] {
-        for (error, kind) in [(full, ErrorKind::Full), (broken, ErrorKind::Storage)] {
+        for (error, kind) in [(full, StoreErrorKind::Full), (broken, StoreErrorKind::Storage)] {
             faults.push(fault(format!("fail write -wal {from} 0 {error}"), kind, true));
             faults.push(fault(format!("fail write -wal {from} 1 {error}"), kind, false));
             faults.push(fault(format!("tear -wal {from} {error}"), kind, true));
@@ -41,8 +43,8 @@ fn faults() -> Vec<Fault> {
     }
     for error in [full, broken] {
         // There is no telling what a failed flush has left undone, whatever its reason.
-        faults.push(fault(format!("fail sync -wal 1 0 {error}"), ErrorKind::Storage, true));
-        faults.push(fault(format!("fail sync -wal 1 1 {error}"), ErrorKind::Storage, false));
+        faults.push(fault(format!("fail sync -wal 1 0 {error}"), StoreErrorKind::Storage, true));
+        faults.push(fault(format!("fail sync -wal 1 1 {error}"), StoreErrorKind::Storage, false));
     }
     faults
 }
@@ -128,18 +130,18 @@ impl Sufferer {
                     match error.advice() {
                         // What could not be flushed may be on the disk all the same, for whoever
                         // opens it next.
-                        Advice::Later if fault.line.contains("sync") => {
+                        RetryAdvice::Later if fault.line.contains("sync") => {
                             panic!("{}: {error}", fault.line)
                         }
-                        Advice::Later => {
-                            assert_eq!(found, 0, "{}: written after all: {error}", fault.line)
+                        RetryAdvice::Later => {
+                            assert_eq!(found, 0, "{}: written after all: {error}", fault.line);
                         }
-                        Advice::Unknown => self.unknown += 1,
-                        Advice::Never => {
+                        RetryAdvice::Unknown => self.unknown += 1,
+                        RetryAdvice::Never => {
                             panic!("{}: it does help to try again: {error}", fault.line)
                         }
                     }
-                    self.later += u64::from(error.advice() == Advice::Later);
+                    self.later += u64::from(error.advice() == RetryAdvice::Later);
                     // The disk works again; so must the store, and the id says what became of the
                     // first try.
                     let again = self.store.commit(commit).await.expect("the disk works again");
@@ -195,7 +197,7 @@ pub(crate) fn unlucky(part: &Part) {
         let failed = store.commit(commit.clone()).await.expect_err("the disk does not flush");
         assert_eq!(
             (failed.kind(), failed.advice()),
-            (ErrorKind::Storage, Advice::Unknown),
+            (StoreErrorKind::Storage, RetryAdvice::Unknown),
             "{failed}"
         );
         say(format!("unknown {}", serde_json::to_string(&commit).unwrap()));
@@ -224,10 +226,10 @@ pub(crate) fn newcomer(part: &Part) {
                 Err(refusal) => {
                     let kind = refusal.kind();
                     assert!(
-                        matches!(kind, ErrorKind::Full | ErrorKind::Storage),
+                        matches!(kind, StoreErrorKind::Full | StoreErrorKind::Storage),
                         "{kind:?}: {refusal}"
                     );
-                    assert_eq!(refusal.operation(), tidelock_store::Operation::Open);
+                    assert_eq!(refusal.operation(), tidelock_store::StoreOperation::Open);
                 }
             }
             let store = open(&path);

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, ErrorKind, ItemRef, LeaseRequest, Store, StoreError, StreamName, StreamQuery,
+    ItemRef, LeaseRequest, RetryAdvice, Store, StoreError, StoreErrorKind, StreamName, StreamQuery,
     WorkerName,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
@@ -30,7 +30,7 @@ pub(crate) fn a_network_file_system_is_refused() {
 pub(crate) fn guest(part: &Part) {
     let refused =
         SqliteStore::open(part.argument(0), &SqliteOptions::default()).expect_err("it is on NFS");
-    assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Invalid, Advice::Never));
+    assert_eq!((refused.kind(), refused.advice()), (StoreErrorKind::Invalid, RetryAdvice::Never));
     assert!(refused.to_string().contains("network file system (NFS)"), "{refused}");
 }
 
@@ -60,7 +60,10 @@ pub(crate) fn fork(part: &Part) {
         ];
         for refused in refusals {
             let refused = refused.expect("the child is refused");
-            assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Unavailable, Advice::Never));
+            assert_eq!(
+                (refused.kind(), refused.advice()),
+                (StoreErrorKind::Unavailable, RetryAdvice::Never)
+            );
             assert!(refused.to_string().contains("was forked from"), "{refused}");
         }
         control.lift();
@@ -86,7 +89,10 @@ pub(crate) fn stranger(part: &Part) {
     for migrate in [true, false] {
         let options = SqliteOptions { migrate, ..SqliteOptions::default() };
         let refused = SqliteStore::open(path, &options).expect_err("it may not be written");
-        assert_eq!((refused.kind(), refused.advice()), (ErrorKind::Storage, Advice::Never));
+        assert_eq!(
+            (refused.kind(), refused.advice()),
+            (StoreErrorKind::Storage, RetryAdvice::Never)
+        );
         assert!(refused.to_string().contains("cannot be written by this user"), "{refused}");
         for beside in ["store.db-wal", "store.db-shm"] {
             assert!(
@@ -114,7 +120,7 @@ pub(crate) fn a_file_that_is_taken_away_takes_no_more_commits() {
     let harms: [(&str, &str, Harm<'_>); _] = [
         ("store.db", "deleted or moved", &remove),
         ("store.db", "deleted or moved", &|path| {
-            fs::rename(path, path.with_extension("moved")).unwrap()
+            fs::rename(path, path.with_extension("moved")).unwrap();
         }),
         ("store.db", "was replaced", &replace),
         ("store.db-wal", "-wal", &remove),
@@ -135,7 +141,7 @@ pub(crate) fn a_file_that_is_taken_away_takes_no_more_commits() {
                 };
                 assert_eq!(
                     (refused.kind(), refused.advice()),
-                    (ErrorKind::Unavailable, Advice::Never)
+                    (StoreErrorKind::Unavailable, RetryAdvice::Never)
                 );
                 assert!(refused.to_string().contains(said), "{refused}");
             }

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use tidelock_store::{
-    Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, HeadQuery, Json, NewEvent,
-    RecordKey, Store, StoreExt, StreamName, Version, Write,
+    Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, HeadQuery, NewEvent,
+    RawJson, RecordKey, RecordWrite, Store, StoreExt, StreamName, Version,
 };
 use tidelock_store_sqlite::SqliteStore;
 
@@ -148,7 +148,11 @@ pub(crate) fn deed(task: u64, number: u64, bytes: usize) -> Commit {
     Commit::new()
         .with_id(CommitId::fresh())
         .append(&stream(task), ExpectedVersion::Any, [event])
-        .write(Write::put(&record(task), ExpectedRevision::Any, Json::new(&number).unwrap()))
+        .write(RecordWrite::put(
+            &record(task),
+            ExpectedRevision::Any,
+            RawJson::new(&number).unwrap(),
+        ))
 }
 
 /// Commits from several tasks at once and writes down what was acknowledged.

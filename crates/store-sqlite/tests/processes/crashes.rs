@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use tidelock_store::{
     Bounds, Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Fence, ItemFilter, ItemQuery,
-    ItemRef, Json, Lease, LeaseRequest, Mark, NewEvent, QueueName, RecordKey, Settlement, Store,
-    StoreExt, StreamName, Wake, When, WorkerName, Write,
+    ItemRef, Lease, LeaseRequest, Mark, NewEvent, QueueName, RawJson, RecordKey, RecordWrite,
+    Settlement, Store, StoreExt, StreamName, Wake, When, WorkerName,
 };
 use tidelock_store_sqlite::SqliteStore;
 
@@ -181,10 +181,10 @@ async fn mix(store: SqliteStore, lane: u64) {
             commit = commit.append(&stream, ExpectedVersion::Any, [event]);
         }
         let [total, last] = records(lane);
-        commit = commit.write(Write::add(&total, 1, Bounds::NONE)).write(Write::put(
+        commit = commit.write(RecordWrite::add(&total, 1, Bounds::NONE)).write(RecordWrite::put(
             &last,
             ExpectedRevision::Any,
-            Json::new(&number).unwrap(),
+            RawJson::new(&number).unwrap(),
         ));
         match store.commit(commit).await.unwrap() {
             CommitOutcome::Committed(_) => say(format!("{lane} {number}")),

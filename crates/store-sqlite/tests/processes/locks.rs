@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode};
 use tidelock_store::{
-    Advice, Commit, CommitOutcome, ErrorKind, ExpectedVersion, NewEvent, Result, Store, StoreExt,
-    StreamName, Version,
+    Commit, CommitOutcome, ExpectedVersion, NewEvent, Result, RetryAdvice, Store, StoreErrorKind,
+    StoreExt, StreamName, Version,
 };
 use tidelock_store_sqlite::{SqliteOptions, SqliteStore};
 
@@ -76,7 +76,7 @@ pub(crate) fn a_lock_held_for_too_long_is_unavailable_and_no_longer() {
         let refused = append(&store, ExpectedVersion::Any).await.expect_err("the file is locked");
         assert_eq!(
             (refused.kind(), refused.advice()),
-            (ErrorKind::Unavailable, Advice::Later),
+            (StoreErrorKind::Unavailable, RetryAdvice::Later),
             "{refused}"
         );
         assert!(refused.to_string().contains("locked by another process"), "{refused}");
@@ -148,7 +148,7 @@ fn write_without_pause(connection: &Connection) {
             Ok(_) => written += 1,
             // Nobody promised it a turn; whether it had enough of them is the test's to say.
             Err(busy) => {
-                assert_eq!(busy.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{busy}")
+                assert_eq!(busy.sqlite_error_code(), Some(ErrorCode::DatabaseBusy), "{busy}");
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, ItemRef, Json, NewEvent, RecordKey, Signal, Store,
-    StreamName, Topic, Wake, When, Write,
+    ChangeHint, Commit, ExpectedRevision, ExpectedVersion, ItemRef, NewEvent, RawJson, RecordKey,
+    RecordWrite, Store, StreamName, Topic, Wake, When,
 };
 use tokio::time::timeout;
 
@@ -45,13 +45,13 @@ pub(crate) fn a_signal_comes_from_another_process_and_then_is_quiet() {
     });
 }
 
-async fn comes(signal: &mut Signal, within: Duration) -> bool {
+async fn comes(signal: &mut ChangeHint, within: Duration) -> bool {
     timeout(within, signal.wait()).await.is_ok()
 }
 
 /// What was on its way while the commit was noticed for the first time may still come, late on a
 /// busy machine.
-async fn falls_silent(signal: &mut Signal) -> bool {
+async fn falls_silent(signal: &mut ChangeHint) -> bool {
     for _ in 0..A_FEW {
         if !comes(signal, A_WHILE).await {
             return true;
@@ -71,7 +71,7 @@ pub(crate) fn waker(part: &Part) {
                 ExpectedVersion::Any,
                 [NewEvent::of("rang", &1).unwrap()],
             )
-            .write(Write::put(&key(), ExpectedRevision::Any, Json::new(&1).unwrap()))
+            .write(RecordWrite::put(&key(), ExpectedRevision::Any, RawJson::new(&1).unwrap()))
             .wake(Wake::at(item(), When::NOW));
         let _ = block_on(store.commit(commit)).unwrap();
         say("done");

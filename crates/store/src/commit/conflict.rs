@@ -1,6 +1,6 @@
 //! Why a commit was refused: which part, what it expected, and what is there now.
 //!
-//! A conflict is data. Its text is for people; code branches on [`ClashKind`].
+//! A conflict is data. Its text is for people; code branches on [`ViolationKind`].
 
 use std::fmt;
 
@@ -8,24 +8,24 @@ use serde::{Deserialize, Serialize};
 
 use crate::leases::{Item, LeaseToken};
 use crate::log::{ExpectedVersion, StreamState};
-use crate::marks::Version;
 use crate::names::{RecordKey, StreamName};
+use crate::numbers::Version;
 use crate::records::{Bounds, ExpectedRevision, Record, Slot};
 
 /// A commit that was refused whole.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     /// Every part that did not hold, in the order of the commit's fields. Never empty.
-    pub clashes: Vec<Clash>,
+    pub clashes: Vec<Violation>,
 }
 
 /// A part that did not hold.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Clash {
+pub struct Violation {
     /// Which part.
     pub part: Part,
     /// What was wrong with it.
-    pub reason: Reason,
+    pub reason: ViolationReason,
 }
 
 /// Which part of a commit: its field, and its place there.
@@ -46,7 +46,7 @@ pub enum Part {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Reason {
+pub enum ViolationReason {
     /// A stream is not at the version expected.
     Stream {
         /// Which.
@@ -114,7 +114,7 @@ pub enum Reason {
 /// What kind of clash, for code to branch on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ClashKind {
+pub enum ViolationKind {
     /// It is there, at another version or revision: read again and decide again.
     Moved,
     /// It is not there (any more).
@@ -131,25 +131,25 @@ pub enum ClashKind {
     LeaseLost,
 }
 
-impl Reason {
+impl ViolationReason {
     /// What kind of clash this is.
-    pub fn kind(&self) -> ClashKind {
+    pub fn kind(&self) -> ViolationKind {
         match self {
-            Self::Stream { found: StreamState::Absent, .. } => ClashKind::Gone,
-            Self::Stream { expected: ExpectedVersion::NoStream, .. } => ClashKind::Taken,
-            Self::Stream { .. } => ClashKind::Moved,
-            Self::Untrimmable { found: StreamState::Absent, .. } => ClashKind::Gone,
-            Self::Untrimmable { found: StreamState::Closed(_), .. } => ClashKind::Exceeded,
+            Self::Stream { found: StreamState::Absent, .. } => ViolationKind::Gone,
+            Self::Stream { expected: ExpectedVersion::NoStream, .. } => ViolationKind::Taken,
+            Self::Stream { .. } => ViolationKind::Moved,
+            Self::Untrimmable { found: StreamState::Absent, .. } => ViolationKind::Gone,
+            Self::Untrimmable { found: StreamState::Closed(_), .. } => ViolationKind::Exceeded,
             Self::Closed { .. } | Self::Untrimmable { found: StreamState::Open(_), .. } => {
-                ClashKind::Closed
+                ViolationKind::Closed
             }
-            Self::Record { found: Slot::Absent | Slot::Deleted(_), .. } => ClashKind::Gone,
-            Self::Record { expected: ExpectedRevision::Absent, .. } => ClashKind::Taken,
-            Self::Record { .. } => ClashKind::Moved,
-            Self::Bound { .. } => ClashKind::Exceeded,
-            Self::NotACounter { .. } => ClashKind::Unfit,
-            Self::LeaseLost { .. } => ClashKind::LeaseLost,
-            Self::Item { .. } => ClashKind::Taken,
+            Self::Record { found: Slot::Absent | Slot::Deleted(_), .. } => ViolationKind::Gone,
+            Self::Record { expected: ExpectedRevision::Absent, .. } => ViolationKind::Taken,
+            Self::Record { .. } => ViolationKind::Moved,
+            Self::Bound { .. } => ViolationKind::Exceeded,
+            Self::NotACounter { .. } => ViolationKind::Unfit,
+            Self::LeaseLost { .. } => ViolationKind::LeaseLost,
+            Self::Item { .. } => ViolationKind::Taken,
         }
     }
 }
@@ -171,12 +171,12 @@ impl Part {
 
 impl Conflict {
     /// The first part that did not hold.
-    pub fn first(&self) -> &Clash {
+    pub fn first(&self) -> &Violation {
         self.clashes.first().expect("a conflict has a clash")
     }
 
     /// Whether some part was of this kind.
-    pub fn has(&self, kind: ClashKind) -> bool {
+    pub fn has(&self, kind: ViolationKind) -> bool {
         self.clashes.iter().any(|clash| clash.reason.kind() == kind)
     }
 }
@@ -193,7 +193,7 @@ impl fmt::Display for Conflict {
     }
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for ViolationReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Stream { stream, expected, found } => {

@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn a_limit_that_was_passed_is_named() {
         let refused = |json: &str| {
-            unfit(&serde_json::from_str::<(crate::Json, crate::EventType)>(json).unwrap_err())
+            unfit(&serde_json::from_str::<(crate::RawJson, crate::EventType)>(json).unwrap_err())
         };
         let deep = format!("[{}{}, \"a\"]", "[".repeat(65), "]".repeat(65));
         let long = format!("[1, \"{}\"]", "ada has 7 bytes; the limit is 3 ".repeat(5));

@@ -7,8 +7,8 @@ use crate::clock::{Timestamp, When};
 use crate::error::Result;
 use crate::limits;
 use crate::log::check_names;
-use crate::marks::{Mark, Priority};
 use crate::names::{LaneName, check_prefix};
+use crate::numbers::{Mark, Priority};
 
 /// Which names are meant. No pattern can run away: matching is linear in the name.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -291,7 +291,7 @@ pub struct Adjusted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ErrorKind;
+    use crate::error::StoreErrorKind;
 
     #[test]
     fn a_pattern_matches_what_it_says() {
@@ -335,10 +335,10 @@ mod tests {
     fn what_no_name_can_have_in_it_is_not_looked_for() {
         let check = |key: NamePattern| ItemFilter::default().key(key).check().map_err(|e| e.kind());
         for odd in ["a\0", "*\n"] {
-            assert_eq!(check(NamePattern::like(odd)), Err(ErrorKind::Invalid));
-            assert_eq!(check(NamePattern::is(odd)), Err(ErrorKind::Invalid));
+            assert_eq!(check(NamePattern::like(odd)), Err(StoreErrorKind::Invalid));
+            assert_eq!(check(NamePattern::is(odd)), Err(StoreErrorKind::Invalid));
         }
-        assert_eq!(check(NamePattern::like("x".repeat(257))), Err(ErrorKind::LimitExceeded));
+        assert_eq!(check(NamePattern::like("x".repeat(257))), Err(StoreErrorKind::LimitExceeded));
         assert_eq!((check(NamePattern::like("")), check(NamePattern::is(""))), (Ok(()), Ok(())));
     }
 

@@ -6,16 +6,16 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Exit, ExitKind, ItemRef, Lease, LeaseToken, Settlement, Wake};
+use super::{ItemRef, Lease, LeaseToken, Settle, SettleKind, Settlement, Wake};
 use crate::clock::Timestamp;
 use crate::error::{Result, StoreError};
 use crate::limits;
-use crate::marks::{Fence, Mark, Priority};
 use crate::names::{LaneName, WorkerName};
+use crate::numbers::{Fence, Mark, Priority};
 
 /// Who holds an item.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Holder {
+pub struct LeaseHolder {
     /// The worker that leased it.
     pub worker: WorkerName,
     /// When it did.
@@ -57,9 +57,9 @@ pub struct Item {
     /// leased.
     pub fence: Option<Fence>,
     /// Who holds it. Still set after the deadline, until somebody else takes it.
-    pub holder: Option<Holder>,
+    pub holder: Option<LeaseHolder>,
     /// How the newest lease was settled, if it was.
-    pub settled: Option<ExitKind>,
+    pub settled: Option<SettleKind>,
     /// When the store forgets the item if it stays idle until then.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forget_at: Option<Timestamp>,
@@ -174,7 +174,7 @@ impl Item {
         let deadline = now.plus(duration);
         self.attempts += 1;
         self.fence = Some(fence);
-        self.holder = Some(Holder { worker: worker.clone(), since: now, deadline });
+        self.holder = Some(LeaseHolder { worker: worker.clone(), since: now, deadline });
         self.settled = None;
         // What was due is what the lease is for; a timer that was set during an earlier lease is
         // still to come.
@@ -215,7 +215,7 @@ impl Item {
             self.progress(done);
         }
         match &settlement.exit {
-            Exit::Ack { defer, forget } => {
+            Settle::Ack { defer, forget } => {
                 self.start_counting_anew();
                 self.error = None;
                 if let Some(until) = defer {
@@ -227,22 +227,22 @@ impl Item {
                 self.forget_at =
                     forget.filter(|_| self.due.is_none()).map(|when| when.resolve(now));
             }
-            Exit::Retry { after, error } => {
+            Settle::Retry { after, error } => {
                 self.failures += 1;
                 self.error = Some(cut(error));
                 self.hold_until(now.plus(*after));
                 self.is_due_from(now);
             }
-            Exit::Defer { until } => {
+            Settle::Defer { until } => {
                 self.hold_until(until.resolve(now));
                 self.is_due_from(now);
             }
-            Exit::Block { error } => {
+            Settle::Block { error } => {
                 self.blocked = true;
                 self.error = Some(cut(error));
                 self.is_due_from(now);
             }
-            Exit::Release => self.is_due_from(now),
+            Settle::Release => self.is_due_from(now),
         }
     }
 

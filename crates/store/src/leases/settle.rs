@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::LeaseToken;
 use crate::clock::When;
 use crate::error::{Result, StoreError};
-use crate::marks::Mark;
+use crate::numbers::Mark;
 
 /// A part of a commit: the end of a lease.
 ///
@@ -21,13 +21,13 @@ pub struct Settlement {
     /// Done up to here, before whatever ended it. Progress is kept in every exit.
     pub done: Option<Mark>,
     /// How it ended.
-    pub exit: Exit,
+    pub exit: Settle,
 }
 
 /// How a lease ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Exit {
+pub enum Settle {
     /// It went well. The item is due again at once if its mark is further on, but not before
     /// `defer`.
     Ack {
@@ -63,7 +63,7 @@ pub enum Exit {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs)] // each is the exit of the same name
-pub enum ExitKind {
+pub enum SettleKind {
     Ack,
     Retry,
     Defer,
@@ -71,7 +71,7 @@ pub enum ExitKind {
     Release,
 }
 
-impl ExitKind {
+impl SettleKind {
     const NAMES: [(Self, &str); 5] = [
         (Self::Ack, "ack"),
         (Self::Retry, "retry"),
@@ -86,7 +86,7 @@ impl ExitKind {
     }
 }
 
-impl FromStr for ExitKind {
+impl FromStr for SettleKind {
     type Err = StoreError;
 
     fn from_str(name: &str) -> Result<Self> {
@@ -97,15 +97,15 @@ impl FromStr for ExitKind {
     }
 }
 
-impl Exit {
+impl Settle {
     /// Which of the exits this is.
-    pub fn kind(&self) -> ExitKind {
+    pub fn kind(&self) -> SettleKind {
         match self {
-            Self::Ack { .. } => ExitKind::Ack,
-            Self::Retry { .. } => ExitKind::Retry,
-            Self::Defer { .. } => ExitKind::Defer,
-            Self::Block { .. } => ExitKind::Block,
-            Self::Release => ExitKind::Release,
+            Self::Ack { .. } => SettleKind::Ack,
+            Self::Retry { .. } => SettleKind::Retry,
+            Self::Defer { .. } => SettleKind::Defer,
+            Self::Block { .. } => SettleKind::Block,
+            Self::Release => SettleKind::Release,
         }
     }
 }
@@ -114,38 +114,38 @@ impl Settlement {
     /// Done up to this mark. A holder that got further than the item's mark moves the mark too:
     /// wakes up to there are done already.
     pub fn ack(lease: LeaseToken, done: Mark) -> Self {
-        Self { lease, done: Some(done), exit: Exit::Ack { defer: None, forget: None } }
+        Self { lease, done: Some(done), exit: Settle::Ack { defer: None, forget: None } }
     }
 
     /// Done up to this mark; the rest not before then.
     pub fn ack_and_defer(lease: LeaseToken, done: Mark, until: When) -> Self {
-        Self { lease, done: Some(done), exit: Exit::Ack { defer: Some(until), forget: None } }
+        Self { lease, done: Some(done), exit: Settle::Ack { defer: Some(until), forget: None } }
     }
 
     /// Acknowledges an item that is finished: the store forgets it after that moment, unless it is
     /// woken before.
     pub fn finish(lease: LeaseToken, done: Mark, forget: When) -> Self {
-        Self { lease, done: Some(done), exit: Exit::Ack { defer: None, forget: Some(forget) } }
+        Self { lease, done: Some(done), exit: Settle::Ack { defer: None, forget: Some(forget) } }
     }
 
     /// Failed; again after this long.
     pub fn retry(lease: LeaseToken, after: Duration, error: impl Into<String>) -> Self {
-        Self { lease, done: None, exit: Exit::Retry { after, error: error.into() } }
+        Self { lease, done: None, exit: Settle::Retry { after, error: error.into() } }
     }
 
     /// Not now; again then.
     pub fn defer(lease: LeaseToken, until: When) -> Self {
-        Self { lease, done: None, exit: Exit::Defer { until } }
+        Self { lease, done: None, exit: Settle::Defer { until } }
     }
 
     /// Failed for good, until somebody looks at it.
     pub fn block(lease: LeaseToken, error: impl Into<String>) -> Self {
-        Self { lease, done: None, exit: Exit::Block { error: error.into() } }
+        Self { lease, done: None, exit: Settle::Block { error: error.into() } }
     }
 
     /// Given back; the attempt stays counted.
     pub fn release(lease: LeaseToken) -> Self {
-        Self { lease, done: None, exit: Exit::Release }
+        Self { lease, done: None, exit: Settle::Release }
     }
 
     /// The same, with progress made before it ended.
@@ -157,11 +157,11 @@ impl Settlement {
 
     pub(crate) fn check(&self) -> Result<()> {
         let time = match &self.exit {
-            Exit::Ack { defer, forget } => defer
+            Settle::Ack { defer, forget } => defer
                 .map_or(Ok(()), |until| until.check("deferral"))
                 .and_then(|()| forget.map_or(Ok(()), |when| when.check("forgetting"))),
-            Exit::Defer { until } => until.check("deferral"),
-            Exit::Retry { after, .. } => When::In(*after).check("retry"),
+            Settle::Defer { until } => until.check("deferral"),
+            Settle::Retry { after, .. } => When::In(*after).check("retry"),
             _ => Ok(()),
         };
         time.map_err(|e| e.about(format_args!("settlement of {}", self.lease.item)))

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 
-use super::{Event, StreamState};
+use super::{StoredEvent, StreamState};
 use crate::error::{Result, StoreError};
-use crate::json::Json;
+use crate::json::RawJson;
 use crate::limits;
-use crate::marks::{Position, Version};
 use crate::names::{EventType, StreamName, check_prefix};
+use crate::numbers::{Position, Version};
 
 /// Which way a stream is read.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl StreamQuery {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct StreamPage {
     /// The events, in the direction that was asked for.
-    pub events: Vec<Event>,
+    pub events: Vec<StoredEvent>,
     /// The stream when they were read.
     pub state: StreamState,
     /// The oldest version that was not trimmed away, if any event is left.
@@ -95,13 +95,18 @@ pub struct FeedFilter {
 
 impl FeedFilter {
     /// Whether an event with these features passes.
-    pub fn passes(&self, stream: &str, event_type: &str, metadata: impl FnOnce() -> Json) -> bool {
+    pub fn passes(
+        &self,
+        stream: &str,
+        event_type: &str,
+        metadata: impl FnOnce() -> RawJson,
+    ) -> bool {
         stream.starts_with(&self.stream_prefix)
             && (self.types.is_empty() || self.types.iter().any(|t| t.as_str() == event_type))
             && (self.metadata.is_empty() || self.metadata_passes(&metadata()))
     }
 
-    fn metadata_passes(&self, metadata: &Json) -> bool {
+    fn metadata_passes(&self, metadata: &RawJson) -> bool {
         // Parsed once, however many fields are asked for.
         let Ok(fields) = metadata.to::<serde_json::Value>() else { return false };
         self.metadata
@@ -226,7 +231,7 @@ impl FeedQuery {
 pub struct FeedPage {
     /// The events, by position. May be empty though more follow, when none of those looked at
     /// passed the filter.
-    pub events: Vec<Event>,
+    pub events: Vec<StoredEvent>,
     /// Read on after this. Nothing will ever appear at or before it that is not there now.
     pub next: Position,
     /// Whether the feed ended here when it was read.
@@ -277,7 +282,7 @@ pub struct Head {
     /// How many events are there to be read: fewer than the version says once some were trimmed.
     pub count: u64,
     /// The newest event, if any is left.
-    pub last: Option<Event>,
+    pub last: Option<StoredEvent>,
 }
 
 /// Heads, and where to go on.

@@ -11,16 +11,16 @@ use crate::leases::{
     Leased, Renewal,
 };
 use crate::limits;
-use crate::marks::Priority;
 use crate::names::ItemKey;
-use crate::plan::{Candidate, Turns};
+use crate::numbers::Priority;
+use crate::plan::{Candidate, FairShare};
 use crate::signal::Topic;
 
 impl State {
     pub(super) fn lease(
         &mut self,
         request: &LeaseRequest,
-        turns: &Turns,
+        turns: &FairShare,
         now: Timestamp,
     ) -> Leased {
         let chosen = turns.choose(request, self.candidates(request, now));

@@ -7,11 +7,11 @@ use super::state::{State, Stream};
 use crate::error::{Result, StoreError};
 use crate::limits;
 use crate::log::{
-    Direction, Event, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StreamPage,
+    Direction, FeedPage, FeedQuery, FeedStart, Head, HeadPage, HeadQuery, StoredEvent, StreamPage,
     StreamQuery, StreamState,
 };
-use crate::marks::{Position, Version};
 use crate::names::StreamName;
+use crate::numbers::{Position, Version};
 
 impl State {
     pub(super) fn read_stream(&self, query: &StreamQuery) -> StreamPage {
@@ -23,7 +23,7 @@ impl State {
                 next: None,
             };
         };
-        let mut events: Vec<Event> = match query.direction {
+        let mut events: Vec<StoredEvent> = match query.direction {
             Direction::Forward => {
                 take(stream.events.iter().skip(stream.skipped(query.from)), query.limit)
             }
@@ -58,7 +58,7 @@ impl State {
                 .filter
                 .passes(event.stream.as_str(), event.event_type.as_str(), || event.metadata.clone())
             {
-                page.events.push(Event::clone(event));
+                page.events.push(StoredEvent::clone(event));
             }
         }
         page.at_end = true;
@@ -116,7 +116,7 @@ impl State {
                 stream: name,
                 state: stream.row.state(),
                 count: stream.row.count(),
-                last: stream.events.back().map(|event| Event::clone(event)),
+                last: stream.events.back().map(|event| StoredEvent::clone(event)),
             },
         }
     }
@@ -131,6 +131,6 @@ impl Stream {
 }
 
 /// One more than the limit, to know whether there is more.
-fn take<'a>(events: impl Iterator<Item = &'a Arc<Event>>, limit: usize) -> Vec<Event> {
-    events.take(limit + 1).map(|event| Event::clone(event)).collect()
+fn take<'a>(events: impl Iterator<Item = &'a Arc<StoredEvent>>, limit: usize) -> Vec<StoredEvent> {
+    events.take(limit + 1).map(|event| StoredEvent::clone(event)).collect()
 }

@@ -9,17 +9,17 @@ use crate::commit::{Committed, stream_category};
 use crate::error::Result;
 use crate::ids::{CommitId, EventId};
 use crate::leases::{Item, ItemRef};
-use crate::log::Event;
-use crate::marks::{Fence, Position, Priority, Version};
+use crate::log::StoredEvent;
 use crate::names::{ItemKey, LaneName, QueueName, RecordKey, StreamName};
+use crate::numbers::{Fence, Position, Priority, Version};
 use crate::plan::{Floors, Plan, RecordRow, Remembered, Rows, StreamRow};
 
 /// Everything, in maps that are ordered wherever somebody reads in order.
 #[derive(Debug, Default)]
 pub(super) struct State {
     pub(super) streams: BTreeMap<StreamName, Stream>,
-    pub(super) feed: BTreeMap<Position, Arc<Event>>,
-    pub(super) events: HashMap<EventId, Arc<Event>>,
+    pub(super) feed: BTreeMap<Position, Arc<StoredEvent>>,
+    pub(super) events: HashMap<EventId, Arc<StoredEvent>>,
     pub(super) last_position: Option<Position>,
     pub(super) records: BTreeMap<RecordKey, RecordRow>,
     /// What leaves by itself, by time, so that sweeping never looks at what stays.
@@ -50,7 +50,7 @@ pub(super) type ReadyLanes =
 pub(super) struct Stream {
     pub(super) row: StreamRow,
     /// The events that are left, by version.
-    pub(super) events: VecDeque<Arc<Event>>,
+    pub(super) events: VecDeque<Arc<StoredEvent>>,
 }
 
 impl Rows for State {
@@ -62,8 +62,8 @@ impl Rows for State {
         Ok(self.streams.get(name).map(|stream| stream.row))
     }
 
-    fn event(&mut self, id: EventId) -> Result<Option<Event>> {
-        Ok(self.events.get(&id).map(|event| Event::clone(event)))
+    fn event(&mut self, id: EventId) -> Result<Option<StoredEvent>> {
+        Ok(self.events.get(&id).map(|event| StoredEvent::clone(event)))
     }
 
     fn record(&mut self, key: &RecordKey) -> Result<Option<RecordRow>> {
@@ -201,7 +201,7 @@ impl State {
         self.reschedule(before, forget_at, Leaving::Item(name));
     }
 
-    fn add_event(&mut self, event: Arc<Event>) {
+    fn add_event(&mut self, event: Arc<StoredEvent>) {
         self.last_position = Some(event.position);
         self.events.insert(event.id, event.clone());
         self.feed.insert(event.position, event.clone());
@@ -253,8 +253,8 @@ mod tests {
     use super::*;
     use crate::limits::TOMBSTONE_MEMORY;
     use crate::{
-        AfterTrim, Append, Commit, ExpectedRevision, ExpectedVersion, Json, LeaseRequest,
-        ManualClock, MemoryStore, NewEvent, Settlement, Store, Wake, When, WorkerName, Write,
+        AfterTrim, Append, Commit, ExpectedRevision, ExpectedVersion, LeaseRequest, ManualClock,
+        MemoryStore, NewEvent, RawJson, RecordWrite, Settlement, Store, Wake, When, WorkerName,
     };
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -264,11 +264,15 @@ mod tests {
         let (stream, soon) = (StreamName::new("run/a").unwrap(), When::In(SECOND));
         let item = ItemRef::parse("work", "a").unwrap();
         let put = |key| {
-            Write::put(&RecordKey::new(key).unwrap(), ExpectedRevision::Any, Json::new(&1).unwrap())
+            RecordWrite::put(
+                &RecordKey::new(key).unwrap(),
+                ExpectedRevision::Any,
+                RawJson::new(&1).unwrap(),
+            )
         };
         let begin = Commit::new()
             .with_id(CommitId::fresh())
-            .remembered_for(SECOND)
+            .dedup_window(SECOND)
             .append(&stream, ExpectedVersion::NoStream, [NewEvent::of("done", &0).unwrap()])
             .write(put("deleted"))
             .write(put("expiring").expiring(soon))
@@ -280,7 +284,7 @@ mod tests {
         let end = Commit::new()
             .with_append(Append::closing(&stream, ExpectedVersion::Exact(Version::FIRST)))
             .trim(&stream, Version::FIRST, AfterTrim::Forget(soon))
-            .write(Write::delete(&RecordKey::new("deleted").unwrap(), ExpectedRevision::Any))
+            .write(RecordWrite::delete(&RecordKey::new("deleted").unwrap(), ExpectedRevision::Any))
             .settle(Settlement::finish(lease.token(), lease.mark, soon));
         store.commit(end).await.unwrap().committed().unwrap();
     }

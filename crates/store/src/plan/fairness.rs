@@ -11,8 +11,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use crate::clock::Timestamp;
 use crate::leases::LeaseRequest;
 use crate::limits;
-use crate::marks::Priority;
 use crate::names::{ItemKey, LaneName, QueueName};
+use crate::numbers::Priority;
 
 /// An item that could be leased.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,13 +27,13 @@ pub struct Candidate {
 
 /// Counts the slots given out, by queue and lane.
 #[derive(Debug, Default)]
-pub struct Turns {
+pub struct FairShare {
     given: Mutex<HashMap<Place, u64>>,
 }
 
 type Place = (QueueName, Option<LaneName>);
 
-impl Turns {
+impl FairShare {
     /// Chooses up to the request's limit, in order, and counts them. The candidates must hold, for
     /// each priority and lane, as many of those that have been due longest as the request asks for.
     pub fn choose(&self, request: &LeaseRequest, candidates: Vec<Candidate>) -> Vec<ItemKey> {

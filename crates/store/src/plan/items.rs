@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use super::Rows;
 use crate::clock::Timestamp;
-use crate::commit::{Clash, Commit, Part, Reason};
+use crate::commit::{Commit, Part, Violation, ViolationReason};
 use crate::error::Result;
 use crate::leases::{Item, ItemRef, LeaseToken};
 
@@ -13,7 +13,7 @@ pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Clash>,
+    clashes: &mut Vec<Violation>,
 ) -> Result<Vec<Item>> {
     check_fences(commit, rows, clashes)?;
     let mut items: BTreeMap<&ItemRef, Item> = BTreeMap::new();
@@ -33,8 +33,8 @@ pub(super) fn plan(
         match rows.item(&restored.item)? {
             None => drop(items.insert(&restored.item, restored.clone())),
             Some(found) => {
-                let reason = Reason::Item { found: Box::new(found) };
-                clashes.push(Clash { part: Part::Restore(at), reason });
+                let reason = ViolationReason::Item { found: Box::new(found) };
+                clashes.push(Violation { part: Part::Restore(at), reason });
             }
         }
     }
@@ -48,7 +48,7 @@ pub(super) fn plan(
     Ok(items.into_values().collect())
 }
 
-fn check_fences(commit: &Commit, rows: &mut impl Rows, clashes: &mut Vec<Clash>) -> Result<()> {
+fn check_fences(commit: &Commit, rows: &mut impl Rows, clashes: &mut Vec<Violation>) -> Result<()> {
     for (at, lease) in commit.fences.iter().enumerate() {
         let found = rows.item(&lease.item)?;
         if !found.as_ref().is_some_and(|item| item.is_held_under(lease.fence)) {
@@ -58,6 +58,9 @@ fn check_fences(commit: &Commit, rows: &mut impl Rows, clashes: &mut Vec<Clash>)
     Ok(())
 }
 
-fn lost(part: Part, lease: &LeaseToken, found: Option<Item>) -> Clash {
-    Clash { part, reason: Reason::LeaseLost { lease: lease.clone(), found: found.map(Box::new) } }
+fn lost(part: Part, lease: &LeaseToken, found: Option<Item>) -> Violation {
+    Violation {
+        part,
+        reason: ViolationReason::LeaseLost { lease: lease.clone(), found: found.map(Box::new) },
+    }
 }

@@ -2,13 +2,13 @@
 
 use super::{Floors, Rows};
 use crate::clock::{Timestamp, When};
-use crate::commit::{Clash, Commit, Part, Reason, Written};
+use crate::commit::{Commit, Part, Violation, ViolationReason, Written};
 use crate::error::Result;
-use crate::json::Json;
+use crate::json::RawJson;
 use crate::limits;
-use crate::marks::Revision;
 use crate::names::RecordKey;
-use crate::records::{Bounds, Change, ExpectedRevision, Record, Slot, Write};
+use crate::numbers::Revision;
+use crate::records::{Bounds, Change, ExpectedRevision, Record, RecordWrite, Slot};
 
 /// A record that was ever written, as a store keeps it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub struct RecordRow {
     /// How often it was written.
     pub revision: Revision,
     /// Its value, unless it is deleted.
-    pub value: Option<Json>,
+    pub value: Option<RawJson>,
     /// From when on it reads as deleted; if it is deleted, from when on the store may forget it.
     pub expires_at: Option<Timestamp>,
 }
@@ -50,7 +50,7 @@ pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Clash>,
+    clashes: &mut Vec<Violation>,
 ) -> Result<RecordPlan> {
     let mut plan = RecordPlan { written: Vec::new(), rows: Vec::new() };
     for (at, write) in commit.writes.iter().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn plan(
                 plan.written.push(written);
                 plan.rows.extend(row.map(|row| (write.key.clone(), row)));
             }
-            Err(reason) => clashes.push(Clash { part: Part::Write(at), reason }),
+            Err(reason) => clashes.push(Violation { part: Part::Write(at), reason }),
         }
     }
     Ok(plan)
@@ -71,9 +71,13 @@ pub(super) fn guard(
     expected: ExpectedRevision,
     now: Timestamp,
     rows: &mut impl Rows,
-) -> Result<Option<Reason>> {
+) -> Result<Option<ViolationReason>> {
     let found = slot(key, now, rows)?;
-    Ok((!found.meets(expected)).then(|| Reason::Record { key: key.clone(), expected, found }))
+    Ok((!found.meets(expected)).then(|| ViolationReason::Record {
+        key: key.clone(),
+        expected,
+        found,
+    }))
 }
 
 fn slot(key: &RecordKey, now: Timestamp, rows: &mut impl Rows) -> Result<Slot> {
@@ -82,13 +86,17 @@ fn slot(key: &RecordKey, now: Timestamp, rows: &mut impl Rows) -> Result<Slot> {
 
 /// What the write comes to, and the row that says so, if one must be written.
 fn judge(
-    write: &Write,
+    write: &RecordWrite,
     found: Slot,
     now: Timestamp,
     floors: Floors,
-) -> Result<(Written, Option<RecordRow>), Reason> {
+) -> Result<(Written, Option<RecordRow>), ViolationReason> {
     if !found.meets(write.expected) {
-        return Err(Reason::Record { key: write.key.clone(), expected: write.expected, found });
+        return Err(ViolationReason::Record {
+            key: write.key.clone(),
+            expected: write.expected,
+            found,
+        });
     }
     let revision = floors.next_revision(found.revision());
     let (row, sum) = match &write.change {
@@ -109,7 +117,7 @@ fn judge(
                 Some(record) => record.expires_at,
                 None => expiry(*expires, now),
             };
-            (RecordRow { revision, value: Some(Json::integer(sum)), expires_at }, Some(sum))
+            (RecordRow { revision, value: Some(RawJson::integer(sum)), expires_at }, Some(sum))
         }
     };
     Ok((Written { key: write.key.clone(), revision: Some(revision), sum }, Some(row)))
@@ -120,15 +128,15 @@ fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
     when.map(|when| when.resolve(now).max(now))
 }
 
-fn add(key: &RecordKey, found: &Slot, delta: i64, within: Bounds) -> Result<i64, Reason> {
+fn add(key: &RecordKey, found: &Slot, delta: i64, within: Bounds) -> Result<i64, ViolationReason> {
     let value = match found.live() {
         None => 0,
         Some(record) => record
             .value
             .as_integer()
-            .ok_or_else(|| Reason::NotACounter { found: record.clone() })?,
+            .ok_or_else(|| ViolationReason::NotACounter { found: record.clone() })?,
     };
-    within.add(value, delta).ok_or_else(|| Reason::Bound {
+    within.add(value, delta).ok_or_else(|| ViolationReason::Bound {
         key: key.clone(),
         found: value,
         delta,

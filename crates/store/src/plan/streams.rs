@@ -2,11 +2,13 @@
 
 use super::Rows;
 use crate::clock::Timestamp;
-use crate::commit::{AfterTrim, Appended, Clash, Commit, Part, Reason, Trim, stream_category};
+use crate::commit::{
+    AfterTrim, Appended, Commit, Part, Trim, Violation, ViolationReason, stream_category,
+};
 use crate::error::{Result, StoreError};
-use crate::log::{AfterAppend, Append, Event, ExpectedVersion, StreamState};
-use crate::marks::{Position, Version};
+use crate::log::{AfterAppend, Append, ExpectedVersion, StoredEvent, StreamState};
 use crate::names::StreamName;
+use crate::numbers::{Position, Version};
 
 /// A stream that exists, as a store keeps it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,21 +54,21 @@ pub(super) struct LogPlan {
     pub(super) appended: Vec<Appended>,
     pub(super) trims: Vec<(StreamName, Version)>,
     pub(super) streams: Vec<(StreamName, StreamRow)>,
-    pub(super) events: Vec<Event>,
+    pub(super) events: Vec<StoredEvent>,
 }
 
 pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Clash>,
+    clashes: &mut Vec<Violation>,
 ) -> Result<LogPlan> {
     let mut plan = LogPlan::default();
     for (at, append) in commit.appends.iter().enumerate() {
         let trim = commit.trims.iter().find(|trim| trim.stream == append.stream);
         match plan.append(append, trim, now, rows)? {
             Ok(appended) => plan.appended.push(appended),
-            Err(reason) => clashes.push(Clash { part: Part::Append(at), reason }),
+            Err(reason) => clashes.push(Violation { part: Part::Append(at), reason }),
         }
     }
     for (at, trim) in commit.trims.iter().enumerate() {
@@ -76,7 +78,7 @@ pub(super) fn plan(
         // commit counts.
         let replayed = plan.appended.iter().any(|a| a.stream == trim.stream && a.replayed);
         if let Err(reason) = plan.trim(trim, closing && !replayed, now, rows)? {
-            clashes.push(Clash { part: Part::Trim(at), reason });
+            clashes.push(Violation { part: Part::Trim(at), reason });
         }
     }
     Ok(plan)
@@ -86,9 +88,13 @@ pub(super) fn guard(
     stream: &StreamName,
     expected: ExpectedVersion,
     rows: &mut impl Rows,
-) -> Result<Option<Reason>> {
+) -> Result<Option<ViolationReason>> {
     let found = state(rows.stream(stream)?);
-    Ok((!found.meets(expected)).then(|| Reason::Stream { stream: stream.clone(), expected, found }))
+    Ok((!found.meets(expected)).then(|| ViolationReason::Stream {
+        stream: stream.clone(),
+        expected,
+        found,
+    }))
 }
 
 impl LogPlan {
@@ -98,7 +104,7 @@ impl LogPlan {
         trim: Option<&Trim>,
         now: Timestamp,
         rows: &mut impl Rows,
-    ) -> Result<Result<Appended, Reason>> {
+    ) -> Result<Result<Appended, ViolationReason>> {
         let row = rows.stream(&append.stream)?;
         if let Some(appended) = earlier_append(append, rows)? {
             check_closed_before(append, row)?;
@@ -132,7 +138,7 @@ impl LogPlan {
         now: Timestamp,
     ) -> Option<(Position, Position)> {
         let from = self.events.len();
-        self.events.extend((1..).zip(&append.events).map(|(nth, event)| Event {
+        self.events.extend((1..).zip(&append.events).map(|(nth, event)| StoredEvent {
             id: event.id,
             stream: append.stream.clone(),
             version: Version::above(base + nth - 1),
@@ -152,12 +158,12 @@ impl LogPlan {
         closing: bool,
         now: Timestamp,
         rows: &mut impl Rows,
-    ) -> Result<Result<(), Reason>> {
+    ) -> Result<Result<(), ViolationReason>> {
         let before = rows.stream(&trim.stream)?;
         let row = before.filter(|row| (row.closed || closing) && trim.through <= row.version);
         let Some(row) = row else {
             let (stream, through) = (trim.stream.clone(), trim.through);
-            return Ok(Err(Reason::Untrimmable { stream, through, found: state(before) }));
+            return Ok(Err(ViolationReason::Untrimmable { stream, through, found: state(before) }));
         };
         let first = row.first.max(trim.through.plus(1));
         self.trims.push((trim.stream.clone(), trim.through));
@@ -176,19 +182,23 @@ impl LogPlan {
     }
 }
 
-fn judge(append: &Append, trim: Option<&Trim>, found: StreamState) -> Result<(), Reason> {
+fn judge(append: &Append, trim: Option<&Trim>, found: StreamState) -> Result<(), ViolationReason> {
     let stream = || append.stream.clone();
     if let StreamState::Closed(version) = found
         && !reopens(trim)
     {
-        return Err(Reason::Closed { stream: stream(), version });
+        return Err(ViolationReason::Closed { stream: stream(), version });
     }
     if !found.meets(append.expected) {
-        return Err(Reason::Stream { stream: stream(), expected: append.expected, found });
+        return Err(ViolationReason::Stream { stream: stream(), expected: append.expected, found });
     }
     if found == StreamState::Absent && append.events.is_empty() {
         // There is nothing to put the tombstone on.
-        return Err(Reason::Stream { stream: stream(), expected: ExpectedVersion::Exists, found });
+        return Err(ViolationReason::Stream {
+            stream: stream(),
+            expected: ExpectedVersion::Exists,
+            found,
+        });
     }
     Ok(())
 }
@@ -218,7 +228,7 @@ fn check_closed_before(append: &Append, row: Option<StreamRow>) -> Result<()> {
 /// Finds out whether these very events are in the store already: dedupe comes before the version
 /// check, so that a retry after an unknown outcome is told what the first try did.
 fn earlier_append(append: &Append, rows: &mut impl Rows) -> Result<Option<Appended>> {
-    let mut earlier: Vec<Event> = Vec::new();
+    let mut earlier: Vec<StoredEvent> = Vec::new();
     for new in &append.events {
         let Some(found) = rows.event(new.id)? else { continue };
         if !found.is_same_fact(&append.stream, new) {

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use serde::de::DeserializeOwned;
-use tidelock::{Fence, StoredEvent as Event, Timestamp};
+use tidelock::{Fence, StoredEvent, Timestamp};
 
 use super::Inquiry;
 use crate::claim::{Bump, Completed, Quota};
@@ -31,7 +31,7 @@ fn entries<'a>(inquiry: &Inquiry<'a>) -> impl Iterator<Item = &'a Entry> {
     inquiry.evidence.journals.iter().flat_map(|(_, entries)| entries)
 }
 
-fn said<T: DeserializeOwned>(events: &[Event]) -> Vec<T> {
+fn said<T: DeserializeOwned>(events: &[StoredEvent]) -> Vec<T> {
     events.iter().filter_map(|event| event.payload.to().ok()).collect()
 }
 
@@ -69,7 +69,7 @@ fn late(inquiry: &Inquiry<'_>, claimed: &Claimed) -> Vec<Finding> {
     let mut written: HashMap<(u64, Fence), Timestamp> = HashMap::new();
     for (lock, events) in &claimed.bumps {
         let bump =
-            |event: &Event| Some((event.payload.to::<Bump>().ok()?.fence, event.recorded_at));
+            |event: &StoredEvent| Some((event.payload.to::<Bump>().ok()?.fence, event.recorded_at));
         written.extend(events.iter().filter_map(bump).map(|(fence, at)| ((*lock, fence), at)));
     }
     let mut findings = Vec::new();

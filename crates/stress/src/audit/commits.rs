@@ -3,7 +3,7 @@
 
 use std::collections::HashSet;
 
-use tidelock::{Append, Appended, Commit, Committed, EventId, StoredEvent as Event};
+use tidelock::{Append, Appended, Commit, Committed, EventId, StoredEvent};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};
@@ -86,7 +86,7 @@ fn unexplained(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     let cases = inquiry.ledger.cases.values();
     let tried: HashSet<EventId> = cases.flat_map(|case| events(case.commit)).collect();
     let strange = inquiry.evidence.feed.iter().filter(|event| !tried.contains(&event.id));
-    let tell = |event: &Event| {
+    let tell = |event: &StoredEvent| {
         format!(
             "event {} is version {} of stream {:?}, and nobody wrote it",
             event.id, event.version, event.stream

@@ -13,7 +13,7 @@ mod scopes;
 
 use std::collections::BTreeSet;
 
-use tidelock::{StoredEvent as Event, Version};
+use tidelock::{StoredEvent, Version};
 
 use super::audit;
 use crate::evidence::{End, Evidence};
@@ -48,7 +48,7 @@ impl Evidence {
         self.entries(who).iter_mut().rev().find_map(pick).expect("the honest history has one")
     }
 
-    fn work(&mut self) -> &mut Vec<Event> {
+    fn work(&mut self) -> &mut Vec<StoredEvent> {
         let stream = self.space.work(0);
         self.streams.get_mut(&stream).unwrap()
     }

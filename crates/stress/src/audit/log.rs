@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use tidelock::{StoredEvent as Event, StreamName};
+use tidelock::{StoredEvent, StreamName};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};
@@ -21,19 +21,19 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
     findings
 }
 
-fn doubled(feed: &[Event]) -> Vec<Finding> {
+fn doubled(feed: &[StoredEvent]) -> Vec<Finding> {
     let mut seen = HashSet::new();
     let twice = feed.iter().filter(|event| !seen.insert(event.id));
     twice.map(|event| Finding::new(Kind::DoubledEvent, place(event))).collect()
 }
 
-fn unordered(feed: &[Event]) -> Option<Finding> {
+fn unordered(feed: &[StoredEvent]) -> Option<Finding> {
     let pair = feed.windows(2).find(|pair| pair[0].position >= pair[1].position)?;
     let what = format!("{} comes after {}", place(&pair[1]), place(&pair[0]));
     Some(Finding::new(Kind::FeedDiffers, what))
 }
 
-fn gap(stream: &StreamName, events: &[Event]) -> Option<Finding> {
+fn gap(stream: &StreamName, events: &[StoredEvent]) -> Option<Finding> {
     let (expected, event) =
         (1..).zip(events).find(|(expected, event)| event.version.get() != *expected)?;
     let what =
@@ -43,7 +43,7 @@ fn gap(stream: &StreamName, events: &[Event]) -> Option<Finding> {
 
 /// Every stream, read by itself, is what the feed has of it.
 fn not_as_in_the_feed(inquiry: &Inquiry<'_>) -> Vec<Finding> {
-    let mut in_feed: BTreeMap<&StreamName, Vec<&Event>> = BTreeMap::new();
+    let mut in_feed: BTreeMap<&StreamName, Vec<&StoredEvent>> = BTreeMap::new();
     for event in &inquiry.evidence.feed {
         in_feed.entry(&event.stream).or_default().push(event);
     }
@@ -62,17 +62,17 @@ fn not_as_in_the_feed(inquiry: &Inquiry<'_>) -> Vec<Finding> {
 }
 
 /// The first place where what a follower saw is not what is there.
-fn missed(who: &str, entries: &[Entry], feed: &[Event]) -> Option<Finding> {
+fn missed(who: &str, entries: &[Entry], feed: &[StoredEvent]) -> Option<Finding> {
     let pages = entries.iter().filter_map(|entry| match entry {
         Entry::Seen(events) => Some(events),
         _ => None,
     });
-    let seen: Vec<&Event> = pages.flatten().collect();
+    let seen: Vec<&StoredEvent> = pages.flatten().collect();
     if !who.starts_with(crate::cast::FOLLOWER) || seen.iter().copied().eq(feed) {
         return None;
     }
     let at = seen.iter().zip(feed).take_while(|(seen, there)| **seen == *there).count();
-    let at_place = |event: Option<&Event>| event.map_or("nothing".to_owned(), place);
+    let at_place = |event: Option<&StoredEvent>| event.map_or("nothing".to_owned(), place);
     let what = format!(
         "{who} saw {} where there is {}; it saw {} events and there are {}",
         at_place(seen.get(at).copied()),
@@ -83,7 +83,7 @@ fn missed(who: &str, entries: &[Entry], feed: &[Event]) -> Option<Finding> {
     Some(Finding::new(Kind::SkippedInFeed, what))
 }
 
-fn place(event: &Event) -> String {
+fn place(event: &StoredEvent) -> String {
     format!(
         "event {} at position {}, version {} of stream {:?}",
         event.id, event.position, event.version, event.stream

@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use tidelock::reactions::Followed;
-use tidelock::{EventId, StoredEvent as Event, StreamName};
+use tidelock::reactions::TargetInfo;
+use tidelock::{EventId, StoredEvent, StreamName};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};
@@ -37,7 +37,7 @@ pub(super) fn ask(inquiry: &Inquiry<'_>) -> Vec<Finding> {
 }
 
 /// A target that is not done when everybody has gone home.
-fn restless(target: &Followed) -> Option<Finding> {
+fn restless(target: &TargetInfo) -> Option<Finding> {
     let name = format!("target {:?} of reaction {:?}", target.target, target.reaction);
     if target.blocked {
         return Some(Finding::new(Kind::Blocked, format!("{name}: {:?}", target.error)));
@@ -59,7 +59,7 @@ fn reaction_of(inquiry: &Inquiry<'_>, stream: &StreamName) -> Option<Reaction> {
 }
 
 /// What a handler wrote, if it is that.
-fn handled(event: &Event) -> Option<EventId> {
+fn handled(event: &StoredEvent) -> Option<EventId> {
     event.payload.to::<Handled>().ok().map(|handled| handled.event)
 }
 
@@ -86,7 +86,7 @@ fn effects<'a>(inquiry: &Inquiry<'a>) -> HashMap<Handling, BTreeSet<&'a str>> {
     effects
 }
 
-fn not_once(reaction: Reaction, event: &Event, count: u64) -> Option<Finding> {
+fn not_once(reaction: Reaction, event: &StoredEvent, count: u64) -> Option<Finding> {
     let kind = match count {
         0 => Kind::Unhandled,
         1 => return None,
@@ -97,7 +97,7 @@ fn not_once(reaction: Reaction, event: &Event, count: u64) -> Option<Finding> {
 
 fn not_one_key(
     reaction: Reaction,
-    event: &Event,
+    event: &StoredEvent,
     keys: Option<&BTreeSet<&str>>,
 ) -> Option<Finding> {
     let count = keys.map_or(0, BTreeSet::len);
@@ -107,12 +107,12 @@ fn not_one_key(
 
 /// What was handled at a target where it does not belong, or before something that was committed
 /// earlier.
-fn misplaced(inquiry: &Inquiry<'_>, stream: &StreamName, events: &[Event]) -> Vec<Finding> {
+fn misplaced(inquiry: &Inquiry<'_>, stream: &StreamName, events: &[StoredEvent]) -> Vec<Finding> {
     let space = &inquiry.evidence.space;
     let (mut findings, mut last) = (Vec::new(), None);
     for event in events {
         let cause = handled(event).and_then(|id| inquiry.there.get(&id));
-        let belongs = |cause: &&&Event| {
+        let belongs = |cause: &&&StoredEvent| {
             reaction_of(inquiry, stream)
                 .is_some_and(|r| space.handled(r, &r.target(cause)) == *stream)
         };
@@ -133,6 +133,6 @@ fn misplaced(inquiry: &Inquiry<'_>, stream: &StreamName, events: &[Event]) -> Ve
     findings
 }
 
-fn place(event: &Event) -> String {
+fn place(event: &StoredEvent) -> String {
     format!("event {}, version {} of stream {:?}", event.id, event.version, event.stream)
 }

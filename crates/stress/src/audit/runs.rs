@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use serde::de::DeserializeOwned;
-use tidelock::StoredEvent as Event;
+use tidelock::StoredEvent;
 
 use super::Inquiry;
 use crate::errand::{AT_LEAST_ONCE, COUNT, Completed, DONE, Recorded, SEND, STEPS};
@@ -90,13 +90,13 @@ fn strange(inquiry: &Inquiry<'_>, deeds: &Deeds<'_>) -> Vec<Finding> {
 }
 
 /// What the entries of this type say.
-fn said<T: DeserializeOwned>(history: &[Event], event_type: &str) -> Vec<T> {
+fn said<T: DeserializeOwned>(history: &[StoredEvent], event_type: &str) -> Vec<T> {
     let meant = history.iter().filter(|event| event.event_type.as_str() == event_type);
     meant.filter_map(|event| event.payload.to().ok()).collect()
 }
 
-fn ended(history: &[Event]) -> Found {
-    let is_end = |event: &Event| event.event_type.as_str() == "~completed";
+fn ended(history: &[StoredEvent]) -> Found {
+    let is_end = |event: &StoredEvent| event.event_type.as_str() == "~completed";
     match history.iter().position(is_end) {
         None => Some((Kind::Unfinished, format!("it has {} entries, and no end", history.len()))),
         Some(end) if end + 1 < history.len() => Some((
@@ -107,7 +107,7 @@ fn ended(history: &[Event]) -> Found {
     }
 }
 
-fn recorded(history: &[Event], step: &str) -> Found {
+fn recorded(history: &[StoredEvent], step: &str) -> Found {
     let records = said::<Recorded>(history, "~step");
     let count = records.iter().filter(|record| record.name == step).count();
     (count > 1).then(|| (Kind::RecordedTwice, format!("step {step:?}, {count} times")))
@@ -125,7 +125,7 @@ fn not_one_key(deeds: &Deeds<'_>, run: &str, step: &str) -> Found {
     (!is_so).then(|| (Kind::WrongEffect, format!("step {step:?} was done under {keys:?}")))
 }
 
-fn not_at_most_once(deeds: &Deeds<'_>, run: &str, history: &[Event]) -> Found {
+fn not_at_most_once(deeds: &Deeds<'_>, run: &str, history: &[StoredEvent]) -> Found {
     let done = deeds.get(&(run, SEND)).map_or(0, Vec::len);
     let records = said::<Recorded>(history, "~step");
     let is_said = records.iter().any(|record| record.name == SEND && record.result == DONE);
@@ -138,7 +138,7 @@ fn not_at_most_once(deeds: &Deeds<'_>, run: &str, history: &[Event]) -> Found {
     }
 }
 
-fn contradicted(told: &HashMap<&str, &str>, run: &str, history: &[Event]) -> [Found; 1] {
+fn contradicted(told: &HashMap<&str, &str>, run: &str, history: &[StoredEvent]) -> [Found; 1] {
     let recorded = said::<Completed>(history, "~completed").pop();
     let told =
         told.get(run).filter(|told| recorded.as_ref().is_some_and(|there| there.result != **told));

@@ -1,7 +1,7 @@
 //! Was every event drained exactly once, in order, by somebody who held its item; and is nothing
 //! left? (LEASE-3, LEASE-5)
 
-use tidelock::{Item, Mark, StoredEvent as Event};
+use tidelock::{Item, Mark, StoredEvent};
 
 use super::Inquiry;
 use crate::finding::{Finding, Kind};
@@ -102,7 +102,12 @@ fn misfit(item: &Item, last: Option<Drained>, next: Drained) -> Option<(Kind, St
 }
 
 /// A drain by somebody who was never granted the lease.
-fn unheld(inquiry: &Inquiry<'_>, item: &Item, event: &Event, drained: Drained) -> Option<Finding> {
+fn unheld(
+    inquiry: &Inquiry<'_>,
+    item: &Item,
+    event: &StoredEvent,
+    drained: Drained,
+) -> Option<Finding> {
     let held = inquiry.ledger.grants.contains_key(&(&item.item, drained.fence));
     let what = || {
         format!(

@@ -7,9 +7,9 @@ use tokio::time::sleep;
 
 use crate::account;
 use crate::caller::{Backoff, Bug, Caller};
-use crate::dice::Dice;
+use crate::dice::Rng;
 use crate::journal::Entry;
-use crate::part::Part;
+use crate::part::WorkerSpec;
 use crate::pipe::Orders;
 
 /// How many accounts are booked in at a time.
@@ -17,8 +17,12 @@ const ACCOUNTS: u64 = 4;
 /// After so many bookings come other accounts, as some are closed for good.
 const BOOKINGS: u64 = 60;
 
-pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
-    let (mut dice, mut backoff) = (Dice::seeded(part.seed), Backoff::new());
+pub(super) async fn work(
+    part: &Arc<WorkerSpec>,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
+    let (mut dice, mut backoff) = (Rng::seeded(part.seed), Backoff::new());
     for count in 0u64.. {
         if orders.is_finishing() {
             break;
@@ -30,7 +34,7 @@ pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> 
             Ok(()) => caller.note(&Entry::Booked(id)),
             Err(ExecuteError::Store(error)) => backoff.after(&error.into()).await?,
             Err(ExecuteError::Closed { .. } | ExecuteError::GaveUp { .. }) => {
-                caller.note(&Entry::Shut(id))
+                caller.note(&Entry::Shut(id));
             }
             Err(other) => return Err(Bug(other.to_string())),
         }

@@ -11,28 +11,32 @@ use tokio::time::sleep;
 use super::join;
 use crate::board::{self, Change, HOT, Wish};
 use crate::caller::{Bug, Caller};
-use crate::dice::Dice;
+use crate::dice::Rng;
 use crate::journal::Entry;
-use crate::part::Part;
+use crate::part::WorkerSpec;
 use crate::pipe::Orders;
 
 /// After so many changes by one caller others come, as each change writes the whole document.
 const CHANGES: u64 = 1_000;
 
-pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
-    let (mut callers, mut dice) = (JoinSet::new(), Dice::seeded(part.seed));
+pub(super) async fn work(
+    part: &Arc<WorkerSpec>,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
+    let (mut callers, mut dice) = (JoinSet::new(), Rng::seeded(part.seed));
     for nth in 0..part.load.callers {
         let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-        let dice = Dice::seeded(dice.next());
+        let dice = Rng::seeded(dice.next());
         callers.spawn(Changer { part, caller, dice, nth }.change_until_told(orders));
     }
     join(callers).await
 }
 
 struct Changer {
-    part: Arc<Part>,
+    part: Arc<WorkerSpec>,
     caller: Caller,
-    dice: Dice,
+    dice: Rng,
     nth: usize,
 }
 

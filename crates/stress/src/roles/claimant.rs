@@ -7,7 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock::claims::{Claim, ClaimError, Claims, Compounding, Locking, Refusal, Taking, Why};
+use tidelock::claims::{
+    ClaimError, Claims, CompoundOutcome, IdempotencyClaim, LockOutcome, QuotaOutcome, Refusal,
+    RefusalReason,
+};
 use tidelock::{Commit, Fence, Timestamp};
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -16,9 +19,9 @@ use super::countdown::Countdown;
 use super::join;
 use crate::caller::{Backoff, Bug, Caller};
 use crate::claim::{self, Bump, Completed, LOCKS, Quota};
-use crate::dice::Dice;
+use crate::dice::Rng;
 use crate::journal::Entry;
-use crate::part::{Holds, Part};
+use crate::part::{Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
 use crate::trouble::Trouble;
 
@@ -30,12 +33,12 @@ const RESERVED: Duration = Duration::from_millis(700);
 const SPREAD: u64 = 3;
 
 pub(super) async fn work(
-    part: &Arc<Part>,
+    part: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
 ) -> Result<(), Bug> {
-    let (mut callers, mut dice) = (JoinSet::new(), Dice::seeded(part.seed));
+    let (mut callers, mut dice) = (JoinSet::new(), Rng::seeded(part.seed));
     let countdown = Arc::new(Countdown::of(holds));
     let at_once = if holds == Holds::Alone { 1 } else { part.load.callers };
     for nth in 0..at_once {
@@ -45,7 +48,7 @@ pub(super) async fn work(
             caller: caller.clone(),
             orders: orders.clone(),
             countdown: countdown.clone(),
-            dice: Dice::seeded(dice.next()),
+            dice: Rng::seeded(dice.next()),
             name: format!("{}-{nth}", part.name),
         };
         callers.spawn(claimant.claim_until_told());
@@ -54,11 +57,11 @@ pub(super) async fn work(
 }
 
 struct Claimant {
-    part: Arc<Part>,
+    part: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
     countdown: Arc<Countdown>,
-    dice: Dice,
+    dice: Rng,
     claims: Claims,
     name: String,
 }
@@ -140,16 +143,16 @@ impl Claimant {
     async fn use_key(&mut self, count: u64) -> Result<(), Stop> {
         let key = self.key("pay", count);
         match self.claims.idempotency(&key).lease(self.part.load.lease).claim::<String>().await? {
-            Claim::Won(won) => {
+            IdempotencyClaim::Won(won) => {
                 self.caller.note(&Entry::Won { key: key.clone(), fence: won.fence() });
                 let completed = Completed { key, result: format!("{}-{count}", self.name) };
                 let with = completed.added_to(Commit::new(), &self.part.space)?;
                 won.complete_with(&completed.result, with).await?;
                 self.told(completed.key, completed.result);
             }
-            Claim::Held(holder) => self.told(key, holder.wait(GLANCE).await?),
-            Claim::Done(result) => self.told(key, result),
-            Claim::Mismatch(first) => return Err(Bug(first.to_string()).into()),
+            IdempotencyClaim::Held(holder) => self.told(key, holder.wait(GLANCE).await?),
+            IdempotencyClaim::Done(result) => self.told(key, result),
+            IdempotencyClaim::Mismatch(first) => return Err(Bug(first.to_string()).into()),
         }
         Ok(())
     }
@@ -157,7 +160,9 @@ impl Claimant {
     async fn use_lock(&mut self) -> Result<(), Stop> {
         let nth = self.dice.below(LOCKS);
         let lock = claim::lock(&self.claims, &self.part.space, nth).lease(self.part.load.lease);
-        let Locking::Locked(guard) = lock.within(GLANCE).acquire().await? else { return Ok(()) };
+        let LockOutcome::Locked(guard) = lock.within(GLANCE).acquire().await? else {
+            return Ok(());
+        };
         let commit = self.bump(nth, guard.fence(), guard.since(), Commit::new()).await?;
         self.judge(nth, guard.fence(), guard.commit(commit).await.map(drop))?;
         Ok(guard.release().await?)
@@ -201,7 +206,7 @@ impl Claimant {
         let is_given_back = self.dice.one_in(2);
         if self.dice.one_in(2) {
             let quota = Quota::Taken.of(&self.claims, &self.part.space);
-            let Taking::Granted(grant) = quota.take(units).await? else { return Ok(()) };
+            let QuotaOutcome::Granted(grant) = quota.take(units).await? else { return Ok(()) };
             self.took(&id, Quota::Taken, grant.units, grant.ends).await?;
             if is_given_back {
                 self.gives_back(id).await?;
@@ -209,7 +214,7 @@ impl Claimant {
             }
         } else {
             let quota = Quota::Reserved.of(&self.claims, &self.part.space);
-            let Taking::Granted(reserved) = quota.reserve(units, RESERVED).await? else {
+            let QuotaOutcome::Granted(reserved) = quota.reserve(units, RESERVED).await? else {
                 return Ok(());
             };
             self.took(&id, Quota::Reserved, reserved.units(), Some(reserved.until())).await?;
@@ -250,8 +255,8 @@ impl Claimant {
         let compound = self.claims.compound().lock(&lock).quota(&quota, 1);
         let compound = compound.idempotency(&self.claims.idempotency(&key).lease(lease));
         let mut all = match compound.claim().await? {
-            Compounding::Won(all) => all,
-            Compounding::Refused(refusals) => return self.refused(&key, &refusals),
+            CompoundOutcome::Won(all) => all,
+            CompoundOutcome::Refused(refusals) => return self.refused(&key, &refusals),
         };
         let fence_of =
             |kind| all.fences().find(|(key, _)| key.kind() == kind).map(|(_, fence)| fence);
@@ -272,7 +277,7 @@ impl Claimant {
     /// Notes the result, if that is why.
     fn refused(&self, key: &str, refusals: &[Refusal]) -> Result<(), Stop> {
         for refusal in refusals {
-            if let Why::Done { result, .. } = &refusal.why {
+            if let RefusalReason::Done { result, .. } = &refusal.why {
                 self.told(key.to_owned(), result.to()?);
             }
         }

@@ -10,16 +10,20 @@ use tokio::time::sleep;
 use super::LOOK_AGAIN;
 use crate::account::{self, Way};
 use crate::caller::{Backoff, Bug, Caller};
-use crate::dice::Dice;
-use crate::part::Part;
+use crate::dice::Rng;
+use crate::part::WorkerSpec;
 use crate::pipe::Orders;
 
 /// The books stay with a dead closer for a few seconds; what is left after so long is for the audit
 /// to name.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(40);
 
-pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
-    let mut dice = Dice::seeded(part.seed);
+pub(super) async fn work(
+    part: &Arc<WorkerSpec>,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
+    let mut dice = Rng::seeded(part.seed);
     while !orders.is_finishing() {
         let names = account::all(caller, &part.space).await?;
         if let Some(name) =
@@ -39,7 +43,7 @@ pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> 
     Ok(())
 }
 
-fn way(name: &str, dice: &mut Dice) -> Way {
+fn way(name: &str, dice: &mut Rng) -> Way {
     match dice.below(3) {
         0 if account::is_closed_for_good(name) => Way::Close,
         0 | 1 => Way::Restart,
@@ -48,7 +52,12 @@ fn way(name: &str, dice: &mut Dice) -> Way {
 }
 
 /// Closes books, or finishes what was begun in another way; whether nothing is left to be done.
-async fn try_to_close(part: &Part, caller: &Caller, name: &str, way: Way) -> Result<bool, Bug> {
+async fn try_to_close(
+    part: &WorkerSpec,
+    caller: &Caller,
+    name: &str,
+    way: Way,
+) -> Result<bool, Bug> {
     match account::close(caller, &part.space, name, way).await {
         Ok(()) | Err(CloseError::NothingToClear { .. }) => Ok(true),
         Err(CloseError::Busy { .. }) => Ok(false),

@@ -9,15 +9,15 @@ use std::sync::Arc;
 use serde_json::json;
 use tidelock::{
     Bounds, Commit, CommitId, CommitOutcome, ExpectedVersion, Head, HeadQuery, NewEvent,
-    StreamName, Version, Wake, When, Write,
+    RecordWrite, StreamName, Version, Wake, When,
 };
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use super::join;
 use crate::caller::{Bug, Caller};
-use crate::dice::Dice;
-use crate::part::Part;
+use crate::dice::Rng;
+use crate::part::WorkerSpec;
 use crate::pipe::Orders;
 
 /// Stands in every payload, so that whoever watches the wire can tell a commit of events from other
@@ -25,21 +25,25 @@ use crate::pipe::Orders;
 pub(crate) const WATERMARK: &str =
     "a payload of the stress test, neither long nor short, as payloads are";
 
-pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
+pub(super) async fn work(
+    part: &Arc<WorkerSpec>,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
     let mut callers = JoinSet::new();
-    let mut dice = Dice::seeded(part.seed);
+    let mut dice = Rng::seeded(part.seed);
     for _ in 0..part.load.callers {
         let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-        let committer = Committer { part, caller, dice: Dice::seeded(dice.next()) };
+        let committer = Committer { part, caller, dice: Rng::seeded(dice.next()) };
         callers.spawn(committer.commit_until_told(orders));
     }
     join(callers).await
 }
 
 struct Committer {
-    part: Arc<Part>,
+    part: Arc<WorkerSpec>,
     caller: Caller,
-    dice: Dice,
+    dice: Rng,
 }
 
 impl Committer {
@@ -100,7 +104,7 @@ impl Committer {
 
     fn counted(&self, chosen: &[u64]) -> Commit {
         chosen.iter().fold(Commit::new().with_id(CommitId::fresh()), |commit, n| {
-            commit.write(Write::add(&self.part.space.total(*n), 1, Bounds::NONE))
+            commit.write(RecordWrite::add(&self.part.space.total(*n), 1, Bounds::NONE))
         })
     }
 

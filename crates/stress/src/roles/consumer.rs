@@ -18,9 +18,9 @@ use tokio::time::timeout;
 use super::countdown::Countdown;
 use super::{LOOK_AGAIN, join};
 use crate::caller::{Bug, Caller};
-use crate::dice::Dice;
+use crate::dice::Rng;
 use crate::journal::Entry;
-use crate::part::{Exits, Holds, Part};
+use crate::part::{Exits, Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
 
 /// How many leases are asked for at once, at most.
@@ -43,7 +43,7 @@ pub(crate) struct Drained {
 }
 
 pub(super) async fn work(
-    part: &Arc<Part>,
+    part: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
@@ -51,20 +51,20 @@ pub(super) async fn work(
     let count = if holds == Holds::Alone { 1 } else { part.load.callers };
     let countdown = Arc::new(Countdown::of(holds));
     let mut callers = JoinSet::new();
-    let mut dice = Dice::seeded(part.seed);
+    let mut dice = Rng::seeded(part.seed);
     for _ in 0..count {
         let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-        let (dice, countdown) = (Dice::seeded(dice.next()), countdown.clone());
+        let (dice, countdown) = (Rng::seeded(dice.next()), countdown.clone());
         callers.spawn(Consumer { part, caller, orders, dice, countdown }.drain_until_told());
     }
     join(callers).await
 }
 
 struct Consumer {
-    part: Arc<Part>,
+    part: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
-    dice: Dice,
+    dice: Rng,
     countdown: Arc<Countdown>,
 }
 

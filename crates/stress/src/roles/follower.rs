@@ -11,13 +11,17 @@ use tokio::time::timeout;
 use super::LOOK_AGAIN;
 use crate::caller::{Bug, Caller};
 use crate::journal::Entry;
-use crate::part::Part;
+use crate::part::WorkerSpec;
 use crate::pipe::Orders;
 
 /// Small, so that the end of a page falls between commits that are still under way.
 const PAGE: usize = 100;
 
-pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
+pub(super) async fn work(
+    part: &Arc<WorkerSpec>,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
     let (prefix, mut after) = (part.space.stream_prefix(), part.start);
     let mut signal = caller.store.signal(Topic::Log);
     loop {

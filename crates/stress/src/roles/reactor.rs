@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::{App, Context, Failure, InvalidReaction, Source, on_any};
-use tidelock::worker::{Pace, WorkerOptions};
+use tidelock::reactions::{App, BuildError, HandlerError, ReactionCtx, Subscription, on_any};
+use tidelock::worker::{PollInterval, WorkerOptions};
 use tidelock::{
-    ExpectedVersion, NewEvent, StoreExt, StoredEvent as Event, StreamName, Tidelock, WorkerName,
+    ExpectedVersion, NewEvent, StoreExt, StoredEvent, StreamName, Tidelock, WorkerName,
 };
 use tokio::time::sleep;
 
@@ -20,7 +20,7 @@ use super::countdown::Countdown;
 use crate::broken::Flaw;
 use crate::caller::{Bug, Caller};
 use crate::journal::Entry;
-use crate::part::{Holds, Part};
+use crate::part::{Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
 use crate::reacted;
 use crate::reaction::{Handled, Reaction};
@@ -34,7 +34,7 @@ const SLOTS: usize = 8;
 const GIVE_UP_AFTER: Duration = Duration::from_secs(15);
 
 pub(super) async fn work(
-    part: &Arc<Part>,
+    part: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
@@ -50,29 +50,33 @@ pub(super) async fn work(
 }
 
 struct Reactor {
-    part: Arc<Part>,
+    part: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
     countdown: Countdown,
 }
 
 impl Reactor {
-    fn app(self: &Arc<Self>, holds: Holds) -> Result<App, InvalidReaction> {
+    fn app(self: &Arc<Self>, holds: Holds) -> Result<App, BuildError> {
         let (own, gathered) = (self.clone(), self.clone());
         let name = |reaction| self.part.space.reaction(reaction);
-        let gathering = self.source().to(|event: &Event| Reaction::Gathered.target(event));
+        let gathering = self.source().to(|event: &StoredEvent| Reaction::Gathered.target(event));
         Tidelock::over(self.caller.store.clone())
             .app()
             .worker(self.options(holds))
             .route_lease(self.part.load.lease)
-            .reaction(&name(Reaction::Own), self.source(), move |event: Event, ctx: Context| {
-                own.clone().handle(Reaction::Own, vec![event], ctx)
-            })
-            .batch(
+            .reaction(
+                &name(Reaction::Own),
+                self.source(),
+                move |event: StoredEvent, ctx: ReactionCtx| {
+                    own.clone().handle(Reaction::Own, vec![event], ctx)
+                },
+            )
+            .batch_reaction(
                 &name(Reaction::Gathered),
                 gathering,
                 BATCH,
-                move |events: Vec<Event>, ctx: Context| {
+                move |events: Vec<StoredEvent>, ctx: ReactionCtx| {
                     gathered.clone().handle(Reaction::Gathered, events, ctx)
                 },
             )
@@ -81,17 +85,17 @@ impl Reactor {
 
     /// It is the processes that die here, and not by what they handle: no event is to be blocked
     /// for that.
-    fn source(&self) -> Source<Event> {
+    fn source(&self) -> Subscription<StoredEvent> {
         on_any()
             .in_streams(self.part.space.work_prefix())
             .lease(self.part.load.lease)
-            .expiries(u32::MAX)
+            .max_crashes(u32::MAX)
     }
 
     fn options(&self, holds: Holds) -> WorkerOptions {
         let name = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
         let mut options = WorkerOptions::new(name);
-        options.pace = Pace { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
+        options.pace = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
         options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
         options
     }
@@ -99,9 +103,9 @@ impl Reactor {
     async fn handle(
         self: Arc<Self>,
         reaction: Reaction,
-        events: Vec<Event>,
-        ctx: Context,
-    ) -> Result<(), Failure> {
+        events: Vec<StoredEvent>,
+        ctx: ReactionCtx,
+    ) -> Result<(), HandlerError> {
         for event in &events {
             let (event, key) = (event.id, ctx.effect_key_of(event.id));
             self.caller.note(&Entry::Effect { reaction, event, key });
@@ -123,10 +127,10 @@ impl Reactor {
     /// A handler with this flaw writes past the commit of its ack.
     async fn stray(
         &self,
-        ctx: &Context,
+        ctx: &ReactionCtx,
         stream: &StreamName,
         handled: &[NewEvent],
-    ) -> Result<bool, Failure> {
+    ) -> Result<bool, HandlerError> {
         if self.part.flaw != Some(Flaw::Strays) {
             return Ok(false);
         }
@@ -135,7 +139,7 @@ impl Reactor {
     }
 
     /// Waits inside the handler. Most are killed or stopped meanwhile.
-    async fn hold_now_and_then(&self, ctx: &Context) {
+    async fn hold_now_and_then(&self, ctx: &ReactionCtx) {
         if let Some(_over) = self.countdown.over_with(1) {
             report(&Report::Holding(Held::Leases(vec![ctx.lease()])));
             self.orders.wait_to_go_on().await;

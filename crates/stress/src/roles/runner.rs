@@ -8,10 +8,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidelock::reactions::{App, Failure, InvalidReaction};
-use tidelock::runs::{Ambiguous, Ctx, StepError, StepKey, Tx, Workflow};
-use tidelock::worker::{Pace, WorkerOptions};
-use tidelock::{Bounds, Commit, LeaseToken, StoreExt, Tidelock, WorkerName, Write};
+use tidelock::reactions::{App, BuildError, HandlerError};
+use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, Tx, Workflow};
+use tidelock::worker::{PollInterval, WorkerOptions};
+use tidelock::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, Tidelock, WorkerName};
 use tokio::time::sleep;
 
 use super::LOOK_AGAIN;
@@ -20,7 +20,7 @@ use crate::broken::Flaw;
 use crate::caller::{Backoff, Bug, Caller};
 use crate::errand::{CALL, COUNT, DONE, GO, NAP, SEND, THANK, UNKNOWN};
 use crate::journal::Entry;
-use crate::part::{Holds, Part};
+use crate::part::{Holds, WorkerSpec};
 use crate::pipe::{Held, Orders, Report, report};
 use crate::ran;
 use crate::trouble::Trouble;
@@ -36,7 +36,7 @@ const SHORT_NAP: Duration = Duration::from_millis(20);
 const LONG_NAP: Duration = Duration::from_millis(1_200);
 
 pub(super) async fn work(
-    part: &Arc<Part>,
+    part: &Arc<WorkerSpec>,
     holds: Holds,
     caller: &Caller,
     orders: &Orders,
@@ -56,14 +56,14 @@ pub(super) async fn work(
 }
 
 struct Runner {
-    part: Arc<Part>,
+    part: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
     countdown: Countdown,
 }
 
 impl Runner {
-    fn app(self: &Arc<Self>, holds: Holds) -> Result<App, InvalidReaction> {
+    fn app(self: &Arc<Self>, holds: Holds) -> Result<App, BuildError> {
         let tidelock = Tidelock::over(self.caller.store.clone());
         tidelock.app().worker(self.options(holds)).register(self.workflow()).build()
     }
@@ -75,19 +75,19 @@ impl Runner {
         let workflow = Workflow::boxed(self.part.space.workflow(), move |ctx, (): ()| {
             Box::pin(errand(ctx, runner.clone()))
         });
-        workflow.leased_for(self.part.load.lease).deaths(u32::MAX)
+        workflow.lease(self.part.load.lease).max_crashes(u32::MAX)
     }
 
     fn options(&self, holds: Holds) -> WorkerOptions {
         let name = WorkerName::new(self.part.name.as_str()).expect("workers have short names");
         let mut options = WorkerOptions::new(name);
-        options.pace = Pace { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
+        options.pace = PollInterval { least: LOOK_AGAIN * 2, per_queue: Duration::ZERO };
         options.slots = if holds == Holds::Alone { 1 } else { SLOTS };
         options
     }
 
     /// Does something outside.
-    async fn act(&self, key: StepKey) -> Result<String, Failure> {
+    async fn act(&self, key: StepKey) -> Result<String, HandlerError> {
         let (run, step) = (key.run().to_string(), key.step().to_string());
         self.caller.note(&Entry::Acted { run, step, key: key.to_string() });
         self.hold_now_and_then(&key).await;
@@ -95,8 +95,9 @@ impl Runner {
     }
 
     /// Does something in the store.
-    async fn count(&self, tx: Tx) -> Result<(), Failure> {
-        let count = Write::add(&self.part.space.counted(tx.key().run().as_str()), 1, Bounds::NONE);
+    async fn count(&self, tx: Tx) -> Result<(), HandlerError> {
+        let count =
+            RecordWrite::add(&self.part.space.counted(tx.key().run().as_str()), 1, Bounds::NONE);
         let strayed = self.stray(&tx, &count).await?;
         self.hold_now_and_then(tx.key()).await;
         if !strayed {
@@ -106,7 +107,7 @@ impl Runner {
     }
 
     /// A step with this flaw writes past the commit of its record.
-    async fn stray(&self, tx: &Tx, count: &Write) -> Result<bool, Failure> {
+    async fn stray(&self, tx: &Tx, count: &RecordWrite) -> Result<bool, HandlerError> {
         if self.part.flaw != Some(Flaw::Strays) {
             return Ok(false);
         }
@@ -149,11 +150,11 @@ impl Runner {
     }
 }
 
-async fn errand(ctx: &mut Ctx, runner: Arc<Runner>) -> Result<String, StepError> {
+async fn errand(ctx: &mut RunCtx, runner: Arc<Runner>) -> Result<String, StepError> {
     ctx.step(CALL, |key| runner.act(key)).await?;
     ctx.transact(COUNT, |tx| runner.count(tx)).await?;
     let send = ctx.step(SEND, |key| runner.act(key));
-    let sent = send.at_most_once(Ambiguous::Skip(UNKNOWN.to_owned())).await?;
+    let sent = send.at_most_once(OnUnknownOutcome::Skip(UNKNOWN.to_owned())).await?;
     let long = ctx.random("length").await? % 4 == 0;
     ctx.sleep(NAP, if long { LONG_NAP } else { SHORT_NAP }).await?;
     let _: Option<()> = ctx.wait_for_signal(GO).await?;

@@ -13,10 +13,10 @@ use tokio::time::sleep;
 
 use super::join;
 use crate::caller::{Backoff, Bug, Caller};
-use crate::dice::Dice;
+use crate::dice::Rng;
 use crate::errand::{self, First};
 use crate::journal::Entry;
-use crate::part::Part;
+use crate::part::WorkerSpec;
 use crate::pipe::Orders;
 use crate::trouble::Trouble;
 
@@ -25,21 +25,25 @@ const AT_ONCE: u64 = 6;
 /// How long a result is waited for before it is asked whether to finish.
 const GLANCE: Duration = Duration::from_millis(300);
 
-pub(super) async fn work(part: &Arc<Part>, caller: &Caller, orders: &Orders) -> Result<(), Bug> {
-    let (mut callers, mut dice) = (JoinSet::new(), Dice::seeded(part.seed));
+pub(super) async fn work(
+    part: &Arc<WorkerSpec>,
+    caller: &Caller,
+    orders: &Orders,
+) -> Result<(), Bug> {
+    let (mut callers, mut dice) = (JoinSet::new(), Rng::seeded(part.seed));
     for nth in 0..AT_ONCE {
         let (part, caller, orders) = (part.clone(), caller.clone(), orders.clone());
-        let dice = Dice::seeded(dice.next());
+        let dice = Rng::seeded(dice.next());
         callers.spawn(Starter { part, caller, orders, dice, nth }.start_until_told());
     }
     join(callers).await
 }
 
 struct Starter {
-    part: Arc<Part>,
+    part: Arc<WorkerSpec>,
     caller: Caller,
     orders: Orders,
-    dice: Dice,
+    dice: Rng,
     nth: u64,
 }
 

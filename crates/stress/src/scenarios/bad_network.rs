@@ -11,7 +11,7 @@ use tidelock_test_postgres::Proxy;
 use super::Scenario;
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::roles::WATERMARK;
 use crate::stage::Stage;
@@ -57,9 +57,9 @@ impl Scenario for BadNetwork {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let few = seconds.div_ceil(8);
         let faults = vec![(Fault::CutAfterRequest, few), (Fault::RepliesSwallowed, few)];
-        Floors { faults, unknown: few, ..Floors::default() }
+        Minimums { faults, unknown: few, ..Minimums::default() }
     }
 }

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::Scenario;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::{Exits, Load};
 
 pub(super) struct Churn;
@@ -23,7 +23,7 @@ impl Scenario for Churn {
         }
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
-        Floors { leases: 5 * seconds, ..Floors::default() }
+    fn floors(&self, seconds: u64) -> Minimums {
+        Minimums { leases: 5 * seconds, ..Minimums::default() }
     }
 }

@@ -11,7 +11,7 @@ use super::Scenario;
 use crate::cast::{self, CLAIMANT, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::stage::Stage;
 
@@ -40,15 +40,15 @@ impl Scenario for Claims {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let each = seconds.div_ceil(6);
-        Floors {
+        Minimums {
             done: 5 * seconds,
             told: 2 * seconds,
             took: 2 * seconds,
             refused_late: each,
             faults: vec![(Fault::KilledHolding, each), (Fault::StoppedHolding, each)],
-            ..Floors::default()
+            ..Minimums::default()
         }
     }
 }

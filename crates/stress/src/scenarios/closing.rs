@@ -10,7 +10,7 @@ use super::Scenario;
 use crate::cast::{self, BOOKER, CLOSER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::stage::Stage;
 
@@ -41,8 +41,8 @@ impl Scenario for Closing {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let faults = vec![(Fault::Killed, seconds.div_ceil(2))];
-        Floors { booked: 10 * seconds, closed: 2 * seconds, faults, ..Floors::default() }
+        Minimums { booked: 10 * seconds, closed: 2 * seconds, faults, ..Minimums::default() }
     }
 }

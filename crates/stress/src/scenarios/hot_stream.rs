@@ -2,7 +2,7 @@
 //! the others hear why.
 
 use super::Scenario;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 
 pub(super) struct HotStream;
@@ -16,7 +16,7 @@ impl Scenario for HotStream {
         Load { streams: 1, ..Load::default() }
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
-        Floors { refused: seconds, ..Floors::default() }
+    fn floors(&self, seconds: u64) -> Minimums {
+        Minimums { refused: seconds, ..Minimums::default() }
     }
 }

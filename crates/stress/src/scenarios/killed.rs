@@ -8,7 +8,7 @@ use super::Scenario;
 use crate::cast::{self, COMMITTER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::{Holds, Load};
 use crate::stage::Stage;
 
@@ -40,9 +40,9 @@ impl Scenario for Killed {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let faults =
             vec![(Fault::KilledHolding, seconds.div_ceil(3)), (Fault::Killed, seconds.div_ceil(3))];
-        Floors { faults, ..Floors::default() }
+        Minimums { faults, ..Minimums::default() }
     }
 }

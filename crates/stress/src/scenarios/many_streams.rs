@@ -2,7 +2,7 @@
 //! fault.
 
 use super::Scenario;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 
 pub(super) struct ManyStreams;
@@ -16,7 +16,7 @@ impl Scenario for ManyStreams {
         Load { streams: 300, callers: 12, ..Load::default() }
     }
 
-    fn floors(&self, _: u64) -> Floors {
-        Floors::default()
+    fn floors(&self, _: u64) -> Minimums {
+        Minimums::default()
     }
 }

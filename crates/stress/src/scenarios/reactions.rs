@@ -11,7 +11,7 @@ use super::Scenario;
 use crate::cast::{self, REACTOR, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::stage::Stage;
 
@@ -40,13 +40,13 @@ impl Scenario for Reactions {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let each = seconds.div_ceil(6);
-        Floors {
+        Minimums {
             handled: 20 * seconds,
             repeated: 2 * each,
             faults: vec![(Fault::KilledHolding, each), (Fault::StoppedHolding, each)],
-            ..Floors::default()
+            ..Minimums::default()
         }
     }
 }

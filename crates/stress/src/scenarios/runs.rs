@@ -12,7 +12,7 @@ use super::Scenario;
 use crate::cast::{self, RUNNER, STARTER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::stage::Stage;
 
@@ -46,13 +46,13 @@ impl Scenario for Runs {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let each = seconds.div_ceil(6);
-        Floors {
+        Minimums {
             ran: 4 * seconds,
             repeated: each,
             faults: vec![(Fault::KilledHolding, each), (Fault::StoppedHolding, each)],
-            ..Floors::default()
+            ..Minimums::default()
         }
     }
 }

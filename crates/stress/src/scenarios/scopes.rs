@@ -11,7 +11,7 @@ use crate::board::BUDGET;
 use crate::cast::{self, CHANGER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::stage::Stage;
 
@@ -43,13 +43,13 @@ impl Scenario for Scopes {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let each = seconds.div_ceil(3);
-        Floors {
+        Minimums {
             done: 10 * seconds,
             declined: seconds,
             faults: vec![(Fault::Killed, each), (Fault::Stopped, each)],
-            ..Floors::default()
+            ..Minimums::default()
         }
     }
 }

@@ -7,7 +7,7 @@
 use super::Scenario;
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::Load;
 use crate::stage::Stage;
 use crate::target::Needs;
@@ -35,8 +35,8 @@ impl Scenario for ServerRestart {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let faults = vec![(Fault::ServerRestarted, seconds.div_ceil(6))];
-        Floors { faults, failed: 1, ..Floors::default() }
+        Minimums { faults, failed: 1, ..Minimums::default() }
     }
 }

@@ -8,7 +8,7 @@ use super::Scenario;
 use crate::cast::{self, COMMITTER, CONSUMER, Seat};
 use crate::failure::Failure;
 use crate::faults::Fault;
-use crate::floors::Floors;
+use crate::floors::Minimums;
 use crate::part::{Holds, Load};
 use crate::stage::Stage;
 
@@ -43,12 +43,12 @@ impl Scenario for Stopped {
         Ok(())
     }
 
-    fn floors(&self, seconds: u64) -> Floors {
+    fn floors(&self, seconds: u64) -> Minimums {
         let stops = seconds.div_ceil(4);
-        Floors {
+        Minimums {
             faults: vec![(Fault::StoppedHolding, stops)],
             refused_late: stops,
-            ..Floors::default()
+            ..Minimums::default()
         }
     }
 }

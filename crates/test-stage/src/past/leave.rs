@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::{AfterTrim, Append, Bounds, Version};
 
 use crate::{Running, brisk};
@@ -36,10 +36,11 @@ async fn records(store: &dyn Store, name: &str) {
     let key = |what: &str| RecordKey::new(format!("{name}/{what}")).unwrap();
     for what in ["gone", "again"] {
         put(store, &key(what)).await;
-        commit(store, Commit::new().write(Write::delete(&key(what), ExpectedRevision::Any))).await;
+        commit(store, Commit::new().write(RecordWrite::delete(&key(what), ExpectedRevision::Any)))
+            .await;
     }
     put(store, &key("again")).await;
-    commit(store, Commit::new().write(Write::add(&key("count"), 7, Bounds::NONE))).await;
+    commit(store, Commit::new().write(RecordWrite::add(&key("count"), 7, Bounds::NONE))).await;
 }
 
 /// Put in, leased and done, some of them twice.
@@ -68,12 +69,12 @@ async fn run(tidelock: &Tidelock, name: &str) {
     running.stop().await;
 }
 
-async fn double(ctx: &mut Ctx, input: u64) -> Result<u64, StepError> {
+async fn double(ctx: &mut RunCtx, input: u64) -> Result<u64, StepError> {
     let doubled = ctx.step("double", |_| async move {
         input
             .checked_mul(2)
             .filter(|n| *n > 0)
-            .ok_or_else(|| Failure::fatal("there is nothing to double"))
+            .ok_or_else(|| HandlerError::fatal("there is nothing to double"))
     });
     doubled.await
 }
@@ -81,7 +82,11 @@ async fn double(ctx: &mut Ctx, input: u64) -> Result<u64, StepError> {
 async fn put(store: &dyn Store, key: &RecordKey) {
     commit(
         store,
-        Commit::new().write(Write::put(key, ExpectedRevision::Any, Json::new(&1).unwrap())),
+        Commit::new().write(RecordWrite::put(
+            key,
+            ExpectedRevision::Any,
+            RawJson::new(&1).unwrap(),
+        )),
     )
     .await;
 }

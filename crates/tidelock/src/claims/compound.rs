@@ -6,7 +6,7 @@
 //! that others stand in line for stands in all those lines, with numbers that are drawn in one
 //! commit; so the order is the same in every line, and no two wait for each other.
 
-mod all_of;
+mod guard;
 mod refusal;
 
 use std::collections::HashSet;
@@ -14,18 +14,18 @@ use std::time::Duration;
 
 use tidelock_store::{Commit, RecordKey, Result as Stored, StoreError, Timestamp, Topic};
 
-use super::bid::{Bid, Bidding, bid};
-use super::holding::{Hold, Holding};
+use super::acquire::{Acquire, Bidding, bid};
+use super::claim_attempt::ClaimAttempt;
+use super::held_claim::{HeldClaim, Holding};
 use super::lock::{Line, NobodyWaits, Turn};
-use super::patience::{Patience, Waiting};
 use super::quota::{Draw, shared_end};
-use super::stake::Stake;
 use super::term::{self, Term};
+use super::wait_policy::{WaitPolicy, Waiting};
 use super::{ClaimError, ClaimKey, Claims, Idempotency, Lock, Quota, Singleton};
 use crate::telemetry;
 
-pub use all_of::AllOf;
-pub use refusal::{Refusal, Why};
+pub use guard::CompoundGuard;
+pub use refusal::{Refusal, RefusalReason};
 
 /// How often a quota's period may end, or room be made in it, between two tries.
 const ATTEMPTS: u32 = 32;
@@ -42,16 +42,16 @@ pub struct Compound {
     locks: Vec<Lock>,
     quotas: Vec<(Quota, u32)>,
     with: Commit,
-    patience: Patience,
+    patience: WaitPolicy,
     lease: Option<Duration>,
 }
 
 /// What came of claiming several rights.
 #[derive(Debug)]
 #[must_use = "what is won together is given back, or runs out, together"]
-pub enum Compounding {
+pub enum CompoundOutcome {
     /// All of them are yours.
-    Won(AllOf),
+    Won(CompoundGuard),
     /// None of them is; these were in the way.
     Refused(Vec<Refusal>),
 }
@@ -65,7 +65,7 @@ impl Compound {
             locks: Vec::new(),
             quotas: Vec::new(),
             with: Commit::new(),
-            patience: Patience::none(),
+            patience: WaitPolicy::none(),
             lease: None,
         }
     }
@@ -103,7 +103,7 @@ impl Compound {
 
     /// How long to wait while nothing but locks is in the way; not at all unless this says
     /// otherwise.
-    pub fn patience(mut self, patience: Patience) -> Self {
+    pub fn patience(mut self, patience: WaitPolicy) -> Self {
         self.patience = patience;
         self
     }
@@ -120,14 +120,14 @@ impl Compound {
     ///
     /// # Errors
     /// `Refused` if some part of the commit that was to land with them does not hold.
-    pub async fn claim(&self) -> Result<Compounding, ClaimError> {
+    pub async fn claim(&self) -> Result<CompoundOutcome, ClaimError> {
         let mut waiting = self.patience.begin();
         let refusals = match self.attempt(self.unless_others_wait()?, Commit::new()).await? {
-            Compounding::Refused(refusals) => refusals,
+            CompoundOutcome::Refused(refusals) => refusals,
             won => return Ok(won),
         };
         if self.patience.deadline.is_zero() || !refusal::are_locks(&refusals) {
-            return Ok(Compounding::Refused(refusals));
+            return Ok(CompoundOutcome::Refused(refusals));
         }
         for refusal in &refusals {
             refusal.tell(&self.claims.by, 1);
@@ -147,15 +147,15 @@ impl Compound {
         &self,
         lines: &mut [Line],
         waiting: &mut Waiting,
-    ) -> Result<Compounding, ClaimError> {
+    ) -> Result<CompoundOutcome, ClaimError> {
         Line::draw(lines).await?;
         loop {
             let (refusals, wait_for) = match turn(lines).await? {
                 Turns::First(leave) => match self.attempt(Vec::new(), leave).await {
-                    Ok(Compounding::Refused(refusals)) => {
+                    Ok(CompoundOutcome::Refused(refusals)) => {
                         match refusal::lock_to_wait_for(&refusals)? {
                             Some(record) => (refusals, record),
-                            None => return Ok(Compounding::Refused(refusals)),
+                            None => return Ok(CompoundOutcome::Refused(refusals)),
                         }
                     }
                     Ok(won) => {
@@ -181,7 +181,7 @@ impl Compound {
             }
             let mut signal = self.claims.store().signal(Topic::Record(wait_for));
             if !waiting.next(&mut signal, self.claims.tidelock.random()).await {
-                return Ok(Compounding::Refused(refusals));
+                return Ok(CompoundOutcome::Refused(refusals));
             }
         }
     }
@@ -191,11 +191,11 @@ impl Compound {
         &self,
         mut alone: Vec<NobodyWaits>,
         leave: Commit,
-    ) -> Result<Compounding, ClaimError> {
+    ) -> Result<CompoundOutcome, ClaimError> {
         let mut stakes = self.stakes().await?;
         self.check(&stakes)?;
         let mut draws = self.draws().await?;
-        let first = stakes.first().map(|stake| &stake.key).or(draws.first().map(Bid::key));
+        let first = stakes.first().map(|stake| &stake.key).or(draws.first().map(Acquire::key));
         let Some(first) = first.cloned() else {
             return Err(StoreError::invalid("a compound of nothing was claimed").into());
         };
@@ -203,27 +203,27 @@ impl Compound {
         let with = leave.writes.into_iter().fold(self.with.clone(), Commit::write);
         for _ in 0..ATTEMPTS {
             self.set_end(&mut stakes, &mut draws, lease).await?;
-            let bids = stakes.iter_mut().map(|stake| stake as &mut dyn Bid);
-            let bids = bids.chain(draws.iter_mut().map(|draw| draw as &mut dyn Bid));
+            let bids = stakes.iter_mut().map(|stake| stake as &mut dyn Acquire);
+            let bids = bids.chain(draws.iter_mut().map(|draw| draw as &mut dyn Acquire));
             let mut bids: Vec<_> =
-                bids.chain(alone.iter_mut().map(|alone| alone as &mut dyn Bid)).collect();
+                bids.chain(alone.iter_mut().map(|alone| alone as &mut dyn Acquire)).collect();
             if let Bidding::Won(at) = bid(&self.claims, &mut bids, with.clone()).await? {
                 let all = self.all_of(&first, stakes, draws, at, lease).await?;
                 telemetry::claimed(&first, &self.claims.by, "won");
-                return Ok(Compounding::Won(all));
+                return Ok(CompoundOutcome::Won(all));
             }
             let mut refusals = self.refusals(&mut stakes, &mut draws).await?;
             refusals.extend(self.those_who_wait(&mut alone).await?);
             if !refusals.is_empty() {
                 telemetry::claimed(&first, &self.claims.by, "refused");
-                return Ok(Compounding::Refused(refusals));
+                return Ok(CompoundOutcome::Refused(refusals));
             }
         }
         Err(ClaimError::Contended { key: first, attempts: ATTEMPTS })
     }
 
     /// Refuses the same right twice, before anything is written.
-    fn check(&self, stakes: &[Stake]) -> Stored<()> {
+    fn check(&self, stakes: &[ClaimAttempt]) -> Stored<()> {
         let stakes = stakes.iter().map(|stake| stake.key.clone());
         let mut keys = HashSet::new();
         for key in stakes.chain(self.quotas.iter().map(|(quota, _)| quota.key())) {
@@ -240,27 +240,27 @@ impl Compound {
     async fn all_of(
         &self,
         first: &ClaimKey,
-        stakes: Vec<Stake>,
+        stakes: Vec<ClaimAttempt>,
         draws: Vec<Draw>,
         at: Timestamp,
         lease: Duration,
-    ) -> Result<AllOf, ClaimError> {
+    ) -> Result<CompoundGuard, ClaimError> {
         let mut holds = Vec::new();
         for mut stake in stakes {
             // Under an operation, a part of what was won before may have been given back since.
             let revision =
                 stake.won_under().ok_or_else(|| ClaimError::Settled { key: stake.key.clone() })?;
-            holds.push(Hold::new(&stake, revision, at));
+            holds.push(HeldClaim::new(&stake, revision, at));
         }
         let mut pledges = Vec::new();
         for (draw, (quota, _)) in draws.into_iter().zip(&self.quotas) {
             pledges.push(draw.into_pledge(quota).await?);
         }
-        Ok(AllOf::new(Holding::keep_all(&self.claims, first, holds, pledges, lease)))
+        Ok(CompoundGuard::new(Holding::keep_all(&self.claims, first, holds, pledges, lease)))
     }
 
     /// One lease for all of them.
-    fn shared_lease(&self, key: &ClaimKey, stakes: &[Stake]) -> Stored<Duration> {
+    fn shared_lease(&self, key: &ClaimKey, stakes: &[ClaimAttempt]) -> Stored<Duration> {
         let shortest = stakes.iter().filter_map(|stake| stake.lease).min();
         let lease = self.lease.or(shortest).unwrap_or(LEASE);
         term::check(key, "lease", lease)?;
@@ -270,7 +270,7 @@ impl Compound {
     /// Has everything end at one moment, if it is not renewed.
     async fn set_end(
         &self,
-        stakes: &mut [Stake],
+        stakes: &mut [ClaimAttempt],
         draws: &mut [Draw],
         lease: Duration,
     ) -> Result<(), ClaimError> {
@@ -312,7 +312,7 @@ impl Compound {
         Ok(refusals)
     }
 
-    async fn stakes(&self) -> Result<Vec<Stake>, ClaimError> {
+    async fn stakes(&self) -> Result<Vec<ClaimAttempt>, ClaimError> {
         let mut stakes = Vec::new();
         for idempotency in &self.idempotencies {
             stakes.push(idempotency.stake()?);
@@ -340,7 +340,7 @@ impl Compound {
     /// Everything that is in the way; nothing if what was is out of it now.
     async fn refusals(
         &self,
-        stakes: &mut [Stake],
+        stakes: &mut [ClaimAttempt],
         draws: &mut [Draw],
     ) -> Result<Vec<Refusal>, ClaimError> {
         let mut refusals: Vec<Refusal> = stakes.iter_mut().filter_map(Refusal::of).collect();
@@ -348,7 +348,8 @@ impl Compound {
             match quota.make_room(draw).await {
                 Ok(Some(exceeded)) => {
                     let key = exceeded.key.clone();
-                    refusals.push(Refusal { key, why: Why::Exceeded(Box::new(exceeded)) });
+                    refusals
+                        .push(Refusal { key, why: RefusalReason::Exceeded(Box::new(exceeded)) });
                 }
                 Ok(None) => {}
                 // What came of the rest says more.
@@ -382,12 +383,12 @@ async fn turn(lines: &mut [Line]) -> Stored<Turns> {
     Ok(behind.map_or(Turns::First(leave), |(refusal, place)| Turns::Behind(refusal, place)))
 }
 
-impl Compounding {
+impl CompoundOutcome {
     /// All of them, or what was in the way as an error, for callers to whom it is one.
     ///
     /// # Errors
     /// The first [`Refusal`].
-    pub fn won(self) -> Result<AllOf, Refusal> {
+    pub fn won(self) -> Result<CompoundGuard, Refusal> {
         match self {
             Self::Won(all) => Ok(all),
             Self::Refused(refusals) => {

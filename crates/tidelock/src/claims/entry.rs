@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Json, Record, Result, StoreError, Timestamp, WorkerName};
+use tidelock_store::{RawJson, Record, Result, StoreError, Timestamp, WorkerName};
 use uuid::Uuid;
 
 use super::{Claims, Fingerprint};
@@ -29,7 +29,7 @@ pub(super) struct Entry {
     pub(super) at: Option<Timestamp>,
     /// What came of it. Nothing is as good as `null`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) value: Option<Json>,
+    pub(super) value: Option<RawJson>,
     /// Why nothing did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
@@ -64,7 +64,7 @@ impl Entry {
     }
 
     /// The same claim, and what came of it.
-    pub(super) fn done(&self, value: Json, at: Timestamp) -> Self {
+    pub(super) fn done(&self, value: RawJson, at: Timestamp) -> Self {
         Self { state: State::Done, value: Some(value), at: Some(at), ..self.clone() }
     }
 
@@ -77,8 +77,8 @@ impl Entry {
         record.value.to().map_err(|e| StoreError::corrupt(format!("record {:?}: {e}", record.key)))
     }
 
-    pub(super) fn json(&self) -> Result<Json> {
-        Json::new(self)
+    pub(super) fn json(&self) -> Result<RawJson> {
+        RawJson::new(self)
     }
 
     /// When it was claimed, by the clock of the claimant: for people, and for nothing else.
@@ -102,8 +102,8 @@ impl Entry {
     }
 
     /// What came of it.
-    pub(super) fn value(&self) -> Result<Json> {
-        self.value.clone().map_or_else(|| Json::new(&()), Ok)
+    pub(super) fn value(&self) -> Result<RawJson> {
+        self.value.clone().map_or_else(|| RawJson::new(&()), Ok)
     }
 
     /// Whether this is certainly another request.
@@ -123,9 +123,9 @@ pub(super) struct LeaseNote {
 }
 
 impl LeaseNote {
-    pub(super) fn json(lease: Duration, since: Option<Timestamp>) -> Result<Json> {
+    pub(super) fn json(lease: Duration, since: Option<Timestamp>) -> Result<RawJson> {
         let lease = u64::try_from(lease.as_micros()).unwrap_or(u64::MAX);
-        Json::new(&Self { lease, since })
+        RawJson::new(&Self { lease, since })
     }
 
     /// When the claim was won.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock_store::{Conflict, Fence, StoreError, Timestamp, WorkerName};
 
-use super::{ClaimKey, Mismatch};
+use super::{ClaimKey, FingerprintMismatch};
 
 /// A claim that did not come to its end. Nothing was written, unless a `Store` error says that it
 /// may have been.
@@ -109,7 +109,7 @@ pub enum OnceError<X> {
     Work(X),
     /// The key was used for another request.
     #[error(transparent)]
-    Mismatch(#[from] Mismatch),
+    Mismatch(#[from] FingerprintMismatch),
     /// The claim did not come to its end.
     #[error(transparent)]
     Claim(#[from] ClaimError),

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Json, Result};
+use tidelock_store::{RawJson, Result};
 use uuid::Uuid;
 
 /// A digest of what was asked for. Only this is stored, never the request.
@@ -18,7 +18,8 @@ impl Fingerprint {
     /// `Invalid` if the value cannot be written as JSON, `LimitExceeded` if it is too deep.
     pub fn of(request: &(impl Serialize + ?Sized)) -> Result<Self> {
         // By way of a value, whose maps are sorted.
-        let sorted: serde_json::Value = Json::new(request).map_err(|e| e.about("request"))?.to()?;
+        let sorted: serde_json::Value =
+            RawJson::new(request).map_err(|e| e.about("request"))?.to()?;
         Ok(Self::of_bytes(sorted.to_string().as_bytes()))
     }
 

@@ -4,11 +4,11 @@
 //! nothing to do with the life of the result: a process that dies leaves the key to the next one,
 //! and a result is there for as long as it was to be.
 
-mod holder;
-mod look;
+mod attached;
+mod guard;
+mod in_progress;
 mod once;
-mod resumed;
-mod won;
+mod peek;
 
 use std::fmt;
 use std::time::Duration;
@@ -17,17 +17,17 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{Commit, Fence, StoreError, Timestamp, WorkerName};
 
-use super::bid::{Bid, Bidding, bid};
+use super::acquire::{Acquire, Bidding, bid};
+use super::claim_attempt::{ClaimAttempt, ClaimStatus};
 use super::entry::{Entry, State};
-use super::holding::{Hold, Holding};
-use super::stake::{Stake, Standing};
-use super::{ClaimError, ClaimKey, Claims, Fingerprint, Resumed, keys};
+use super::held_claim::{HeldClaim, Holding};
+use super::{AttachedClaim, ClaimError, ClaimKey, Claims, Fingerprint, keys};
 use crate::telemetry;
 
-pub use holder::Holder;
-pub use look::Look;
-pub use resumed::ResumedWork;
-pub use won::Won;
+pub use attached::AttachedKey;
+pub use guard::ClaimGuard;
+pub use in_progress::InProgress;
+pub use peek::Peek;
 
 /// How long a claimant that has died keeps others waiting, unless something else is asked for.
 const LEASE: Duration = Duration::from_secs(30);
@@ -58,15 +58,15 @@ pub struct Idempotency {
 
 /// What came of claiming a key.
 #[derive(Debug)]
-pub enum Claim<T> {
+pub enum IdempotencyClaim<T> {
     /// It is yours: do the work, then complete it.
-    Won(Won<T>),
+    Won(ClaimGuard<T>),
     /// Somebody is at it: wait for the result, or say that it is in progress.
-    Held(Holder<T>),
+    Held(InProgress<T>),
     /// It was done; this is what came of it.
     Done(T),
     /// The key was used for another request.
-    Mismatch(Mismatch),
+    Mismatch(FingerprintMismatch),
 }
 
 /// A key that was used for another request.
@@ -74,7 +74,7 @@ pub enum Claim<T> {
 #[error(
     "claim {key:?}: it was used by {by:?} for another request; use a key of its own for each request"
 )]
-pub struct Mismatch {
+pub struct FingerprintMismatch {
     /// Which key.
     pub key: ClaimKey,
     /// Who used it.
@@ -95,7 +95,7 @@ impl Idempotency {
         }
     }
 
-    /// For this request: the same key with another one is a [`Mismatch`]. Only a digest of it is
+    /// For this request: the same key with another one is a [`FingerprintMismatch`]. Only a digest of it is
     /// stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.fingerprint = Fingerprint::of(request).map(Some);
@@ -144,57 +144,60 @@ impl Idempotency {
     /// # Errors
     /// - `Failed` if it was done, failed, and the failure was to be remembered.
     /// - `Unreadable` if the result is not a `T`.
-    pub async fn claim<T: DeserializeOwned>(&self) -> Result<Claim<T>, ClaimError> {
+    pub async fn claim<T: DeserializeOwned>(&self) -> Result<IdempotencyClaim<T>, ClaimError> {
         let mut stake = self.stake()?;
-        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], Commit::new()).await?;
+        let bidding =
+            bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], Commit::new()).await?;
         let claim = self.outcome(&mut stake, bidding);
         telemetry::claimed(&self.key, &self.claims.by, outcome_name(&claim));
         claim
     }
 
-    /// Goes on with a claim that was [passed on](Won::pass_on), by its fence.
-    pub fn resume(&self, fence: Fence) -> ResumedWork {
-        ResumedWork::new(Resumed::new(&self.claims, &self.key, fence))
+    /// Goes on with a claim that was [passed on](ClaimGuard::detach), by its fence.
+    pub fn attach(&self, fence: Fence) -> AttachedKey {
+        AttachedKey::new(AttachedClaim::new(&self.claims, &self.key, fence))
     }
 
     /// Looks at the key without claiming it.
     ///
     /// # Errors
     /// `Unreadable` if the result is not a `T`.
-    pub async fn look<T: DeserializeOwned>(&self) -> Result<Look<T>, ClaimError> {
-        Look::at(&self.claims, self.stake()?).await
+    pub async fn peek<T: DeserializeOwned>(&self) -> Result<Peek<T>, ClaimError> {
+        Peek::at(&self.claims, self.stake()?).await
     }
 
-    pub(super) fn stake(&self) -> Result<Stake, StoreError> {
+    pub(super) fn stake(&self) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, self.fingerprint.clone()?);
-        Stake::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl)
+        ClaimAttempt::new(self.key.clone(), entry, self.lease)?.with_ttl(self.ttl)
     }
 
     fn outcome<T: DeserializeOwned>(
         &self,
-        stake: &mut Stake,
+        stake: &mut ClaimAttempt,
         bidding: Bidding,
-    ) -> Result<Claim<T>, ClaimError> {
+    ) -> Result<IdempotencyClaim<T>, ClaimError> {
         match (stake.standing(), bidding) {
-            (Standing::Won(revision), Bidding::Won(at)) => {
-                let hold = Hold::new(stake, revision, at);
+            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
+                let hold = HeldClaim::new(stake, revision, at);
                 let holding = Holding::keep(&self.claims, hold);
-                Ok(Claim::Won(Won::new(holding, self.on_failure)))
+                Ok(IdempotencyClaim::Won(ClaimGuard::new(holding, self.on_failure)))
             }
-            (Standing::Held(rival), _) if rival.entry.differs(stake.entry.fingerprint) => {
-                Ok(Claim::Mismatch(self.mismatch(&rival.entry, rival.since)))
+            (ClaimStatus::Held(rival), _) if rival.entry.differs(stake.entry.fingerprint) => {
+                Ok(IdempotencyClaim::Mismatch(self.mismatch(&rival.entry, rival.since)))
             }
-            (Standing::Held(rival), _) => Ok(Claim::Held(Holder::new(&self.claims, stake, *rival))),
-            (Standing::Over(entry), _) if entry.differs(stake.entry.fingerprint) => {
-                Ok(Claim::Mismatch(self.mismatch(&entry, entry.at)))
+            (ClaimStatus::Held(rival), _) => {
+                Ok(IdempotencyClaim::Held(InProgress::new(&self.claims, stake, *rival)))
             }
-            (Standing::Over(entry), _) => result(&self.key, &entry).map(Claim::Done),
-            (Standing::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
+            (ClaimStatus::Over(entry), _) if entry.differs(stake.entry.fingerprint) => {
+                Ok(IdempotencyClaim::Mismatch(self.mismatch(&entry, entry.at)))
+            }
+            (ClaimStatus::Over(entry), _) => result(&self.key, &entry).map(IdempotencyClaim::Done),
+            (ClaimStatus::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
         }
     }
 
-    fn mismatch(&self, first: &Entry, at: Option<Timestamp>) -> Mismatch {
-        Mismatch { key: self.key.clone(), by: first.by.clone(), at }
+    fn mismatch(&self, first: &Entry, at: Option<Timestamp>) -> FingerprintMismatch {
+        FingerprintMismatch { key: self.key.clone(), by: first.by.clone(), at }
     }
 }
 
@@ -208,12 +211,12 @@ fn result<T: DeserializeOwned>(key: &ClaimKey, entry: &Entry) -> Result<T, Claim
     read.map_err(|source| ClaimError::Unreadable { key: key.clone(), source })
 }
 
-fn outcome_name<T>(claim: &Result<Claim<T>, ClaimError>) -> &'static str {
+fn outcome_name<T>(claim: &Result<IdempotencyClaim<T>, ClaimError>) -> &'static str {
     match claim {
-        Ok(Claim::Won(_)) => "won",
-        Ok(Claim::Held(_)) => "held",
-        Ok(Claim::Done(_)) => "done",
-        Ok(Claim::Mismatch(_)) => "mismatch",
+        Ok(IdempotencyClaim::Won(_)) => "won",
+        Ok(IdempotencyClaim::Held(_)) => "held",
+        Ok(IdempotencyClaim::Done(_)) => "done",
+        Ok(IdempotencyClaim::Mismatch(_)) => "mismatch",
         Err(_) => "failed",
     }
 }

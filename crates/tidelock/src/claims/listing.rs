@@ -11,7 +11,7 @@ use super::{Claims, keys, quota};
 
 /// A claim that somebody is at, or was when they died.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pending {
+pub struct PendingReservation {
     /// The name of the claim.
     pub key: String,
     /// Who is at it.
@@ -27,7 +27,7 @@ pub struct Pending {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PendingPage {
     /// Those that somebody is at.
-    pub claims: Vec<Pending>,
+    pub claims: Vec<PendingReservation>,
     /// Read on after this key, if there may be more.
     pub next: Option<RecordKey>,
 }
@@ -60,9 +60,9 @@ impl Claims {
     }
 }
 
-fn listed(key: String, by: WorkerName, lease: &Slot) -> Pending {
+fn listed(key: String, by: WorkerName, lease: &Slot) -> PendingReservation {
     let lease = lease.live();
-    Pending {
+    PendingReservation {
         key,
         by,
         since: lease.and_then(LeaseNote::since),

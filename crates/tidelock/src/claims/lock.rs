@@ -5,27 +5,27 @@
 //! in a line that is kept in the store, so that it holds across processes. A lock whose holder died
 //! is taken over by compare when its lease has run out.
 
-mod crowd;
+mod contended_locks;
 mod guard;
 mod held;
-mod line;
+mod wait_queue;
 
 use std::fmt;
 use std::time::Duration;
 
 use tidelock_store::{Commit, Fence, StoreError, Timestamp, Topic, WorkerName};
 
-use super::bid::{Bid, Bidding, bid};
+use super::acquire::{Acquire, Bidding, bid};
+use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::entry::Entry;
-use super::holding::{Hold, Holding};
-use super::patience::{Patience, Waiting};
-use super::stake::{Rival, Stake, Standing};
-use super::{ClaimError, ClaimKey, Claims, Resumed, keys};
+use super::held_claim::{HeldClaim, Holding};
+use super::wait_policy::{WaitPolicy, Waiting};
+use super::{AttachedClaim, ClaimError, ClaimKey, Claims, keys};
 use crate::telemetry;
 
-pub(super) use line::{Line, NobodyWaits, Turn};
+pub(super) use wait_queue::{Line, NobodyWaits, Turn};
 
-pub(crate) use crowd::Crowd;
+pub(crate) use contended_locks::ContendedLocks;
 pub use guard::LockGuard;
 pub use held::LockHolder;
 
@@ -39,14 +39,14 @@ pub struct Lock {
     claims: Claims,
     key: ClaimKey,
     lease: Duration,
-    patience: Patience,
+    patience: WaitPolicy,
 }
 
 /// Asks in a task of its own, so that a commit which has begun is never left alone: if nobody waits
 /// for the guard any more, it goes away, and gives the lock back.
 async fn to_its_end(
-    ask: impl Future<Output = Result<Locking, ClaimError>> + Send + 'static,
-) -> Result<Locking, ClaimError> {
+    ask: impl Future<Output = Result<LockOutcome, ClaimError>> + Send + 'static,
+) -> Result<LockOutcome, ClaimError> {
     match tokio::spawn(ask).await {
         Ok(asked) => asked,
         Err(died) if died.is_panic() => std::panic::resume_unwind(died.into_panic()),
@@ -59,11 +59,11 @@ async fn to_its_end(
 /// What came of asking for a lock.
 #[derive(Debug)]
 #[must_use = "the lock is given back when its guard goes away"]
-pub enum Locking {
+pub enum LockOutcome {
     /// It is yours, until the guard goes away.
     Locked(LockGuard),
     /// Somebody else has it.
-    Busy(Busy),
+    Busy(LockBusy),
 }
 
 /// A lock that somebody else has.
@@ -71,7 +71,7 @@ pub enum Locking {
 #[error(
     "claim {key:?}: {by:?} has it (attempts: {attempts}, in {waited:?}); wait longer, or try again later"
 )]
-pub struct Busy {
+pub struct LockBusy {
     /// Which lock.
     pub key: ClaimKey,
     /// Who has it, or is next in line for it.
@@ -86,12 +86,12 @@ pub struct Busy {
     pub attempts: u32,
 }
 
-impl Locking {
+impl LockOutcome {
     /// The guard, or what was in the way as an error, for callers to whom it is one.
     ///
     /// # Errors
-    /// [`Busy`] if somebody else has it.
-    pub fn locked(self) -> Result<LockGuard, Busy> {
+    /// [`LockBusy`] if somebody else has it.
+    pub fn locked(self) -> Result<LockGuard, LockBusy> {
         match self {
             Self::Locked(guard) => Ok(guard),
             Self::Busy(busy) => Err(busy),
@@ -102,7 +102,7 @@ impl Locking {
 impl Lock {
     pub(super) fn new(claims: Claims, name: &impl fmt::Display) -> Self {
         let key = ClaimKey::new(keys::LOCK, name);
-        Self { claims, key, lease: LEASE, patience: Patience::SHORT }
+        Self { claims, key, lease: LEASE, patience: WaitPolicy::SHORT }
     }
 
     /// One for each of these.
@@ -119,14 +119,14 @@ impl Lock {
     }
 
     /// How long to wait for it; half a second unless this says otherwise.
-    pub fn patience(mut self, patience: Patience) -> Self {
+    pub fn patience(mut self, patience: WaitPolicy) -> Self {
         self.patience = patience;
         self
     }
 
     /// How long to wait for it.
     pub fn within(self, deadline: Duration) -> Self {
-        self.patience(Patience::of(deadline))
+        self.patience(WaitPolicy::of(deadline))
     }
 
     /// The whole name of this lock.
@@ -142,28 +142,28 @@ impl Lock {
     /// # Cancel safety
     /// Whoever stops waiting gives up the place in line, at the latest when it expires by itself,
     /// and has no lock: one that is granted meanwhile is given back at once; under an
-    /// [operation](Claims::operation), it is left for whoever asks again, until its lease has run
+    /// [operation](Claims::operation_id), it is left for whoever asks again, until its lease has run
     /// out.
-    pub async fn acquire(&self) -> Result<Locking, ClaimError> {
+    pub async fn acquire(&self) -> Result<LockOutcome, ClaimError> {
         let mut waiting = self.patience.begin();
         let (lock, first) = (self.clone(), waiting);
         let outcome = match to_its_end(async move { lock.at_once(&first).await }).await? {
-            Locking::Busy(_) if !self.patience.deadline.is_zero() => {
+            LockOutcome::Busy(_) if !self.patience.deadline.is_zero() => {
                 self.in_line(&mut waiting).await?
             }
             outcome => outcome,
         };
-        let name = if matches!(outcome, Locking::Locked(_)) { "won" } else { "held" };
+        let name = if matches!(outcome, LockOutcome::Locked(_)) { "won" } else { "held" };
         telemetry::claimed(&self.key, &self.claims.by, name);
         Ok(match outcome {
-            Locking::Locked(guard) => Locking::Locked(guard.handed_over()),
+            LockOutcome::Locked(guard) => LockOutcome::Locked(guard.handed_over()),
             busy => busy,
         })
     }
 
-    /// Goes on with a lock that was [passed on](LockGuard::pass_on), by its fence.
-    pub fn resume(&self, fence: Fence) -> Resumed {
-        Resumed::new(&self.claims, &self.key, fence)
+    /// Goes on with a lock that was [passed on](LockGuard::detach), by its fence.
+    pub fn attach(&self, fence: Fence) -> AttachedClaim {
+        AttachedClaim::new(&self.claims, &self.key, fence)
     }
 
     /// Who has it; nobody, if it is free or its holder's lease has run out.
@@ -174,12 +174,12 @@ impl Lock {
         LockHolder::of(&self.claims, &self.key).await
     }
 
-    pub(super) fn stake(&self) -> Result<Stake, StoreError> {
-        Stake::new(self.key.clone(), Entry::pending(&self.claims, None), self.lease)
+    pub(super) fn stake(&self) -> Result<ClaimAttempt, StoreError> {
+        ClaimAttempt::new(self.key.clone(), Entry::pending(&self.claims, None), self.lease)
     }
 
     /// If it is free and nobody waits.
-    async fn at_once(&self, waiting: &Waiting) -> Result<Locking, ClaimError> {
+    async fn at_once(&self, waiting: &Waiting) -> Result<LockOutcome, ClaimError> {
         let (mut stake, mut line) = (self.stake()?, NobodyWaits::new(&self.key)?);
         let bidding = bid(&self.claims, &mut [&mut stake, &mut line], Commit::new()).await?;
         if bidding == Bidding::Refused && !stake.stands() {
@@ -192,28 +192,32 @@ impl Lock {
         Ok(self.outcome(waiting, &mut stake, bidding))
     }
 
-    async fn ask(&self, waiting: &Waiting, with: Commit) -> Result<Locking, ClaimError> {
+    async fn ask(&self, waiting: &Waiting, with: Commit) -> Result<LockOutcome, ClaimError> {
         let mut stake = self.stake()?;
-        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], with).await?;
+        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], with).await?;
         Ok(self.outcome(waiting, &mut stake, bidding))
     }
 
-    async fn ask_in_line(&self, waiting: Waiting, leave: Commit) -> Result<Locking, ClaimError> {
+    async fn ask_in_line(
+        &self,
+        waiting: Waiting,
+        leave: Commit,
+    ) -> Result<LockOutcome, ClaimError> {
         let lock = self.clone();
         to_its_end(async move { lock.ask(&waiting, leave).await }).await
     }
 
     /// Stands in line until it is this one's turn and the lock is free, or until patience is over.
-    async fn in_line(&self, waiting: &mut Waiting) -> Result<Locking, ClaimError> {
+    async fn in_line(&self, waiting: &mut Waiting) -> Result<LockOutcome, ClaimError> {
         let mut freed = self.claims.store().signal(Topic::Record(keys::record(&self.key)?));
         let mut line = Line::new(&self.claims, &self.key)?;
         loop {
             let (busy, ahead) = match line.turn().await? {
                 Turn::First(leave) => match self.ask_in_line(*waiting, leave).await {
-                    Ok(Locking::Busy(busy)) => (busy, None),
-                    Ok(Locking::Locked(guard)) => {
+                    Ok(LockOutcome::Busy(busy)) => (busy, None),
+                    Ok(LockOutcome::Locked(guard)) => {
                         line.left();
-                        return Ok(Locking::Locked(guard));
+                        return Ok(LockOutcome::Locked(guard));
                     }
                     // The place was lost meanwhile; the number was not.
                     Err(ClaimError::Refused { .. }) => {
@@ -228,35 +232,40 @@ impl Lock {
             let signal = ahead.as_mut().unwrap_or(&mut freed);
             if !waiting.next(signal, self.claims.tidelock.random()).await {
                 line.leave().await?;
-                return Ok(Locking::Busy(self.in_vain(busy, waiting)));
+                return Ok(LockOutcome::Busy(self.in_vain(busy, waiting)));
             }
         }
     }
 
-    fn outcome(&self, waiting: &Waiting, stake: &mut Stake, bidding: Bidding) -> Locking {
+    fn outcome(
+        &self,
+        waiting: &Waiting,
+        stake: &mut ClaimAttempt,
+        bidding: Bidding,
+    ) -> LockOutcome {
         match (stake.standing(), bidding) {
-            (Standing::Won(revision), Bidding::Won(at)) => {
-                let hold = Hold::new(stake, revision, at);
+            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
+                let hold = HeldClaim::new(stake, revision, at);
                 let guard = LockGuard::new(Holding::keep(&self.claims, hold));
-                Locking::Locked(guard.left_for(self.claims.operation.as_ref()))
+                LockOutcome::Locked(guard.left_for(self.claims.operation.as_ref()))
             }
-            (Standing::Held(rival), _) => self.busy(waiting, rival.by().clone(), Some(&rival)),
-            (Standing::Won(_) | Standing::Over(_), _) => unreachable!("a lock has no result"),
+            (ClaimStatus::Held(rival), _) => self.busy(waiting, rival.by().clone(), Some(&rival)),
+            (ClaimStatus::Won(_) | ClaimStatus::Over(_), _) => unreachable!("a lock has no result"),
         }
     }
 
-    fn busy(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Rival>) -> Locking {
+    fn busy(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Contender>) -> LockOutcome {
         telemetry::claim_contended(&self.key, &self.claims.by, &by, waiting.looks + 1);
-        Locking::Busy(self.busy_with(waiting, by, rival))
+        LockOutcome::Busy(self.busy_with(waiting, by, rival))
     }
 
-    fn busy_behind(&self, waiting: &Waiting, by: &WorkerName) -> Busy {
+    fn busy_behind(&self, waiting: &Waiting, by: &WorkerName) -> LockBusy {
         telemetry::claim_contended(&self.key, &self.claims.by, by, waiting.looks + 1);
         self.busy_with(waiting, by.clone(), None)
     }
 
-    fn busy_with(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Rival>) -> Busy {
-        Busy {
+    fn busy_with(&self, waiting: &Waiting, by: WorkerName, rival: Option<&Contender>) -> LockBusy {
+        LockBusy {
             key: self.key.clone(),
             by,
             since: rival.and_then(|rival| rival.since),
@@ -266,8 +275,8 @@ impl Lock {
         }
     }
 
-    fn in_vain(&self, busy: Busy, waiting: &Waiting) -> Busy {
+    fn in_vain(&self, busy: LockBusy, waiting: &Waiting) -> LockBusy {
         telemetry::claim_in_vain(&self.key, &self.claims.by, &busy.by, waiting.looks + 1);
-        Busy { waited: waiting.waited(), attempts: waiting.looks + 1, ..busy }
+        LockBusy { waited: waiting.waited(), attempts: waiting.looks + 1, ..busy }
     }
 }

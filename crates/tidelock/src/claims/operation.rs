@@ -8,13 +8,14 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, Committed, Conflict, ExpectedRevision, Json, Record, RecordKey, Result, When, Write,
+    Commit, Committed, Conflict, ExpectedRevision, RawJson, Record, RecordKey, RecordWrite, Result,
+    When,
 };
 
-use super::bid::{Bid, Learned, found};
+use super::acquire::{Acquire, ConflictVerdict, found};
 use super::{ClaimKey, keys};
 use crate::bounds;
-use crate::events::sender;
+use crate::events::submit;
 
 /// Something that is asked for once, and for how long that is remembered.
 #[derive(Debug, Clone)]
@@ -42,8 +43,8 @@ impl Operation {
 /// asks again.
 pub(super) fn repeatable(operation: Option<&Operation>, commit: Commit) -> Commit {
     match operation {
-        Some(operation) => sender::once(commit, &operation.id),
-        None => sender::repeatable(commit),
+        Some(operation) => submit::once(commit, &operation.id),
+        None => submit::repeatable(commit),
     }
 }
 
@@ -56,8 +57,9 @@ pub(super) struct Note {
 
 impl Note {
     /// Says so, in the commit that does it.
-    pub(super) fn write(&self, came: Json) -> Write {
-        Write::put(&self.record, ExpectedRevision::Absent, came).expiring(When::In(self.remembered))
+    pub(super) fn write(&self, came: RawJson) -> RecordWrite {
+        RecordWrite::put(&self.record, ExpectedRevision::Absent, came)
+            .expiring(When::In(self.remembered))
     }
 
     /// What came of it before, if that is why this was refused.
@@ -81,13 +83,13 @@ impl NotYet {
     }
 }
 
-impl Bid for NotYet {
+impl Acquire for NotYet {
     fn key(&self) -> &ClaimKey {
         &self.key
     }
 
     fn stage(&self, commit: Commit) -> Result<Commit> {
-        Ok(commit.write(self.note.write(Json::new(&())?)))
+        Ok(commit.write(self.note.write(RawJson::new(&())?)))
     }
 
     fn is_witness(&self) -> bool {
@@ -98,8 +100,8 @@ impl Bid for NotYet {
         Ok(())
     }
 
-    fn learn(&mut self, conflict: &Conflict) -> Result<Learned> {
+    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
         self.was_done = self.note.met(conflict).is_some();
-        Ok(if self.was_done { Learned::Landed(None) } else { Learned::Nothing })
+        Ok(if self.was_done { ConflictVerdict::Landed(None) } else { ConflictVerdict::Nothing })
     }
 }

@@ -7,12 +7,12 @@
 
 mod booking;
 mod crediting;
-mod draw;
+mod debit;
 mod grant;
 mod ledger;
+mod outcome;
 mod pledge;
 mod reservation;
-mod taking;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -20,25 +20,25 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Json, RecordKey, Revision, Slot, StoreError,
-    Timestamp, Write,
+    Commit, CommitOutcome, ExpectedRevision, RawJson, RecordKey, RecordWrite, Revision, Slot,
+    StoreError, Timestamp,
 };
 
-use super::bid::{Bid, Bidding, bid};
+use super::acquire::{Acquire, Bidding, bid};
 use super::{ClaimError, ClaimKey, Claims, Period, keys, term};
 use crate::telemetry;
 
 use booking::Booking;
-use draw::Met;
+use debit::Met;
 
 pub(super) use crediting::taken;
-pub(super) use draw::Draw;
+pub(super) use debit::Draw;
 pub(super) use ledger::shared_end;
 pub(super) use pledge::{Pledge, View};
 
-pub use grant::{Grant, Refund};
-pub use reservation::{Reservation, Voucher};
-pub use taking::{Exceeded, Taking, Usage};
+pub use grant::{Grant, RefundOutcome};
+pub use outcome::{QuotaExceeded, QuotaOutcome, QuotaUsage};
+pub use reservation::{Reservation, ReservationToken};
 
 /// How often a period may end, or reservations lapse, between two looks at it.
 const ATTEMPTS: u32 = 32;
@@ -112,7 +112,7 @@ impl Quota {
     ///
     /// # Errors
     /// `Store` if the store fails, or a name cannot be one.
-    pub async fn take(&self, units: u32) -> Result<Taking<Grant>, ClaimError> {
+    pub async fn take(&self, units: u32) -> Result<QuotaOutcome<Grant>, ClaimError> {
         self.take_with(units, Commit::new()).await
     }
 
@@ -120,7 +120,11 @@ impl Quota {
     ///
     /// # Errors
     /// As [`take`](Self::take); and `Refused` if some part of the commit does not hold.
-    pub async fn take_with(&self, units: u32, with: Commit) -> Result<Taking<Grant>, ClaimError> {
+    pub async fn take_with(
+        &self,
+        units: u32,
+        with: Commit,
+    ) -> Result<QuotaOutcome<Grant>, ClaimError> {
         let taken = self.draw(units, None, with).await?;
         Ok(self.told(taken.map(|draw| draw.grant())))
     }
@@ -131,13 +135,13 @@ impl Quota {
     ///
     /// # Errors
     /// As [`take`](Self::take); and `Settled` if it was reserved before, under the same
-    /// [operation](Claims::operation), and has been confirmed, given back or gone back by itself
+    /// [operation](Claims::operation_id), and has been confirmed, given back or gone back by itself
     /// since.
     pub async fn reserve(
         &self,
         units: u32,
         life: Duration,
-    ) -> Result<Taking<Reservation>, ClaimError> {
+    ) -> Result<QuotaOutcome<Reservation>, ClaimError> {
         term::check(&self.key(), "life", life)?;
         let reserved = match self.draw(units, Some(life), Commit::new()).await? {
             Ok(draw) => Ok(Reservation::of(self.clone(), draw).await?),
@@ -150,7 +154,7 @@ impl Quota {
     ///
     /// # Errors
     /// `Store` if the voucher is another quota's.
-    pub fn resume(&self, voucher: &Voucher) -> Result<Reservation, ClaimError> {
+    pub fn attach(&self, voucher: &ReservationToken) -> Result<Reservation, ClaimError> {
         voucher.grant.belongs_to(&self.key())?;
         Ok(Reservation::resumed(self.clone(), voucher)?)
     }
@@ -159,7 +163,7 @@ impl Quota {
     ///
     /// # Errors
     /// `Store` if the store fails, or the grant is another quota's.
-    pub async fn refund(&self, grant: &Grant) -> Result<Refund, ClaimError> {
+    pub async fn refund(&self, grant: &Grant) -> Result<RefundOutcome, ClaimError> {
         grant.refund(&self.claims, &self.key()).await
     }
 
@@ -167,11 +171,11 @@ impl Quota {
     ///
     /// # Errors
     /// `Store` if the store fails.
-    pub async fn usage(&self) -> Result<Usage, ClaimError> {
+    pub async fn usage(&self) -> Result<QuotaUsage, ClaimError> {
         self.check()?;
         let taken = taken(&**self.claims.store(), self.key().as_str()).await?;
         let (used, resets_at) = taken.map_or((0, None), |(used, window)| (used, window.end));
-        Ok(Usage { used, limit: self.limit, resets_at })
+        Ok(QuotaUsage { used, limit: self.limit, resets_at })
     }
 
     async fn draw(
@@ -179,14 +183,14 @@ impl Quota {
         units: u32,
         life: Option<Duration>,
         with: Commit,
-    ) -> Result<Result<Draw, Exceeded>, ClaimError> {
+    ) -> Result<Result<Draw, QuotaExceeded>, ClaimError> {
         let mut draw = self.bid(units).await?;
         if let Some(life) = life {
             draw.booking = Some(Booking::lasting(self, draw.window, life, false).await?);
         }
         for _ in 0..ATTEMPTS {
             if let Bidding::Won(_) =
-                bid(&self.claims, &mut [&mut draw as &mut dyn Bid], with.clone()).await?
+                bid(&self.claims, &mut [&mut draw as &mut dyn Acquire], with.clone()).await?
             {
                 self.remember(draw.window);
                 return Ok(Ok(draw));
@@ -203,7 +207,10 @@ impl Quota {
 
     /// After a refusal: opens the next window, or credits what has lapsed; or says that there is
     /// not so much.
-    pub(super) async fn make_room(&self, draw: &mut Draw) -> Result<Option<Exceeded>, ClaimError> {
+    pub(super) async fn make_room(
+        &self,
+        draw: &mut Draw,
+    ) -> Result<Option<QuotaExceeded>, ClaimError> {
         match draw.met.take() {
             Some(Met::Exceeded(used)) => {
                 let any = crediting::credit(&self.claims, &self.key(), draw.window).await?;
@@ -248,8 +255,9 @@ impl Quota {
         for _ in 0..ATTEMPTS {
             let now = self.claims.store().now().await?;
             let stretch = self.period.at(now, &self.zone)?;
-            let opened = Write::put(&window, ExpectedRevision::Absent, Json::new(&stretch.label)?);
-            let none = Write::put(&taken, ExpectedRevision::Any, Json::new(&0)?);
+            let opened =
+                RecordWrite::put(&window, ExpectedRevision::Absent, RawJson::new(&stretch.label)?);
+            let none = RecordWrite::put(&taken, ExpectedRevision::Any, RawJson::new(&0)?);
             let (opened, none) = match stretch.end {
                 Some(end) => (opened.expiring(end), none.expiring(end)),
                 None => (opened, none),
@@ -275,10 +283,10 @@ impl Quota {
         }
     }
 
-    fn told<G>(&self, taken: Result<G, Exceeded>) -> Taking<G> {
+    fn told<G>(&self, taken: Result<G, QuotaExceeded>) -> QuotaOutcome<G> {
         let outcome = if taken.is_ok() { "won" } else { "exceeded" };
         telemetry::claimed(&self.name, &self.claims.by, outcome);
-        taken.map_or_else(Taking::Exceeded, Taking::Granted)
+        taken.map_or_else(QuotaOutcome::Exceeded, QuotaOutcome::Granted)
     }
 
     fn guessed(&self) -> Option<Window> {
@@ -308,7 +316,7 @@ fn opened_window(
             (end.is_none_or(|end| end > committed.at)).then_some(Window { revision, end })
         }
         CommitOutcome::Conflict(conflict) => {
-            let record = super::bid::found(&conflict, key)?.live()?;
+            let record = super::acquire::found(&conflict, key)?.live()?;
             Some(Window { revision: record.revision, end: record.expires_at })
         }
     }

@@ -4,7 +4,8 @@
 //! which nobody will come, and which would otherwise stand there as begun for ever.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, Record, RecordKey, Result, Slot, Timestamp, WorkerName, Write,
+    Commit, ExpectedRevision, RawJson, Record, RecordKey, RecordWrite, Result, Slot, Timestamp,
+    WorkerName,
 };
 
 use super::entry::Entry;
@@ -78,11 +79,11 @@ impl Claims {
 }
 
 fn freeing(claim: &Record, entry: &Entry, note: Option<&Note>) -> Result<Commit> {
-    let delete = Write::delete(&claim.key, ExpectedRevision::Revision(claim.revision));
+    let delete = RecordWrite::delete(&claim.key, ExpectedRevision::Revision(claim.revision));
     let lease = keys::lease_of(&claim.key)?;
     let commit = Commit::new().write(delete).guard_record(&lease, ExpectedRevision::Absent);
     Ok(match note {
-        Some(note) => commit.write(note.write(Json::new(&entry.by)?)),
+        Some(note) => commit.write(note.write(RawJson::new(&entry.by)?)),
         None => commit,
     })
 }

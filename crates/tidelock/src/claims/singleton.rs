@@ -8,15 +8,15 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, StoreError, Timestamp, When, WorkerName, Write,
+    Commit, ExpectedRevision, RawJson, RecordWrite, StoreError, Timestamp, When, WorkerName,
 };
 
-use super::bid::{Bid, Bidding, bid};
+use super::acquire::{Acquire, Bidding, bid};
+use super::claim_attempt::{ClaimAttempt, ClaimStatus, Contender};
 use super::entry::Entry;
-use super::holding::{Hold, Holding};
+use super::held_claim::{HeldClaim, Holding};
 use super::operation::NotYet;
-use super::stake::{Rival, Stake, Standing};
-use super::{ClaimError, ClaimKey, Claims, OnFailure, Period, Won, keys, term};
+use super::{ClaimError, ClaimGuard, ClaimKey, Claims, OnFailure, Period, keys, term};
 use crate::telemetry;
 
 /// How long one who has died before it was done keeps others out, unless something else is asked
@@ -37,17 +37,17 @@ pub struct Singleton {
 
 /// What came of claiming to be the only one.
 #[derive(Debug)]
-pub enum Single<W> {
+pub enum SingletonOutcome<W> {
     /// It is yours.
     Won(W),
     /// Somebody was first.
-    Taken(Winner),
+    Taken(SingletonTaken),
 }
 
 /// Somebody who was first.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("claim {key:?}: {by:?} was first{}", when(.at.as_ref()))]
-pub struct Winner {
+pub struct SingletonTaken {
     /// Which claim.
     pub key: ClaimKey,
     /// Who.
@@ -56,24 +56,24 @@ pub struct Winner {
     pub at: Option<Timestamp>,
     /// Set while it is still being done: until when, unless they ask for longer.
     pub until: Option<Timestamp>,
-    details: Option<Json>,
+    details: Option<RawJson>,
 }
 
 fn when(at: Option<&Timestamp>) -> String {
     at.map_or_else(String::new, |at| format!(", at {at}"))
 }
 
-impl Winner {
+impl SingletonTaken {
     /// What the winner left; nothing while it is still being done.
     ///
     /// # Errors
     /// `Unreadable` if it is not a `T`.
     pub fn details<T: DeserializeOwned>(&self) -> Result<Option<T>, ClaimError> {
-        let read = self.details.as_ref().map(Json::to).transpose();
+        let read = self.details.as_ref().map(RawJson::to).transpose();
         read.map_err(|source| ClaimError::Unreadable { key: self.key.clone(), source })
     }
 
-    fn rival(key: &ClaimKey, rival: Rival) -> Self {
+    fn rival(key: &ClaimKey, rival: Contender) -> Self {
         Self {
             key: key.clone(),
             by: rival.entry.by,
@@ -137,15 +137,18 @@ impl Singleton {
     ///
     /// # Errors
     /// `Store` if the store fails, or a name cannot be one.
-    pub async fn claim<T: DeserializeOwned>(&self) -> Result<Single<Won<T>>, ClaimError> {
+    pub async fn claim<T: DeserializeOwned>(
+        &self,
+    ) -> Result<SingletonOutcome<ClaimGuard<T>>, ClaimError> {
         let mut stake = self.stake(self.claims.store().now().await?)?;
-        let bidding = bid(&self.claims, &mut [&mut stake as &mut dyn Bid], Commit::new()).await?;
+        let bidding =
+            bid(&self.claims, &mut [&mut stake as &mut dyn Acquire], Commit::new()).await?;
         Ok(match self.outcome(&mut stake, bidding) {
-            Single::Won(hold) => {
+            SingletonOutcome::Won(hold) => {
                 let holding = Holding::keep(&self.claims, hold);
-                Single::Won(Won::new(holding, OnFailure::Release))
+                SingletonOutcome::Won(ClaimGuard::new(holding, OnFailure::Release))
             }
-            Single::Taken(winner) => Single::Taken(winner),
+            SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
         })
     }
 
@@ -158,22 +161,22 @@ impl Singleton {
         &self,
         details: &(impl Serialize + ?Sized),
         with: Commit,
-    ) -> Result<Single<()>, ClaimError> {
+    ) -> Result<SingletonOutcome<()>, ClaimError> {
         let now = self.claims.store().now().await?;
         let entry = self.taken(details, now)?;
-        let mut stake = Stake::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
+        let mut stake = ClaimAttempt::new(self.key_at(now)?, entry, None)?.with_ttl(self.life())?;
         let mut not_yet = self.not_yet()?;
-        let mut bids: Vec<&mut dyn Bid> = vec![&mut stake];
-        bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Bid));
+        let mut bids: Vec<&mut dyn Acquire> = vec![&mut stake];
+        bids.extend(not_yet.as_mut().map(|not_yet| not_yet as &mut dyn Acquire));
         let bidding = bid(&self.claims, &mut bids, with).await?;
         // It may have been in another period, whoever has taken this one.
         if not_yet.is_some_and(|not_yet| not_yet.was_done) {
             telemetry::claimed(&self.key, &self.claims.by, "won");
-            return Ok(Single::Won(()));
+            return Ok(SingletonOutcome::Won(()));
         }
         Ok(match self.outcome(&mut stake, bidding) {
-            Single::Won(_) => Single::Won(()),
-            Single::Taken(winner) => Single::Taken(winner),
+            SingletonOutcome::Won(_) => SingletonOutcome::Won(()),
+            SingletonOutcome::Taken(winner) => SingletonOutcome::Taken(winner),
         })
     }
 
@@ -182,22 +185,25 @@ impl Singleton {
     ///
     /// # Errors
     /// `Store` if the store fails, or the details cannot be stored.
-    pub async fn part(&self, details: &(impl Serialize + ?Sized)) -> Result<Write, ClaimError> {
+    pub async fn part(
+        &self,
+        details: &(impl Serialize + ?Sized),
+    ) -> Result<RecordWrite, ClaimError> {
         let now = self.claims.store().now().await?;
         let key = self.key_at(now)?;
         term::check_ttl(&key, self.life())?;
         let record = keys::record(&key)?;
         let write =
-            Write::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
+            RecordWrite::put(&record, ExpectedRevision::Absent, self.taken(details, now)?.json()?);
         Ok(match self.life() {
             Some(ttl) => write.expiring(When::In(ttl)),
             None => write,
         })
     }
 
-    pub(super) fn stake(&self, now: Timestamp) -> Result<Stake, StoreError> {
+    pub(super) fn stake(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, None);
-        Stake::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())
+        ClaimAttempt::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())
     }
 
     fn taken(
@@ -205,7 +211,7 @@ impl Singleton {
         details: &(impl Serialize + ?Sized),
         now: Timestamp,
     ) -> Result<Entry, StoreError> {
-        Ok(Entry::pending(&self.claims, None).done(Json::new(details)?, now))
+        Ok(Entry::pending(&self.claims, None).done(RawJson::new(details)?, now))
     }
 
     /// The condition that it was not taken under the same operation, in whichever period.
@@ -236,18 +242,18 @@ impl Singleton {
         }
     }
 
-    fn outcome(&self, stake: &mut Stake, bidding: Bidding) -> Single<Hold> {
+    fn outcome(&self, stake: &mut ClaimAttempt, bidding: Bidding) -> SingletonOutcome<HeldClaim> {
         let (name, single) = match (stake.standing(), bidding) {
-            (Standing::Won(revision), Bidding::Won(at)) => {
-                ("won", Single::Won(Hold::new(stake, revision, at)))
+            (ClaimStatus::Won(revision), Bidding::Won(at)) => {
+                ("won", SingletonOutcome::Won(HeldClaim::new(stake, revision, at)))
             }
-            (Standing::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
-            (Standing::Held(rival), _) => {
+            (ClaimStatus::Won(_), Bidding::Refused) => unreachable!("what was refused was not won"),
+            (ClaimStatus::Held(rival), _) => {
                 telemetry::claim_contended(&stake.key, &self.claims.by, rival.by(), 1);
-                ("held", Single::Taken(Winner::rival(&stake.key, *rival)))
+                ("held", SingletonOutcome::Taken(SingletonTaken::rival(&stake.key, *rival)))
             }
-            (Standing::Over(entry), _) => {
-                ("taken", Single::Taken(Winner::entry(&stake.key, *entry)))
+            (ClaimStatus::Over(entry), _) => {
+                ("taken", SingletonOutcome::Taken(SingletonTaken::entry(&stake.key, *entry)))
             }
         };
         telemetry::claimed(&stake.key, &self.claims.by, name);

@@ -5,7 +5,7 @@ use std::error::Error;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::Event as StoredEvent;
+use tidelock_store::StoredEvent;
 
 /// Takes events before they go. Any async function of a list of stored events that can fail is one.
 ///

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, Result, Revision, Store, StoreExt, StreamName, Timestamp,
-    Version, When, Write,
+    Commit, ExpectedRevision, RawJson, RecordWrite, Result, Revision, Store, StoreExt, StreamName,
+    Timestamp, Version, When,
 };
 
-use super::desk::Desk;
 use super::keys;
+use super::lease::ClosingLease;
 
 /// How long it is remembered that books were closed. The stream itself says that it is closed.
 const DONE_MEMORY: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -92,9 +92,9 @@ impl Books {
 
     /// A commit that notes this, provided that the desk is still ours and nobody else wrote
     /// meanwhile.
-    pub(super) fn note(&self, desk: &Desk<'_>, stream: &StreamName) -> Result<Commit> {
+    pub(super) fn note(&self, desk: &ClosingLease<'_>, stream: &StreamName) -> Result<Commit> {
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
-        let write = Write::put(&keys::record(stream)?, expected, Json::new(self)?);
+        let write = RecordWrite::put(&keys::record(stream)?, expected, RawJson::new(self)?);
         let write = if self.done { write.expiring(When::In(DONE_MEMORY)) } else { write };
         Ok(Commit::new().write(write).fenced_by(desk.token()))
     }

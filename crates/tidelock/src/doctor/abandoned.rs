@@ -7,15 +7,15 @@
 
 use tidelock_store::{Result, limits};
 
-use super::cure::{Action, Cure};
+use super::check::{Check, unfinished};
 use super::diagnosis::Findings;
-use super::exam::{Exam, unfinished};
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction};
+use super::subject::Subject;
 use crate::claims::{ClaimInfo, ClaimState};
 use crate::handle::Tidelock;
 
-pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
     let claims = Tidelock::over(exam.store.clone()).claims();
     let (mut after, mut looked) = (None, 0);
     loop {
@@ -28,7 +28,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
         match page.next {
             Some(next) if looked < exam.scan => after = Some(next),
             Some(_) => {
-                findings.add(unfinished(Thing::Claims, looked));
+                findings.add(unfinished(Subject::Claims, looked));
                 return Ok(());
             }
             None => return Ok(()),
@@ -36,20 +36,20 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
     }
 }
 
-fn finding(claim: &ClaimInfo, exam: &Exam) -> Option<Finding> {
+fn finding(claim: &ClaimInfo, exam: &Check) -> Option<Finding> {
     let is_left = claim.since.is_none_or(|since| exam.is_long_ago(since));
     if claim.state != ClaimState::Stale || !is_left {
         return None;
     }
     Some(Finding {
-        kind: Kind::Abandoned,
-        severity: if claim.is_lock() { Severity::Notice } else { Severity::Sick },
-        thing: Thing::Claim(claim.key.clone()),
+        kind: FindingKind::Abandoned,
+        severity: if claim.is_lock() { Severity::Warning } else { Severity::Error },
+        subject: Subject::Claim(claim.key.clone()),
         since: claim.since,
         what: format!("{:?} was at it when its lease ran out, and nothing came of it", claim.by),
-        cure: Cure::advice(
+        remedy: Remedy::advice(
             "whoever asks again takes it over; if nobody will, look at what it has done, then free it",
         )
-        .then(Action::Release { claim: claim.key.clone() }),
+        .then(RemedyAction::Release { claim: claim.key.clone() }),
     })
 }

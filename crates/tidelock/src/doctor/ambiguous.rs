@@ -3,18 +3,18 @@
 
 use tidelock_store::Result;
 
-use super::cure::{Action, Cure};
+use super::check::Check;
 use super::diagnosis::Findings;
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction};
+use super::subject::Subject;
 use crate::handle::Tidelock;
-use crate::runs::{Awaited, RunInfo, Standing};
+use crate::runs::{PendingWait, RunInfo, RunStatus};
 
-pub(super) async fn look(run: &RunInfo, exam: &Exam, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look(run: &RunInfo, exam: &Check, findings: &mut Findings) -> Result<()> {
     let runs = Tidelock::over(exam.store.clone()).runs();
     // A run that has just been removed has nothing to be told about.
-    if let Ok(Standing::Waiting { on, .. }) = runs.run(run.run.as_str()).standing().await {
+    if let Ok(RunStatus::Waiting { on, .. }) = runs.run(run.run.as_str()).standing().await {
         on.iter()
             .filter_map(|awaited| finding(run, awaited))
             .for_each(|finding| findings.add(finding));
@@ -22,19 +22,19 @@ pub(super) async fn look(run: &RunInfo, exam: &Exam, findings: &mut Findings) ->
     Ok(())
 }
 
-fn finding(run: &RunInfo, awaited: &Awaited) -> Option<Finding> {
-    let Awaited::Verdict { step } = awaited else { return None };
+fn finding(run: &RunInfo, awaited: &PendingWait) -> Option<Finding> {
+    let PendingWait::Verdict { step } = awaited else { return None };
     let advice = "find out, then say so; or have it done again with --rerun, or give it up with --fail ERROR";
     Some(Finding {
-        kind: Kind::Ambiguous,
-        severity: Severity::Sick,
-        thing: Thing::Run(run.run.clone()),
+        kind: FindingKind::UnknownOutcome,
+        severity: Severity::Error,
+        subject: Subject::Run(run.run.clone()),
         since: Some(run.started_at),
         what: format!(
             "its worker died during step {:?}, and nobody knows whether it was done",
             step.as_str()
         ),
-        cure: Cure::advice(advice)
-            .then(Action::Resolve { run: run.run.clone(), step: step.clone() }),
+        remedy: Remedy::advice(advice)
+            .then(RemedyAction::Resolve { run: run.run.clone(), step: step.clone() }),
     })
 }

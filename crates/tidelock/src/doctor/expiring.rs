@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use tidelock_store::Item;
 
-use super::cure::Cure;
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
-use super::words::span;
+use super::check::Check;
+use super::display::span;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::Remedy;
+use super::subject::Subject;
 
 /// How little is left when it is worth a word.
 const SOON: Duration = Duration::from_secs(2);
 
-pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
+pub(super) fn look(item: &Item, exam: &Check) -> Option<Finding> {
     let holder = item.holder.as_ref().filter(|holder| holder.deadline > exam.now)?;
     let left = holder.deadline.since(exam.now);
     (left <= SOON).then(|| Finding {
-        kind: Kind::Expiring,
-        severity: Severity::Notice,
-        thing: Thing::of(item),
+        kind: FindingKind::Expiring,
+        severity: Severity::Warning,
+        subject: Subject::of(item),
         since: Some(holder.since),
         what: format!(
             "the lease of worker {:?} runs out in {} unless it is renewed",
             holder.worker,
             span(left)
         ),
-        cure: Cure::advice("look again in a moment; if it is gone then, all is well"),
+        remedy: Remedy::advice("look again in a moment; if it is gone then, all is well"),
     })
 }

@@ -5,24 +5,24 @@ use std::fmt;
 use serde::Serialize;
 use tidelock_store::Timestamp;
 
-use super::cure::Cure;
-use super::thing::Thing;
+use super::remedy::Remedy;
+use super::subject::Subject;
 
 /// One thing that is worth saying.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// What kind of thing is the matter.
-    pub kind: Kind,
+    pub kind: FindingKind,
     /// How bad it is.
     pub severity: Severity,
     /// What it is the matter with.
-    pub thing: Thing,
+    pub subject: Subject,
     /// Since when, if that is known.
     pub since: Option<Timestamp>,
     /// What is the matter, as a sentence about the thing.
     pub what: String,
     /// What mends it.
-    pub cure: Cure,
+    pub remedy: Remedy,
 }
 
 /// How bad it is.
@@ -30,22 +30,22 @@ pub struct Finding {
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
     /// Nothing is wrong; it is only said.
-    Fact,
+    Info,
     /// It may pass by itself.
-    Notice,
+    Warning,
     /// It does not mend itself.
-    Sick,
+    Error,
 }
 
 /// What kind of thing is the matter, in the order in which they are told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
-pub enum Kind {
+pub enum FindingKind {
     /// Which store this is, of which version.
     Store,
     /// Commits, or the feed, wait for a database session.
-    HeldUp,
+    Blockers,
     /// A reaction's events do not reach its targets.
     Route,
     /// An event's route failed.
@@ -55,7 +55,7 @@ pub enum Kind {
     /// A run could not be driven.
     Parked,
     /// Nobody knows whether a step of a run was done.
-    Ambiguous,
+    UnknownOutcome,
     /// A stream's closing was begun and not finished.
     HalfClosed,
     /// A claimant is gone, and nothing came of the claim.
@@ -80,16 +80,16 @@ pub enum Kind {
     Unfinished,
 }
 
-impl Kind {
+impl FindingKind {
     /// All of them, in the order in which they are told.
     pub const ALL: &'static [Self] = &[
         Self::Store,
-        Self::HeldUp,
+        Self::Blockers,
         Self::Route,
         Self::Unrouted,
         Self::Blocked,
         Self::Parked,
-        Self::Ambiguous,
+        Self::UnknownOutcome,
         Self::HalfClosed,
         Self::Abandoned,
         Self::Expired,
@@ -107,12 +107,12 @@ impl Kind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
-            Self::HeldUp => "held_up",
+            Self::Blockers => "held_up",
             Self::Route => "route",
             Self::Unrouted => "unrouted",
             Self::Blocked => "blocked",
             Self::Parked => "parked",
-            Self::Ambiguous => "ambiguous",
+            Self::UnknownOutcome => "ambiguous",
             Self::HalfClosed => "half_closed",
             Self::Abandoned => "abandoned",
             Self::Expired => "expired",
@@ -128,7 +128,7 @@ impl Kind {
     }
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for FindingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.as_str())
     }
@@ -140,9 +140,9 @@ mod tests {
 
     #[test]
     fn a_kind_is_called_what_it_is_serialised_as_and_all_are_told_in_order() {
-        for kind in Kind::ALL {
+        for kind in FindingKind::ALL {
             assert_eq!(serde_json::to_value(kind).unwrap(), kind.as_str());
         }
-        assert!(Kind::ALL.is_sorted());
+        assert!(FindingKind::ALL.is_sorted());
     }
 }

@@ -3,14 +3,14 @@
 
 use tidelock_store::{Result, Version};
 
-use super::cure::{Action, Cure};
+use super::check::{Check, unfinished};
 use super::diagnosis::Findings;
-use super::exam::{Exam, unfinished};
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction};
+use super::subject::Subject;
 use crate::closing::OpenBooks;
 
-pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
     let (mut after, mut looked) = (None, 0);
     loop {
         let page = OpenBooks::page(&*exam.store, after.take()).await?;
@@ -22,7 +22,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
         match page.next {
             Some(next) if looked < exam.scan => after = Some(next),
             Some(_) => {
-                findings.add(unfinished(Thing::Closings, looked));
+                findings.add(unfinished(Subject::Closings, looked));
                 return Ok(());
             }
             None => return Ok(()),
@@ -31,7 +31,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
 }
 
 /// Whether nobody is at them, and has not been for a while.
-fn is_left(books: &OpenBooks, exam: &Exam) -> bool {
+fn is_left(books: &OpenBooks, exam: &Check) -> bool {
     let is_held = books.held_until.is_some_and(|until| until > exam.now);
     let last_held = books.held_until.or(books.begun_at);
     !is_held && last_held.is_none_or(|held| exam.is_long_ago(held))
@@ -41,26 +41,28 @@ fn finding(books: &OpenBooks) -> Finding {
     let archived = books.archived.map_or(0, Version::get);
     let shut = if books.shuts { ", and takes no more events" } else { "" };
     Finding {
-        kind: Kind::HalfClosed,
-        severity: Severity::Sick,
-        thing: Thing::Stream(books.stream.clone()),
+        kind: FindingKind::HalfClosed,
+        severity: Severity::Error,
+        subject: Subject::Stream(books.stream.clone()),
         since: books.begun_at,
         what: format!(
             "{} was begun and not finished: of its events up to {}, those up to {archived} are in the archive; it has them all{shut}",
             books.plan, books.through
         ),
-        cure: cure(books),
+        remedy: cure(books),
     }
 }
 
 /// Only a program has the state that a stream goes on with; a command can close one for good.
-fn cure(books: &OpenBooks) -> Cure {
+fn cure(books: &OpenBooks) -> Remedy {
     match books.goes_on {
-        true => Cure::advice(format!(
+        true => Remedy::advice(format!(
             "call {} again where it was called; it goes on where it stopped",
             books.plan
         )),
-        false => Cure::advice("close it again, into the same archive; it goes on where it stopped")
-            .then(Action::Close { stream: books.stream.clone() }),
+        false => {
+            Remedy::advice("close it again, into the same archive; it goes on where it stopped")
+                .then(RemedyAction::Close { stream: books.stream.clone() })
+        }
     }
 }

@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tidelock_store::{
-    Event, FeedQuery, FeedStart, Result, StoreExt, StreamName, Timestamp, limits,
+    FeedQuery, FeedStart, Result, StoreExt, StoredEvent, StreamName, Timestamp, limits,
 };
 
-use super::cure::Cure;
+use super::check::Check;
 use super::diagnosis::Findings;
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
-use super::words::span;
-use crate::claims::Crowd;
+use super::display::span;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::Remedy;
+use super::subject::Subject;
+use crate::claims::ContendedLocks;
 use crate::reactions::is_reserved;
 
 /// How far back is looked.
@@ -27,12 +27,12 @@ const LATELY: Duration = Duration::from_secs(10);
 /// Fewer commits than this, in that time, are no crowd.
 const CROWD: usize = 200;
 
-pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
     let newest = newest(exam).await?;
     let lately = newest.iter().filter(|event| exam.now.since(event.recorded_at) <= LATELY);
     let written = Written::count(lately);
     written.hot().for_each(|finding| findings.add(finding));
-    Crowd::all(&*exam.store)
+    ContendedLocks::all(&*exam.store)
         .await?
         .into_iter()
         .map(in_line)
@@ -41,7 +41,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
 }
 
 /// The newest events, at most a page of them.
-async fn newest(exam: &Exam) -> Result<Vec<Event>> {
+async fn newest(exam: &Check) -> Result<Vec<StoredEvent>> {
     Ok(exam.store.full_page(FeedQuery::from(FeedStart::Last(limits::PAGE_SIZE))).await?.events)
 }
 
@@ -54,7 +54,7 @@ struct Written {
 }
 
 impl Written {
-    fn count<'a>(events: impl Iterator<Item = &'a Event>) -> Self {
+    fn count<'a>(events: impl Iterator<Item = &'a StoredEvent>) -> Self {
         let mut written = Self::default();
         for event in events.filter(|event| !is_reserved(event.stream.as_str())) {
             let moments = written.streams.entry(event.stream.clone()).or_default();
@@ -76,34 +76,34 @@ impl Written {
 fn finding(stream: &StreamName, moments: &BTreeSet<Timestamp>, all: usize) -> Option<Finding> {
     let (first, last, count) = (moments.first()?, moments.last()?, moments.len());
     Some(Finding {
-        kind: Kind::Hot,
-        severity: Severity::Notice,
-        thing: Thing::Stream(stream.clone()),
+        kind: FindingKind::Hot,
+        severity: Severity::Warning,
+        subject: Subject::Stream(stream.clone()),
         since: Some(*first),
         what: format!(
             "{count} of the last {all} commits wrote to it, within {}: they wait for each other",
             span(last.since(*first))
         ),
-        cure: Cure::advice(
+        remedy: Remedy::advice(
             "spread it over several streams, or say which of its events commute; see docs/guides/events.md",
         ),
     })
 }
 
 /// A lock that others wait for.
-fn in_line(crowd: Crowd) -> Finding {
-    let Crowd { key, waiting, holder } = crowd;
+fn in_line(crowd: ContendedLocks) -> Finding {
+    let ContendedLocks { key, waiting, holder } = crowd;
     let (has, since) = match holder {
         Some((by, since)) => (format!("{by:?} has it"), since),
         None => ("nobody has it at the moment".to_owned(), None),
     };
     Finding {
-        kind: Kind::Hot,
-        severity: Severity::Notice,
-        thing: Thing::Claim(key),
+        kind: FindingKind::Hot,
+        severity: Severity::Warning,
+        subject: Subject::Claim(key),
         since,
         what: format!("{waiting} in line for it; {has}"),
-        cure: Cure::advice(
+        remedy: Remedy::advice(
             "hold it for less, or lock less with it: one lock for each thing that only one may be at",
         ),
     }
@@ -152,8 +152,8 @@ mod tests {
         }
         let diagnosis = Doctor::over(store).examine().await.unwrap();
         assert!(diagnosis.is_healthy(), "to be slow is not to be ill");
-        let hot = diagnosis.findings.iter().filter(|finding| finding.kind == Kind::Hot);
-        hot.map(|finding| format!("{}: {}", finding.thing, finding.what)).collect()
+        let hot = diagnosis.findings.iter().filter(|finding| finding.kind == FindingKind::Hot);
+        hot.map(|finding| format!("{}: {}", finding.subject, finding.what)).collect()
     }
 
     /// CMD-5.

@@ -4,16 +4,16 @@
 
 use tidelock_store::Result;
 
-use super::cure::{Action, Cure};
+use super::check::Check;
 use super::diagnosis::Findings;
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction};
+use super::subject::Subject;
 use super::{ambiguous, orphaned};
 use crate::runs::client::listing;
 use crate::runs::{RunFilter, RunState};
 
-pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<()> {
     let filter = RunFilter::all().state(RunState::Open).limit(exam.runs);
     let page = listing::list(&*exam.store, &filter).await?;
     for run in &page.runs {
@@ -28,12 +28,12 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<()> {
 
 fn unfinished(looked: usize) -> Finding {
     Finding {
-        kind: Kind::Unfinished,
-        severity: Severity::Notice,
-        thing: Thing::Runs,
+        kind: FindingKind::Unfinished,
+        severity: Severity::Warning,
+        subject: Subject::Runs,
         since: None,
         what: format!("there may be more open ones than the {looked} newest, which were looked at"),
-        cure: Cure::advice("look at more")
-            .then(Action::LookAtMoreRuns { runs: looked.saturating_mul(10) }),
+        remedy: Remedy::advice("look at more")
+            .then(RemedyAction::LookAtMoreRuns { runs: looked.saturating_mul(10) }),
     }
 }

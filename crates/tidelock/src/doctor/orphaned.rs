@@ -7,11 +7,11 @@
 
 use tidelock_store::{Result, StoreExt, Timestamp};
 
-use super::cure::{Action, Cure};
+use super::check::Check;
 use super::diagnosis::Findings;
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction};
+use super::subject::Subject;
 use crate::runs::summary::{Parent, Summarised};
 use crate::runs::{RunInfo, keys};
 
@@ -21,7 +21,7 @@ enum End {
     Removed,
 }
 
-pub(super) async fn look(run: &RunInfo, exam: &Exam, findings: &mut Findings) -> Result<()> {
+pub(super) async fn look(run: &RunInfo, exam: &Check, findings: &mut Findings) -> Result<()> {
     let Some(parent) = &run.parent else { return Ok(()) };
     if let Some(end) = end_of(parent, exam).await? {
         findings.add(finding(run, parent, &end));
@@ -29,7 +29,7 @@ pub(super) async fn look(run: &RunInfo, exam: &Exam, findings: &mut Findings) ->
     Ok(())
 }
 
-async fn end_of(parent: &Parent, exam: &Exam) -> Result<Option<End>> {
+async fn end_of(parent: &Parent, exam: &Check) -> Result<Option<End>> {
     let slot = exam.store.get_one(&keys::summary(&parent.run)).await?;
     Ok(match Summarised::of(&parent.run, &slot)? {
         Some(there) if there.summary.state.is_ended() => Some(End::At(there.summary.ended_at)),
@@ -44,16 +44,16 @@ fn finding(run: &RunInfo, parent: &Parent, end: &End) -> Finding {
         End::Removed => (None, "was removed"),
     };
     Finding {
-        kind: Kind::Orphaned,
-        severity: Severity::Notice,
-        thing: Thing::Run(run.run.clone()),
+        kind: FindingKind::Orphaned,
+        severity: Severity::Warning,
+        subject: Subject::Run(run.run.clone()),
         since,
         what: format!(
             "it goes on, but run {:?}, which started it as {:?}, {became}: nobody waits for its result",
             parent.run.as_str(),
             parent.name.as_str()
         ),
-        cure: Cure::advice("nothing, if it should go on; else")
-            .then(Action::Cancel { run: run.run.clone() }),
+        remedy: Remedy::advice("nothing, if it should go on; else")
+            .then(RemedyAction::Cancel { run: run.run.clone() }),
     }
 }

@@ -3,14 +3,14 @@
 
 use tidelock_store::Item;
 
-use super::cure::{Action, Cure};
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
-use super::words::{ahead, many};
+use super::check::Check;
+use super::display::{ahead, many};
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction};
+use super::subject::Subject;
 use crate::runs::{LASTING, run_of};
 
-pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
+pub(super) fn look(item: &Item, exam: &Check) -> Option<Finding> {
     let run = run_of(&item.item)?;
     let hold = item.hold.filter(|hold| *hold > exam.now && item.failures > 0);
     if !item.blocked && hold.is_none() {
@@ -23,12 +23,12 @@ pub(super) fn look(item: &Item, exam: &Exam) -> Option<Finding> {
     let lasts = item.blocked || item.failures >= LASTING;
     let error = item.error.as_deref().unwrap_or("no error was kept");
     Some(Finding {
-        kind: Kind::Parked,
-        severity: if lasts { Severity::Sick } else { Severity::Notice },
-        thing: Thing::Run(run.clone()),
+        kind: FindingKind::Parked,
+        severity: if lasts { Severity::Error } else { Severity::Warning },
+        subject: Subject::Run(run.clone()),
         since: item.due,
         what: format!("parked {}, {again}: {error}", many(item.failures.max(1), "time")),
-        cure: Cure::advice("deploy code that can go on with it, then let it go on")
-            .then(Action::Resume { run }),
+        remedy: Remedy::advice("deploy code that can go on with it, then let it go on")
+            .then(RemedyAction::Resume { run }),
     })
 }

@@ -3,18 +3,18 @@
 
 use std::collections::BTreeSet;
 
-use tidelock_store::{ErrorKind, Event as StoredEvent, FeedQuery, ItemRef, Result, StoreExt};
+use tidelock_store::{FeedQuery, ItemRef, Result, StoreErrorKind, StoreExt, StoredEvent};
 
-use super::cure::{Action, Cure, Work};
+use super::check::{Check, unfinished};
 use super::diagnosis::Findings;
-use super::exam::{Exam, unfinished};
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
-use super::words::span;
+use super::display::span;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction, RemedyTask};
+use super::subject::Subject;
 use crate::reactions::{Reactions, RouteState, is_reserved};
 
 /// Looks at every route; gives the items that stand for them, so that nobody looks twice.
-pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<BTreeSet<ItemRef>> {
+pub(super) async fn look(exam: &Check, findings: &mut Findings) -> Result<BTreeSet<ItemRef>> {
     let routes = Reactions::new(exam.store.clone()).routes().await?;
     for route in &routes {
         if let Some(finding) = look_at(route, exam).await? {
@@ -24,7 +24,7 @@ pub(super) async fn look(exam: &Exam, findings: &mut Findings) -> Result<BTreeSe
     Ok(routes.into_iter().map(|route| route.item).collect())
 }
 
-async fn look_at(route: &RouteState, exam: &Exam) -> Result<Option<Finding>> {
+async fn look_at(route: &RouteState, exam: &Check) -> Result<Option<Finding>> {
     if route.blocked {
         return Ok(Some(stopped(route, route.error.as_deref().unwrap_or("no error was kept"))));
     }
@@ -32,9 +32,9 @@ async fn look_at(route: &RouteState, exam: &Exam) -> Result<Option<Finding>> {
         Ok(Next::Event(next)) => Ok(behind(route, &next, exam)),
         Ok(Next::None) => Ok(None),
         Ok(Next::Further(looked)) => {
-            Ok(Some(unfinished(Thing::Reaction(route.reaction.clone()), looked)))
+            Ok(Some(unfinished(Subject::Reaction(route.reaction.clone()), looked)))
         }
-        Err(error) if error.kind() == ErrorKind::Rewound => {
+        Err(error) if error.kind() == StoreErrorKind::Rewound => {
             Ok(Some(stopped(route, error.context())))
         }
         Err(error) => Err(error),
@@ -51,7 +51,7 @@ enum Next {
 
 /// The first event that the reaction has yet to be given. Reactions follow none of Tidelock's own
 /// streams; what they write there themselves comes behind their place.
-async fn next_event(route: &RouteState, exam: &Exam) -> Result<Next> {
+async fn next_event(route: &RouteState, exam: &Check) -> Result<Next> {
     let mut events =
         exam.store.rows(FeedQuery::after(route.position).stream_prefix(&route.streams));
     for _ in 0..exam.scan {
@@ -66,24 +66,24 @@ async fn next_event(route: &RouteState, exam: &Exam) -> Result<Next> {
 
 fn stopped(route: &RouteState, error: &str) -> Finding {
     let anew =
-        |from_beginning| Action::Reroute { reaction: route.reaction.clone(), from_beginning };
+        |from_beginning| RemedyAction::Reroute { reaction: route.reaction.clone(), from_beginning };
     let cure =
-        Cure::advice("let it go on if the cause is gone; after a restore, route its events anew");
+        Remedy::advice("let it go on if the cause is gone; after a restore, route its events anew");
     Finding {
-        kind: Kind::Route,
-        severity: Severity::Sick,
-        thing: Thing::Reaction(route.reaction.clone()),
+        kind: FindingKind::Route,
+        severity: Severity::Error,
+        subject: Subject::Reaction(route.reaction.clone()),
         since: None,
         what: format!("its events are routed no further than {}: {error}", route.position),
-        cure: cure
-            .then(Action::Unblock(Work::all_of(&route.item.queue)))
+        remedy: cure
+            .then(RemedyAction::Unblock(RemedyTask::all_of(&route.item.queue)))
             .then(anew(true))
             .then(anew(false)),
     }
 }
 
 /// An event that has waited too long to be routed.
-fn behind(route: &RouteState, next: &StoredEvent, exam: &Exam) -> Option<Finding> {
+fn behind(route: &RouteState, next: &StoredEvent, exam: &Check) -> Option<Finding> {
     if !exam.is_long_ago(next.recorded_at) {
         return None;
     }
@@ -104,11 +104,11 @@ fn behind(route: &RouteState, next: &StoredEvent, exam: &Exam) -> Option<Finding
         ),
     };
     Some(Finding {
-        kind: Kind::Route,
-        severity: Severity::Sick,
-        thing: Thing::Reaction(route.reaction.clone()),
+        kind: FindingKind::Route,
+        severity: Severity::Error,
+        subject: Subject::Reaction(route.reaction.clone()),
         since: Some(next.recorded_at),
         what,
-        cure: Cure::advice(mend),
+        remedy: Remedy::advice(mend),
     })
 }

@@ -2,31 +2,32 @@
 
 use tidelock_store::Item;
 
-use super::cure::{Action, Cure};
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
-use crate::reactions::Followed;
+use super::check::Check;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::{Remedy, RemedyAction};
+use super::subject::Subject;
+use crate::reactions::TargetInfo;
 
-pub(super) fn look(item: &Item, _: &Exam) -> Option<Finding> {
-    let target = Followed::of(item.clone()).filter(|target| target.unrouted && target.lag() > 0)?;
+pub(super) fn look(item: &Item, _: &Check) -> Option<Finding> {
+    let target =
+        TargetInfo::of(item.clone()).filter(|target| target.unrouted && target.lag() > 0)?;
     let error = item.error.as_deref().unwrap_or("it was not tried yet");
     let (severity, cure) = match item.blocked {
         true => {
-            let cure = Cure::advice("mend the routing function, then let it be tried again");
-            (Severity::Sick, cure.then(Action::unblock(item)))
+            let cure = Remedy::advice("mend the routing function, then let it be tried again");
+            (Severity::Error, cure.then(RemedyAction::unblock(item)))
         }
         false => {
-            let cure = Cure::advice("it is tried again; to see the event");
-            (Severity::Notice, cure.then(Action::LookAtEvent { position: item.mark.get() }))
+            let cure = Remedy::advice("it is tried again; to see the event");
+            (Severity::Warning, cure.then(RemedyAction::LookAtEvent { position: item.mark.get() }))
         }
     };
     Some(Finding {
-        kind: Kind::Unrouted,
+        kind: FindingKind::Unrouted,
         severity,
-        thing: Thing::Event { reaction: target.reaction, position: item.mark },
+        subject: Subject::Event { reaction: target.reaction, position: item.mark },
         since: item.due,
         what: format!("its route failed: {error}"),
-        cure,
+        remedy: cure,
     })
 }

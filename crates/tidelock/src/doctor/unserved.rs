@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 
 use tidelock_store::{Item, QueueName, Timestamp};
 
-use super::cure::Cure;
+use super::check::Check;
 use super::diagnosis::Findings;
-use super::exam::Exam;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
-use super::words::{many, span};
+use super::display::{many, span};
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::Remedy;
+use super::subject::Subject;
 use crate::reactions::keys::{link_removals, reaction_of};
 use crate::runs::{WorkflowVersion, keys};
 
@@ -27,7 +27,7 @@ struct Waiting {
 
 impl Unserved {
     /// Counts an item that has been due for too long.
-    pub(super) fn count(&mut self, item: &Item, exam: &Exam) {
+    pub(super) fn count(&mut self, item: &Item, exam: &Check) {
         let queue = &item.item.queue;
         let Some(ready) = item.ready_at().filter(|ready| exam.is_long_ago(*ready)) else { return };
         let waiting =
@@ -36,7 +36,7 @@ impl Unserved {
         waiting.since = waiting.since.min(ready);
     }
 
-    pub(super) fn tell(self, exam: &Exam, findings: &mut Findings) {
+    pub(super) fn tell(self, exam: &Check, findings: &mut Findings) {
         for (queue, waiting) in self.queues {
             findings.add(waiting.finding(&queue, exam));
         }
@@ -44,24 +44,24 @@ impl Unserved {
 }
 
 impl Waiting {
-    fn finding(self, queue: &QueueName, exam: &Exam) -> Finding {
+    fn finding(self, queue: &QueueName, exam: &Check) -> Finding {
         let Served { kind, thing, waits, noun, advice } = Served::by(queue);
         let (items, oldest) = (self.items, span(exam.now.since(self.since)));
         Finding {
             kind,
-            severity: Severity::Sick,
-            thing,
+            severity: Severity::Error,
+            subject: thing,
             since: Some(self.since),
             what: format!("{waits}: {}, the first for {oldest}", many(items, noun)),
-            cure: Cure::advice(advice),
+            remedy: Remedy::advice(advice),
         }
     }
 }
 
 /// Who serves a queue, and what it means if nobody does.
 struct Served {
-    kind: Kind,
-    thing: Thing,
+    kind: FindingKind,
+    thing: Subject,
     waits: &'static str,
     /// What waits.
     noun: &'static str,
@@ -82,8 +82,8 @@ impl Served {
 
     fn by_reaction(reaction: &str) -> Self {
         Self {
-            kind: Kind::Unserved,
-            thing: Thing::Reaction(reaction.to_owned()),
+            kind: FindingKind::Unserved,
+            thing: Subject::Reaction(reaction.to_owned()),
             waits: "nobody takes what is due",
             noun: "target",
             advice: format!(
@@ -94,8 +94,8 @@ impl Served {
 
     fn by_driver(workflow: &str, version: WorkflowVersion) -> Self {
         Self {
-            kind: Kind::Unserved,
-            thing: Thing::Workflow(workflow.to_owned(), version),
+            kind: FindingKind::Unserved,
+            thing: Subject::Workflow(workflow.to_owned(), version),
             waits: "nobody takes what is due",
             noun: "run",
             advice: "start, or add, a process that registers that version of it".to_owned(),
@@ -104,8 +104,8 @@ impl Served {
 
     fn starting() -> Self {
         Self {
-            kind: Kind::Unserved,
-            thing: Thing::Schedules,
+            kind: FindingKind::Unserved,
+            thing: Subject::Schedules,
             waits: "nobody starts the runs that are due",
             noun: "schedule",
             advice: BESIDE.to_owned(),
@@ -114,8 +114,8 @@ impl Served {
 
     fn removing() -> Self {
         Self {
-            kind: Kind::Orphaned,
-            thing: Thing::Runs,
+            kind: FindingKind::Orphaned,
+            thing: Subject::Runs,
             waits: "nobody removes those that have ended and are kept longer than they were to be",
             noun: "run",
             advice: BESIDE.to_owned(),
@@ -124,8 +124,8 @@ impl Served {
 
     fn unlinking(queue: &QueueName) -> Self {
         Self {
-            kind: Kind::Unserved,
-            thing: Thing::Queue(queue.clone()),
+            kind: FindingKind::Unserved,
+            thing: Subject::Queue(queue.clone()),
             waits: "no process removes the links to events that are gone",
             noun: "reaction",
             advice: "start a process that registers a reaction with computed targets: each does this, too"
@@ -135,8 +135,8 @@ impl Served {
 
     fn by_worker(queue: &QueueName) -> Self {
         Self {
-            kind: Kind::Unserved,
-            thing: Thing::Queue(queue.clone()),
+            kind: FindingKind::Unserved,
+            thing: Subject::Queue(queue.clone()),
             waits: "nobody takes what is due",
             noun: "item",
             advice: "start, or add, a worker that serves it".to_owned(),

@@ -3,9 +3,9 @@
 use tidelock_store::Result;
 
 use super::Doctor;
-use super::cure::Cure;
-use super::finding::{Finding, Kind, Severity};
-use super::thing::Thing;
+use super::finding::{Finding, FindingKind, Severity};
+use super::remedy::Remedy;
+use super::subject::Subject;
 
 pub(super) async fn look(doctor: &Doctor) -> Result<Finding> {
     let (kind, own) = (doctor.store.capabilities().name, env!("CARGO_PKG_VERSION"));
@@ -13,12 +13,12 @@ pub(super) async fn look(doctor: &Doctor) -> Result<Finding> {
     let tables =
         schema_of(kind).map_or_else(String::new, |schema| format!(", schema {schema}, up to date"));
     Ok(Finding {
-        kind: Kind::Store,
-        severity: Severity::Fact,
-        thing: Thing::Store(doctor.name.clone().unwrap_or_else(|| format!("the {kind} store"))),
+        kind: FindingKind::Store,
+        severity: Severity::Info,
+        subject: Subject::Store(doctor.name.clone().unwrap_or_else(|| format!("the {kind} store"))),
         since: None,
         what: format!("{server}{tables}; looked at by tidelock {own}"),
-        cure: Cure::default(),
+        remedy: Remedy::default(),
     })
 }
 

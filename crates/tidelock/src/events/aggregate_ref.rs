@@ -5,14 +5,14 @@ use std::marker::PhantomData;
 use tidelock_store::{ExpectedVersion, Position, Result, StoreExt, StreamName, Timestamp, Version};
 
 use super::aggregate::Aggregate;
-use super::command::Command;
-use super::decided::Decided;
+use super::decision::Decision;
 use super::error::{ExecuteError, LoadError};
 use super::executed::Executed;
 use super::folded::{Folded, Loaded};
+use super::into_events::IntoEvents;
 use super::keys;
 use super::load::{self, Until};
-use super::seat::Seat;
+use super::participant::Participant;
 use crate::handle::Tidelock;
 use crate::recorded::{ReadError, Recorded};
 
@@ -104,48 +104,48 @@ impl<A: Aggregate> AggregateRef<A> {
     ///
     /// # Cancel safety
     /// If the future is dropped while it waits for its turn, nothing happened. Later it may have
-    /// happened, and may still. Name an [operation](Self::operation) to be able to ask again.
-    pub async fn execute<D: Decided<A::Event>, X>(
+    /// happened, and may still. Name an [operation](Self::operation_id) to be able to ask again.
+    pub async fn execute<D: IntoEvents<A::Event>, X>(
         &self,
         decide: impl FnMut(&A) -> Result<D, X>,
     ) -> Result<Executed, ExecuteError<X>> {
-        self.command().execute(decide).await
+        self.decision().execute(decide).await
     }
 
     /// A decision about it, with more to be said.
-    pub fn command(&self) -> Command<A> {
-        Command::new(self.clone())
+    pub fn decision(&self) -> Decision<A> {
+        Decision::new(self.clone())
     }
 
-    /// A decision that is done once: see [`Command::operation`].
-    pub fn operation(&self, id: impl Into<String>) -> Command<A> {
-        self.command().operation(id)
+    /// A decision that is done once: see [`Decision::operation_id`].
+    pub fn operation_id(&self, id: impl Into<String>) -> Decision<A> {
+        self.decision().operation_id(id)
     }
 
-    /// A decision at this version and no other: see [`Command::at_version`].
-    pub fn at_version(&self, version: Version) -> Command<A> {
-        self.command().at_version(version)
+    /// A decision at this version and no other: see [`Decision::at_version`].
+    pub fn at_version(&self, version: Version) -> Decision<A> {
+        self.decision().at_version(version)
     }
 
-    /// A decision that creates it: see [`Command::new_only`].
-    pub fn new_only(&self) -> Command<A> {
-        self.command().new_only()
+    /// A decision that creates it: see [`Decision::new_only`].
+    pub fn new_only(&self) -> Decision<A> {
+        self.decision().new_only()
     }
 
-    /// Appends events without looking at the state: see [`Command::append`].
+    /// Appends events without looking at the state: see [`Decision::append`].
     pub async fn append(
         &self,
         expected: ExpectedVersion,
-        events: impl Decided<A::Event>,
+        events: impl IntoEvents<A::Event>,
     ) -> Result<Executed, ExecuteError<std::convert::Infallible>> {
-        self.command().append(expected, events).await
+        self.decision().append(expected, events).await
     }
 
     pub(crate) fn tidelock(&self) -> &Tidelock {
         &self.tidelock
     }
 
-    pub(crate) fn seat(&self) -> Result<Seat<A>> {
-        Ok(Seat::new(self.tidelock.lines().place(self.stream()?)))
+    pub(crate) fn participant(&self) -> Result<Participant<A>> {
+        Ok(Participant::new(self.tidelock.lines().place(self.stream()?)))
     }
 }

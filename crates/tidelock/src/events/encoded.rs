@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 use tidelock_store::{
-    Commit, EventId, EventType, ExpectedRevision, ExpectedVersion, Json, NewEvent, Result,
-    StreamName, Write, limits,
+    Commit, EventId, EventType, ExpectedRevision, ExpectedVersion, NewEvent, RawJson, RecordWrite,
+    Result, StreamName, limits,
 };
 
 use super::{keys, personal};
@@ -18,7 +18,7 @@ pub(crate) struct Encoded {
     /// For one append, in order.
     pub(crate) events: Vec<NewEvent>,
     /// Personal data, to be written in the same commit.
-    writes: Vec<Write>,
+    writes: Vec<RecordWrite>,
     /// Whom it is about.
     subjects: Vec<String>,
 }
@@ -75,7 +75,7 @@ impl Encoded {
         Ok(guarded?.append(stream, expected, self.events))
     }
 
-    fn push<E: Event>(&mut self, event: &E, id: EventId, metadata: &Json) -> Result<()> {
+    fn push<E: Event>(&mut self, event: &E, id: EventId, metadata: &RawJson) -> Result<()> {
         let split = personal::split(event.encode()?)?;
         let event_type = EventType::new(event.event_type())?;
         let new = NewEvent::new(event_type, split.payload);
@@ -88,7 +88,7 @@ impl Encoded {
             let key = keys::personal(&subject, id)?;
             // The same event sent again writes the same again; an erased subject is the guard's
             // affair.
-            self.writes.push(Write::put(&key, ExpectedRevision::Any, Json::new(&values)?));
+            self.writes.push(RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&values)?));
             if !self.subjects.contains(&subject) {
                 self.subjects.push(subject);
             }

@@ -17,12 +17,12 @@ pub struct Executed {
     /// How many attempts it took.
     pub attempts: u32,
     /// How it came about.
-    pub how: How,
+    pub how: Provenance,
 }
 
 /// How a decision became events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum How {
+pub enum Provenance {
     /// It was taken on the state before its events.
     Decided,
     /// It was taken on an earlier state, and commutes with what came between.

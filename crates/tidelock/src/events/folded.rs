@@ -3,9 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use tidelock_store::{
-    Event as StoredEvent, ExpectedVersion, Position, StreamName, Timestamp, Version,
-};
+use tidelock_store::{ExpectedVersion, Position, StoredEvent, StreamName, Timestamp, Version};
 
 use super::aggregate::Aggregate;
 

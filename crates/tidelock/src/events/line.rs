@@ -11,7 +11,7 @@
 //! changed since: it is only given out once what it was decided on is known to be in the store.
 
 mod batch;
-mod missed;
+mod rebase;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,8 +26,8 @@ use super::folded::Folded;
 use super::load::{self, Until};
 
 pub(crate) use batch::{Batch, Outcome, Share};
-pub(crate) use missed::Carried;
-use missed::Recent;
+pub(crate) use rebase::PendingDecision;
+use rebase::Recent;
 
 /// All that this process knows of one aggregate.
 pub(crate) struct Line<A: Aggregate> {
@@ -162,7 +162,7 @@ impl<A: Aggregate> Line<A> {
     }
 
     /// Makes the next one who decides look at the store first.
-    pub(crate) fn distrust(&self) {
+    pub(crate) fn invalidate(&self) {
         self.lock().stale = true;
     }
 

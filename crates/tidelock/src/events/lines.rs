@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidelock_store::{StreamName, Version};
 
 use super::aggregate::Aggregate;
-use super::line::{Carried, Line};
+use super::line::{Line, PendingDecision};
 
 /// Two types that read one stream have two lines, and meet in the store.
 type Key = (TypeId, StreamName);
@@ -104,8 +104,12 @@ impl Entries {
 
 impl<A: Aggregate> Place<A> {
     /// Keeps what was decided and did not land.
-    pub(crate) fn carry(&self, events: Arc<[A::Event]>, known: Option<Version>) -> Carried<A> {
-        Carried::new(self.line.clone(), events, known)
+    pub(crate) fn carry(
+        &self,
+        events: Arc<[A::Event]>,
+        known: Option<Version>,
+    ) -> PendingDecision<A> {
+        PendingDecision::new(self.line.clone(), events, known)
     }
 }
 

@@ -1,8 +1,8 @@
 //! Folding a stream: from a snapshot or from the start, up to its end or up to a moment.
 
 use tidelock_store::{
-    Event as StoredEvent, Position, Store, StreamName, StreamPage, StreamQuery, StreamState,
-    Timestamp, Version,
+    Position, Store, StoredEvent, StreamName, StreamPage, StreamQuery, StreamState, Timestamp,
+    Version,
 };
 
 use super::aggregate::Aggregate;

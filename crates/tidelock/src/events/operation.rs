@@ -7,18 +7,18 @@
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    EventId, ExpectedRevision, Json, RecordKey, Result, Store, StoreExt, StreamName, Version, When,
-    Write,
+    EventId, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Store, StoreExt,
+    StreamName, Version, When,
 };
 use uuid::Uuid;
 
-use super::executed::{Executed, How};
+use super::executed::{Executed, Provenance};
 use super::keys;
 use super::options::OperationId;
 
 /// What an operation did to one stream.
 #[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct Did {
+pub(crate) struct OperationRecord {
     pub(crate) stream: StreamName,
     pub(crate) version: Option<Version>,
     pub(crate) events: Vec<EventId>,
@@ -36,8 +36,12 @@ pub(crate) fn event_id(operation: &OperationId, stream: &StreamName, nth: usize)
 }
 
 /// Says what it did, in the commit that does it.
-pub(crate) fn write(operation: &OperationId, key: &RecordKey, did: &[Did]) -> Result<Write> {
-    let write = Write::put(key, ExpectedRevision::Absent, Json::new(did)?);
+pub(crate) fn write(
+    operation: &OperationId,
+    key: &RecordKey,
+    did: &[OperationRecord],
+) -> Result<RecordWrite> {
+    let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(did)?);
     Ok(write.expiring(When::In(operation.remembered)))
 }
 
@@ -48,17 +52,17 @@ pub(crate) async fn find(
 ) -> Result<Option<Vec<Executed>>> {
     let Some(record) = store.get_one(key).await?.into_live() else { return Ok(None) };
     let mut executed = Vec::new();
-    for did in record.value.to::<Vec<Did>>()? {
+    for did in record.value.to::<Vec<OperationRecord>>()? {
         executed.push(replayed(store, did).await?);
     }
     Ok(Some(executed))
 }
 
-async fn replayed(store: &(impl Store + ?Sized), did: Did) -> Result<Executed> {
-    let Did { stream, version, events } = did;
+async fn replayed(store: &(impl Store + ?Sized), did: OperationRecord) -> Result<Executed> {
+    let OperationRecord { stream, version, events } = did;
     let position = match version.filter(|_| !events.is_empty()) {
         Some(version) => store.event(&stream, version).await?.map(|event| event.position),
         None => None,
     };
-    Ok(Executed { stream, version, position, events, attempts: 1, how: How::Replayed })
+    Ok(Executed { stream, version, position, events, attempts: 1, how: Provenance::Replayed })
 }

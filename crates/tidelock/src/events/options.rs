@@ -35,7 +35,7 @@ impl OperationId {
 
 impl Options {
     /// Whether it needs a commit to itself.
-    pub(crate) fn want_to_be_alone(&self) -> bool {
+    pub(crate) fn needs_own_commit(&self) -> bool {
         self.operation.is_some() || self.pinned.is_some() || self.also.parts() > 0
     }
 }
@@ -69,14 +69,14 @@ macro_rules! setters {
         /// The same, done once: if it was done before under this id, the answer is what it did
         /// then, and nothing is decided. It is remembered for seven days. A decision that says no
         /// is not remembered.
-        pub fn operation(mut self, id: impl Into<String>) -> Self {
+        pub fn operation_id(mut self, id: impl Into<String>) -> Self {
             let operation = $crate::events::options::OperationId::new(id, self.options.remembered);
             self.options.operation = Some(operation);
             self
         }
 
         /// The same, remembering the operation for this long.
-        pub fn remembered_for(mut self, long: std::time::Duration) -> Self {
+        pub fn dedup_window(mut self, long: std::time::Duration) -> Self {
             self.options.remembered = Some(long);
             if let Some(operation) = &mut self.options.operation {
                 operation.remembered = long;

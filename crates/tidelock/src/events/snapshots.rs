@@ -10,8 +10,8 @@ use std::fmt;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    ExpectedRevision, Json, Position, Result, Slot, Store, StoreError, StoreExt, StreamName,
-    Timestamp, Version, Write,
+    ExpectedRevision, Position, RawJson, RecordWrite, Result, Slot, Store, StoreError, StoreExt,
+    StreamName, Timestamp, Version,
 };
 
 use super::folded::Folded;
@@ -32,8 +32,8 @@ enum When<A> {
 
 /// How a state gets to JSON and back, known only where the state's type is.
 struct Codec<A> {
-    encode: fn(&A) -> Result<Json>,
-    decode: fn(&Json) -> Result<A>,
+    encode: fn(&A) -> Result<RawJson>,
+    decode: fn(&RawJson) -> Result<A>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -42,7 +42,7 @@ struct Snapshot {
     version: Version,
     position: Position,
     recorded_at: Timestamp,
-    state: Json,
+    state: RawJson,
 }
 
 impl<A> Snapshots<A> {
@@ -72,7 +72,7 @@ impl<A: Serialize + DeserializeOwned> Snapshots<A> {
     }
 
     fn by(when: When<A>) -> Self {
-        let codec = Codec { encode: |state| Json::new(state), decode: Json::to };
+        let codec = Codec { encode: |state| RawJson::new(state), decode: RawJson::to };
         Self { when, schema: 1, codec: Some(codec) }
     }
 }
@@ -120,7 +120,7 @@ impl<A> Snapshots<A> {
         stream: &StreamName,
         folded: &Folded<A>,
         least: Version,
-    ) -> Result<Option<Write>> {
+    ) -> Result<Option<RecordWrite>> {
         let key = keys::snapshot(stream)?;
         let slot = store.get_one(&key).await?;
         match stored(&slot) {
@@ -134,7 +134,7 @@ impl<A> Snapshots<A> {
             _ => {}
         }
         let Some(snapshot) = self.snapshot(folded)? else { return Ok(None) };
-        Ok(Some(Write::put(&key, replacing(&slot), Json::new(&snapshot)?)))
+        Ok(Some(RecordWrite::put(&key, replacing(&slot), RawJson::new(&snapshot)?)))
     }
 
     /// Keeps this state, unless a newer one is kept already. Says whether it did.
@@ -152,7 +152,7 @@ impl<A> Snapshots<A> {
             return Ok(false);
         }
         // Whoever was quicker has kept one too.
-        Ok(store.put(&key, replacing(&slot), Json::new(&snapshot)?).await?.committed().is_ok())
+        Ok(store.put(&key, replacing(&slot), RawJson::new(&snapshot)?).await?.committed().is_ok())
     }
 
     fn snapshot(&self, folded: &Folded<A>) -> Result<Option<Snapshot>> {

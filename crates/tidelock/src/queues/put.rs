@@ -6,13 +6,13 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tidelock_store::{
-    Commit, ExpectedRevision, ItemRef, Json, LaneName, Mark, Priority, Result, StoreError,
-    Timestamp, Wake, When, Write,
+    Commit, ExpectedRevision, ItemRef, LaneName, Mark, Priority, RawJson, RecordWrite, Result,
+    StoreError, Timestamp, Wake, When,
 };
 
 use super::keys;
 use crate::bounds;
-use crate::events::sender;
+use crate::events::submit;
 use crate::handle::Tidelock;
 
 /// An item that is to be put in: await it, and learn when it was.
@@ -22,14 +22,14 @@ use crate::handle::Tidelock;
 /// unblocks it.
 #[derive(Debug)]
 #[must_use = "nothing is put in before this is awaited"]
-pub struct Put {
+pub struct EnqueueItem {
     tidelock: Tidelock,
     wake: Result<Wake>,
-    data: Option<Json>,
+    data: Option<RawJson>,
     operation: Option<String>,
 }
 
-impl Put {
+impl EnqueueItem {
     pub(super) fn new(tidelock: Tidelock, item: Result<ItemRef>) -> Self {
         Self {
             tidelock,
@@ -66,7 +66,7 @@ impl Put {
     /// Sets the data that a worker gets with its lease. It replaces what was there, and is deleted
     /// when the item is acknowledged, unless the item was put in again meanwhile.
     pub fn data(mut self, data: &(impl Serialize + ?Sized)) -> Self {
-        match Json::new(data) {
+        match RawJson::new(data) {
             Ok(data) => self.data = Some(data),
             Err(error) => self.wake = Err(error),
         }
@@ -75,7 +75,7 @@ impl Put {
 
     /// The same, put in once: if it was put in before under this id, exactly like this, the answer
     /// is when that was, and nobody is woken. It is remembered for seven days.
-    pub fn operation(mut self, id: impl Into<String>) -> Self {
+    pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
         self
     }
@@ -90,21 +90,22 @@ impl Put {
     async fn put(self) -> Result<Timestamp> {
         let (tidelock, wake) = (self.tidelock, self.wake?);
         self.operation.as_deref().map_or(Ok(()), bounds::names)?;
-        let data =
-            self.data.map(|data| Write::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
+        let data = self
+            .data
+            .map(|data| RecordWrite::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
         let commit = data.into_iter().fold(Commit::new().wake(wake), Commit::write);
         let commit = match self.operation {
-            Some(id) => sender::once(commit, &id),
-            None => sender::repeatable(commit),
+            Some(id) => submit::once(commit, &id),
+            None => submit::repeatable(commit),
         };
         let sent =
-            sender::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
+            submit::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
         let refused = |_| StoreError::corrupt("a wake without expectations was refused");
         Ok(sent.committed().map_err(refused)?.at)
     }
 }
 
-impl IntoFuture for Put {
+impl IntoFuture for EnqueueItem {
     type Output = Result<Timestamp>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 

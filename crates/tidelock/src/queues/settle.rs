@@ -4,12 +4,12 @@
 //! store forgets the item itself a while later.
 
 use tidelock_store::{
-    Commit, CommitOutcome, Conflict, Exit, ExpectedRevision, Item, Mark, Part, Reason, Result,
-    Settlement, Slot, Store, StoreError, StoreExt, When, Write, limits,
+    Commit, CommitOutcome, Conflict, ExpectedRevision, Item, Mark, Part, RecordWrite, Result,
+    Settle, Settlement, Slot, Store, StoreError, StoreExt, ViolationReason, When, limits,
 };
 
 use super::keys;
-use crate::events::sender;
+use crate::events::submit;
 use crate::handle::Tidelock;
 
 /// Leases that end in one commit. Each may take a record with it, and a commit has room for
@@ -18,7 +18,7 @@ const AT_ONCE: usize = limits::PARTS_PER_COMMIT / 2;
 
 /// What became of a settlement.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
+pub enum SettleOutcome {
     /// It is settled so.
     Settled,
     /// The lease was lost, and nothing was changed: what is there now, if the item exists.
@@ -28,7 +28,7 @@ pub enum Settled {
 pub(super) async fn settle(
     tidelock: &Tidelock,
     settlements: Vec<Settlement>,
-) -> Result<Vec<Settled>> {
+) -> Result<Vec<SettleOutcome>> {
     let settlements: Vec<_> = settlements.into_iter().map(finishing).collect();
     let mut settled = Vec::with_capacity(settlements.len());
     for some in settlements.chunks(AT_ONCE) {
@@ -38,15 +38,18 @@ pub(super) async fn settle(
 }
 
 /// Settles those that can be: whatever is lost is left out, and the rest sent again.
-async fn settle_some(tidelock: &Tidelock, settlements: Vec<Settlement>) -> Result<Vec<Settled>> {
+async fn settle_some(
+    tidelock: &Tidelock,
+    settlements: Vec<Settlement>,
+) -> Result<Vec<SettleOutcome>> {
     let store = &**tidelock.store();
-    let mut settled = vec![Settled::Settled; settlements.len()];
+    let mut settled = vec![SettleOutcome::Settled; settlements.len()];
     let mut left: Vec<(usize, Settlement)> = settlements.into_iter().enumerate().collect();
     while !left.is_empty() {
         let all = left.iter().map(|(_, settlement)| settlement);
         let commit = all.clone().cloned().fold(Commit::new(), Commit::settle);
         let commit = deletions(store, all).await?.into_iter().fold(commit, Commit::write);
-        let sent = sender::send(store, &commit, tidelock.retry(), tidelock.random()).await?;
+        let sent = submit::send(store, &commit, tidelock.retry(), tidelock.random()).await?;
         let CommitOutcome::Conflict(conflict) = sent else { break };
         let refusal = conflict.to_string();
         let Refused { lost, data_changed } = Refused::by(conflict);
@@ -56,7 +59,7 @@ async fn settle_some(tidelock: &Tidelock, settlements: Vec<Settlement>) -> Resul
             )));
         }
         for (nth, found) in &lost {
-            settled[left[*nth].0] = Settled::Lost(found.clone());
+            settled[left[*nth].0] = SettleOutcome::Lost(found.clone());
         }
         let mut nth = 0..;
         left.retain(|_| nth.next().is_some_and(|nth| lost.iter().all(|(lost, _)| *lost != nth)));
@@ -66,7 +69,7 @@ async fn settle_some(tidelock: &Tidelock, settlements: Vec<Settlement>) -> Resul
 
 /// An ack without a mark finishes its item, unless the caller said otherwise.
 fn finishing(mut settlement: Settlement) -> Settlement {
-    if let (Exit::Ack { forget: forget @ None, defer: None }, None | Some(Mark::ZERO)) =
+    if let (Settle::Ack { forget: forget @ None, defer: None }, None | Some(Mark::ZERO)) =
         (&mut settlement.exit, settlement.done)
     {
         *forget = Some(When::In(limits::ITEM_MEMORY));
@@ -80,7 +83,7 @@ fn finishing(mut settlement: Settlement) -> Settlement {
 async fn deletions<'a>(
     store: &dyn Store,
     settlements: impl Iterator<Item = &'a Settlement>,
-) -> Result<Vec<Write>> {
+) -> Result<Vec<RecordWrite>> {
     let finished: Vec<_> = settlements.filter(|settlement| finishes(settlement)).collect();
     if finished.is_empty() {
         return Ok(Vec::new());
@@ -93,14 +96,15 @@ async fn deletions<'a>(
         let item = store.item(&settlement.lease.item).await?;
         if item.is_some_and(|item| item.is_held_under(settlement.lease.fence) && has_no_more(&item))
         {
-            deletions.push(Write::delete(&data.key, ExpectedRevision::Revision(data.revision)));
+            deletions
+                .push(RecordWrite::delete(&data.key, ExpectedRevision::Revision(data.revision)));
         }
     }
     Ok(deletions)
 }
 
 fn finishes(settlement: &Settlement) -> bool {
-    matches!(settlement.exit, Exit::Ack { forget: Some(_), .. })
+    matches!(settlement.exit, Settle::Ack { forget: Some(_), .. })
 }
 
 /// Whether a held item has nothing to do beyond what it was leased for.
@@ -121,8 +125,8 @@ impl Refused {
         let mut refused = Self { lost: Vec::new(), data_changed: false };
         for clash in conflict.clashes {
             match (clash.part, clash.reason) {
-                (Part::Settlement(nth), Reason::LeaseLost { found, .. }) => {
-                    refused.lost.push((nth, found))
+                (Part::Settlement(nth), ViolationReason::LeaseLost { found, .. }) => {
+                    refused.lost.push((nth, found));
                 }
                 (Part::Write(_), _) => refused.data_changed = true,
                 _ => {}

@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{
-    Commit, Json, LaneName, Lease, LeaseRequest, Leased, QueueName, Result, Settlement, Signal,
-    Store, StoreError, Topic, WorkerName,
+    ChangeHint, Commit, LaneName, Lease, LeaseRequest, Leased, QueueName, RawJson, Result,
+    Settlement, Store, StoreError, Topic, WorkerName,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 /// its attempt stays counted.
 #[derive(Debug)]
 #[must_use = "nothing is leased before this is awaited"]
-pub struct Take {
+pub struct LeaseItems {
     store: Arc<dyn Store>,
     request: Result<LeaseRequest>,
     within: Duration,
@@ -42,14 +42,14 @@ pub struct Take {
 
 /// An item that was leased, and what was written beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Taken {
+pub struct LeasedItems {
     /// The lease: its item, its fence, its deadline.
     pub lease: Lease,
     /// What whoever put it in wrote beside it: that of the put that woke it, or of a later one.
-    pub data: Option<Json>,
+    pub data: Option<RawJson>,
 }
 
-impl Take {
+impl LeaseItems {
     pub(super) fn new(tidelock: &Tidelock, queue: Result<QueueName>, worker: &str) -> Self {
         let request = queue
             .and_then(|queue| Ok(LeaseRequest::new(&queue, &WorkerName::new(worker)?, LEASE, 1)));
@@ -84,7 +84,7 @@ impl Take {
         self
     }
 
-    async fn take(self) -> Result<Vec<Taken>> {
+    async fn take(self) -> Result<Vec<LeasedItems>> {
         let (store, request) = (self.store, self.request?);
         request.check()?;
         let (give, have) = oneshot::channel();
@@ -97,8 +97,8 @@ impl Take {
     }
 }
 
-impl IntoFuture for Take {
-    type Output = Result<Vec<Taken>>;
+impl IntoFuture for LeaseItems {
+    type Output = Result<Vec<LeasedItems>>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
@@ -135,7 +135,7 @@ async fn ask(
     let _had_or_given_back = give.send(answer);
 }
 
-async fn wait(signal: &mut Signal, pause: Duration) {
+async fn wait(signal: &mut ChangeHint, pause: Duration) {
     let _told_or_not = tokio::time::timeout(pause, signal.wait()).await;
 }
 
@@ -183,12 +183,12 @@ impl Drop for Granted {
     }
 }
 
-async fn with_data(store: &dyn Store, leases: &[Lease]) -> Result<Vec<Taken>> {
+async fn with_data(store: &dyn Store, leases: &[Lease]) -> Result<Vec<LeasedItems>> {
     if leases.is_empty() {
         return Ok(Vec::new());
     }
     let keys: Vec<_> = leases.iter().map(|lease| keys::data(&lease.item)).collect();
     let data =
         store.get(&keys).await?.into_iter().map(|slot| slot.into_live().map(|record| record.value));
-    Ok(leases.iter().cloned().zip(data).map(|(lease, data)| Taken { lease, data }).collect())
+    Ok(leases.iter().cloned().zip(data).map(|(lease, data)| LeasedItems { lease, data }).collect())
 }

@@ -13,17 +13,17 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::handler::{Batch, Each, Fold, Handler};
-use super::handling::Reacting;
 use super::leftovers::RemovingLinks;
 use super::reaction::Reaction;
 use super::recent::Recent;
 use super::route::Route;
 use super::router::{Router, Routing, register};
-use super::{Context, Failure, Input, InvalidReaction, ReactionName, Source, keys};
+use super::work::ReactionWork;
+use super::{BuildError, HandlerError, Input, ReactionCtx, ReactionName, Subscription, keys};
 use crate::handle::Tidelock;
 use crate::runs::driving::Driving;
 use crate::runs::{self, Workflow};
-use crate::worker::{Served, Stopped, Worker, WorkerOptions};
+use crate::worker::{QueueOptions, Stopped, Worker, WorkerOptions};
 
 /// The lease on a route: how long the others wait before they take over from a process that died.
 const ROUTE_LEASE: Duration = Duration::from_secs(15);
@@ -35,10 +35,10 @@ const LINK_REMOVAL_TIMEOUT: Duration = Duration::from_secs(3600);
 #[derive(Debug)]
 pub struct AppBuilder {
     tidelock: Tidelock,
-    reactions: Vec<Result<Reaction, InvalidReaction>>,
+    reactions: Vec<Result<Reaction, BuildError>>,
     pub(crate) workflows: Vec<Workflow>,
     options: WorkerOptions,
-    lanes: Vec<Result<LaneName, InvalidReaction>>,
+    lanes: Vec<Result<LaneName, BuildError>>,
     route_lease: Duration,
 }
 
@@ -70,22 +70,28 @@ impl AppBuilder {
     /// The handler may run more than once for an event, if its process dies or its lease is lost
     /// before the ack; what it stages in its context lands exactly once.
     #[must_use]
-    pub fn reaction<I, F, R>(self, name: &str, source: Source<I>, handler: F) -> Self
+    pub fn reaction<I, F, R>(self, name: &str, source: Subscription<I>, handler: F) -> Self
     where
         I: Input,
-        F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
-        R: Future<Output = Result<(), Failure>> + Send + 'static,
+        F: Fn(I, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.with(name, source, Each::new(handler))
     }
 
     /// And this reaction, in batches of one target's events, oldest first, at most this many.
     #[must_use]
-    pub fn batch<I, F, R>(self, name: &str, source: Source<I>, most: usize, handler: F) -> Self
+    pub fn batch_reaction<I, F, R>(
+        self,
+        name: &str,
+        source: Subscription<I>,
+        most: usize,
+        handler: F,
+    ) -> Self
     where
         I: Input,
-        F: Fn(Vec<I>, Context) -> R + Clone + Send + Sync + 'static,
-        R: Future<Output = Result<(), Failure>> + Send + 'static,
+        F: Fn(Vec<I>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.with(name, source, Batch::new(most, handler))
     }
@@ -96,7 +102,7 @@ impl AppBuilder {
     pub fn projection<I, S>(
         self,
         name: &str,
-        source: Source<I>,
+        source: Subscription<I>,
         fold: impl Fn(&mut S, I) + Clone + Send + Sync + 'static,
     ) -> Self
     where
@@ -113,18 +119,18 @@ impl AppBuilder {
     pub fn in_postgres<I, F, R>(
         self,
         name: &str,
-        source: Source<I>,
+        source: Subscription<I>,
         store: &tidelock_store_postgres::PostgresStore,
         handler: F,
     ) -> Self
     where
         I: Input,
-        F: Fn(I, Arc<tidelock_store_postgres::OwnTransaction>, Context) -> R
+        F: Fn(I, Arc<tidelock_store_postgres::PgTx>, ReactionCtx) -> R
             + Clone
             + Send
             + Sync
             + 'static,
-        R: Future<Output = Result<(), Failure>> + Send + 'static,
+        R: Future<Output = Result<(), HandlerError>> + Send + 'static,
     {
         self.with(name, source, super::handler::InPostgres::new(store.clone(), handler))
     }
@@ -136,14 +142,14 @@ impl AppBuilder {
     pub fn in_sqlite<I, F, R>(
         self,
         name: &str,
-        source: Source<I>,
+        source: Subscription<I>,
         store: &tidelock_store_sqlite::SqliteStore,
         handler: F,
     ) -> Self
     where
         I: Input,
-        F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
-        R: Future<Output = Result<Vec<tidelock_store_sqlite::OwnStatement>, Failure>>
+        F: Fn(I, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+        R: Future<Output = Result<Vec<tidelock_store_sqlite::SqlStatement>, HandlerError>>
             + Send
             + 'static,
     {
@@ -162,7 +168,7 @@ impl AppBuilder {
 
     /// The same, with this many targets at once, over all reactions. The default is 64.
     #[must_use]
-    pub fn slots(mut self, slots: usize) -> Self {
+    pub fn max_concurrency(mut self, slots: usize) -> Self {
         self.options.slots = slots;
         self
     }
@@ -186,12 +192,12 @@ impl AppBuilder {
     ///
     /// # Errors
     /// The first thing that is wrong.
-    pub fn build(self) -> Result<App, InvalidReaction> {
+    pub fn build(self) -> Result<App, BuildError> {
         let reactions: Vec<Reaction> = self.reactions.into_iter().collect::<Result<_, _>>()?;
         let mut names = HashSet::new();
         if let Some(twice) = reactions.iter().find(|reaction| !names.insert(reaction.name.clone()))
         {
-            return Err(InvalidReaction::Twice { name: twice.name.to_string() });
+            return Err(BuildError::Twice { name: twice.name.to_string() });
         }
         check_workflows(&self.workflows)?;
         reactions.iter().try_for_each(check_reaction)?;
@@ -212,7 +218,7 @@ impl AppBuilder {
         })
     }
 
-    fn with<I>(mut self, name: &str, source: Source<I>, handler: impl Handler) -> Self {
+    fn with<I>(mut self, name: &str, source: Subscription<I>, handler: impl Handler) -> Self {
         self.reactions.push(reaction(name, source, handler));
         self
     }
@@ -220,12 +226,12 @@ impl AppBuilder {
 
 fn reaction<I>(
     name: &str,
-    source: Source<I>,
+    source: Subscription<I>,
     handler: impl Handler,
-) -> Result<Reaction, InvalidReaction> {
+) -> Result<Reaction, BuildError> {
     let name = ReactionName::new(name)?;
     if let Some(problem) = source.problem {
-        return Err(InvalidReaction::Option { name: name.to_string(), problem });
+        return Err(BuildError::Option { name: name.to_string(), problem });
     }
     Ok(Reaction {
         queue: keys::queue(&name),
@@ -239,7 +245,7 @@ fn reaction<I>(
 }
 
 /// A lease that a store grants, and at least one at a time.
-fn check_reaction(reaction: &Reaction) -> Result<(), InvalidReaction> {
+fn check_reaction(reaction: &Reaction) -> Result<(), BuildError> {
     let options = &reaction.options;
     let problem = match check_lease(options.lease) {
         Err(problem) => problem,
@@ -251,24 +257,24 @@ fn check_reaction(reaction: &Reaction) -> Result<(), InvalidReaction> {
         }
         Ok(()) => return Ok(()),
     };
-    Err(InvalidReaction::Option { name: reaction.name.to_string(), problem })
+    Err(BuildError::Option { name: reaction.name.to_string(), problem })
 }
 
 fn check_lease(lease: Duration) -> Result<(), String> {
     check_renewal(&[], lease).map_err(|e| e.context().to_owned())
 }
 
-fn setting(of: impl Into<String>, problem: impl Into<String>) -> InvalidReaction {
-    InvalidReaction::Setting { of: of.into(), problem: problem.into() }
+fn setting(of: impl Into<String>, problem: impl Into<String>) -> BuildError {
+    BuildError::Setting { of: of.into(), problem: problem.into() }
 }
 
 /// Each version of a workflow once, under a name that can be one, with a lease that a store grants.
-fn check_workflows(workflows: &[Workflow]) -> Result<(), InvalidReaction> {
+fn check_workflows(workflows: &[Workflow]) -> Result<(), BuildError> {
     let mut known = HashSet::new();
     for workflow in workflows {
-        let name = workflow.checked_name().map_err(InvalidReaction::Workflow)?;
+        let name = workflow.checked_name().map_err(BuildError::Workflow)?;
         if !known.insert((name.clone(), workflow.version)) {
-            return Err(InvalidReaction::TwiceAWorkflow {
+            return Err(BuildError::TwiceAWorkflow {
                 name: name.to_string(),
                 version: workflow.version.0,
             });
@@ -343,24 +349,25 @@ impl App {
 
     /// Served by processes that have links. That a holder died over one of its items says nothing
     /// about the next.
-    fn link_removals(&self) -> Option<Served> {
+    fn link_removals(&self) -> Option<QueueOptions> {
         let computed =
             self.reactions.iter().any(|reaction| matches!(reaction.route, Route::Computed(_)));
-        let served = Served::new(&keys::link_removals(), Arc::new(RemovingLinks));
-        computed.then(|| served.expiries(u32::MAX).timeout(LINK_REMOVAL_TIMEOUT))
+        let served = QueueOptions::new(&keys::link_removals(), Arc::new(RemovingLinks));
+        computed.then(|| served.max_crashes(u32::MAX).timeout(LINK_REMOVAL_TIMEOUT))
     }
 
-    fn targets(&self, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Vec<Served> {
+    fn targets(&self, reaction: &Arc<Reaction>, recent: &Arc<Recent>) -> Vec<QueueOptions> {
         let options = &reaction.options;
-        let work = Arc::new(Reacting::new(&self.tidelock, reaction, recent));
-        let served =
-            Served::new(&reaction.queue, work).leased_for(options.lease).expiries(options.expiries);
+        let work = Arc::new(ReactionWork::new(&self.tidelock, reaction, recent));
+        let served = QueueOptions::new(&reaction.queue, work)
+            .lease(options.lease)
+            .max_crashes(options.expiries);
         let served = served.timeout(options.timeout).minding_its_time();
-        let served = options.limit.map_or(served.clone(), |limit| served.at_most(limit));
+        let served = options.limit.map_or(served.clone(), |limit| served.max_concurrency(limit));
         self.in_lanes(&served)
     }
 
-    fn in_lanes(&self, served: &Served) -> Vec<Served> {
+    fn in_lanes(&self, served: &QueueOptions) -> Vec<QueueOptions> {
         match self.lanes.is_empty() {
             true => vec![served.clone()],
             false => self.lanes.iter().map(|lane| served.clone().in_lane(lane.clone())).collect(),
@@ -369,10 +376,10 @@ impl App {
 
     /// Held for as long as the process lives; that earlier holders died says nothing about the next
     /// one.
-    fn route(&self, reaction: &Arc<Reaction>, router: &Arc<Router>) -> Served {
+    fn route(&self, reaction: &Arc<Reaction>, router: &Arc<Router>) -> QueueOptions {
         let work = Arc::new(Routing { router: router.clone(), reaction: reaction.clone() });
-        let served = Served::new(&keys::route_queue(&reaction.name), work);
-        let served = served.leased_for(self.route_lease).expiries(u32::MAX).at_most(1);
+        let served = QueueOptions::new(&keys::route_queue(&reaction.name), work);
+        let served = served.lease(self.route_lease).max_crashes(u32::MAX).max_concurrency(1);
         served.outside_the_pool().minding_its_time()
     }
 }

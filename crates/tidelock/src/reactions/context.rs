@@ -7,32 +7,32 @@ use std::sync::{Arc, MutexGuard};
 
 use serde::Serialize;
 use tidelock_store::{
-    Commit, Event, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, Json, LeaseToken,
-    NewEvent, RecordKey, Result, Store, StreamName, Wake, Write,
+    Commit, EventId, ExpectedRevision, ExpectedVersion, Guard, ItemKey, LeaseToken, NewEvent,
+    RawJson, RecordKey, RecordWrite, Result, Store, StoredEvent, StreamName, Wake,
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Failure, ReactionName};
-use crate::events::{Aggregate, Decided, ExecuteError};
+use super::{HandlerError, ReactionName};
+use crate::events::{Aggregate, ExecuteError, IntoEvents};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
-use crate::runs::client::destination::Destination;
-use crate::runs::client::signal::Letter;
-use crate::runs::client::start::Order;
-use crate::runs::{RunError, RunId, SendSignal, Start};
+use crate::runs::client::commit_target::CommitTarget;
+use crate::runs::client::signal::SignalRequest;
+use crate::runs::client::start::StartRequest;
+use crate::runs::{RunError, RunId, SendSignal, StartRun};
 use crate::staging::{Stage, Staged};
-use crate::worker::Task;
+use crate::worker::LeasedTask;
 
 /// A handler's way to the store. Whatever is staged here lands in the commit of the handler's ack,
 /// or not at all.
 #[derive(Debug, Clone)]
-pub struct Context {
+pub struct ReactionCtx {
     shared: Arc<Shared>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    task: Task,
+    task: LeasedTask,
     reaction: ReactionName,
     cause: EventId,
     rebuild: bool,
@@ -49,12 +49,12 @@ pub(crate) struct Replay {
     pub(crate) silent: bool,
 }
 
-impl Context {
+impl ReactionCtx {
     pub(crate) fn new(
         tidelock: &Tidelock,
-        task: &Task,
+        task: &LeasedTask,
         reaction: &ReactionName,
-        cause: &Event,
+        cause: &StoredEvent,
         replay: Replay,
     ) -> Self {
         let metadata = Metadata {
@@ -133,9 +133,9 @@ impl Context {
     pub async fn external<T, F>(
         &self,
         effect: impl FnOnce(String) -> F,
-    ) -> Result<Option<T>, Failure>
+    ) -> Result<Option<T>, HandlerError>
     where
-        F: Future<Output = Result<T, Failure>>,
+        F: Future<Output = Result<T, HandlerError>>,
     {
         match self.shared.silent {
             true => Ok(None),
@@ -173,9 +173,9 @@ impl Context {
     pub async fn decide<F>(
         &self,
         decide: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Result<(), Failure>
+    ) -> Result<(), HandlerError>
     where
-        F: Future<Output = Result<Commit, Failure>> + Send + 'static,
+        F: Future<Output = Result<Commit, HandlerError>> + Send + 'static,
     {
         self.shared.stage.decide(decide).await
     }
@@ -195,32 +195,33 @@ impl Context {
     ) -> Result<(), ExecuteError<X>>
     where
         A: Aggregate,
-        D: Decided<A::Event> + Send + 'static,
+        D: IntoEvents<A::Event> + Send + 'static,
         X: Display + Debug + Send + Sync + 'static,
     {
         self.shared.stage.execute(id, decide).await
     }
 
     /// Stages the start of a run: it is there once the ack is. Nothing is done if it is there
-    /// already, with the same input: see [`Start`].
-    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> Start {
-        let order = Order::new(workflow, run, input);
-        Start::new(self.destination(), order).metadata(self.metadata().clone())
+    /// already, with the same input: see [`StartRun`].
+    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> StartRun {
+        let order = StartRequest::new(workflow, run, input);
+        StartRun::new(self.destination(), order).metadata(self.metadata().clone())
     }
 
     /// Stages a signal to a run: it is sent with the ack, once for this event and this name, even
     /// if the target is reset and the event is handled again. Several signals of one name to one
     /// run need [ids](SendSignal::id) of their own.
     pub fn signal(&self, run: &str, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
-        let letter =
-            RunId::new(run).map_err(RunError::from).and_then(|run| Letter::new(run, name, payload));
+        let letter = RunId::new(run)
+            .map_err(RunError::from)
+            .and_then(|run| SignalRequest::new(run, name, payload));
         let signal =
             SendSignal::new(self.destination(), letter.map(|letter| letter.about(self.metadata())));
         signal.id(format!("{}:{name}", self.effect_key()))
     }
 
     /// Stages a change to a record.
-    pub fn write(&self, write: Write) {
+    pub fn write(&self, write: RecordWrite) {
         self.staged().commit.writes.push(write);
     }
 
@@ -229,7 +230,7 @@ impl Context {
     /// # Errors
     /// If the value cannot be stored.
     pub fn put(&self, key: &RecordKey, value: &(impl Serialize + ?Sized)) -> Result<()> {
-        self.write(Write::put(key, ExpectedRevision::Any, Json::new(value)?));
+        self.write(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(value)?));
         Ok(())
     }
 
@@ -249,13 +250,13 @@ impl Context {
     }
 
     /// For what other patterns can put into the commit of the ack.
-    fn destination(&self) -> Destination {
+    fn destination(&self) -> CommitTarget {
         let context = self.clone();
         let stage = Box::new(move |decision| context.staged().decisions.push(decision));
-        Destination::Commit(self.tidelock().clone(), stage)
+        CommitTarget::Commit(self.tidelock().clone(), stage)
     }
 
-    pub(crate) fn task(&self) -> &Task {
+    pub(crate) fn task(&self) -> &LeasedTask {
         &self.shared.task
     }
 

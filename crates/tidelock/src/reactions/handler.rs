@@ -11,9 +11,9 @@ use std::marker::PhantomData;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::{Event, ItemKey, RecordKey, Result};
+use tidelock_store::{ItemKey, RecordKey, Result, StoredEvent};
 
-use super::{Context, Failure, Input, ReactionName};
+use super::{HandlerError, Input, ReactionCtx, ReactionName};
 
 pub(crate) use fold::Fold;
 #[cfg(feature = "postgres")]
@@ -35,9 +35,9 @@ pub(crate) trait Handler: Send + Sync + 'static {
     /// Handles events of one target, oldest first; never none.
     fn handle(
         &self,
-        events: Vec<Event>,
-        context: Context,
-    ) -> BoxFuture<'static, Result<(), Failure>>;
+        events: Vec<StoredEvent>,
+        context: ReactionCtx,
+    ) -> BoxFuture<'static, Result<(), HandlerError>>;
 }
 
 /// One event at a time.
@@ -55,8 +55,8 @@ impl<I, F> Each<I, F> {
 impl<I, F, R> Handler for Each<I, F>
 where
     I: Input,
-    F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Result<(), Failure>> + Send + 'static,
+    F: Fn(I, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
     fn batch(&self) -> usize {
         1
@@ -64,9 +64,9 @@ where
 
     fn handle(
         &self,
-        events: Vec<Event>,
-        context: Context,
-    ) -> BoxFuture<'static, Result<(), Failure>> {
+        events: Vec<StoredEvent>,
+        context: ReactionCtx,
+    ) -> BoxFuture<'static, Result<(), HandlerError>> {
         let handler = self.handler.clone();
         async move {
             for event in I::read(&**context.store(), events).await? {
@@ -94,8 +94,8 @@ impl<I, F> Batch<I, F> {
 impl<I, F, R> Handler for Batch<I, F>
 where
     I: Input,
-    F: Fn(Vec<I>, Context) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Result<(), Failure>> + Send + 'static,
+    F: Fn(Vec<I>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
     fn batch(&self) -> usize {
         self.most
@@ -103,9 +103,9 @@ where
 
     fn handle(
         &self,
-        events: Vec<Event>,
-        context: Context,
-    ) -> BoxFuture<'static, Result<(), Failure>> {
+        events: Vec<StoredEvent>,
+        context: ReactionCtx,
+    ) -> BoxFuture<'static, Result<(), HandlerError>> {
         let handler = self.handler.clone();
         async move {
             let events = I::read(&**context.store(), events).await?;

@@ -2,9 +2,9 @@
 
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
-use tidelock_store::{Event, EventType, Store};
+use tidelock_store::{EventType, Store, StoredEvent};
 
-use super::Failure;
+use super::HandlerError;
 use crate::event::Event as Typed;
 use crate::recorded::{ReadError, Recorded};
 
@@ -18,16 +18,22 @@ pub trait Input: Sized + Send + Sync + 'static {
     /// # Errors
     /// If one is not of this form. That blocks the target at once, because the same event will not
     /// read otherwise until the code changes. A failure of the store is tried again.
-    fn read(store: &dyn Store, events: Vec<Event>) -> BoxFuture<'_, Result<Vec<Self>, Failure>>;
+    fn read(
+        store: &dyn Store,
+        events: Vec<StoredEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Self>, HandlerError>>;
 }
 
 /// As the store has it, whatever its type.
-impl Input for Event {
+impl Input for StoredEvent {
     fn types() -> Vec<EventType> {
         Vec::new()
     }
 
-    fn read(_: &dyn Store, events: Vec<Event>) -> BoxFuture<'_, Result<Vec<Self>, Failure>> {
+    fn read(
+        _: &dyn Store,
+        events: Vec<StoredEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Self>, HandlerError>> {
         ready(Ok(events)).boxed()
     }
 }
@@ -40,11 +46,14 @@ impl<E: Typed> Input for Recorded<E> {
         types.filter_map(Result::ok).collect()
     }
 
-    fn read(store: &dyn Store, events: Vec<Event>) -> BoxFuture<'_, Result<Vec<Self>, Failure>> {
+    fn read(
+        store: &dyn Store,
+        events: Vec<StoredEvent>,
+    ) -> BoxFuture<'_, Result<Vec<Self>, HandlerError>> {
         let read = Self::read(store, events).map(|read| {
             read.map_err(|error| match error {
-                ReadError::Unreadable(unreadable) => Failure::fatal(unreadable),
-                ReadError::Store(error) => Failure::again(error),
+                ReadError::Unreadable(unreadable) => HandlerError::fatal(unreadable),
+                ReadError::Store(error) => HandlerError::again(error),
             })
         });
         read.boxed()

@@ -9,16 +9,16 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Adjustment, AfterTrim, Append, Commit, CommitOutcome, Event, ExpectedVersion, Item, ItemFilter,
-    ItemKey, ItemQuery, NamePattern, RecordQuery, Result, Settlement, Store, StoreExt, StreamName,
-    StreamQuery, Version, Wake, When, limits,
+    Adjustment, AfterTrim, Append, Commit, CommitOutcome, ExpectedVersion, Item, ItemFilter,
+    ItemKey, ItemQuery, NamePattern, RecordQuery, Result, Settlement, Store, StoreExt, StoredEvent,
+    StreamName, StreamQuery, Version, Wake, When, limits,
 };
 
 use super::links::Link;
 use super::recent::Recent;
 use super::router::Cursor;
 use super::{ReactionName, keys};
-use crate::worker::{Handling, Settled, Task, Work, each, is_loss};
+use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
 /// How long the removal of links waits for other closings.
 const DELAY: Duration = Duration::from_secs(60);
@@ -64,13 +64,13 @@ pub(crate) async fn forget_cursors(store: &dyn Store, stream: &StreamName) -> Re
 #[derive(Debug)]
 pub(crate) struct RemovingLinks;
 
-impl Work for RemovingLinks {
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+impl QueueHandler for RemovingLinks {
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         each(tasks, remove)
     }
 }
 
-async fn remove(task: Task) -> Result<Settled> {
+async fn remove(task: LeasedTask) -> Result<TaskOutcome> {
     let Ok(reaction) = ReactionName::new(task.lease().item.key.as_str()) else {
         return task.settle(finished(&task)).await;
     };
@@ -82,19 +82,19 @@ async fn remove(task: Task) -> Result<Settled> {
             return task.settle(Settlement::release(task.token())).await;
         }
         if !keys::is_unrouted(&target.item.key) && !remove_of(&task, &reaction, &target).await? {
-            return Ok(Settled::Lost);
+            return Ok(TaskOutcome::Lost);
         }
     }
     task.settle(finished(&task)).await
 }
 
-fn finished(task: &Task) -> Settlement {
+fn finished(task: &LeasedTask) -> Settlement {
     Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY))
 }
 
 /// Removes the oldest links of one target as far as their events are gone and were handled; false
 /// if the lease is lost.
-async fn remove_of(task: &Task, reaction: &ReactionName, target: &Item) -> Result<bool> {
+async fn remove_of(task: &LeasedTask, reaction: &ReactionName, target: &Item) -> Result<bool> {
     let links = keys::links(reaction, &target.item.key)?;
     loop {
         let page =
@@ -120,7 +120,7 @@ async fn remove_of(task: &Task, reaction: &ReactionName, target: &Item) -> Resul
 const LINKS_AT_ONCE: usize = 100;
 
 /// The last of the first links in a row that were followed and lead to nothing.
-async fn gone(store: &dyn Store, links: &[Event], target: &Item) -> Result<Option<Version>> {
+async fn gone(store: &dyn Store, links: &[StoredEvent], target: &Item) -> Result<Option<Version>> {
     let found = Link::follow(store, &Recent::default(), links).await?;
     let dead = links
         .iter()

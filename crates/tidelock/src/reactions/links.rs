@@ -9,8 +9,8 @@ use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Event, EventType, Json, NewEvent, Result, Store, StoreExt, StreamName, StreamQuery, Version,
-    limits,
+    EventType, NewEvent, RawJson, Result, Store, StoreExt, StoredEvent, StreamName, StreamQuery,
+    Version, limits,
 };
 
 use super::keys;
@@ -25,9 +25,9 @@ pub(crate) struct Link {
 
 impl Link {
     /// The link to this event.
-    pub(crate) fn to(event: &Event) -> Result<NewEvent> {
+    pub(crate) fn to(event: &StoredEvent) -> Result<NewEvent> {
         let link = Self { stream: event.stream.clone(), version: event.version };
-        Ok(NewEvent::new(EventType::new(keys::LINK)?, Json::new(&link)?))
+        Ok(NewEvent::new(EventType::new(keys::LINK)?, RawJson::new(&link)?))
     }
 
     /// The stream that it leads to.
@@ -49,8 +49,8 @@ impl Link {
     pub(crate) async fn follow(
         store: &dyn Store,
         recent: &Recent,
-        links: &[Event],
-    ) -> Result<Vec<Option<Event>>> {
+        links: &[StoredEvent],
+    ) -> Result<Vec<Option<StoredEvent>>> {
         let links: Vec<Self> = links.iter().map(|link| link.payload.to()).collect::<Result<_>>()?;
         let mut found = BTreeMap::new();
         for (stream, versions) in missing(recent, &links, &mut found) {
@@ -63,7 +63,7 @@ impl Link {
     }
 }
 
-type Found = BTreeMap<(StreamName, Version), Event>;
+type Found = BTreeMap<(StreamName, Version), StoredEvent>;
 
 /// Versions that lie no further apart than this are read in one go.
 const NEAR: u64 = 64;

@@ -2,13 +2,13 @@
 //! reaction's routing is.
 
 use serde::Serialize;
-use tidelock_store::{Holder, Item, ItemRef, LaneName, Mark, Position, Priority, Timestamp};
+use tidelock_store::{Item, ItemRef, LaneName, LeaseHolder, Mark, Position, Priority, Timestamp};
 
 use super::keys;
 
 /// One target of one reaction, or one event whose route failed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Followed {
+pub struct TargetInfo {
     /// The reaction.
     pub reaction: String,
     /// The target; for an event without a route, a name of Tidelock's own.
@@ -30,7 +30,7 @@ pub struct Followed {
     /// What went wrong last.
     pub error: Option<String>,
     /// Who is at it, since when, and until when it may.
-    pub holder: Option<Holder>,
+    pub holder: Option<LeaseHolder>,
     /// Since or from when there is something to do.
     pub due: Option<Timestamp>,
     /// Not to be tried before this: a retry's backoff, or a deferral.
@@ -41,7 +41,7 @@ pub struct Followed {
     pub priority: Priority,
 }
 
-impl Followed {
+impl TargetInfo {
     /// How many events are known to wait; an upper bound, because some may be of types that the
     /// reaction does not want.
     pub fn lag(&self) -> u64 {
@@ -77,7 +77,7 @@ impl Followed {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FollowedPage {
     /// The targets, by reaction and target. May be fewer than asked for though more follow.
-    pub targets: Vec<Followed>,
+    pub targets: Vec<TargetInfo>,
     /// Read on after this, if there may be more.
     pub next: Option<ItemRef>,
 }
@@ -96,7 +96,7 @@ pub struct RouteState {
     /// It began after this.
     pub start: Position,
     /// Which process routes.
-    pub holder: Option<Holder>,
+    pub holder: Option<LeaseHolder>,
     /// Whether routing has stopped until somebody decides how it goes on.
     pub blocked: bool,
     /// Why.

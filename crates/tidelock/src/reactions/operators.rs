@@ -8,14 +8,14 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
     Adjusted, Adjustment, Commit, ExpectedRevision, Item, ItemFilter, ItemKey, ItemQuery, ItemRef,
-    Json, LaneName, Mark, NamePattern, Priority, QueueName, Record, RecordQuery, Result, Store,
-    StoreError, StoreExt, When, Write, limits,
+    LaneName, Mark, NamePattern, Priority, QueueName, RawJson, Record, RecordQuery, RecordWrite,
+    Result, Store, StoreError, StoreExt, When, limits,
 };
 
 use super::rebuild::{Rebuild, Rebuilding};
 use super::router::{Cursor, Rerouted};
 use super::{
-    EventsGone, Followed, FollowedPage, ReactionName, ResetError, RouteState, Start, keys,
+    EventsGone, FollowedPage, ReactionName, ResetError, RouteState, StartFrom, TargetInfo, keys,
 };
 use crate::missing::{Missing, is_any, near};
 
@@ -23,7 +23,7 @@ pub use filter::ReactionFilter;
 
 /// Whether what a reaction did outside the store is done again when it is rebuilt.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Effects {
+pub enum ResetEffects {
     /// It is not: `external` is left out for events that were handled before.
     #[default]
     Keep,
@@ -44,8 +44,8 @@ impl Reactions {
     }
 
     /// Every target that passes, with its lag, failures, holder and error, by reaction and target.
-    pub async fn list(&self, filter: &ReactionFilter) -> Result<Vec<Followed>> {
-        Ok(self.items(filter).await?.into_iter().filter_map(Followed::of).collect())
+    pub async fn list(&self, filter: &ReactionFilter) -> Result<Vec<TargetInfo>> {
+        Ok(self.items(filter).await?.into_iter().filter_map(TargetInfo::of).collect())
     }
 
     /// A page of the targets that pass, after this one, for those who must not read all of them at
@@ -58,12 +58,12 @@ impl Reactions {
     ) -> Result<FollowedPage> {
         let query = ItemQuery { filter: filter.items(), after, limit };
         let page = self.store.full_page(query).await?;
-        let targets = page.items.into_iter().filter_map(Followed::of).collect();
+        let targets = page.items.into_iter().filter_map(TargetInfo::of).collect();
         Ok(FollowedPage { targets, next: page.next })
     }
 
     /// One target of one reaction.
-    pub async fn target(&self, reaction: &str, target: &str) -> Result<Option<Followed>> {
+    pub async fn target(&self, reaction: &str, target: &str) -> Result<Option<TargetInfo>> {
         Ok(self.list(&ReactionFilter::named(reaction).target(target)).await?.pop())
     }
 
@@ -103,7 +103,7 @@ impl Reactions {
     pub async fn reset(
         &self,
         filter: &ReactionFilter,
-        effects: Effects,
+        effects: ResetEffects,
     ) -> Result<Adjusted, ResetError> {
         let items = self.resettable(filter).await?;
         EventsGone::refuse(&*self.store, &items, &self.cursors().await?).await?;
@@ -119,7 +119,7 @@ impl Reactions {
     pub async fn reset_partial(
         &self,
         filter: &ReactionFilter,
-        effects: Effects,
+        effects: ResetEffects,
     ) -> Result<Adjusted> {
         let items = self.resettable(filter).await?;
         self.reset_items(items, effects, true).await
@@ -133,7 +133,7 @@ impl Reactions {
     async fn reset_items(
         &self,
         items: Vec<Item>,
-        effects: Effects,
+        effects: ResetEffects,
         partial: bool,
     ) -> Result<Adjusted> {
         let mut by_queue: BTreeMap<QueueName, Vec<Item>> = BTreeMap::new();
@@ -160,7 +160,7 @@ impl Reactions {
     }
 
     /// Targets that pass get this priority, from -100 to 100.
-    pub async fn prioritise(&self, filter: &ReactionFilter, priority: i16) -> Result<Adjusted> {
+    pub async fn prioritize(&self, filter: &ReactionFilter, priority: i16) -> Result<Adjusted> {
         let priority = Priority::new(priority)?;
         self.adjust(filter, &Adjustment::Prioritise { priority }).await
     }
@@ -177,7 +177,7 @@ impl Reactions {
     ///
     /// Targets that are streams go on at their own versions, whatever this says; reset them to
     /// begin anew. Events that are routed again to computed targets are handled again.
-    pub async fn reroute(&self, reaction: &str, from: Start) -> Result<Rerouted> {
+    pub async fn reroute(&self, reaction: &str, from: StartFrom) -> Result<Rerouted> {
         super::router::reroute(&self.store, &named(reaction)?, from, None).await
     }
 
@@ -186,7 +186,7 @@ impl Reactions {
     pub async fn reroute_once(
         &self,
         reaction: &str,
-        from: Start,
+        from: StartFrom,
         operation: impl AsRef<str>,
     ) -> Result<Rerouted> {
         super::router::reroute(&self.store, &named(reaction)?, from, Some(operation.as_ref())).await
@@ -292,7 +292,12 @@ impl Reactions {
 
     /// Notes for each item how far it had come. A rebuild that was under way keeps the further
     /// mark.
-    async fn note_rebuilds(&self, items: &[Item], effects: Effects, partial: bool) -> Result<()> {
+    async fn note_rebuilds(
+        &self,
+        items: &[Item],
+        effects: ResetEffects,
+        partial: bool,
+    ) -> Result<()> {
         let keys: Vec<_> = items
             .iter()
             .map(|item| rebuild_key(&item.item.queue, &item.item.key))
@@ -301,9 +306,10 @@ impl Reactions {
         let mut commit = Commit::new();
         for ((item, key), slot) in items.iter().zip(&keys).zip(&slots) {
             let before = Rebuild::read(slot)?.map_or(Mark::ZERO, |rebuild| rebuild.told.through);
-            let effects = effects == Effects::Repeat;
+            let effects = effects == ResetEffects::Repeat;
             let told = Rebuilding { through: item.at.max(before), effects, partial };
-            commit = commit.write(Write::put(key, ExpectedRevision::Any, Json::new(&told)?));
+            commit =
+                commit.write(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(&told)?));
         }
         let _noted = self.store.commit(commit).await?;
         Ok(())

@@ -9,7 +9,7 @@ use crate::worker::TIMEOUT;
 
 /// Where a reaction that was never registered before begins. Decided once: the store remembers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Start {
+pub enum StartFrom {
     /// With the first event there is.
     #[default]
     Beginning,
@@ -19,7 +19,7 @@ pub enum Start {
 
 /// What becomes of an item whose retries are used up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Exhausted {
+pub enum OnExhausted {
     /// It is blocked until somebody unblocks it.
     #[default]
     Block,
@@ -31,9 +31,9 @@ pub enum Exhausted {
 /// The options of one reaction.
 #[derive(Debug, Clone)]
 pub(crate) struct Options {
-    pub(crate) start: Start,
+    pub(crate) start: StartFrom,
     pub(crate) retries: u32,
-    pub(crate) exhausted: Exhausted,
+    pub(crate) exhausted: OnExhausted,
     pub(crate) backoff: Backoff,
     pub(crate) lease: Duration,
     /// For one call of the handler.
@@ -49,9 +49,9 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            start: Start::default(),
+            start: StartFrom::default(),
             retries: 5,
-            exhausted: Exhausted::default(),
+            exhausted: OnExhausted::default(),
             backoff: Backoff::default(),
             lease: Duration::from_secs(30),
             timeout: TIMEOUT,

@@ -20,7 +20,7 @@ pub struct ReactionName(Arc<str>);
 /// A reaction that cannot be registered.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-pub enum InvalidReaction {
+pub enum BuildError {
     /// The name cannot be one.
     #[error(
         "reaction {name:?}: a name has 1 to {NAME_BYTES} bytes, does not begin with ~, and has no /, *, ? or control \
@@ -71,15 +71,15 @@ impl ReactionName {
     /// Checks and makes the name.
     ///
     /// # Errors
-    /// [`InvalidReaction::Name`] if it cannot be one.
-    pub fn new(name: &str) -> Result<Self, InvalidReaction> {
+    /// [`BuildError::Name`] if it cannot be one.
+    pub fn new(name: &str) -> Result<Self, BuildError> {
         let odd = |c: char| c.is_control() || matches!(c, '/' | '*' | '?');
         if name.is_empty()
             || name.len() > NAME_BYTES
             || keys::is_reserved(name)
             || name.contains(odd)
         {
-            return Err(InvalidReaction::Name { name: name.chars().take(NAME_BYTES).collect() });
+            return Err(BuildError::Name { name: name.chars().take(NAME_BYTES).collect() });
         }
         Ok(Self(name.into()))
     }
@@ -111,7 +111,7 @@ pub(crate) struct Reaction {
 
 impl Reaction {
     /// Whether it wants events of this type from this stream. Tidelock's own events are nobody's.
-    pub(crate) fn wants(&self, event: &tidelock_store::Event) -> bool {
+    pub(crate) fn wants(&self, event: &tidelock_store::StoredEvent) -> bool {
         let stream = event.stream.as_str();
         !keys::is_reserved(stream)
             && stream.starts_with(&self.streams)

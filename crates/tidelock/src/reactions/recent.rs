@@ -7,7 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tidelock_store::{Event, StreamName, Version};
+use tidelock_store::{StoredEvent, StreamName, Version};
 
 /// Events kept at most.
 const EVENTS: usize = 20_000;
@@ -22,14 +22,14 @@ pub(crate) struct Recent {
 
 #[derive(Debug, Default)]
 struct Kept {
-    events: HashMap<StreamName, HashMap<Version, Event>>,
+    events: HashMap<StreamName, HashMap<Version, StoredEvent>>,
     order: VecDeque<(StreamName, Version)>,
     bytes: usize,
 }
 
 impl Recent {
     /// Keeps these, for as long as there is room.
-    pub(crate) fn keep<'a>(&self, events: impl IntoIterator<Item = &'a Event>) {
+    pub(crate) fn keep<'a>(&self, events: impl IntoIterator<Item = &'a StoredEvent>) {
         let mut kept = self.lock();
         for event in events {
             kept.add(event.clone());
@@ -37,14 +37,14 @@ impl Recent {
     }
 
     /// The events of this stream from this version on, as far as they are here without a gap.
-    pub(crate) fn run(&self, stream: &StreamName, from: Version, limit: usize) -> Vec<Event> {
+    pub(crate) fn run(&self, stream: &StreamName, from: Version, limit: usize) -> Vec<StoredEvent> {
         let kept = self.lock();
         let Some(events) = kept.events.get(stream) else { return Vec::new() };
         (0..limit as u64).map_while(|nth| events.get(&from.plus(nth)).cloned()).collect()
     }
 
     /// This event, if it is here.
-    pub(crate) fn get(&self, stream: &StreamName, version: Version) -> Option<Event> {
+    pub(crate) fn get(&self, stream: &StreamName, version: Version) -> Option<StoredEvent> {
         self.lock().events.get(stream)?.get(&version).cloned()
     }
 
@@ -54,7 +54,7 @@ impl Recent {
 }
 
 impl Kept {
-    fn add(&mut self, event: Event) {
+    fn add(&mut self, event: StoredEvent) {
         let (stream, version, bytes) = (event.stream.clone(), event.version, size(&event));
         if self.events.entry(stream.clone()).or_default().insert(version, event).is_none() {
             self.order.push_back((stream, version));
@@ -77,6 +77,6 @@ impl Kept {
     }
 }
 
-fn size(event: &Event) -> usize {
+fn size(event: &StoredEvent) -> usize {
     event.payload.as_str().len() + event.metadata.as_str().len()
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::{Event, ItemKey, Store, limits};
+use tidelock_store::{ItemKey, Store, StoredEvent, limits};
 
-use super::{Failure, ReactionName, keys};
+use super::{HandlerError, ReactionName, keys};
 use crate::worker::panic_message;
 
 /// Computes the target of an event. It may have to read what belongs to the event first.
-type Compute = dyn Fn(Arc<dyn Store>, Event) -> Computing + Send + Sync;
-type Computing = BoxFuture<'static, Result<Option<String>, Failure>>;
+type Compute = dyn Fn(Arc<dyn Store>, StoredEvent) -> Computing + Send + Sync;
+type Computing = BoxFuture<'static, Result<Option<String>, HandlerError>>;
 
 /// How a reaction's events find their targets.
 #[derive(Clone)]
@@ -30,29 +30,29 @@ pub trait IntoTarget {
     ///
     /// # Errors
     /// Whatever the routing function failed with.
-    fn into_target(self) -> Result<Option<String>, Failure>;
+    fn into_target(self) -> Result<Option<String>, HandlerError>;
 }
 
 impl IntoTarget for String {
-    fn into_target(self) -> Result<Option<String>, Failure> {
+    fn into_target(self) -> Result<Option<String>, HandlerError> {
         Ok(Some(self))
     }
 }
 
 impl IntoTarget for &str {
-    fn into_target(self) -> Result<Option<String>, Failure> {
+    fn into_target(self) -> Result<Option<String>, HandlerError> {
         Ok(Some(self.to_owned()))
     }
 }
 
 impl<T: IntoTarget> IntoTarget for Option<T> {
-    fn into_target(self) -> Result<Option<String>, Failure> {
+    fn into_target(self) -> Result<Option<String>, HandlerError> {
         self.map_or(Ok(None), IntoTarget::into_target)
     }
 }
 
-impl<T: IntoTarget, E: Into<Failure>> IntoTarget for Result<T, E> {
-    fn into_target(self) -> Result<Option<String>, Failure> {
+impl<T: IntoTarget, E: Into<HandlerError>> IntoTarget for Result<T, E> {
+    fn into_target(self) -> Result<Option<String>, HandlerError> {
         self.map_err(Into::into)?.into_target()
     }
 }
@@ -63,11 +63,11 @@ impl Route {
         compute: &Arc<Compute>,
         store: &Arc<dyn Store>,
         reaction: &ReactionName,
-        event: &Event,
-    ) -> Result<Option<ItemKey>, Failure> {
+        event: &StoredEvent,
+    ) -> Result<Option<ItemKey>, HandlerError> {
         let computing = AssertUnwindSafe(compute(store.clone(), event.clone()));
         let target = computing.catch_unwind().await.unwrap_or_else(|panic| {
-            Err(Failure::again(format!(
+            Err(HandlerError::again(format!(
                 "the routing function panicked: {}",
                 panic_message(&*panic)
             )))
@@ -76,17 +76,17 @@ impl Route {
     }
 }
 
-fn check(reaction: &ReactionName, target: String) -> Result<ItemKey, Failure> {
+fn check(reaction: &ReactionName, target: String) -> Result<ItemKey, HandlerError> {
     if keys::is_reserved(&target) {
-        return Err(Failure::fatal(format!(
+        return Err(HandlerError::fatal(format!(
             "target {target:?} begins with ~, which Tidelock keeps for itself"
         )));
     }
-    let key = ItemKey::new(target).map_err(Failure::fatal)?;
+    let key = ItemKey::new(target).map_err(HandlerError::fatal)?;
     keys::links(reaction, &key).map_err(|_| {
         let (bytes, limit) =
             (key.as_str().len(), limits::STREAM_NAME_BYTES - reaction.as_str().len() - 8);
-        Failure::fatal(format!(
+        HandlerError::fatal(format!(
             "target has {bytes} bytes; the limit for reaction {reaction} is {limit}"
         ))
     })?;
@@ -97,7 +97,7 @@ fn check(reaction: &ReactionName, target: String) -> Result<ItemKey, Failure> {
 mod tests {
     use super::*;
 
-    fn routed(target: impl Into<String>) -> Result<ItemKey, Failure> {
+    fn routed(target: impl Into<String>) -> Result<ItemKey, HandlerError> {
         check(&ReactionName::new("ship").unwrap(), target.into())
     }
 

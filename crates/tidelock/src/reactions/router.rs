@@ -8,18 +8,18 @@
 //!
 //! It never runs a handler and never waits for one.
 
+mod batch;
 mod cursor;
-mod held;
-mod portion;
-mod tips;
+mod held_route;
+mod link_heads;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, ErrorKind, EventType, FeedPage, FeedQuery, LeaseToken, Position, Result,
-    Settlement, Store, StoreError, Topic, limits,
+    Commit, EventType, FeedPage, FeedQuery, LeaseToken, Position, Result, RetryAdvice, Settlement,
+    Store, StoreError, StoreErrorKind, Topic, limits,
 };
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -27,10 +27,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::reaction::Reaction;
 use super::recent::Recent;
-use crate::worker::{self, Handling, Settled, Task, Work};
-use held::Held;
-use portion::Portions;
-use tips::Tips;
+use crate::worker::{self, LeasedTask, QueueHandler, TaskFuture, TaskOutcome};
+use batch::RoutingBatches;
+use held_route::HeldRoute;
+use link_heads::LinkHeads;
 
 pub use cursor::Rerouted;
 pub(crate) use cursor::{Cursor, cursor_of, register, reroute};
@@ -48,8 +48,8 @@ const TOGETHER: usize = limits::PARTS_PER_COMMIT / 8;
 pub(crate) struct Router {
     store: Arc<dyn Store>,
     recent: Arc<Recent>,
-    tips: Mutex<Tips>,
-    routes: Mutex<HashMap<LeaseToken, Held>>,
+    tips: Mutex<LinkHeads>,
+    routes: Mutex<HashMap<LeaseToken, HeldRoute>>,
     changed: Notify,
 }
 
@@ -60,8 +60,8 @@ pub(crate) struct Routing {
     pub(crate) reaction: Arc<Reaction>,
 }
 
-impl Work for Routing {
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+impl QueueHandler for Routing {
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         worker::each(tasks, |task| self.router.clone().hold(self.reaction.clone(), task))
     }
 }
@@ -78,9 +78,13 @@ impl Router {
     }
 
     /// Routes this reaction's events until the lease is lost, the route fails, or the worker stops.
-    async fn hold(self: Arc<Self>, reaction: Arc<Reaction>, task: Task) -> Result<Settled> {
+    async fn hold(
+        self: Arc<Self>,
+        reaction: Arc<Reaction>,
+        task: LeasedTask,
+    ) -> Result<TaskOutcome> {
         let cursor = cursor_of(&*self.store, &reaction.name).await?;
-        let held = Held::new(reaction, task.token(), cursor);
+        let held = HeldRoute::new(reaction, task.token(), cursor);
         let failed = held.failed.clone();
         self.lock().insert(task.token(), held);
         self.changed.notify_one();
@@ -92,7 +96,7 @@ impl Router {
         let held = self.lock().remove(&task.token());
         match failed.error() {
             Some(error) => task.settle(Settlement::block(task.token(), error)).await,
-            None if task.lost().is_cancelled() => Ok(Settled::Lost),
+            None if task.lost().is_cancelled() => Ok(TaskOutcome::Lost),
             None => give_back(&task, held).await,
         }
     }
@@ -133,15 +137,19 @@ impl Router {
         more
     }
 
-    fn groups(&self) -> Vec<Vec<Held>> {
-        let mut groups: BTreeMap<Position, Vec<Held>> = BTreeMap::new();
+    fn groups(&self) -> Vec<Vec<HeldRoute>> {
+        let mut groups: BTreeMap<Position, Vec<HeldRoute>> = BTreeMap::new();
         for held in self.lock().values() {
             groups.entry(held.cursor.position).or_default().push(held.clone());
         }
-        groups.values().flat_map(|group| group.chunks(TOGETHER)).map(<[Held]>::to_vec).collect()
+        groups
+            .values()
+            .flat_map(|group| group.chunks(TOGETHER))
+            .map(<[HeldRoute]>::to_vec)
+            .collect()
     }
 
-    async fn advance(&self, group: &[Held]) -> Result<bool> {
+    async fn advance(&self, group: &[HeldRoute]) -> Result<bool> {
         let Some(first) = group.first() else { return Ok(true) };
         let page = self.store.read_feed(query(first.cursor.position, group)).await?;
         if page.next == first.cursor.position {
@@ -150,7 +158,7 @@ impl Router {
         self.recent.keep(
             page.events.iter().filter(|event| group.iter().any(|held| held.reaction.wants(event))),
         );
-        let portions = Portions::plan(&self.store, group, &page).await?;
+        let portions = RoutingBatches::plan(&self.store, group, &page).await?;
         for portion in portions {
             if !self.write(group, portion).await? {
                 return Ok(false);
@@ -162,9 +170,9 @@ impl Router {
 
     /// Writes a portion; tells whether it held. If not, the page is read anew by whoever still
     /// holds its route.
-    async fn write(&self, group: &[Held], portion: portion::Portion) -> Result<bool> {
+    async fn write(&self, group: &[HeldRoute], portion: batch::RoutingBatch) -> Result<bool> {
         let versions = self.tips().known(&portion);
-        let versions = tips::complete(&*self.store, versions, &portion).await?;
+        let versions = link_heads::complete(&*self.store, versions, &portion).await?;
         let commit = portion.commit(group, &versions, &self.lock())?;
         match self.store.commit(commit).await?.committed() {
             Ok(committed) => {
@@ -188,7 +196,7 @@ impl Router {
     }
 
     /// Somebody else may have routed meanwhile: what is in the store counts.
-    async fn look_again(&self, group: &[Held]) -> Result<()> {
+    async fn look_again(&self, group: &[HeldRoute]) -> Result<()> {
         for held in group {
             let cursor = cursor_of(&*self.store, &held.reaction.name).await?;
             if let Some(route) = self.lock().get_mut(&held.token) {
@@ -201,7 +209,7 @@ impl Router {
         Ok(())
     }
 
-    fn moved(&self, group: &[Held], page: &FeedPage) {
+    fn moved(&self, group: &[HeldRoute], page: &FeedPage) {
         let mut routes = self.lock();
         for held in group {
             if let Some(route) = routes.get_mut(&held.token) {
@@ -213,7 +221,7 @@ impl Router {
     /// Saves cursors that moved past nothing of interest, so that whoever takes over has little to
     /// look at again.
     async fn save(&self) {
-        let unsaved: Vec<Held> =
+        let unsaved: Vec<HeldRoute> =
             self.lock().values().filter(|held| held.is_unsaved()).cloned().collect();
         for unsaved in unsaved.chunks(limits::PARTS_PER_COMMIT / 2) {
             if let Err(error) = self.save_all(unsaved).await {
@@ -222,7 +230,7 @@ impl Router {
         }
     }
 
-    async fn save_all(&self, unsaved: &[Held]) -> Result<()> {
+    async fn save_all(&self, unsaved: &[HeldRoute]) -> Result<()> {
         let commit = unsaved.iter().try_fold(Commit::new(), |commit, held| held.save(commit))?;
         match self.store.commit(commit).await?.committed() {
             Ok(committed) => {
@@ -240,26 +248,26 @@ impl Router {
 
     /// What a store could not do now it may do later. What it refuses for good stops these routes,
     /// where operators see it.
-    async fn met(&self, group: &[Held], error: &StoreError) {
-        if error.advice() == Advice::Never {
+    async fn met(&self, group: &[HeldRoute], error: &StoreError) {
+        if error.advice() == RetryAdvice::Never {
             group.iter().for_each(|held| held.failed.tell(advice_on(error)));
         }
         tracing::warn!(%error, "events could not be routed");
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseToken, Held>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseToken, HeldRoute>> {
         self.routes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tips(&self) -> MutexGuard<'_, Tips> {
+    fn tips(&self) -> MutexGuard<'_, LinkHeads> {
         self.tips.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 fn advice_on(error: &StoreError) -> String {
     match error.kind() {
-        ErrorKind::Rewound => format!(
+        StoreErrorKind::Rewound => format!(
             "{error}; to go on, say where from: reroute this reaction from the beginning, or from now, and unblock its route"
         ),
         _ => error.to_string(),
@@ -268,7 +276,7 @@ fn advice_on(error: &StoreError) -> String {
 
 /// Everything that any of them wants. The store leaves out the rest, if they all say what they
 /// want.
-fn query(after: Position, group: &[Held]) -> FeedQuery {
+fn query(after: Position, group: &[HeldRoute]) -> FeedQuery {
     let query = FeedQuery::after(after);
     let mut types: Vec<EventType> =
         group.iter().flat_map(|held| held.reaction.types.iter().cloned()).collect();
@@ -285,12 +293,12 @@ fn query(after: Position, group: &[Held]) -> FeedQuery {
 }
 
 /// Gives the route back with its newest cursor; somebody else may take it at once.
-async fn give_back(task: &Task, held: Option<Held>) -> Result<Settled> {
+async fn give_back(task: &LeasedTask, held: Option<HeldRoute>) -> Result<TaskOutcome> {
     let release = Settlement::release(task.token());
-    if let Some(held) = held.filter(Held::is_unsaved) {
+    if let Some(held) = held.filter(HeldRoute::is_unsaved) {
         let commit = held.save_unfenced(Commit::new().settle(release.clone()))?;
         if task.commit(commit).await?.committed().is_ok() {
-            return Ok(Settled::Released);
+            return Ok(TaskOutcome::Released);
         }
     }
     task.settle(release).await

@@ -5,16 +5,16 @@
 use std::sync::Arc;
 
 use tidelock_store::{
-    Commit, CommitOutcome, Event, ExpectedVersion, ItemKey, Mark, Position, Result, Settlement,
-    Store, StoreExt, Version, Wake, When, limits,
+    Commit, CommitOutcome, ExpectedVersion, ItemKey, Mark, Position, Result, Settlement, Store,
+    StoreExt, StoredEvent, Version, Wake, When, limits,
 };
 
-use super::handling::{failed, store_failure};
 use super::links::Link;
 use super::reaction::Reaction;
 use super::route::Route;
-use super::{Failure, keys};
-use crate::worker::{Settled, Task};
+use super::work::{failed, store_failure};
+use super::{HandlerError, keys};
+use crate::worker::{LeasedTask, TaskOutcome};
 
 /// The item for an event whose route failed. It counts as undone until its mark, the event's
 /// position, is acked.
@@ -36,8 +36,8 @@ pub(crate) fn with_options(reaction: &Reaction, wake: Wake) -> Wake {
 pub(crate) async fn route_again(
     store: &Arc<dyn Store>,
     reaction: &Reaction,
-    task: &Task,
-) -> Result<Settled> {
+    task: &LeasedTask,
+) -> Result<TaskOutcome> {
     let Some(event) = find(&**store, task.lease().mark).await? else {
         return ack(task, None).await;
     };
@@ -51,15 +51,15 @@ pub(crate) async fn route_again(
 }
 
 /// The event at this position, unless it was trimmed away.
-async fn find(store: &dyn Store, mark: Mark) -> Result<Option<Event>> {
+async fn find(store: &dyn Store, mark: Mark) -> Result<Option<StoredEvent>> {
     store.event_at(Position::new(mark.get())?).await
 }
 
 async fn target(
     store: &Arc<dyn Store>,
     reaction: &Reaction,
-    event: &Event,
-) -> Result<Option<ItemKey>, Failure> {
+    event: &StoredEvent,
+) -> Result<Option<ItemKey>, HandlerError> {
     match &reaction.route {
         // It was routed otherwise when the item was made.
         Route::Own => Ok(None),
@@ -67,12 +67,14 @@ async fn target(
     }
 }
 
-async fn ack(task: &Task, joining: Option<Commit>) -> Result<Settled> {
+async fn ack(task: &LeasedTask, joining: Option<Commit>) -> Result<TaskOutcome> {
     let forget = When::In(limits::ITEM_MEMORY);
     let settlement = Settlement::finish(task.token(), task.lease().mark, forget);
     match task.commit(joining.unwrap_or_default().settle(settlement)).await? {
-        CommitOutcome::Committed(_) => Ok(Settled::Acked),
-        CommitOutcome::Conflict(conflict) if crate::worker::is_loss(&conflict) => Ok(Settled::Lost),
+        CommitOutcome::Committed(_) => Ok(TaskOutcome::Acked),
+        CommitOutcome::Conflict(conflict) if crate::worker::is_loss(&conflict) => {
+            Ok(TaskOutcome::Lost)
+        }
         // The router linked to the same target meanwhile.
         CommitOutcome::Conflict(_) => task.settle(Settlement::release(task.token())).await,
     }
@@ -82,10 +84,10 @@ async fn ack(task: &Task, joining: Option<Commit>) -> Result<Settled> {
 async fn join(
     store: &dyn Store,
     reaction: &Reaction,
-    task: &Task,
-    event: &Event,
+    task: &LeasedTask,
+    event: &StoredEvent,
     target: Option<ItemKey>,
-) -> Result<Settled> {
+) -> Result<TaskOutcome> {
     let Some(target) = target else { return ack(task, None).await };
     let links = keys::links(&reaction.name, &target)?;
     let tip = store.head(&links).await?.state.version();

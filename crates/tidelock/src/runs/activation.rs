@@ -11,34 +11,34 @@
 
 mod bookkeeping;
 mod op;
-mod order;
 mod queue;
+mod replay_cursor;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
-use tidelock_store::{Json, Store, Timestamp};
+use tidelock_store::{RawJson, Store, Timestamp};
 use tokio::time::Instant;
 
-use super::history::{Entry, Outcome};
-use super::past::{Cancel, Past};
+use super::history::{Entry, RunOutcome};
+use super::replay::{Cancel, ReplayState};
 use super::summary::Summarised;
 use super::{RunId, StepName};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
-use crate::worker::Task;
+use crate::worker::LeasedTask;
 
 pub(crate) use bookkeeping::used_twice;
 pub(crate) use op::{Op, Woken};
-pub(crate) use order::Order;
 pub(crate) use queue::{Batch, Landing, LandingEnd, Queue};
+pub(crate) use replay_cursor::ReplayCursor;
 
 /// What the function and the driver share.
 #[derive(Debug)]
 pub(crate) struct Activation {
     pub(crate) tidelock: Tidelock,
-    pub(crate) task: Task,
+    pub(crate) task: LeasedTask,
     pub(crate) summarised: Summarised,
     /// What events say that the run leads to.
     pub(crate) metadata: Metadata,
@@ -55,20 +55,20 @@ pub(crate) enum Exit {
     /// It can never go on.
     Fail(String),
     /// It begins again with this input.
-    Continue(Json),
+    Continue(RawJson),
 }
 
 #[derive(Debug)]
 pub(crate) struct State {
-    pub(crate) past: Past,
-    pub(crate) order: Order,
+    pub(crate) past: ReplayState,
+    pub(crate) order: ReplayCursor,
     pub(crate) queue: Queue,
     /// Effects that run at the moment.
     pub(crate) active: usize,
     /// Operations that wait for a time, a signal or a child.
     pub(crate) outstanding: HashMap<usize, Option<Timestamp>>,
     /// Children that are waited for, and those of them that have ended.
-    pub(crate) children: HashMap<usize, (RunId, Option<Outcome>)>,
+    pub(crate) children: HashMap<usize, (RunId, Option<RunOutcome>)>,
     /// Races of this turn.
     pub(crate) races: HashSet<StepName>,
     /// What waits, by operation.
@@ -91,13 +91,13 @@ pub(crate) struct State {
 impl Activation {
     pub(crate) fn new(
         tidelock: &Tidelock,
-        task: &Task,
+        task: &LeasedTask,
         summarised: Summarised,
-        past: Past,
+        past: ReplayState,
         metadata: Metadata,
     ) -> Arc<Self> {
         let state = State {
-            order: Order::of(&past),
+            order: ReplayCursor::of(&past),
             past,
             queue: Queue::default(),
             active: 0,
@@ -214,7 +214,7 @@ impl State {
     pub(crate) fn last_failed(&self) -> Option<StepName> {
         let mark = self.past.order.iter().rev().find(|mark| mark.is_end)?;
         let record = &self.past.records[mark.record];
-        matches!(record.end, Some(super::past::End::Failed(_))).then(|| record.name.clone())
+        matches!(record.end, Some(super::replay::End::Failed(_))).then(|| record.name.clone())
     }
 
     /// The earliest moment at which something is to go on by itself.

@@ -10,7 +10,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::RunId;
-use crate::worker::Task;
+use crate::worker::LeasedTask;
 
 /// Shared by all clones of a handle.
 #[derive(Debug, Default)]
@@ -37,7 +37,7 @@ pub(crate) struct Seated {
 
 impl Active {
     /// Takes the place of whoever drove the run before, as soon as it has let go.
-    pub(crate) async fn sit(self: &Arc<Self>, run: &RunId, task: &Task) -> Seated {
+    pub(crate) async fn sit(self: &Arc<Self>, run: &RunId, task: &LeasedTask) -> Seated {
         let seat = lock(&self.seats).entry(run.clone()).or_default().clone();
         lock(&seat.holder).cancel();
         let taken = seat.taken.clone().lock_owned().await;

@@ -13,9 +13,9 @@ impl AppBuilder {
     ///
     /// ```
     /// # use tidelock::prelude::*;
-    /// # use tidelock::runs::{Ctx, StepError};
-    /// async fn greet(ctx: &mut Ctx, name: String) -> Result<String, StepError> {
-    ///     ctx.step("greet", |_key| async { Ok::<_, Failure>(format!("hello, {name}")) }).await
+    /// # use tidelock::runs::{RunCtx, StepError};
+    /// async fn greet(ctx: &mut RunCtx, name: String) -> Result<String, StepError> {
+    ///     ctx.step("greet", |_key| async { Ok::<_, HandlerError>(format!("hello, {name}")) }).await
     /// }
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {

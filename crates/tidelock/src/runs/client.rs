@@ -4,7 +4,7 @@
 //! is done here is a commit that a worker then finds; so two callers, or a caller and a worker, can
 //! never drive a run twice.
 
-pub(crate) mod destination;
+pub(crate) mod commit_target;
 mod error;
 mod handle;
 pub(crate) mod listing;
@@ -15,8 +15,8 @@ mod result;
 mod resume;
 mod retry;
 pub(crate) mod signal;
-mod standing;
 pub(crate) mod start;
+mod status;
 mod terminate;
 mod timeline;
 
@@ -24,8 +24,8 @@ use serde::Serialize;
 
 use super::{RunId, Schedules};
 use crate::handle::Tidelock;
-use destination::Destination;
-use start::Order;
+use commit_target::CommitTarget;
+use start::StartRequest;
 
 pub use error::RunError;
 pub use handle::RunHandle;
@@ -33,9 +33,9 @@ pub use listing::{RunCursor, RunFilter, RunPage};
 pub use look::RunInfo;
 pub use result::RunResult;
 pub use signal::SendSignal;
-pub use standing::{Awaited, Standing};
-pub use start::{Begun, Start};
-pub use timeline::{Happened, Timeline};
+pub use start::{StartOutcome, StartRun};
+pub use status::{PendingWait, RunStatus};
+pub use timeline::{HistoryEntry, Timeline};
 
 /// The runs of a store, whoever drives them.
 #[derive(Debug, Clone)]
@@ -48,9 +48,12 @@ impl Runs {
         Self { tidelock }
     }
 
-    /// Starts a run of a workflow under an id of your choice: see [`Start`].
-    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> Start {
-        Start::new(Destination::Store(self.tidelock.clone()), Order::new(workflow, run, input))
+    /// Starts a run of a workflow under an id of your choice: see [`StartRun`].
+    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> StartRun {
+        StartRun::new(
+            CommitTarget::Store(self.tidelock.clone()),
+            StartRequest::new(workflow, run, input),
+        )
     }
 
     /// The run with this id, whether it exists or not.

@@ -23,32 +23,32 @@ mod wait;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tidelock_store::Json;
+use tidelock_store::RawJson;
 
 use super::activation::{Activation, Exit, Op};
 use super::history::{Interrupted, Interruptible};
-use super::past::End;
+use super::replay::End;
 use super::{RunId, StepError, StepName};
 use crate::handle::Tidelock;
 
-pub use child::Child;
-pub use race::Winner;
-pub use step::{Ambiguous, Retry, Step};
+pub use child::ChildRun;
+pub use race::RaceWinner;
+pub use step::{OnUnknownOutcome, Retry, Step};
 pub use step_key::StepKey;
-pub use transact::{Transact, Tx};
+pub use transact::{TransactStep, Tx};
 pub use wait::WaitForSignal;
 
 pub(crate) use undo::Undo;
 
 /// A run's way to everything that is recorded.
 #[derive(Debug)]
-pub struct Ctx {
+pub struct RunCtx {
     activation: Arc<Activation>,
     /// Whether this goes on though the run is to cancel.
     cleanup: bool,
 }
 
-impl Ctx {
+impl RunCtx {
     pub(crate) fn new(activation: &Arc<Activation>) -> Self {
         Self { activation: activation.clone(), cleanup: false }
     }
@@ -88,7 +88,7 @@ impl Ctx {
         &self,
         input: &(impl Serialize + ?Sized),
     ) -> Result<T, E> {
-        let input = Json::new(input).map_err(|e| invalid("continue_as_new", &e))?;
+        let input = RawJson::new(input).map_err(|e| invalid("continue_as_new", &e))?;
         self.activation.state().leave(Exit::Continue(input));
         futures_util::future::pending().await
     }

@@ -15,16 +15,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
-use tidelock_store::{Json, Result, Signal, Timestamp, Topic, Version};
+use tidelock_store::{ChangeHint, RawJson, Result, Timestamp, Topic, Version};
 use tokio::time::Instant;
 
 use super::RunId;
 use super::activation::{Activation, Batch, Exit};
 use super::history::{self, Entry, OutOfTime};
-use super::past::Cancel;
+use super::replay::Cancel;
 use super::summary::Summarised;
 use super::workflow::Code;
-use crate::worker::{Settled, timed_out};
+use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
 use recorder::{Sent, send};
 
@@ -41,7 +41,7 @@ pub(crate) struct Driver {
     activation: Arc<Activation>,
     /// The history is known up to here.
     version: Version,
-    hint: Option<Signal>,
+    hint: Option<ChangeHint>,
     /// The function waits for something that is soon over, or that only it knows of.
     resting: bool,
     stopping: bool,
@@ -51,7 +51,7 @@ pub(crate) struct Driver {
 }
 
 /// What to do when the function waits and nothing of it runs.
-enum Stand {
+enum IdleAction {
     /// It has moved after all.
     Again,
     Leave(Exit),
@@ -68,7 +68,7 @@ impl Driver {
     }
 
     /// Drives it to the end of the turn.
-    pub(crate) async fn drive(mut self, code: &dyn Code, input: Json) -> Result<Settled> {
+    pub(crate) async fn drive(mut self, code: &dyn Code, input: RawJson) -> Result<TaskOutcome> {
         let mut body = Body::new(code.run(self.activation.clone(), input));
         let _closing = Closing(self.activation.clone());
         let mut sending: Option<Sending> = None;
@@ -84,7 +84,7 @@ impl Driver {
                 return self.finish(returned).await;
             }
             match self.turn(&mut body, &mut sending, returned.is_some()).await {
-                Turn::Lost => return Ok(Settled::Lost),
+                Turn::Lost => return Ok(TaskOutcome::Lost),
                 Turn::Wants => {}
                 Turn::Returned(end) => returned = Some(end),
                 Turn::Sent(sent) => {
@@ -92,7 +92,7 @@ impl Driver {
                     let (batch, sent) = sent?;
                     match self.take_in(batch, sent).await? {
                         After::Resend(batch) => sending = Some(self.send(batch)),
-                        After::Lost => return Ok(Settled::Lost),
+                        After::Lost => return Ok(TaskOutcome::Lost),
                         After::Done => {}
                     }
                 }
@@ -145,7 +145,7 @@ impl Driver {
 
     /// Time enough has passed for the function to move. If a step runs, or something is to be
     /// written, it does.
-    async fn stalled(&mut self) -> Result<Option<Settled>> {
+    async fn stalled(&mut self) -> Result<Option<TaskOutcome>> {
         if !self.activation.state().is_quiet() {
             self.moved = Instant::now();
             return Ok(None);
@@ -165,32 +165,32 @@ impl Driver {
 
     /// Lent for the length of one wait. It is taken before the first look, and kept, so that
     /// nothing is missed.
-    fn hint(&mut self) -> Signal {
+    fn hint(&mut self) -> ChangeHint {
         let (store, item) = (self.activation.store(), &self.activation.task.lease().item);
         self.hint.take().unwrap_or_else(|| store.signal(Topic::Queue(item.queue.clone())))
     }
 
     /// The function waits, and nothing of it runs.
-    async fn idle(&mut self) -> Result<Option<Settled>> {
+    async fn idle(&mut self) -> Result<Option<TaskOutcome>> {
         match self.stand() {
-            Stand::Again => Ok(None),
-            Stand::Rest => {
+            IdleAction::Again => Ok(None),
+            IdleAction::Rest => {
                 self.resting = true;
                 Ok(None)
             }
-            Stand::Leave(exit) => self.leave(exit).await.map(Some),
-            Stand::Release => self.release().await,
-            Stand::Suspend(until) => match self.look_after_children().await? {
+            IdleAction::Leave(exit) => self.leave(exit).await.map(Some),
+            IdleAction::Release => self.release().await,
+            IdleAction::Suspend(until) => match self.look_after_children().await? {
                 true => Ok(None),
                 false => self.suspend(until).await,
             },
         }
     }
 
-    fn stand(&self) -> Stand {
+    fn stand(&self) -> IdleAction {
         let mut state = self.activation.state();
         if let Some(exit) = state.exit.clone() {
-            return Stand::Leave(exit);
+            return IdleAction::Leave(exit);
         }
         if let super::activation::State { order, past, .. } = &mut *state
             && order.is_behind(past)
@@ -198,26 +198,26 @@ impl Driver {
         {
             state.nudge();
             state.wake_all();
-            return Stand::Again;
+            return IdleAction::Again;
         }
         if state.order.is_replay() {
-            return Stand::Leave(Exit::Park(state.misfit()));
+            return IdleAction::Leave(Exit::Park(state.misfit()));
         }
         if state.stopped {
-            return Stand::Release;
+            return IdleAction::Release;
         }
         if state.outstanding.is_empty() {
             return match state.waits_in_vain() {
-                Some(misfit) => Stand::Leave(Exit::Park(misfit)),
-                None => Stand::Rest,
+                Some(misfit) => IdleAction::Leave(Exit::Park(misfit)),
+                None => IdleAction::Rest,
             };
         }
         let until = min(state.next_timer(), self.deadline(state.cancel()));
         drop(state);
         let soon = self.activation.now().plus(LINGER);
         match until {
-            Some(until) if until <= soon && !self.stopping => Stand::Rest,
-            until => Stand::Suspend(until),
+            Some(until) if until <= soon && !self.stopping => IdleAction::Rest,
+            until => IdleAction::Suspend(until),
         }
     }
 
@@ -336,7 +336,7 @@ async fn poll_some(sending: &mut Option<Sending>) -> Result<(Batch, Sent)> {
 }
 
 /// Until there may be something, and no longer than a moment.
-async fn glance(hint: Option<&mut Signal>) {
+async fn glance(hint: Option<&mut ChangeHint>) {
     if let Some(hint) = hint {
         let _hint = tokio::time::timeout(GLANCE, hint.wait()).await;
     }

@@ -12,7 +12,7 @@ use super::history::{self, Entry, TakenOver};
 use super::summary::Summarised;
 use super::{RunId, Workflow, keys};
 use crate::handle::Tidelock;
-use crate::worker::{Handling, Served, Settled, Task, Work, is_loss};
+use crate::worker::{LeasedTask, QueueHandler, QueueOptions, TaskFuture, TaskOutcome, is_loss};
 
 /// The summaries of all runs that were leased together, read in one go.
 type Summaries = Shared<BoxFuture<'static, Result<Arc<Vec<Slot>>>>>;
@@ -24,10 +24,10 @@ pub(crate) struct Driving {
     workflow: Arc<Workflow>,
 }
 
-impl Work for Driving {
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+impl QueueHandler for Driving {
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         let summaries = self.summaries(&tasks);
-        let handle = |(nth, task): (usize, Task)| {
+        let handle = |(nth, task): (usize, LeasedTask)| {
             let (driving, summaries) = (self.clone(), summaries.clone());
             async move { driving.work(task, nth, summaries).await }.boxed()
         };
@@ -38,24 +38,25 @@ impl Work for Driving {
 impl Driving {
     /// The queue of a workflow, as a worker serves it. That holders died is the run's affair, not
     /// the worker's.
-    pub(crate) fn served(tidelock: &Tidelock, workflow: &Arc<Workflow>) -> Served {
+    pub(crate) fn served(tidelock: &Tidelock, workflow: &Arc<Workflow>) -> QueueOptions {
         let driving = Self { tidelock: tidelock.clone(), workflow: workflow.clone() };
         let queue = keys::queue(workflow.known_name(), workflow.version);
-        let served =
-            Served::new(&queue, Arc::new(driving)).leased_for(workflow.lease).expiries(u32::MAX);
+        let served = QueueOptions::new(&queue, Arc::new(driving))
+            .lease(workflow.lease)
+            .max_crashes(u32::MAX);
         let served = served.timeout(workflow.stall).minding_its_time();
-        workflow.limit.map_or(served.clone(), |limit| served.at_most(limit))
+        workflow.limit.map_or(served.clone(), |limit| served.max_concurrency(limit))
     }
 
     /// Read after the leases were granted: whatever changes a summary later is refused, or ends the
     /// run.
-    fn summaries(&self, tasks: &[Task]) -> Summaries {
+    fn summaries(&self, tasks: &[LeasedTask]) -> Summaries {
         let keys: Vec<_> = tasks.iter().map(|task| keys::summary(&run_of(task))).collect();
         let store = self.tidelock.store().clone();
         async move { Ok(Arc::new(store.get(&keys).await?)) }.boxed().shared()
     }
 
-    async fn work(self, task: Task, nth: usize, summaries: Summaries) -> Result<Settled> {
+    async fn work(self, task: LeasedTask, nth: usize, summaries: Summaries) -> Result<TaskOutcome> {
         let run = run_of(&task);
         let _seat = self.tidelock.active().sit(&run, &task).await;
         let there = Summarised::of(&run, &summaries.await?[nth])?;
@@ -66,7 +67,7 @@ impl Driving {
         }
     }
 
-    async fn drive(&self, task: Task, there: Summarised) -> Result<Settled> {
+    async fn drive(&self, task: LeasedTask, there: Summarised) -> Result<TaskOutcome> {
         let loaded = history::load(&**task.store(), &there.run, there.summary.begins).await?;
         let (Some(mut version), Some(input)) = (loaded.version, loaded.past.input.clone()) else {
             let error = "its history is not there; somebody other than Tidelock has taken it away";
@@ -93,10 +94,10 @@ impl Driving {
 
     /// A signal came while the run was taken over, or the lease is lost, which the next try will
     /// tell.
-    fn again(&self, task: Task, there: Summarised) -> BoxFuture<'_, Result<Settled>> {
+    fn again(&self, task: LeasedTask, there: Summarised) -> BoxFuture<'_, Result<TaskOutcome>> {
         async move {
             match task.lost().is_cancelled() {
-                true => Ok(Settled::Lost),
+                true => Ok(TaskOutcome::Lost),
                 false => self.drive(task, there).await,
             }
         }
@@ -106,7 +107,7 @@ impl Driving {
 
 /// Notes that an earlier holder died, before anything else is done: whatever kills this one too
 /// will be known for it.
-async fn take_over(task: &Task, run: &RunId, version: Version) -> Result<Option<Version>> {
+async fn take_over(task: &LeasedTask, run: &RunId, version: Version) -> Result<Option<Version>> {
     let entry = Entry::from(TakenOver { fence: task.lease().fence }).encode()?;
     let commit = Commit::new()
         .append(&keys::stream(run), ExpectedVersion::Exact(version), [entry])
@@ -122,7 +123,7 @@ async fn take_over(task: &Task, run: &RunId, version: Version) -> Result<Option<
     }
 }
 
-async fn block(task: &Task, deaths: u32) -> Result<Settled> {
+async fn block(task: &LeasedTask, deaths: u32) -> Result<TaskOutcome> {
     let error = format!(
         "{deaths} processes in a row died or hung over this run, and nothing was recorded between; find out why, then resume it"
     );
@@ -130,11 +131,11 @@ async fn block(task: &Task, deaths: u32) -> Result<Settled> {
 }
 
 /// The item of a run that has ended or is not there.
-fn finished(task: &Task) -> Settlement {
+fn finished(task: &LeasedTask) -> Settlement {
     Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY))
 }
 
 /// The run that an item stands for.
-fn run_of(task: &Task) -> RunId {
+fn run_of(task: &LeasedTask) -> RunId {
     RunId::stored(task.lease().item.key.as_str())
 }

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use super::history::Outcome;
+use super::history::RunOutcome;
 use super::names::{InvalidName, RunId, StepName};
 
 /// Why a step, a sleep, a wait or a child gave no result. It is recorded: a replay gives the same.
@@ -43,7 +43,7 @@ pub enum StepError {
         /// What is wrong with it.
         error: String,
     },
-    /// The run is to cancel, or its time is up. Steps of [`Ctx::cleanup`](super::Ctx::cleanup)
+    /// The run is to cancel, or its time is up. Steps of [`RunCtx::cleanup`](super::RunCtx::cleanup)
     /// still run.
     #[error("the run is cancelled: {reason}")]
     Cancelled {
@@ -58,7 +58,7 @@ pub enum StepError {
         /// The child.
         run: RunId,
         /// How it ended.
-        outcome: Outcome,
+        outcome: RunOutcome,
     },
     /// The name cannot be one.
     #[error(transparent)]
@@ -74,12 +74,12 @@ pub enum StepError {
 }
 
 /// How a run ended, without its result.
-fn ended(outcome: &Outcome) -> String {
+fn ended(outcome: &RunOutcome) -> String {
     match outcome {
-        Outcome::Completed(_) => "its result is of another type".into(),
-        Outcome::Failed(failure) => format!("it failed: {}", failure.error),
-        Outcome::Cancelled(reason) => format!("it was cancelled: {reason}"),
-        Outcome::Terminated(reason) => format!("it was terminated: {reason}"),
+        RunOutcome::Completed(_) => "its result is of another type".into(),
+        RunOutcome::Failed(failure) => format!("it failed: {}", failure.error),
+        RunOutcome::Cancelled(reason) => format!("it was cancelled: {reason}"),
+        RunOutcome::Terminated(reason) => format!("it was terminated: {reason}"),
     }
 }
 

@@ -5,6 +5,6 @@ mod load;
 mod reading;
 
 pub(crate) use entry::*;
-pub use entry::{Outcome, RunFailure, Verdict};
+pub use entry::{RunFailure, RunOutcome, Verdict};
 pub(crate) use load::{events, load};
 pub(crate) use reading::{each, find, has, newest, outcome};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Json, Result, Slot, Store, StoreExt, Write,
+    Commit, CommitOutcome, ExpectedRevision, RawJson, RecordWrite, Result, Slot, Store, StoreExt,
 };
 
 use super::workflow::Code;
@@ -49,7 +49,7 @@ impl Registered {
             let expected = slot
                 .live()
                 .map_or(ExpectedRevision::Absent, |r| ExpectedRevision::Revision(r.revision));
-            let commit = Commit::new().write(Write::put(&key, expected, Json::new(self)?));
+            let commit = Commit::new().write(RecordWrite::put(&key, expected, RawJson::new(self)?));
             // Whoever was quicker has said something too: look at it.
             if let CommitOutcome::Committed(_) = store.commit(commit).await? {
                 return Ok(());
@@ -102,7 +102,7 @@ impl Workflows {
         &self,
         workflow: &WorkflowName,
         version: WorkflowVersion,
-        input: &Json,
+        input: &RawJson,
     ) -> Result<()> {
         let code = self.lock().code.get(&(workflow.clone(), version)).cloned();
         code.map_or(Ok(()), |code| code.check(input))

@@ -12,34 +12,36 @@ use tidelock_store::{
 
 use super::summary::Summarised;
 use super::{RunId, keys};
-use crate::worker::{Handling, Settled, Task, Work, each, is_loss};
+use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
 /// Removes runs whose retention is over.
 #[derive(Debug)]
 pub(crate) struct Removing;
 
-impl Work for Removing {
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+impl QueueHandler for Removing {
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         each(tasks, remove)
     }
 }
 
 /// Decides on the run as it is, and again if somebody changed it meanwhile: a retry, say.
-async fn remove(task: Task) -> Result<Settled> {
+async fn remove(task: LeasedTask) -> Result<TaskOutcome> {
     loop {
         let finished =
             Settlement::finish(task.token(), task.lease().mark, When::In(limits::ITEM_MEMORY));
         let commit = decide(&task).await?.settle(finished);
         match task.commit(commit).await? {
-            CommitOutcome::Committed(_) => return Ok(Settled::Acked),
-            CommitOutcome::Conflict(conflict) if is_loss(&conflict) => return Ok(Settled::Lost),
+            CommitOutcome::Committed(_) => return Ok(TaskOutcome::Acked),
+            CommitOutcome::Conflict(conflict) if is_loss(&conflict) => {
+                return Ok(TaskOutcome::Lost);
+            }
             CommitOutcome::Conflict(_) => {}
         }
     }
 }
 
 /// Nothing, if the run is gone, goes on, or is kept for ever after all.
-async fn decide(task: &Task) -> Result<Commit> {
+async fn decide(task: &LeasedTask) -> Result<Commit> {
     let (store, key) = (task.store(), &task.lease().item.key);
     let run = RunId::new(key.as_str()).map_err(|e| StoreError::invalid(e.to_string()))?;
     let there = Summarised::of(&run, &store.get_one(&keys::summary(&run)).await?)?;

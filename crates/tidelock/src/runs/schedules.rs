@@ -12,7 +12,9 @@ mod schedule;
 mod stored;
 mod timetable;
 
-use tidelock_store::{Commit, ExpectedRevision, Json, RecordQuery, StoreExt, Wake, When, Write};
+use tidelock_store::{
+    Commit, ExpectedRevision, RawJson, RecordQuery, RecordWrite, StoreExt, Wake, When,
+};
 
 use super::client::proposal::{Proposal, carry_out};
 use super::keys;
@@ -56,7 +58,7 @@ impl Schedules {
         .await
     }
 
-    /// No occurrence starts a run until the schedule is [unpaused](Self::unpause).
+    /// No occurrence starts a run until the schedule is [unpaused](Self::resume).
     ///
     /// # Errors
     /// [`NoSchedule`](ScheduleError::NoSchedule), or what the store says.
@@ -70,7 +72,7 @@ impl Schedules {
     ///
     /// # Errors
     /// [`NoSchedule`](ScheduleError::NoSchedule), or what the store says.
-    pub async fn unpause(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
+    pub async fn resume(&self, name: &str) -> Result<ScheduleInfo, ScheduleError> {
         let name = ScheduleName::new(name)?;
         self.change(&name, |there, now| {
             let stored = existing(&name, there)?;
@@ -85,10 +87,10 @@ impl Schedules {
     ///
     /// # Errors
     /// What the store says.
-    pub async fn remove(&self, name: &str) -> Result<bool, ScheduleError> {
+    pub async fn delete(&self, name: &str) -> Result<bool, ScheduleError> {
         let key = keys::schedule(&ScheduleName::new(name)?);
         let was_there = self.tidelock.store().get_one(&key).await?.live().is_some();
-        let removal = Commit::new().write(Write::delete(&key, ExpectedRevision::Any));
+        let removal = Commit::new().write(RecordWrite::delete(&key, ExpectedRevision::Any));
         let _removed = self.tidelock.store().commit(removal).await?;
         Ok(was_there)
     }
@@ -149,8 +151,11 @@ fn parts(
 ) -> Result<Commit, ScheduleError> {
     let expected =
         there.map_or(ExpectedRevision::Absent, |kept| ExpectedRevision::Revision(kept.revision));
-    let commit =
-        Commit::new().write(Write::put(&keys::schedule(name), expected, Json::new(stored)?));
+    let commit = Commit::new().write(RecordWrite::put(
+        &keys::schedule(name),
+        expected,
+        RawJson::new(stored)?,
+    ));
     let wake = stored.next.map(|next| Wake::at(keys::schedule_item(name), When::At(next)));
     Ok(wake.into_iter().fold(commit, Commit::wake))
 }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, ExpectedRevision, ItemRef, Json, Record, Result, Revision, Slot, Timestamp, Version,
-    Wake, When, Write,
+    Commit, ExpectedRevision, ItemRef, RawJson, Record, RecordWrite, Result, Revision, Slot,
+    Timestamp, Version, Wake, When,
 };
 
 use super::names::{StepName, WorkflowName};
@@ -123,9 +123,9 @@ impl Summary {
     }
 
     /// The first record of a run, and where it is found.
-    pub(crate) fn first_writes(&self, run: &RunId) -> Result<Vec<Write>> {
+    pub(crate) fn first_writes(&self, run: &RunId) -> Result<Vec<RecordWrite>> {
         let mut writes = vec![
-            Write::put(&keys::summary(run), ExpectedRevision::Absent, Json::new(self)?),
+            RecordWrite::put(&keys::summary(run), ExpectedRevision::Absent, RawJson::new(self)?),
             self.indexed(run)?,
         ];
         for (name, value) in &self.attributes {
@@ -134,19 +134,19 @@ impl Summary {
         Ok(writes)
     }
 
-    fn indexed(&self, run: &RunId) -> Result<Write> {
+    fn indexed(&self, run: &RunId) -> Result<RecordWrite> {
         found_under(&keys::index(self.state, &self.workflow, self.started_at, run))
     }
 
-    fn unindexed(&self, run: &RunId) -> Write {
+    fn unindexed(&self, run: &RunId) -> RecordWrite {
         let key = keys::index(self.state, &self.workflow, self.started_at, run);
-        Write::delete(&key, ExpectedRevision::Any)
+        RecordWrite::delete(&key, ExpectedRevision::Any)
     }
 }
 
 /// An entry of an index says nothing; that it is there is enough.
-fn found_under(key: &tidelock_store::RecordKey) -> Result<Write> {
-    Ok(Write::put(key, ExpectedRevision::Any, Json::new(&())?))
+fn found_under(key: &tidelock_store::RecordKey) -> Result<RecordWrite> {
+    Ok(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(&())?))
 }
 
 impl Summarised {
@@ -163,9 +163,10 @@ impl Summarised {
 
     /// The writes that make it this, provided that nobody changed it meanwhile. What it is found by
     /// moves along.
-    pub(crate) fn become_writes(&self, next: &Summary) -> Result<Vec<Write>> {
+    pub(crate) fn become_writes(&self, next: &Summary) -> Result<Vec<RecordWrite>> {
         let expected = ExpectedRevision::Revision(self.revision);
-        let mut writes = vec![Write::put(&keys::summary(&self.run), expected, Json::new(next)?)];
+        let mut writes =
+            vec![RecordWrite::put(&keys::summary(&self.run), expected, RawJson::new(next)?)];
         if self.summary.state != next.state {
             writes.push(self.summary.unindexed(&self.run));
             writes.push(next.indexed(&self.run)?);
@@ -173,7 +174,7 @@ impl Summarised {
         let (before, after) = (&self.summary.attributes, &next.attributes);
         for (name, value) in before.iter().filter(|(name, value)| after.get(*name) != Some(value)) {
             let key = keys::attribute(name, value, self.summary.started_at, &self.run)?;
-            writes.push(Write::delete(&key, ExpectedRevision::Any));
+            writes.push(RecordWrite::delete(&key, ExpectedRevision::Any));
         }
         for (name, value) in after.iter().filter(|(name, value)| before.get(*name) != Some(value)) {
             let key = keys::attribute(name, value, next.started_at, &self.run)?;
@@ -193,15 +194,15 @@ impl Summarised {
     }
 
     /// The writes that take it away, with everything that it is found by.
-    pub(crate) fn removal_writes(&self) -> Result<Vec<Write>> {
+    pub(crate) fn removal_writes(&self) -> Result<Vec<RecordWrite>> {
         let expected = ExpectedRevision::Revision(self.revision);
         let mut writes = vec![
-            Write::delete(&keys::summary(&self.run), expected),
+            RecordWrite::delete(&keys::summary(&self.run), expected),
             self.summary.unindexed(&self.run),
         ];
         for (name, value) in &self.summary.attributes {
             let key = keys::attribute(name, value, self.summary.started_at, &self.run)?;
-            writes.push(Write::delete(&key, ExpectedRevision::Any));
+            writes.push(RecordWrite::delete(&key, ExpectedRevision::Any));
         }
         Ok(writes)
     }
@@ -238,7 +239,7 @@ mod tests {
     #[test]
     fn a_summary_survives_its_json() {
         let Summarised { summary, .. } = summarised(&[("shop", "7")]);
-        assert_eq!(Json::new(&summary).unwrap().to::<Summary>().unwrap(), summary);
+        assert_eq!(RawJson::new(&summary).unwrap().to::<Summary>().unwrap(), summary);
     }
 
     #[test]

@@ -11,18 +11,18 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Json, limits};
+use tidelock_store::{RawJson, limits};
 
 use super::activation::Activation;
 use super::registered::Registered;
-use super::{Ctx, InvalidName, StepName, WorkflowName, WorkflowVersion};
+use super::{InvalidName, RunCtx, StepName, WorkflowName, WorkflowVersion};
 use crate::bounds;
 use crate::worker::TIMEOUT;
 
 /// An error of a workflow's function.
 pub(crate) type BodyError = Box<dyn Error + Send + Sync>;
 
-/// The function of a workflow: `async fn(&mut Ctx, I) -> Result<O, E>`. Every such function is one.
+/// The function of a workflow: `async fn(&mut RunCtx, I) -> Result<O, E>`. Every such function is one.
 pub trait WorkflowFn<'c, I>: Send + Sync + 'static {
     /// What it returns.
     type Output;
@@ -32,19 +32,19 @@ pub trait WorkflowFn<'c, I>: Send + Sync + 'static {
     type Future: Future<Output = Result<Self::Output, Self::Error>> + Send + 'c;
 
     /// Calls it.
-    fn call(&self, ctx: &'c mut Ctx, input: I) -> Self::Future;
+    fn call(&self, ctx: &'c mut RunCtx, input: I) -> Self::Future;
 }
 
 impl<'c, I, O, E, F, R> WorkflowFn<'c, I> for F
 where
-    F: Fn(&'c mut Ctx, I) -> R + Send + Sync + 'static,
+    F: Fn(&'c mut RunCtx, I) -> R + Send + Sync + 'static,
     R: Future<Output = Result<O, E>> + Send + 'c,
 {
     type Output = O;
     type Error = E;
     type Future = R;
 
-    fn call(&self, ctx: &'c mut Ctx, input: I) -> R {
+    fn call(&self, ctx: &'c mut RunCtx, input: I) -> R {
         self(ctx, input)
     }
 }
@@ -99,7 +99,7 @@ impl Workflow {
     /// let workflow = Workflow::boxed("greet", move |ctx, name: String| {
     ///     let greeting = greeting.clone();
     ///     Box::pin(async move {
-    ///         let greet = |_key| async { Ok::<_, Failure>(format!("{greeting}, {name}")) };
+    ///         let greet = |_key| async { Ok::<_, HandlerError>(format!("{greeting}, {name}")) };
     ///         ctx.step("greet", greet).await
     ///     })
     /// });
@@ -107,7 +107,7 @@ impl Workflow {
     /// ```
     pub fn boxed<I, O, E, F>(name: impl AsRef<str>, function: F) -> Self
     where
-        F: for<'c> Fn(&'c mut Ctx, I) -> BoxFuture<'c, Result<O, E>> + Send + Sync + 'static,
+        F: for<'c> Fn(&'c mut RunCtx, I) -> BoxFuture<'c, Result<O, E>> + Send + Sync + 'static,
         I: DeserializeOwned + Send + 'static,
         O: Serialize + Send + 'static,
         E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
@@ -125,15 +125,15 @@ impl Workflow {
 
     /// The same, leased for this long at a time: how long a run waits after its process died.
     #[must_use]
-    pub fn leased_for(mut self, lease: Duration) -> Self {
+    pub fn lease(mut self, lease: Duration) -> Self {
         self.lease = lease;
         self
     }
 
-    /// The same; a run is parked whose function waits for so long for something that its [`Ctx`]
+    /// The same; a run is parked whose function waits for so long for something that its [`RunCtx`]
     /// did not give it: no step runs, and nothing is recorded. Steps have
     /// [timeouts](super::Step::timeout) of their own. A function that blocks its thread for so long
-    /// cannot be parked: its lease is renewed no more and runs out, which [`deaths`](Self::deaths)
+    /// cannot be parked: its lease is renewed no more and runs out, which [`deaths`](Self::max_crashes)
     /// counts. The default is [five minutes](TIMEOUT).
     #[must_use]
     pub fn stalled_after(mut self, stall: Duration) -> Self {
@@ -143,7 +143,7 @@ impl Workflow {
 
     /// The same, with so many runs at once in this process.
     #[must_use]
-    pub fn at_most(mut self, limit: usize) -> Self {
+    pub fn max_concurrency(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
@@ -151,7 +151,7 @@ impl Workflow {
     /// The same; a run over which so many processes died in a row, without anything being recorded
     /// between, is blocked. The default is 5.
     #[must_use]
-    pub fn deaths(mut self, deaths: u32) -> Self {
+    pub fn max_crashes(mut self, deaths: u32) -> Self {
         self.deaths = deaths;
         self
     }
@@ -213,14 +213,14 @@ impl fmt::Debug for Workflow {
 /// A workflow's function, whatever its types are.
 pub(crate) trait Code: Send + Sync + 'static {
     /// Whether the function can read this input; if not, why. Nothing of the input is in that.
-    fn check(&self, input: &Json) -> tidelock_store::Result<()>;
+    fn check(&self, input: &RawJson) -> tidelock_store::Result<()>;
 
     /// Runs it against its past, and undoes what is to be undone if it fails.
     fn run(
         &self,
         activation: Arc<Activation>,
-        input: Json,
-    ) -> BoxFuture<'_, Result<Json, BodyError>>;
+        input: RawJson,
+    ) -> BoxFuture<'_, Result<RawJson, BodyError>>;
 }
 
 struct Typed<I, O, E, F> {
@@ -235,17 +235,17 @@ where
     O: Serialize + Send + 'static,
     E: Into<Box<dyn Error + Send + Sync>> + Send + 'static,
 {
-    fn check(&self, input: &Json) -> tidelock_store::Result<()> {
+    fn check(&self, input: &RawJson) -> tidelock_store::Result<()> {
         input.to::<I>().map(drop)
     }
 
     fn run(
         &self,
         activation: Arc<Activation>,
-        input: Json,
-    ) -> BoxFuture<'_, Result<Json, BodyError>> {
+        input: RawJson,
+    ) -> BoxFuture<'_, Result<RawJson, BodyError>> {
         async move {
-            let mut ctx = Ctx::new(&activation);
+            let mut ctx = RunCtx::new(&activation);
             let input = match input.to() {
                 Ok(input) => input,
                 Err(error) => ctx.unfit(&input_name(), &error).await,
@@ -254,7 +254,7 @@ where
                 Ok(output) => return result_of(&output),
                 Err(error) => error,
             };
-            match Ctx::new(&activation).compensate().await {
+            match RunCtx::new(&activation).compensate().await {
                 Ok(()) => Err(error),
                 Err(undoing) => Err(format!("{error}; and then: {undoing}").into()),
             }
@@ -267,10 +267,10 @@ fn input_name() -> StepName {
     StepName::new("input").expect("it is short and plain")
 }
 
-fn result_of(output: &impl Serialize) -> Result<Json, BodyError> {
+fn result_of(output: &impl Serialize) -> Result<RawJson, BodyError> {
     let unstorable =
         |error: String| BodyError::from(format!("the result cannot be stored: {error}"));
-    let result = Json::new(output).map_err(|e| unstorable(e.context().into()))?;
+    let result = RawJson::new(output).map_err(|e| unstorable(e.context().into()))?;
     // The entry around it needs a few bytes too.
     let most = limits::PAYLOAD_BYTES - 64;
     match result.as_str().len() {

@@ -7,17 +7,19 @@
 use std::any::TypeId;
 
 use serde_json::Value;
-use tidelock_store::{Bounds, Commit, Committed, ExpectedRevision, Reason, Slot, Write};
+use tidelock_store::{
+    Bounds, Commit, Committed, ExpectedRevision, RecordWrite, Slot, ViolationReason,
+};
 
 use super::error::ScopeError;
-use super::mutated::{Mutated, Outcome};
+use super::mutated::{Mutated, MutationOutcome};
 use super::name::Name;
-use super::state::State;
+use super::state::ScopeState;
 use crate::events::send;
 use crate::handle::Tidelock;
 
 /// Whether every integer is a state of this type.
-pub(crate) fn is_counter<S: State>() -> bool {
+pub(crate) fn is_counter<S: ScopeState>() -> bool {
     [TypeId::of::<i64>(), TypeId::of::<Value>()].contains(&TypeId::of::<S>())
 }
 
@@ -29,7 +31,7 @@ pub(crate) async fn add(
 ) -> Result<Mutated<i64>, ScopeError> {
     let mut expected = ExpectedRevision::Exists;
     loop {
-        let mut write = Write::add(name.key(), by, Bounds::NONE);
+        let mut write = RecordWrite::add(name.key(), by, Bounds::NONE);
         write.expected = expected;
         let commit = Commit::new().with_retry_id().write(write);
         let sent = send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;
@@ -38,9 +40,9 @@ pub(crate) async fn add(
             Err(conflict) => conflict,
         };
         expected = match &conflict.first().reason {
-            Reason::Record { found: Slot::Absent, .. } => ExpectedRevision::Absent,
-            Reason::Record { found: Slot::Live(_), .. } => ExpectedRevision::Exists,
-            Reason::Record { found: Slot::Deleted(revision), .. } => {
+            ViolationReason::Record { found: Slot::Absent, .. } => ExpectedRevision::Absent,
+            ViolationReason::Record { found: Slot::Live(_), .. } => ExpectedRevision::Exists,
+            ViolationReason::Record { found: Slot::Deleted(revision), .. } => {
                 return Err(ScopeError::gone(name, Some(*revision)));
             }
             other => {
@@ -57,5 +59,5 @@ fn counted(committed: &Committed) -> Mutated<i64> {
     let written = committed.writes.first().expect("one write gives one answer");
     let revision = written.revision.expect("a counter that was added to has a revision");
     let value = written.sum.expect("an addition has a sum");
-    Mutated { value, outcome: Outcome::Applied(revision), attempts: 1, replayed: false }
+    Mutated { value, outcome: MutationOutcome::Applied(revision), attempts: 1, replayed: false }
 }

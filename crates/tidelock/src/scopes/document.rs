@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use tidelock_store::{Json, Record, Revision, Slot, StoreError, Timestamp};
+use tidelock_store::{RawJson, Record, Revision, Slot, StoreError, Timestamp};
 
 use super::error::ScopeError;
 use super::name::Name;
-use super::state::State;
+use super::state::ScopeState;
 
 /// A scope as it was at one moment. One that was never created, one that is gone and one that is
 /// empty are three things.
@@ -20,7 +20,7 @@ pub struct Document<S> {
     pub expires_at: Option<Timestamp>,
 }
 
-impl<S: State> Document<S> {
+impl<S: ScopeState> Document<S> {
     /// Whether it was there once, and was deleted or has expired.
     pub fn is_gone(&self) -> bool {
         self.state.is_none() && self.revision.is_some()
@@ -44,7 +44,7 @@ impl<S: State> Document<S> {
 pub(crate) struct Doc<S> {
     pub(super) state: Arc<S>,
     /// As it is in the store; none if it is nowhere but in memory.
-    pub(super) text: Option<Json>,
+    pub(super) text: Option<RawJson>,
 }
 
 impl<S> Clone for Doc<S> {
@@ -53,7 +53,7 @@ impl<S> Clone for Doc<S> {
     }
 }
 
-impl<S: State> Doc<S> {
+impl<S: ScopeState> Doc<S> {
     pub(super) fn of(name: &Name, record: &Record) -> Result<Self, ScopeError> {
         Ok(Self { state: decode(name, &record.value)?, text: Some(record.value.clone()) })
     }
@@ -64,7 +64,7 @@ impl<S: State> Doc<S> {
     }
 }
 
-fn decode<S: State>(name: &Name, text: &Json) -> Result<Arc<S>, ScopeError> {
+fn decode<S: ScopeState>(name: &Name, text: &RawJson) -> Result<Arc<S>, ScopeError> {
     let unreadable = |error: StoreError| ScopeError::unreadable(name, error.context());
     Ok(Arc::new(text.to().map_err(unreadable)?))
 }

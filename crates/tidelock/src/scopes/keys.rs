@@ -53,7 +53,7 @@ mod tests {
     fn kind_and_id_can_be_told_apart() {
         assert_eq!(document(&ScopeKind::USER, "a/b").unwrap().as_str(), "~scope/user/a/b");
         for (kind, id) in [("", "7"), ("~x", "7"), ("a/b", "7"), ("cart", ""), ("cart", "a\nb")] {
-            document(&ScopeKind::own(kind), id).expect_err(kind);
+            document(&ScopeKind::custom(kind), id).expect_err(kind);
         }
     }
 

@@ -32,20 +32,20 @@ impl ScopeKind {
     ///
     /// The name is not empty, does not begin with `~` and has no `/` in it; a scope of a kind that
     /// breaks this says so when it is first used.
-    pub fn own(name: impl Into<Cow<'static, str>>) -> Self {
+    pub fn custom(name: impl Into<Cow<'static, str>>) -> Self {
         Self { name: name.into(), lives: None }
     }
 
     /// The same, whose scopes go away this long after their last change.
     #[must_use]
-    pub fn living(mut self, long: Duration) -> Self {
+    pub fn ttl(mut self, long: Duration) -> Self {
         self.lives = Some(long);
         self
     }
 
     /// The same, whose scopes stay until they are deleted.
     #[must_use]
-    pub fn staying(mut self) -> Self {
+    pub fn without_ttl(mut self) -> Self {
         self.lives = None;
         self
     }

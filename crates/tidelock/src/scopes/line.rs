@@ -14,16 +14,16 @@ mod batch;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::{
-    Conflict, ExpectedRevision, Json, Reason, Record, Revision, Slot, Store, StoreExt,
+    Conflict, ExpectedRevision, RawJson, Record, Revision, Slot, Store, StoreExt, ViolationReason,
 };
 
 use super::document::Doc;
 use super::error::ScopeError;
-use super::inside::Identity;
+use super::fair_mutex::Turns;
 use super::name::Name;
 use super::options::Options;
-use super::state::State;
-use super::turns::Turns;
+use super::reentrancy::Identity;
+use super::state::ScopeState;
 
 pub(crate) use batch::{Batch, Landing, Waiting};
 
@@ -64,7 +64,7 @@ pub(crate) struct View<S> {
     failures: u64,
 }
 
-impl<S: State> Line<S> {
+impl<S: ScopeState> Line<S> {
     pub(super) fn new(name: Name) -> Self {
         let inner = Inner { base: None, ahead: None, failures: 0 };
         Self { name, turns: Turns::at(()), inner: Mutex::new(inner) }
@@ -169,7 +169,7 @@ impl<S> View<S> {
     }
 }
 
-impl<S: State> Inner<S> {
+impl<S: ScopeState> Inner<S> {
     /// What to change, if that is known.
     fn view(&self) -> Option<View<S>> {
         let view = |doc: &Doc<S>, revision, tail| View {
@@ -204,21 +204,21 @@ impl<S: State> Inner<S> {
 /// What a refused commit found where it expected another revision of a scope.
 pub(super) fn found<'a>(name: &Name, conflict: &'a Conflict) -> Option<&'a Slot> {
     conflict.clashes.iter().find_map(|clash| match &clash.reason {
-        Reason::Record { key, found, .. } if key == name.key() => Some(found),
+        ViolationReason::Record { key, found, .. } if key == name.key() => Some(found),
         _ => None,
     })
 }
 
 /// The same, if there is a document that can be gone on with.
-fn found_live<S: State>(name: &Name, conflict: &Conflict) -> Option<Known<S>> {
+fn found_live<S: ScopeState>(name: &Name, conflict: &Conflict) -> Option<Known<S>> {
     known(name, found(name, conflict)?.live()?).ok()
 }
 
-fn known<S: State>(name: &Name, record: &Record) -> Result<Known<S>, ScopeError> {
+fn known<S: ScopeState>(name: &Name, record: &Record) -> Result<Known<S>, ScopeError> {
     Ok((Doc::of(name, record)?, record.revision))
 }
 
 /// The text of a document that is to be written.
-pub(super) fn text<S>(doc: &Doc<S>) -> Json {
+pub(super) fn text<S>(doc: &Doc<S>) -> RawJson {
     doc.text.clone().expect("what is to be written was encoded")
 }

@@ -16,7 +16,7 @@ use tidelock_store::RecordKey;
 
 use super::line::Line;
 use super::name::Name;
-use super::state::State;
+use super::state::ScopeState;
 
 /// Two types that read one scope have two lines, and meet in the store.
 type Key = (TypeId, RecordKey);
@@ -40,7 +40,7 @@ struct Entry {
 }
 
 /// A place in the line for one scope; left when it is dropped.
-pub(crate) struct Place<S: State> {
+pub(crate) struct Place<S: ScopeState> {
     line: Arc<Line<S>>,
     lines: Arc<Lines>,
 }
@@ -51,7 +51,7 @@ impl Lines {
     }
 
     /// The line for this scope.
-    pub(super) fn place<S: State>(self: &Arc<Self>, name: &Name) -> Place<S> {
+    pub(super) fn place<S: ScopeState>(self: &Arc<Self>, name: &Name) -> Place<S> {
         let mut entries = self.lock();
         entries.uses += 1;
         let used = entries.uses;
@@ -73,7 +73,7 @@ impl Lines {
         self.lock().lines.len()
     }
 
-    fn leave<S: State>(&self, line: &Arc<Line<S>>) {
+    fn leave<S: ScopeState>(&self, line: &Arc<Line<S>>) {
         if self.capacity > 0 && line.is_worth_keeping() {
             return;
         }
@@ -103,7 +103,7 @@ impl Entries {
     }
 }
 
-impl<S: State> Deref for Place<S> {
+impl<S: ScopeState> Deref for Place<S> {
     type Target = Line<S>;
 
     fn deref(&self) -> &Line<S> {
@@ -111,7 +111,7 @@ impl<S: State> Deref for Place<S> {
     }
 }
 
-impl<S: State> Drop for Place<S> {
+impl<S: ScopeState> Drop for Place<S> {
     fn drop(&mut self) {
         self.lines.leave(&self.line);
     }

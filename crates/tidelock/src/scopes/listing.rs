@@ -1,7 +1,9 @@
 //! The scopes of a store, for whoever looks after it: which there are, of every kind, page by page.
 
 use serde::Serialize;
-use tidelock_store::{Json, Record, RecordKey, RecordQuery, Result, Revision, StoreExt, Timestamp};
+use tidelock_store::{
+    RawJson, Record, RecordKey, RecordQuery, Result, Revision, StoreExt, Timestamp,
+};
 
 use super::keys;
 use crate::handle::Tidelock;
@@ -18,7 +20,7 @@ pub struct ScopeInfo {
     /// When it goes away, unless it is changed before.
     pub expires_at: Option<Timestamp>,
     /// Its document.
-    pub state: Json,
+    pub state: RawJson,
 }
 
 /// Scopes by kind and id, and where to go on.

@@ -15,22 +15,22 @@ use tokio::time::Instant;
 use super::budget::Budget;
 use super::document::{Doc, Document};
 use super::error::ScopeError;
-use super::inside::{inside, is_around};
-use super::mutated::{Mutated, Outcome};
+use super::fair_mutex::Turn;
+use super::mutated::{Mutated, MutationOutcome};
+use super::mutator::{Fault, Mutator};
 use super::name::Name;
-use super::operation::{Codec, Did};
+use super::operation::{Codec, OperationRecord};
 use super::options::{OperationId, Options};
-use super::state::State;
-use super::timed::TimedTurns;
-use super::turns::Turn;
-use super::work::{Fault, Work};
+use super::reentrancy::{inside, is_around};
+use super::shared_timer::TimedTurns;
+use super::state::ScopeState;
 use crate::deadline;
 
 pub(crate) struct Local<S> {
     name: Name,
     turns: Arc<TimedTurns<Held<S>>>,
     changed: Notify,
-    remembered: Mutex<HashMap<String, (Instant, Did)>>,
+    remembered: Mutex<HashMap<String, (Instant, OperationRecord)>>,
 }
 
 /// What there is, and how often it was changed.
@@ -52,7 +52,7 @@ impl<S> Local<S> {
     }
 }
 
-impl<S: State> Local<S> {
+impl<S: ScopeState> Local<S> {
     pub(super) fn new(name: Name, state: S) -> Self {
         let held = Held { state: Some(Arc::new(state)), revision: Revision::FIRST };
         Self {
@@ -82,7 +82,7 @@ impl<S: State> Local<S> {
         }
     }
 
-    pub(super) async fn mutate<W: Work<S>>(
+    pub(super) async fn mutate<W: Mutator<S>>(
         &self,
         options: &Options<S>,
         mut work: W,
@@ -112,8 +112,8 @@ impl<S: State> Local<S> {
             return Err(too_late());
         }
         let outcome = match &done.next {
-            Some(_) => Outcome::Applied(revision.plus(1)),
-            None => Outcome::Unchanged(Some(revision)),
+            Some(_) => MutationOutcome::Applied(revision.plus(1)),
+            None => MutationOutcome::Unchanged(Some(revision)),
         };
         if let Some(operation) = &options.operation {
             self.remember(operation, codec.remember(operation, outcome, &done.answer)?);
@@ -141,8 +141,8 @@ impl<S: State> Local<S> {
                 revision: held.revision,
             });
         }
-        self.did(options, Outcome::Applied(held.revision.plus(1)))?;
-        Ok(mutated(Outcome::Applied(self.put(turn, Some(Arc::new(state)), held.revision))))
+        self.did(options, MutationOutcome::Applied(held.revision.plus(1)))?;
+        Ok(mutated(MutationOutcome::Applied(self.put(turn, Some(Arc::new(state)), held.revision))))
     }
 
     pub(super) async fn delete(&self, options: &Options<S>) -> Result<Mutated, ScopeError> {
@@ -152,12 +152,12 @@ impl<S: State> Local<S> {
         }
         let revision = held.revision;
         if held.state.is_none() && options.expected == ExpectedRevision::Any {
-            self.did(options, Outcome::Unchanged(Some(revision)))?;
-            return Ok(mutated(Outcome::Unchanged(Some(revision))));
+            self.did(options, MutationOutcome::Unchanged(Some(revision)))?;
+            return Ok(mutated(MutationOutcome::Unchanged(Some(revision))));
         }
         let _there = self.find(held, options.expected)?;
-        self.did(options, Outcome::Applied(revision.plus(1)))?;
-        Ok(mutated(Outcome::Applied(self.put(turn, None, revision))))
+        self.did(options, MutationOutcome::Applied(revision.plus(1)))?;
+        Ok(mutated(MutationOutcome::Applied(self.put(turn, None, revision))))
     }
 
     async fn turn(&self, options: &Options<S>) -> Result<(Turn<'_, Held<S>>, Held<S>), ScopeError> {
@@ -189,7 +189,7 @@ impl<S: State> Local<S> {
         revision
     }
 
-    fn done(&self, options: &Options<S>) -> tidelock_store::Result<Option<Did>> {
+    fn done(&self, options: &Options<S>) -> tidelock_store::Result<Option<OperationRecord>> {
         let Some(operation) = &options.operation else { return Ok(None) };
         let remembered = lock(&self.remembered);
         let did = remembered.get(&operation.id).filter(|(until, _)| *until > Instant::now());
@@ -199,14 +199,14 @@ impl<S: State> Local<S> {
     }
 
     /// Remembers what an operation without an answer did.
-    fn did(&self, options: &Options<S>, outcome: Outcome) -> Result<(), ScopeError> {
+    fn did(&self, options: &Options<S>, outcome: MutationOutcome) -> Result<(), ScopeError> {
         if let Some(operation) = &options.operation {
             self.remember(operation, Codec::json().remember(operation, outcome, &())?);
         }
         Ok(())
     }
 
-    fn remember(&self, operation: &OperationId, did: Did) {
+    fn remember(&self, operation: &OperationId, did: OperationRecord) {
         let now = Instant::now();
         let mut remembered = lock(&self.remembered);
         if remembered.len() == remembered.capacity() {
@@ -216,7 +216,7 @@ impl<S: State> Local<S> {
     }
 }
 
-fn mutated(outcome: Outcome) -> Mutated {
+fn mutated(outcome: MutationOutcome) -> Mutated {
     Mutated { value: (), outcome, attempts: 1, replayed: false }
 }
 

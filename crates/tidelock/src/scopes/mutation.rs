@@ -5,18 +5,18 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidelock_store::{Commit, ExpectedRevision, Json, Result, Revision, StoreError};
+use tidelock_store::{Commit, ExpectedRevision, RawJson, Result, Revision, StoreError};
 
 use super::change;
 use super::counter;
 use super::error::ScopeError;
 use super::mutated::Mutated;
+use super::mutator::{Atomic, Changing, Computing, Mutator};
 use super::operation::Codec;
 use super::options::{OperationId, Options};
 use super::pointer::{Pointer, Unfit};
 use super::scope::Scope;
-use super::state::State;
-use super::work::{Atomic, Changing, Computing, Work};
+use super::state::ScopeState;
 use crate::claims::Fingerprint;
 
 /// What a mutation by a function of the caller's is called.
@@ -32,7 +32,7 @@ pub struct Mutation<S> {
     about: Result<Option<Fingerprint>>,
 }
 
-impl<S: State> Mutation<S> {
+impl<S: ScopeState> Mutation<S> {
     pub(super) fn new(scope: Scope<S>, options: Options<S>) -> Self {
         Self { scope, options, about: Ok(None) }
     }
@@ -42,20 +42,20 @@ impl<S: State> Mutation<S> {
     /// remembered. The id is of one mutation of one scope; under it, another mutation is refused as
     /// an `IdempotencyMismatch`. Functions are not told apart by themselves: say with
     /// [`fingerprint`](Self::fingerprint) what they are for.
-    pub fn operation(mut self, id: impl Into<String>) -> Self {
+    pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.options.operation = Some(OperationId::new(id, self.options.remembered));
         self
     }
 
-    /// The same, for this request: the [operation](Self::operation)'s id with another one is
+    /// The same, for this request: the [operation](Self::operation_id)'s id with another one is
     /// refused. Only a digest of it is stored.
     pub fn fingerprint(mut self, request: &(impl Serialize + ?Sized)) -> Self {
         self.about = Fingerprint::of(request).map(Some);
         self
     }
 
-    /// The same, remembering the [operation](Self::operation) for this long.
-    pub fn remembered_for(mut self, long: Duration) -> Self {
+    /// The same, remembering the [operation](Self::operation_id) for this long.
+    pub fn dedup_window(mut self, long: Duration) -> Self {
         self.options.remembered = long;
         if let Some(operation) = &mut self.options.operation {
             operation.remembered = long;
@@ -172,25 +172,25 @@ impl<S: State> Mutation<S> {
         this.change(move |document| change::remove_entry(document, &at, &key)).await
     }
 
-    /// See [`Scope::atomic`]. What it returns is remembered with the [operation](Self::operation),
+    /// See [`Scope::mutate`]. What it returns is remembered with the [operation](Self::operation_id),
     /// and so has to be JSON.
-    pub async fn atomic<R: Serialize + DeserializeOwned>(
+    pub async fn mutate<R: Serialize + DeserializeOwned>(
         self,
         mut mutate: impl FnMut(&mut S) -> R,
     ) -> Result<Mutated<R>, ScopeError> {
         self.that(FUNCTION, &())?.run(Atomic(move |state: &mut S| Ok(mutate(state)))).await
     }
 
-    /// See [`Scope::try_atomic`].
-    pub async fn try_atomic<R: Serialize + DeserializeOwned, X>(
+    /// See [`Scope::try_mutate`].
+    pub async fn try_mutate<R: Serialize + DeserializeOwned, X>(
         self,
         mutate: impl FnMut(&mut S) -> Result<R, X>,
     ) -> Result<Mutated<R>, ScopeError<X>> {
         self.that(FUNCTION, &())?.run(Atomic(mutate)).await
     }
 
-    /// See [`Scope::atomic_async`].
-    pub async fn atomic_async<R, X, Later>(
+    /// See [`Scope::mutate_async`].
+    pub async fn mutate_async<R, X, Later>(
         self,
         mutate: impl FnMut(S) -> Later,
     ) -> Result<Mutated<R>, ScopeError<X>>
@@ -217,12 +217,12 @@ impl<S: State> Mutation<S> {
         self.run(Changing(change)).await
     }
 
-    async fn run<W: Work<S, Answer: Serialize + DeserializeOwned>>(
+    async fn run<W: Mutator<S, Answer: Serialize + DeserializeOwned>>(
         self,
         work: W,
     ) -> Result<Mutated<W::Answer>, ScopeError<W::Refusal>> {
         self.check_parts()?;
-        self.scope.mutate(&self.options, work, Codec::json()).await
+        self.scope.apply(&self.options, work, Codec::json()).await
     }
 
     /// Where there is no commit, nothing can go with it.
@@ -238,5 +238,5 @@ impl<S: State> Mutation<S> {
 
 /// What was given, as JSON that can be stored.
 fn value(given: &impl Serialize) -> Result<Value> {
-    Json::new(given)?.to()
+    RawJson::new(given)?.to()
 }

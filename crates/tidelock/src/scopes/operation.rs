@@ -6,23 +6,23 @@
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    ExpectedRevision, Json, RecordKey, Result, Revision, StoreError, When, Write,
+    ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Revision, StoreError, When,
 };
 
-use super::mutated::{Mutated, Outcome};
+use super::mutated::{Mutated, MutationOutcome};
 use super::name::Name;
 use super::options::OperationId;
 use crate::claims::Fingerprint;
 
 /// What a mutation did, and what it answered.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(crate) struct Did {
-    outcome: Outcome,
+pub(crate) struct OperationRecord {
+    outcome: MutationOutcome,
     /// The scope was absent. Its first revision is that of this record, which was absent too: where
     /// the store was moved, or has forgotten records, both are higher than what was expected.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     first: bool,
-    answer: Json,
+    answer: RawJson,
     /// Which mutation it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     of: Option<Fingerprint>,
@@ -31,8 +31,8 @@ pub(crate) struct Did {
 /// How an answer is written down and read again.
 #[derive(Debug)]
 pub(crate) struct Codec<R> {
-    encode: fn(&R) -> Result<Json>,
-    decode: fn(&Json) -> Result<R>,
+    encode: fn(&R) -> Result<RawJson>,
+    decode: fn(&RawJson) -> Result<R>,
 }
 
 impl<R> Clone for Codec<R> {
@@ -45,7 +45,7 @@ impl<R> Copy for Codec<R> {}
 
 impl<R: Serialize + DeserializeOwned> Codec<R> {
     pub(super) fn json() -> Self {
-        Self { encode: |answer| Json::new(answer), decode: Json::to }
+        Self { encode: |answer| RawJson::new(answer), decode: RawJson::to }
     }
 }
 
@@ -58,14 +58,14 @@ impl<R> Codec<R> {
     pub(super) fn remember(
         &self,
         operation: &OperationId,
-        outcome: Outcome,
+        outcome: MutationOutcome,
         answer: &R,
-    ) -> Result<Did> {
-        let first = outcome == Outcome::Applied(Revision::FIRST);
-        Ok(Did { outcome, first, answer: (self.encode)(answer)?, of: operation.of })
+    ) -> Result<OperationRecord> {
+        let first = outcome == MutationOutcome::Applied(Revision::FIRST);
+        Ok(OperationRecord { outcome, first, answer: (self.encode)(answer)?, of: operation.of })
     }
 
-    pub(super) fn replay(&self, did: &Did) -> Result<Mutated<R>> {
+    pub(super) fn replay(&self, did: &OperationRecord) -> Result<Mutated<R>> {
         let value = (self.decode)(&did.answer)?;
         Ok(Mutated { value, outcome: did.outcome, attempts: 1, replayed: true })
     }
@@ -75,17 +75,17 @@ fn not_remembered() -> StoreError {
     StoreError::invalid("an operation whose answer cannot be written down")
 }
 
-impl Did {
+impl OperationRecord {
     /// The same, as it was written in a record at this revision.
     pub(super) fn noted_at(mut self, revision: Revision) -> Self {
         if self.first {
-            self.outcome = Outcome::Applied(revision);
+            self.outcome = MutationOutcome::Applied(revision);
         }
         self
     }
 
     /// The same with what was really done, unless a record at this revision tells it already.
-    pub(super) fn corrected(self, outcome: Outcome, revision: Revision) -> Option<Self> {
+    pub(super) fn corrected(self, outcome: MutationOutcome, revision: Revision) -> Option<Self> {
         let told = self.clone().noted_at(revision).outcome;
         (told != outcome).then_some(Self { outcome, first: false, ..self })
     }
@@ -102,8 +102,8 @@ impl Did {
     }
 
     /// Says so, in the commit that does it.
-    pub(super) fn write(&self, operation: &OperationId, key: &RecordKey) -> Result<Write> {
-        let write = Write::put(key, ExpectedRevision::Absent, Json::new(self)?);
+    pub(super) fn write(&self, operation: &OperationId, key: &RecordKey) -> Result<RecordWrite> {
+        let write = RecordWrite::put(key, ExpectedRevision::Absent, RawJson::new(self)?);
         Ok(write.expiring(When::In(operation.remembered)))
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_store::{Commit, ExpectedRevision, When, Write, limits};
+use tidelock_store::{Commit, ExpectedRevision, RecordWrite, When, limits};
 
 use super::budget;
 use super::error::ScopeError;
@@ -56,13 +56,13 @@ impl<S> Options<S> {
     }
 
     /// Whether it needs a commit to itself.
-    pub(super) fn want_to_be_alone(&self) -> bool {
+    pub(super) fn needs_own_commit(&self) -> bool {
         self.operation.is_some() || self.expected != ExpectedRevision::Any || self.also.parts() > 0
     }
 
     /// Whether nothing at all was said that a change by the store itself would pass over.
     pub(super) fn let_the_store_do_it(&self) -> bool {
-        !self.want_to_be_alone() && self.check.is_none() && self.lives.is_none()
+        !self.needs_own_commit() && self.check.is_none() && self.lives.is_none()
     }
 
     /// Refuses a state that the scope's own check does not allow.
@@ -72,7 +72,7 @@ impl<S> Options<S> {
     }
 
     /// The write, with the life that such a scope has.
-    pub(super) fn living(&self, write: Write) -> Write {
+    pub(super) fn living(&self, write: RecordWrite) -> RecordWrite {
         match self.lives {
             Some(lives) => write.expiring(When::In(lives)),
             None => write,

@@ -7,21 +7,21 @@ use std::time::Duration;
 use serde::Serialize;
 use tidelock_store::{Result, Revision, StoreExt};
 
-use super::alone::Alone;
+use super::batched::Queued;
 use super::document::{Doc, Document};
 use super::error::ScopeError;
+use super::exclusive::Alone;
 use super::kind::ScopeKind;
 use super::lines::Place;
 use super::local::Local;
 use super::mutated::Mutated;
 use super::mutation::Mutation;
+use super::mutator::{Atomic, Computing, Mutator};
 use super::name::Name;
 use super::operation::Codec;
 use super::options::Options;
-use super::queued::Queued;
-use super::state::State;
-use super::watch::Watch;
-use super::work::{Atomic, Computing, Work};
+use super::state::ScopeState;
+use super::watch::ScopeWatch;
 use crate::handle::Tidelock;
 
 /// One scope: a state document that many callers change at once. Clones are handles on the same.
@@ -41,12 +41,12 @@ use crate::handle::Tidelock;
 /// Of every mutation: [`TimedOut`](ScopeError::TimedOut) and [`Contended`](ScopeError::Contended)
 /// when the budget ends, [`Reentered`](ScopeError::Reentered) from inside the scope's own mutator,
 /// [`Gone`](ScopeError::Gone), [`Unfit`](ScopeError::Unfit) if the state would not be what its type
-/// says, [`Rejected`](ScopeError::Rejected) by the scope's [check](Self::checked), and whatever the
+/// says, [`Rejected`](ScopeError::Rejected) by the scope's [check](Self::validate), and whatever the
 /// store has. Nothing was written then, unless the store's error says that it may have been.
 ///
 /// # Cancel safety
 /// A mutation in memory that is dropped never happens. In the store it may have happened once its
-/// commit was sent; make it an [operation](Self::operation) to be able to ask again.
+/// commit was sent; make it an [operation](Self::operation_id) to be able to ask again.
 pub struct Scope<S> {
     place: Where<S>,
     options: Options<S>,
@@ -59,7 +59,7 @@ enum Where<S> {
     Nowhere(tidelock_store::StoreError),
 }
 
-impl<S: State> Scope<S> {
+impl<S: ScopeState> Scope<S> {
     /// A scope in this process's memory, which begins with this state. It lives for as long as
     /// there is a handle on it.
     #[allow(clippy::needless_pass_by_value)] // it is a constant, or made for the call
@@ -90,7 +90,7 @@ impl<S: State> Scope<S> {
 
     /// The same scope, with as much time as it takes.
     #[must_use]
-    pub fn without_budget(mut self) -> Self {
+    pub fn without_deadline(mut self) -> Self {
         self.options.budget = None;
         self
     }
@@ -98,7 +98,7 @@ impl<S: State> Scope<S> {
     /// The same scope, into which nothing is written that this does not allow. It says what is
     /// wrong with a state.
     #[must_use]
-    pub fn checked(
+    pub fn validate(
         mut self,
         check: impl Fn(&S) -> Result<(), String> + Send + Sync + 'static,
     ) -> Self {
@@ -123,10 +123,10 @@ impl<S: State> Scope<S> {
     }
 
     /// The states of the scope from now on, beginning with the one that it has.
-    pub fn watch(&self) -> Result<Watch<S>, ScopeError> {
+    pub fn watch(&self) -> Result<ScopeWatch<S>, ScopeError> {
         match &self.place {
-            Where::Memory(local) => Ok(Watch::local(local.clone())),
-            Where::Store(tidelock, name) => Ok(Watch::durable(tidelock.clone(), name.clone())),
+            Where::Memory(local) => Ok(ScopeWatch::local(local.clone())),
+            Where::Store(tidelock, name) => Ok(ScopeWatch::durable(tidelock.clone(), name.clone())),
             Where::Nowhere(error) => Err(error.clone().into()),
         }
     }
@@ -149,7 +149,7 @@ impl<S: State> Scope<S> {
             Where::Store(tidelock, name) => {
                 let place = tidelock.scope_lines().place(name);
                 let queued = Queued::begin(tidelock, options, &place)?;
-                let text = tidelock_store::Json::new(&state)
+                let text = tidelock_store::RawJson::new(&state)
                     .map_err(|e| e.about(format_args!("scope {name}")))?;
                 options.allow(name, &state)?;
                 Alone::new(queued)?.create(Doc { state: Arc::new(state), text: Some(text) }).await
@@ -178,7 +178,7 @@ impl<S: State> Scope<S> {
     /// changed.
     pub async fn touch(&self) -> Result<Mutated, ScopeError> {
         match &self.place {
-            Where::Memory(_) => self.atomic(|_| ()).await,
+            Where::Memory(_) => self.mutate(|_| ()).await,
             Where::Store(tidelock, name) => {
                 let place = tidelock.scope_lines().place(name);
                 Alone::new(self.queued(tidelock, &place)?)?.touch().await
@@ -243,32 +243,32 @@ impl<S: State> Scope<S> {
     ///
     /// The function sees the state that the mutation before it left. In the store it may be called
     /// several times, on newer and newer states: it should do nothing but change what it is given.
-    pub async fn atomic<R>(
+    pub async fn mutate<R>(
         &self,
         mut mutate: impl FnMut(&mut S) -> R,
     ) -> Result<Mutated<R>, ScopeError> {
         let mutate = move |state: &mut S| Ok(mutate(state));
-        self.mutate(&self.options, Atomic(mutate), Codec::none()).await
+        self.apply(&self.options, Atomic(mutate), Codec::none()).await
     }
 
     /// The same, by a function that may say no; then nothing changes.
-    pub async fn try_atomic<R, X>(
+    pub async fn try_mutate<R, X>(
         &self,
         mutate: impl FnMut(&mut S) -> Result<R, X>,
     ) -> Result<Mutated<R>, ScopeError<X>> {
-        self.mutate(&self.options, Atomic(mutate), Codec::none()).await
+        self.apply(&self.options, Atomic(mutate), Codec::none()).await
     }
 
     /// The same, by a function that may wait for something: it takes the state, and gives back the
     /// new one with its answer. Others wait for it meanwhile; the budget ends it.
-    pub async fn atomic_async<R, X, Later>(
+    pub async fn mutate_async<R, X, Later>(
         &self,
         mutate: impl FnMut(S) -> Later,
     ) -> Result<Mutated<R>, ScopeError<X>>
     where
         Later: Future<Output = Result<(S, R), X>>,
     {
-        self.mutate(&self.options, Computing(mutate), Codec::none()).await
+        self.apply(&self.options, Computing(mutate), Codec::none()).await
     }
 
     /// A mutation with more to be said about it.
@@ -276,9 +276,9 @@ impl<S: State> Scope<S> {
         Mutation::new(self.clone(), self.options.clone())
     }
 
-    /// A mutation that is made once: see [`Mutation::operation`].
-    pub fn operation(&self, id: impl Into<String>) -> Mutation<S> {
-        self.mutation().operation(id)
+    /// A mutation that is made once: see [`Mutation::operation_id`].
+    pub fn operation_id(&self, id: impl Into<String>) -> Mutation<S> {
+        self.mutation().operation_id(id)
     }
 
     /// A mutation at this revision and no other: see [`Mutation::at_revision`].
@@ -286,7 +286,7 @@ impl<S: State> Scope<S> {
         self.mutation().at_revision(revision)
     }
 
-    pub(super) async fn mutate<W: Work<S>>(
+    pub(super) async fn apply<W: Mutator<S>>(
         &self,
         options: &Options<S>,
         work: W,
@@ -297,7 +297,7 @@ impl<S: State> Scope<S> {
             Where::Store(tidelock, name) => {
                 let place = tidelock.scope_lines().place(name);
                 let queued = Queued::begin(tidelock, options, &place)?;
-                if options.want_to_be_alone() {
+                if options.needs_own_commit() {
                     Alone::new(queued)?.mutate(work, codec).await
                 } else {
                     queued.mutate(work).await

@@ -7,20 +7,20 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidelock_store::{Revision, Signal, StoreExt, Timestamp, Topic};
+use tidelock_store::{ChangeHint, Revision, StoreExt, Timestamp, Topic};
 
 use super::document::Document;
 use super::error::ScopeError;
 use super::local::Local;
 use super::name::Name;
-use super::state::State;
+use super::state::ScopeState;
 use crate::handle::Tidelock;
 
 /// How long to wait for a signal, unless something else is asked for.
 const POLL: Duration = Duration::from_secs(2);
 
 /// The states of a scope from now on. Made by [`Scope::watch`](super::Scope::watch).
-pub struct Watch<S> {
+pub struct ScopeWatch<S> {
     source: Source<S>,
     /// What was seen last; nothing before the first look.
     seen: Option<Seen>,
@@ -34,14 +34,14 @@ enum Source<S> {
 struct Stored {
     tidelock: Tidelock,
     name: Name,
-    signal: Signal,
+    signal: ChangeHint,
     poll: Duration,
 }
 
 /// A revision, and whether there was a state: one that expires keeps its revision.
 type Seen = (Option<Revision>, bool);
 
-impl<S: State> Watch<S> {
+impl<S: ScopeState> ScopeWatch<S> {
     pub(super) fn local(local: Arc<Local<S>>) -> Self {
         Self { source: Source::Memory(local), seen: None }
     }
@@ -81,7 +81,10 @@ impl<S: State> Watch<S> {
 }
 
 impl Stored {
-    async fn after<S: State>(&mut self, seen: Option<Seen>) -> Result<Document<S>, ScopeError> {
+    async fn after<S: ScopeState>(
+        &mut self,
+        seen: Option<Seen>,
+    ) -> Result<Document<S>, ScopeError> {
         loop {
             let slot = self.tidelock.store().get_one(self.name.key()).await?;
             if seen != Some((slot.revision(), slot.live().is_some())) {
@@ -106,7 +109,7 @@ fn look<S>(document: &Document<S>) -> Seen {
     (document.revision, document.state.is_some())
 }
 
-impl<S> fmt::Debug for Watch<S> {
+impl<S> fmt::Debug for ScopeWatch<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Watch").field("seen", &self.seen).finish_non_exhaustive()
     }

@@ -7,11 +7,12 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock_store::{AfterAppend, Append, Commit, ExpectedVersion};
 
-use crate::reactions::Failure;
+use crate::reactions::HandlerError;
 use crate::worker::panic_message;
 
 /// Takes the decision on the state as it is now; gives the parts of a commit that it comes to.
-pub(crate) type Take = Box<dyn Fn() -> BoxFuture<'static, Result<Commit, Failure>> + Send + Sync>;
+pub(crate) type Take =
+    Box<dyn Fn() -> BoxFuture<'static, Result<Commit, HandlerError>> + Send + Sync>;
 
 /// A decision that can be taken again.
 pub(crate) struct Decision {
@@ -21,7 +22,7 @@ pub(crate) struct Decision {
 
 impl Decision {
     /// Takes it for the first time.
-    pub(crate) async fn new(take: Take) -> Result<Self, Failure> {
+    pub(crate) async fn new(take: Take) -> Result<Self, HandlerError> {
         let parts = take().await?;
         Ok(Self::taken(take, parts))
     }
@@ -32,11 +33,11 @@ impl Decision {
     }
 
     /// Takes it again, outside the code that took it first: a panic is a failure of that code.
-    pub(crate) async fn again(&mut self) -> Result<(), Failure> {
+    pub(crate) async fn again(&mut self) -> Result<(), HandlerError> {
         let taking = async { (self.take)().await };
         let taken = AssertUnwindSafe(taking).catch_unwind().await;
         self.parts = taken.unwrap_or_else(|panic| {
-            Err(Failure::again(format!("it panicked: {}", panic_message(&*panic))))
+            Err(HandlerError::again(format!("it panicked: {}", panic_message(&*panic))))
         })?;
         Ok(())
     }

@@ -3,23 +3,23 @@
 
 use tidelock_store::{Commit, CommitOutcome, Result};
 
-use crate::worker::Task;
+use crate::worker::LeasedTask;
 
 /// What lands with the commit besides its own parts.
 #[derive(Debug, Default)]
-pub(crate) enum Door {
+pub(crate) enum CommitVia {
     /// Nothing.
     #[default]
     Shut,
     /// What was done in a transaction, which this commit ends.
     #[cfg(feature = "postgres")]
-    Postgres(tidelock_store_postgres::OwnTransaction),
+    Postgres(tidelock_store_postgres::PgTx),
     /// Statements that run in the commit's transaction.
     #[cfg(feature = "sqlite")]
-    Sqlite(tidelock_store_sqlite::SqliteStore, Vec<tidelock_store_sqlite::OwnStatement>),
+    Sqlite(tidelock_store_sqlite::SqliteStore, Vec<tidelock_store_sqlite::SqlStatement>),
 }
 
-impl Door {
+impl CommitVia {
     /// Whether nothing lands besides.
     pub(crate) fn is_shut(&self) -> bool {
         matches!(self, Self::Shut)
@@ -37,7 +37,11 @@ impl Door {
     }
 
     /// Makes the commit this way. A transaction is over afterwards, whatever came of it.
-    pub(crate) async fn commit(&mut self, task: &Task, commit: Commit) -> Result<CommitOutcome> {
+    pub(crate) async fn commit(
+        &mut self,
+        task: &LeasedTask,
+        commit: Commit,
+    ) -> Result<CommitOutcome> {
         match self {
             Self::Shut => task.commit(commit).await,
             #[cfg(feature = "postgres")]

@@ -7,10 +7,10 @@ use futures_util::FutureExt;
 use tidelock_store::{Commit, ExpectedVersion, NewEvent, StreamName};
 
 use super::{Decision, Staged};
-use crate::events::{Aggregate, Decided, ExecuteError};
+use crate::events::{Aggregate, ExecuteError, IntoEvents};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
-use crate::reactions::Failure;
+use crate::reactions::HandlerError;
 
 /// What is staged, and what events say that are.
 #[derive(Debug)]
@@ -55,9 +55,9 @@ impl Stage {
     pub(crate) async fn decide<F>(
         &self,
         decide: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Result<(), Failure>
+    ) -> Result<(), HandlerError>
     where
-        F: Future<Output = Result<Commit, Failure>> + Send + 'static,
+        F: Future<Output = Result<Commit, HandlerError>> + Send + 'static,
     {
         let decision = Decision::new(Box::new(move || decide().boxed())).await?;
         self.staged().decisions.push(decision);
@@ -72,14 +72,15 @@ impl Stage {
     ) -> Result<(), ExecuteError<X>>
     where
         A: Aggregate,
-        D: Decided<A::Event> + Send + 'static,
+        D: IntoEvents<A::Event> + Send + 'static,
         X: Display + Debug + Send + Sync + 'static,
     {
-        let command = self.tidelock.aggregate::<A>(id).command().metadata(self.metadata.clone());
+        let command = self.tidelock.aggregate::<A>(id).decision().metadata(self.metadata.clone());
         let first = command.clone().propose(decide.clone()).await?;
         let again = move || {
             let proposed = command.clone().propose(decide.clone());
-            async move { proposed.await.map_err(|error| Failure::again(error.to_string())) }.boxed()
+            async move { proposed.await.map_err(|error| HandlerError::again(error.to_string())) }
+                .boxed()
         };
         self.staged().decisions.push(Decision::taken(Box::new(again), first));
         Ok(())

@@ -1,12 +1,12 @@
 //! What somebody's code wants to be in a commit, and how it gets there.
 
-use tidelock_store::{ClashKind, Commit, CommitOutcome, Conflict, Part, Result, Settlement};
+use tidelock_store::{Commit, CommitOutcome, Conflict, Part, Result, Settlement, ViolationKind};
 
 use super::decision::Decision;
-use super::door::Door;
-use crate::reactions::Failure;
+use super::door::CommitVia;
+use crate::reactions::HandlerError;
 use crate::telemetry;
-use crate::worker::{Settled, Task};
+use crate::worker::{LeasedTask, TaskOutcome};
 
 /// How often a decision is taken again before the handler is.
 pub(super) const TRIES: usize = 20;
@@ -17,16 +17,16 @@ pub(crate) struct Staged {
     pub(crate) commit: Commit,
     pub(crate) decisions: Vec<Decision>,
     /// The way that it takes.
-    pub(crate) door: Door,
+    pub(crate) door: CommitVia,
 }
 
 /// What became of a commit with staged parts.
 #[derive(Debug)]
 pub(crate) enum Landed {
     /// It is there, or it never will be because the lease was lost.
-    Settled(Settled),
+    Settled(TaskOutcome),
     /// A part of it did not hold: the handler has to look again.
-    Refused(Failure),
+    Refused(HandlerError),
 }
 
 /// What came of one try.
@@ -41,7 +41,7 @@ pub(crate) enum Tried {
     /// Others were quicker than a decision, which has been taken again.
     Stale,
     /// A part of it did not hold: whoever staged it has to look again.
-    Refused(Failure),
+    Refused(HandlerError),
 }
 
 /// Whose part did not hold.
@@ -60,15 +60,21 @@ impl Staged {
 
     /// Lands it with this settlement. Decisions that others were quicker than are taken again; the
     /// handler is not.
-    pub(crate) async fn land(mut self, task: &Task, settlement: Settlement) -> Result<Landed> {
-        let settled = Settled::by(&settlement.exit);
+    pub(crate) async fn land(
+        mut self,
+        task: &LeasedTask,
+        settlement: Settlement,
+    ) -> Result<Landed> {
+        let settled = TaskOutcome::by(&settlement.exit);
         let own = Commit::new().settle(settlement);
         for attempts in 1..=TRIES {
             match self.attempt(task, &own, attempts).await? {
                 Tried::Landed => return Ok(Landed::Settled(settled)),
-                Tried::Lost => return Ok(Landed::Settled(Settled::Lost)),
+                Tried::Lost => return Ok(Landed::Settled(TaskOutcome::Lost)),
                 Tried::Refused(failure) => return Ok(Landed::Refused(failure)),
-                Tried::Moved(conflict) => return Ok(Landed::Refused(Failure::again(conflict))),
+                Tried::Moved(conflict) => {
+                    return Ok(Landed::Refused(HandlerError::again(conflict)));
+                }
                 Tried::Stale => {}
             }
         }
@@ -78,13 +84,13 @@ impl Staged {
     /// Tries once to land it with these parts of the caller's own.
     pub(crate) async fn attempt(
         &mut self,
-        task: &Task,
+        task: &LeasedTask,
         own: &Commit,
         attempts: usize,
     ) -> Result<Tried> {
         let commit = self.assemble(own);
         if let Err(error) = commit.check() {
-            return Ok(Tried::Refused(Failure::fatal(error)));
+            return Ok(Tried::Refused(HandlerError::fatal(error)));
         }
         let conflict = match self.door.commit(task, commit).await? {
             CommitOutcome::Committed(_) => return Ok(Tried::Landed),
@@ -93,10 +99,10 @@ impl Staged {
         Ok(match self.blame(own, &conflict) {
             Blame::Lease => Tried::Lost,
             Blame::Own => Tried::Moved(conflict),
-            Blame::Staged => Tried::Refused(Failure::again(conflict)),
+            Blame::Staged => Tried::Refused(HandlerError::again(conflict)),
             // However often it is taken again, a closed stream takes nothing.
-            Blame::Decisions if conflict.has(ClashKind::Closed) => {
-                Tried::Refused(Failure::again(conflict))
+            Blame::Decisions if conflict.has(ViolationKind::Closed) => {
+                Tried::Refused(HandlerError::again(conflict))
             }
             Blame::Decisions => {
                 telemetry::reaction_contended(&task.token(), &conflict, attempts);
@@ -123,7 +129,7 @@ impl Staged {
 
     /// Whose parts clashed; if several people's, whoever has to act first.
     fn blame(&self, own: &Commit, conflict: &Conflict) -> Blame {
-        if conflict.has(ClashKind::LeaseLost) {
+        if conflict.has(ViolationKind::LeaseLost) {
             return Blame::Lease;
         }
         let blame = |part: Part| {
@@ -145,7 +151,7 @@ impl Staged {
         conflict.clashes.iter().map(|clash| blame(clash.part)).min().unwrap_or(Blame::Staged)
     }
 
-    async fn decide_again(&mut self) -> Result<(), Failure> {
+    async fn decide_again(&mut self) -> Result<(), HandlerError> {
         for decision in &mut self.decisions {
             decision.again().await?;
         }
@@ -154,8 +160,8 @@ impl Staged {
 }
 
 /// Others were quicker every time.
-pub(crate) fn too_slow() -> Failure {
-    Failure::again("others were quicker every time that the decision was taken")
+pub(crate) fn too_slow() -> HandlerError {
+    HandlerError::again("others were quicker every time that the decision was taken")
 }
 
 fn join(commit: &mut Commit, other: Commit) {

@@ -7,20 +7,20 @@ use std::time::Duration;
 use tidelock_store::{LeaseToken, Renewal, Result, Store, limits};
 use tokio::sync::Notify;
 
-use super::Task;
+use super::LeasedTask;
 
 /// The leases that are held, and the beat that renews them.
 #[derive(Debug)]
 pub(super) struct Heartbeat {
     store: Arc<dyn Store>,
-    held: Mutex<HashMap<LeaseToken, Task>>,
+    held: Mutex<HashMap<LeaseToken, LeasedTask>>,
     /// Told when there is something to renew after there was nothing.
     begun: Notify,
 }
 
 /// Holds a place in the heartbeat; the lease is renewed no more when this goes away.
 #[derive(Debug)]
-pub(super) struct Beating {
+pub(super) struct RenewalGuard {
     heartbeat: Arc<Heartbeat>,
     token: LeaseToken,
 }
@@ -31,11 +31,11 @@ impl Heartbeat {
     }
 
     /// Renews this task's lease from now on.
-    pub(super) fn keep(self: &Arc<Self>, task: &Task) -> Beating {
+    pub(super) fn keep(self: &Arc<Self>, task: &LeasedTask) -> RenewalGuard {
         let token = task.token();
         self.lock().insert(token.clone(), task.clone());
         self.begun.notify_one();
-        Beating { heartbeat: self.clone(), token }
+        RenewalGuard { heartbeat: self.clone(), token }
     }
 
     /// Beats at a third of the shortest lease that is held, and not at all while there is none.
@@ -68,7 +68,7 @@ impl Heartbeat {
     }
 
     fn shortest(&self) -> Option<Duration> {
-        self.lock().values().map(Task::duration).min()
+        self.lock().values().map(LeasedTask::duration).min()
     }
 
     /// One call for all leases of the same length; there is hardly ever more than one length.
@@ -109,12 +109,12 @@ impl Heartbeat {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseToken, Task>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<LeaseToken, LeasedTask>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Drop for Beating {
+impl Drop for RenewalGuard {
     fn drop(&mut self) {
         self.heartbeat.lock().remove(&self.token);
     }

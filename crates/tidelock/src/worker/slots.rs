@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tidelock_store::limits;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::Served;
+use super::QueueOptions;
 
 /// The worker's pool.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Slots {
 
     /// Waits for one slot and takes all others that are free with it: what ends together is
     /// refilled by one call.
-    pub(super) async fn take(&self, served: &Served) -> Vec<Slot> {
+    pub(super) async fn take(&self, served: &QueueOptions) -> Vec<Slot> {
         let mut slots = vec![self.wait(served).await];
         tokio::task::yield_now().await;
         while slots.len() < limits::LEASES_PER_CALL {
@@ -37,7 +37,7 @@ impl Slots {
         slots
     }
 
-    async fn wait(&self, served: &Served) -> Slot {
+    async fn wait(&self, served: &QueueOptions) -> Slot {
         const NEVER: &str = "nobody closes the semaphores of a worker";
         let limit = served.limit.clone().acquire_owned().await.expect(NEVER);
         let pool = match served.pooled {
@@ -47,7 +47,7 @@ impl Slots {
         Slot { _limit: limit, _pool: pool }
     }
 
-    fn free(&self, served: &Served) -> Option<Slot> {
+    fn free(&self, served: &QueueOptions) -> Option<Slot> {
         let limit = served.limit.clone().try_acquire_owned().ok()?;
         let pool = match served.pooled {
             true => Some(self.pool.clone().try_acquire_owned().ok()?),

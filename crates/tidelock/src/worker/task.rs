@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, ClashKind, Commit, CommitOutcome, Conflict, Lease, LeaseToken, Result, Settlement,
-    Store, Timestamp,
+    Commit, CommitOutcome, Conflict, Lease, LeaseToken, Result, RetryAdvice, Settlement, Store,
+    Timestamp, ViolationKind,
 };
 use tokio_util::sync::CancellationToken;
 
 use super::polls::Polls;
-use super::{Served, Settled};
+use super::{QueueOptions, TaskOutcome};
 
 /// The pauses between two tries of a commit that the store could not take.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
@@ -18,7 +18,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_
 /// A leased item: the lease, and what its work needs to know of the worker. Clones are handles on
 /// the same.
 #[derive(Debug, Clone)]
-pub struct Task {
+pub struct LeasedTask {
     shared: Arc<Shared>,
 }
 
@@ -33,11 +33,11 @@ struct Shared {
     stopping: CancellationToken,
 }
 
-impl Task {
+impl LeasedTask {
     pub(super) fn new(
         store: &Arc<dyn Store>,
         lease: Lease,
-        served: &Served,
+        served: &QueueOptions,
         stopping: &CancellationToken,
     ) -> Self {
         let (store, polls) = (store.clone(), Polls::default());
@@ -98,10 +98,10 @@ impl Task {
     ///
     /// # Errors
     /// As [`commit`](Self::commit).
-    pub async fn settle(&self, settlement: Settlement) -> Result<Settled> {
-        let settled = Settled::by(&settlement.exit);
+    pub async fn settle(&self, settlement: Settlement) -> Result<TaskOutcome> {
+        let settled = TaskOutcome::by(&settlement.exit);
         let outcome = self.commit(Commit::new().settle(settlement)).await?;
-        Ok(outcome.committed().map_or(Settled::Lost, |_| settled))
+        Ok(outcome.committed().map_or(TaskOutcome::Lost, |_| settled))
     }
 
     /// Makes a commit, again and again while the store cannot take it, and stops trying only when
@@ -114,7 +114,7 @@ impl Task {
         let mut pause = PAUSES.0;
         loop {
             let error = match self.shared.store.commit(commit.clone()).await {
-                Err(error) if error.advice() != Advice::Never => error,
+                Err(error) if error.advice() != RetryAdvice::Never => error,
                 outcome => return outcome,
             };
             tracing::warn!(item = %self.shared.lease.item, %error, "a commit could not be made; trying again");
@@ -138,5 +138,5 @@ fn repeatable(commit: Commit) -> Commit {
 
 /// Whether the conflict means that the lease is somebody else's now.
 pub(crate) fn is_loss(conflict: &Conflict) -> bool {
-    conflict.has(ClashKind::LeaseLost)
+    conflict.has(ViolationKind::LeaseLost)
 }

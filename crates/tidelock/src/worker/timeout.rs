@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::doctor::words::length;
+use crate::doctor::display::length;
 
 /// The time that a handler, a batch, an attempt at a step or the work on an item has, unless its
 /// options say otherwise.

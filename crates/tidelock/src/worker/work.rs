@@ -5,31 +5,31 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::{Exit, Result};
+use tidelock_store::{Result, Settle};
 
-use super::Task;
-use super::server::{fail_as_panicked, panic_message};
+use super::LeasedTask;
+use super::poller::{fail_as_panicked, panic_message};
 
 /// The work on one leased item, to be driven by the worker.
-pub type Handling = BoxFuture<'static, Result<Settled>>;
+pub type TaskFuture = BoxFuture<'static, Result<TaskOutcome>>;
 
 /// The work that the items of a queue stand for.
-pub trait Work: Send + Sync + 'static {
+pub trait QueueHandler: Send + Sync + 'static {
     /// Begins the work on items that were leased together; gives a future for each, in their order,
     /// which does the work and settles the lease.
     ///
     /// An error means that the item could not be settled: the worker puts it off, or blocks it if
     /// trying again cannot help. So does a panic, which the worker catches and counts as a failure
     /// of that item alone.
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling>;
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture>;
 }
 
 /// Begins each task by itself, for work that gains nothing from seeing them together.
-pub fn each<F>(tasks: Vec<Task>, work: impl Fn(Task) -> F) -> Vec<Handling>
+pub fn each<F>(tasks: Vec<LeasedTask>, work: impl Fn(LeasedTask) -> F) -> Vec<TaskFuture>
 where
-    F: Future<Output = Result<Settled>> + Send + 'static,
+    F: Future<Output = Result<TaskOutcome>> + Send + 'static,
 {
-    let begin = |task: Task| match catch_unwind(AssertUnwindSafe(|| work(task.clone()))) {
+    let begin = |task: LeasedTask| match catch_unwind(AssertUnwindSafe(|| work(task.clone()))) {
         Ok(handling) => handling.boxed(),
         Err(panic) => fail_as_panicked(task, panic_message(&*panic)).boxed(),
     };
@@ -38,7 +38,7 @@ where
 
 /// What became of a lease.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Settled {
+pub enum TaskOutcome {
     /// The work is done.
     Acked,
     /// It failed and will be tried again.
@@ -53,15 +53,15 @@ pub enum Settled {
     Lost,
 }
 
-impl Settled {
+impl TaskOutcome {
     /// What this exit means, once it is written.
-    pub fn by(exit: &Exit) -> Self {
+    pub fn by(exit: &Settle) -> Self {
         match exit {
-            Exit::Ack { .. } => Self::Acked,
-            Exit::Retry { error, .. } => Self::Retried(error.clone()),
-            Exit::Defer { .. } => Self::Deferred,
-            Exit::Block { error } => Self::Blocked(error.clone()),
-            Exit::Release => Self::Released,
+            Settle::Ack { .. } => Self::Acked,
+            Settle::Retry { error, .. } => Self::Retried(error.clone()),
+            Settle::Defer { .. } => Self::Deferred,
+            Settle::Block { error } => Self::Blocked(error.clone()),
+            Settle::Release => Self::Released,
         }
     }
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidelock::claims::{
-    AllOf, Compound, Compounding, Lock, Patience, Period, Quota, Refusal, Single, Taking, TimeZone,
-    Why,
+    Compound, CompoundGuard, CompoundOutcome, Lock, Period, Quota, QuotaOutcome, Refusal,
+    RefusalReason, SingletonOutcome, TimeZone, WaitPolicy,
 };
 use tidelock::prelude::*;
-use tidelock::{ErrorKind, Fence, limits};
-use tidelock_test_stage::{Gate, PATIENCE, Seen, Stage, on_every_store, until};
+use tidelock::{Fence, StoreErrorKind, limits};
+use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
 use crate::mumbling::Mumbling;
 
@@ -28,7 +28,7 @@ fn award(claims: &Claims, lease: Duration) -> Compound {
         .quota(&points(claims), 10)
 }
 
-async fn won(compound: &Compound) -> AllOf {
+async fn won(compound: &Compound) -> CompoundGuard {
     compound.claim().await.unwrap().won().unwrap()
 }
 
@@ -38,14 +38,16 @@ async fn used(claims: &Claims) -> i64 {
 
 /// Waits until the compound can be had again; until then everything that it asks for is in the way,
 /// and not a part of it.
-pub(crate) async fn won_again(compound: &Compound) -> AllOf {
+pub(crate) async fn won_again(compound: &Compound) -> CompoundGuard {
     let again = std::sync::Mutex::new(None);
     until("all of it came back", async || {
         let won = match compound.claim().await.unwrap() {
-            Compounding::Won(all) => Some(all),
-            Compounding::Refused(all) if kinds(&all) == ["idempotency", "lock", "quota"] => None,
+            CompoundOutcome::Won(all) => Some(all),
+            CompoundOutcome::Refused(all) if kinds(&all) == ["idempotency", "lock", "quota"] => {
+                None
+            }
             // The end came between the looks at two parts, so it has come for all of them.
-            Compounding::Refused(_) => Some(won(compound).await),
+            CompoundOutcome::Refused(_) => Some(won(compound).await),
         };
         *again.lock().unwrap() = won;
         again.lock().unwrap().is_some()
@@ -59,7 +61,7 @@ fn kinds(refusals: &[Refusal]) -> Vec<&'static str> {
 }
 
 /// Schedule 110. CLAIM-14: a holder that is dropped.
-async fn a_compound_that_is_dropped_comes_back_with_its_lease(stage: Stage) {
+async fn a_compound_that_is_dropped_comes_back_with_its_lease(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let all = award(&claims, stage.lease());
     drop(won(&all).await);
@@ -75,9 +77,9 @@ async fn a_compound_that_is_dropped_comes_back_with_its_lease(stage: Stage) {
 
 /// Schedule 110. CLAIM-14: a holder that is stopped for longer than its lease lasts completes
 /// nothing, and gives nothing back.
-async fn a_compound_whose_holder_is_stopped_comes_back_with_its_lease(stage: Stage) {
+async fn a_compound_whose_holder_is_stopped_comes_back_with_its_lease(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let gate = Gate::over(&tidelock);
+    let gate = Pause::over(&tidelock);
     let slow = Tidelock::over(gate.clone()).claims();
     let mut late = won(&award(&slow, stage.lease())).await;
     gate.stop();
@@ -92,13 +94,13 @@ async fn a_compound_whose_holder_is_stopped_comes_back_with_its_lease(stage: Sta
 }
 
 /// CLAIM-14: work that takes longer than a lease keeps all parts, units included.
-async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: Stage) {
+async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (claims, lease) = (tidelock.claims(), stage.lease());
     let mut all = won(&award(&claims, lease)).await;
     let end = tidelock.store().now().await.unwrap().plus(lease * 3);
     until("three leases have passed", async || {
-        assert!(matches!(points(&claims).take(1).await.unwrap(), Taking::Exceeded(_)));
+        assert!(matches!(points(&claims).take(1).await.unwrap(), QuotaOutcome::Exceeded(_)));
         tidelock.store().now().await.unwrap() > end
     })
     .await;
@@ -112,7 +114,7 @@ async fn a_compound_keeps_its_units_for_as_long_as_it_works(stage: Stage) {
 
 /// CLAIM-14. CLAIM-13: what is only drawn for a while cannot be given back as if it were taken for
 /// good.
-async fn units_of_a_compound_go_back_once(stage: Stage) {
+async fn units_of_a_compound_go_back_once(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let all = won(&award(&claims, MINUTE)).await;
     let grant = all.grants().next().unwrap().clone();
@@ -124,7 +126,7 @@ async fn units_of_a_compound_go_back_once(stage: Stage) {
     let locks = claims.compound().lock(&claims.lock("child-7")).quota(&points(&claims), 10);
     drop(won(&locks).await);
     until("locks and units went back at once", async || used(&claims).await == 0).await;
-    drop(won(&locks.patience(Patience::of(PATIENCE))).await);
+    drop(won(&locks.patience(WaitPolicy::of(PATIENCE))).await);
     let quotas = claims.compound().quota(&points(&claims), 3).quota(&claims.quota("other", 5), 5);
     until("there is enough", async || used(&claims).await == 0).await;
     let mut all = won(&quotas).await;
@@ -133,7 +135,7 @@ async fn units_of_a_compound_go_back_once(stage: Stage) {
 }
 
 /// CLAIM-7. CLAIM-14.
-async fn a_compound_survives_answers_that_are_lost(stage: Stage) {
+async fn a_compound_survives_answers_that_are_lost(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claims = Mumbling::over(&tidelock).claims();
     let mut all = won(&award(&claims, MINUTE)).await;
@@ -156,10 +158,10 @@ async fn waiting(tidelock: &Tidelock, lock: &str) -> usize {
 
 /// Schedule 111. CLAIM-11: a compound is behind those who came before it, and before those who came
 /// after.
-async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
+async fn a_compound_stands_in_line_for_its_locks(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (served, first) =
-        (Seen::default(), door(&tidelock).acquire().await.unwrap().locked().unwrap());
+        (Observed::default(), door(&tidelock).acquire().await.unwrap().locked().unwrap());
     let mut callers = Vec::new();
     for nth in 0..6 {
         let (other, served) = (stage.tidelock().await, served.clone());
@@ -167,7 +169,7 @@ async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
             if nth == 4 {
                 let claims = other.claims();
                 let both = claims.compound().lock(&door(&other)).lock(&claims.lock("window"));
-                let mut all = won(&both.patience(Patience::of(PATIENCE))).await;
+                let mut all = won(&both.patience(WaitPolicy::of(PATIENCE))).await;
                 served.note("compound");
                 return all.complete(&()).await.unwrap();
             }
@@ -178,7 +180,7 @@ async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
         until("it stands in line", async || waiting(&tidelock, "door").await == nth + 1).await;
     }
     let claims = tidelock.claims();
-    let Compounding::Refused(refusals) = claims
+    let CompoundOutcome::Refused(refusals) = claims
         .compound()
         .lock(&claims.lock("window"))
         .lock(&claims.lock("door"))
@@ -188,7 +190,10 @@ async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
     else {
         panic!("others stand in line")
     };
-    assert!(refusals.iter().all(|refusal| matches!(refusal.why, Why::Held { .. })), "{refusals:?}");
+    assert!(
+        refusals.iter().all(|refusal| matches!(refusal.why, RefusalReason::Held { .. })),
+        "{refusals:?}"
+    );
     first.release().await.unwrap();
     for caller in callers {
         caller.await.unwrap();
@@ -198,11 +203,11 @@ async fn a_compound_stands_in_line_for_its_locks(stage: Stage) {
 }
 
 /// Schedule 113. CLAIM-1: whoever completes again gets what the first completion kept.
-async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: Stage) {
+async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let key = |tidelock: &Tidelock, key: &str| tidelock.claims().idempotency(key).lease(MINUTE);
     let claimed = async |name: &str| match key(&here, name).claim::<u32>().await.unwrap() {
-        Claim::Won(won) => won,
+        IdempotencyClaim::Won(won) => won,
         other => panic!("{other:?}"),
     };
     let won = claimed("a").await;
@@ -212,21 +217,21 @@ async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: Stage) {
     assert!(matches!(won.fail("no").await, Err(ClaimError::Over { .. })));
     // By its fence, in another process, before and after.
     let won = claimed("b").await;
-    let by_fence = key(&there, "b").resume(won.fence());
+    let by_fence = key(&there, "b").attach(won.fence());
     by_fence.complete(&1).await.unwrap();
     assert_eq!(won.complete(&2).await.unwrap(), 1);
     let won = claimed("c").await;
-    let by_fence = key(&there, "c").resume(won.fence());
+    let by_fence = key(&there, "c").attach(won.fence());
     assert_eq!(won.complete(&1).await.unwrap(), 1);
     assert!(matches!(by_fence.complete(&2).await, Err(ClaimError::Over { .. })));
     let won = claimed("d").await;
-    key(&there, "d").resume(won.fence()).fail("no").await.unwrap();
+    key(&there, "d").attach(won.fence()).fail("no").await.unwrap();
     assert!(matches!(won.complete(&2).await, Err(ClaimError::Failed { .. })));
     let won = claimed("e").await;
-    key(&there, "e").resume(won.fence()).release().await.unwrap();
+    key(&there, "e").attach(won.fence()).release().await.unwrap();
     assert!(matches!(won.complete(&2).await, Err(ClaimError::Over { .. })));
     for name in ["a", "b", "c"] {
-        let Claim::Done(result) = key(&there, name).claim::<u32>().await.unwrap() else {
+        let IdempotencyClaim::Done(result) = key(&there, name).claim::<u32>().await.unwrap() else {
             panic!("{name}")
         };
         assert_eq!(result, 1, "{name}");
@@ -236,12 +241,14 @@ async fn a_claim_that_is_completed_twice_keeps_the_first_result(stage: Stage) {
     let mut all = self::won(&claims.compound().idempotency(&key(&here, "f"))).await;
     all.complete(&1).await.unwrap();
     assert!(matches!(all.complete(&2).await, Err(ClaimError::Over { .. })));
-    let Claim::Done(result) = key(&there, "f").claim::<u32>().await.unwrap() else { panic!() };
+    let IdempotencyClaim::Done(result) = key(&there, "f").claim::<u32>().await.unwrap() else {
+        panic!()
+    };
     assert_eq!(result, 1);
 }
 
 /// CLAIM-8: what a period says is no scope, and a day in one zone is no day in another.
-async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Stage) {
+async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let quota = || claims.quota("points", 1).of("child-7");
     let zones = ["CET-1CEST,M3.5.0,M10.5.0/3", "EST5EDT,M3.2.0,M11.1.0"]
@@ -259,25 +266,29 @@ async fn quotas_and_singletons_of_other_periods_and_zones_are_others(stage: Stag
     ];
     quotas.extend(zones.iter().map(|zone| quota().per(Period::Day).zone(zone.clone())));
     for quota in &quotas {
-        assert!(matches!(quota.take(1).await.unwrap(), Taking::Granted(_)), "{:?}", quota.key());
+        assert!(
+            matches!(quota.take(1).await.unwrap(), QuotaOutcome::Granted(_)),
+            "{:?}",
+            quota.key()
+        );
     }
     // A zone says nothing about what has no calendar.
     let ever = quota().zone(zones[0].clone());
-    assert!(matches!(ever.take(1).await.unwrap(), Taking::Exceeded(_)));
+    assert!(matches!(ever.take(1).await.unwrap(), QuotaOutcome::Exceeded(_)));
     let today = stage.tidelock().await.store().now().await.unwrap().to_string()[..10].to_owned();
     let single = || claims.singleton("prayer");
     let mut singles = vec![single().of(today), single().per(Period::Day), single()];
     singles.extend(zones.iter().map(|zone| single().per(Period::Day).zone(zone.clone())));
     for (nth, single) in singles.iter().enumerate() {
         assert!(
-            matches!(single.take(&nth, Commit::new()).await.unwrap(), Single::Won(())),
+            matches!(single.take(&nth, Commit::new()).await.unwrap(), SingletonOutcome::Won(())),
             "the one at {nth}"
         );
     }
 }
 
 /// CLAIM-22: a lease that ends at once, or hardly ever, is refused before anything is written.
-async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: Stage) {
+async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let long = limits::LEASE_DURATION + Duration::from_micros(1);
     for lease in [Duration::ZERO, Duration::from_nanos(999), long, Duration::MAX] {
@@ -287,14 +298,14 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: Stage) {
             claims.singleton("s").lease(lease).claim::<Value>().await.map(drop),
             points(&claims).reserve(1, lease).await.map(drop),
             claims.compound().lock(&claims.lock("door").lease(lease)).claim().await.map(drop),
-            claims.lock("door").resume(Fence::new(1).unwrap()).renew(lease).await.map(drop),
+            claims.lock("door").attach(Fence::new(1).unwrap()).renew(lease).await.map(drop),
         ];
         for (nth, refused) in refused.into_iter().enumerate() {
             let Err(ClaimError::Store(error)) = refused else {
                 panic!("{nth} took a lease of {lease:?}")
             };
             assert!(
-                matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded),
+                matches!(error.kind(), StoreErrorKind::Invalid | StoreErrorKind::LimitExceeded),
                 "{error}"
             );
             assert!(
@@ -312,7 +323,7 @@ async fn leases_of_no_time_and_of_absurd_length_are_refused(stage: Stage) {
 }
 
 /// CLAIM-22. Whatever is there twice is named as its caller names it, and nothing is written.
-async fn a_compound_with_the_same_right_twice_is_refused(stage: Stage) {
+async fn a_compound_with_the_same_right_twice_is_refused(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let (lock, key) = (claims.lock("till"), claims.idempotency("pay:42"));
     let (single, quota) = (claims.singleton("prayer").per(Period::Day), claims.quota("points", 5));
@@ -344,7 +355,7 @@ async fn a_compound_with_the_same_right_twice_is_refused(stage: Stage) {
 }
 
 /// CLAIM-22. A limit below nothing is a mistake, and not a quota of nothing.
-async fn a_quota_of_less_than_nothing_is_refused(stage: Stage) {
+async fn a_quota_of_less_than_nothing_is_refused(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let (quota, lock) = (claims.quota("points", -1), claims.lock("till"));
     let refused = [
@@ -363,7 +374,7 @@ async fn a_quota_of_less_than_nothing_is_refused(stage: Stage) {
     }
     assert!(claims.list("", None, 10).await.unwrap().claims.is_empty());
     assert!(claims.quotas("", None, 10).await.unwrap().quotas.is_empty());
-    assert!(matches!(claims.quota("points", 0).take(1).await.unwrap(), Taking::Exceeded(_)));
+    assert!(matches!(claims.quota("points", 0).take(1).await.unwrap(), QuotaOutcome::Exceeded(_)));
 }
 
 on_every_store!(

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::Slot;
-use tidelock::claims::{AllOf, Compound, Compounding, Patience, Refusal, Why};
+use tidelock::claims::{
+    Compound, CompoundGuard, CompoundOutcome, Refusal, RefusalReason, WaitPolicy,
+};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Gate, PATIENCE, Seen, Stage, on_every_store, until};
+use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
 /// Runs out in no time.
 const INSTANT: Duration = Duration::from_millis(5);
@@ -20,14 +22,14 @@ fn award(claims: &Claims) -> Compound {
         .quota(&claims.quota("points", 10).of("child-7"), 6)
 }
 
-async fn won(compound: &Compound) -> AllOf {
+async fn won(compound: &Compound) -> CompoundGuard {
     compound.claim().await.unwrap().won().unwrap()
 }
 
 async fn refused(compound: &Compound) -> Vec<Refusal> {
     match compound.claim().await.unwrap() {
-        Compounding::Refused(refusals) => refusals,
-        Compounding::Won(all) => panic!("{all:?}"),
+        CompoundOutcome::Refused(refusals) => refusals,
+        CompoundOutcome::Won(all) => panic!("{all:?}"),
     }
 }
 
@@ -44,7 +46,7 @@ async fn pending(tidelock: &Tidelock) -> Vec<String> {
 }
 
 /// CLAIM-14.
-async fn all_of_them_are_had_in_one_commit_and_completed_in_one(stage: Stage) {
+async fn all_of_them_are_had_in_one_commit_and_completed_in_one(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claims = tidelock.claims();
     let stream = StreamName::new("awards").unwrap();
@@ -67,7 +69,7 @@ async fn all_of_them_are_had_in_one_commit_and_completed_in_one(stage: Stage) {
         "everything that is in the way is named"
     );
     assert!(
-        matches!(&refusals[0].why, Why::Done { result, .. } if result.as_str() == "\"awarded\"")
+        matches!(&refusals[0].why, RefusalReason::Done { result, .. } if result.as_str() == "\"awarded\"")
     );
     locked(&claims).await;
 }
@@ -77,16 +79,19 @@ async fn locked(claims: &Claims) {
 }
 
 /// CLAIM-14: whichever of them cannot be had.
-async fn if_one_cannot_be_had_none_is(stage: Stage) {
+async fn if_one_cannot_be_had_none_is(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claims = tidelock.claims();
     let lock = claims.lock("child-7").acquire().await.unwrap().locked().unwrap();
-    assert!(matches!(refused(&award(&claims)).await[..], [Refusal { why: Why::Held { .. }, .. }]));
+    assert!(matches!(
+        refused(&award(&claims)).await[..],
+        [Refusal { why: RefusalReason::Held { .. }, .. }]
+    ));
     lock.release().await.unwrap();
     let grant = claims.quota("points", 10).of("child-7").take(5).await.unwrap().granted().unwrap();
     let refusals = refused(&award(&claims)).await;
     assert!(
-        matches!(&refusals[..], [Refusal { why: Why::Exceeded(error), .. }] if error.used == 5),
+        matches!(&refusals[..], [Refusal { why: RefusalReason::Exceeded(error), .. }] if error.used == 5),
         "{refusals:?}"
     );
     claims.quota("points", 10).of("child-7").refund(&grant).await.unwrap();
@@ -98,7 +103,10 @@ async fn if_one_cannot_be_had_none_is(stage: Stage) {
         claims.compound().idempotency(&claims.idempotency("award:1").fingerprint(&json!(8)));
     assert!(pending(&tidelock).await.is_empty(), "nothing is left of what was not had");
     let all = won(&award(&claims)).await;
-    assert!(matches!(refused(&mismatch).await[..], [Refusal { why: Why::Mismatch(_), .. }]));
+    assert!(matches!(
+        refused(&mismatch).await[..],
+        [Refusal { why: RefusalReason::Mismatch(_), .. }]
+    ));
     all.release().await.unwrap();
     assert!(pending(&tidelock).await.is_empty());
     assert_eq!(
@@ -110,18 +118,18 @@ async fn if_one_cannot_be_had_none_is(stage: Stage) {
 }
 
 /// Schedule 66. CLAIM-14.
-async fn nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a(stage: Stage) {
-    let turns = Seen::default();
+async fn nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a(stage: TestStore) {
+    let turns = Observed::default();
     let callers: Vec<_> = [("a", "b"), ("b", "a")]
         .into_iter()
         .map(|(one, other)| {
             let (turns, tidelock) = (turns.clone(), stage.tidelock());
             async move {
                 let claims = tidelock.await.claims();
-                let long = Patience {
+                let long = WaitPolicy {
                     shortest_pause: Duration::from_millis(1),
                     longest_pause: INSTANT,
-                    ..Patience::of(PATIENCE)
+                    ..WaitPolicy::of(PATIENCE)
                 };
                 let both = claims
                     .compound()
@@ -141,9 +149,9 @@ async fn nobody_who_wants_a_and_b_waits_for_ever_for_one_who_wants_b_and_a(stage
 }
 
 /// Schedule 68. CLAIM-14: when one of them is lost, none is completed, given back or renewed.
-async fn what_is_held_together_ends_together_or_not_at_all(stage: Stage) {
+async fn what_is_held_together_ends_together_or_not_at_all(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let gate = Gate::over(&tidelock);
+    let gate = Pause::over(&tidelock);
     let claims = Tidelock::over(gate.clone()).claims();
     let both =
         claims.compound().lock(&claims.lock("kept")).lock(&claims.lock("lost")).lease(INSTANT);
@@ -168,11 +176,11 @@ async fn what_is_held_together_ends_together_or_not_at_all(stage: Stage) {
 }
 
 /// CLAIM-14.
-async fn locks_that_are_dropped_together_are_given_back_together(stage: Stage) {
+async fn locks_that_are_dropped_together_are_given_back_together(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     let both = claims.compound().lock(&claims.lock("a")).lock(&claims.lock("b"));
     drop(won(&both).await);
-    let again = both.clone().patience(Patience::of(PATIENCE));
+    let again = both.clone().patience(WaitPolicy::of(PATIENCE));
     won(&again).await.release().await.unwrap();
     let error = claims.compound().claim().await.unwrap_err();
     assert!(error.to_string().contains("a compound of nothing"), "{error}");

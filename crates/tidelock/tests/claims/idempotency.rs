@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{Holder, Idempotency, Mismatch, OnFailure, OnceError, Won};
+use tidelock::claims::{
+    ClaimGuard, FingerprintMismatch, Idempotency, InProgress, OnFailure, OnceError,
+};
 use tidelock::prelude::*;
 use tidelock_test_stage::{
-    Gate, PATIENCE, Running, Seen, Stage, brisk, in_memory, note, on_every_store, until,
+    Observed, PATIENCE, Pause, Running, TestStore, brisk, in_memory, note, on_every_store, until,
 };
 
 use crate::mumbling::Mumbling;
@@ -20,39 +22,39 @@ fn pay(tidelock: &Tidelock) -> Idempotency {
     tidelock.claims().idempotency("pay:42").fingerprint(&json!({ "amount": 7 }))
 }
 
-async fn won(claim: &Idempotency) -> Won<Value> {
+async fn won(claim: &Idempotency) -> ClaimGuard<Value> {
     match claim.claim().await.unwrap() {
-        Claim::Won(won) => won,
+        IdempotencyClaim::Won(won) => won,
         other => panic!("{other:?}"),
     }
 }
 
-async fn held(claim: &Idempotency) -> Holder<Value> {
+async fn held(claim: &Idempotency) -> InProgress<Value> {
     match claim.claim().await.unwrap() {
-        Claim::Held(holder) => holder,
+        IdempotencyClaim::Held(holder) => holder,
         other => panic!("{other:?}"),
     }
 }
 
 async fn done(claim: &Idempotency) -> Value {
     match claim.claim().await.unwrap() {
-        Claim::Done(value) => value,
+        IdempotencyClaim::Done(value) => value,
         other => panic!("{other:?}"),
     }
 }
 
-async fn mismatch(claim: &Idempotency) -> Mismatch {
+async fn mismatch(claim: &Idempotency) -> FingerprintMismatch {
     match claim.claim::<Value>().await.unwrap() {
-        Claim::Mismatch(first) => first,
+        IdempotencyClaim::Mismatch(first) => first,
         other => panic!("{other:?}"),
     }
 }
 
 /// Waits until whoever has it is gone.
-async fn takes_over(claim: &Idempotency) -> Won<Value> {
+async fn takes_over(claim: &Idempotency) -> ClaimGuard<Value> {
     let taken = std::sync::Mutex::new(None);
     until("the claim can be taken over", async || {
-        if let Claim::Won(won) = claim.claim().await.unwrap() {
+        if let IdempotencyClaim::Won(won) = claim.claim().await.unwrap() {
             *taken.lock().unwrap() = Some(won);
         }
         taken.lock().unwrap().is_some()
@@ -62,7 +64,7 @@ async fn takes_over(claim: &Idempotency) -> Won<Value> {
 }
 
 /// CLAIM-1.
-async fn the_first_one_wins_and_everybody_else_gets_its_result(stage: Stage) {
+async fn the_first_one_wins_and_everybody_else_gets_its_result(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let here = here.claims().by("here").unwrap();
     let claim = here.idempotency("pay:42").fingerprint(&json!({ "amount": 7 }));
@@ -81,7 +83,7 @@ async fn the_first_one_wins_and_everybody_else_gets_its_result(stage: Stage) {
 
 /// CLAIM-1. A key that was given back and taken for something else has no answer for whoever
 /// waited.
-async fn whoever_waits_is_not_given_another_requests_result(stage: Stage) {
+async fn whoever_waits_is_not_given_another_requests_result(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let first = won(&pay(&here)).await;
     let holder = held(&pay(&there)).await;
@@ -93,8 +95,8 @@ async fn whoever_waits_is_not_given_another_requests_result(stage: Stage) {
 }
 
 /// Schedule 94. CLAIM-1.
-async fn ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers(stage: Stage) {
-    let effects = Seen::default();
+async fn ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers(stage: TestStore) {
+    let effects = Observed::default();
     let callers = (0..10).map(|caller| {
         let (tidelock, effects) = (stage.tidelock(), effects.clone());
         async move {
@@ -113,7 +115,7 @@ async fn ten_callers_with_one_key_make_one_effect_and_get_ten_equal_answers(stag
 }
 
 /// Schedule 60. CLAIM-2: while somebody is at it, and after.
-async fn the_same_key_with_another_request_is_a_mismatch(stage: Stage) {
+async fn the_same_key_with_another_request_is_a_mismatch(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let other = tidelock.claims().idempotency("pay:42").fingerprint(&json!({ "amount": 8 }));
     let first = won(&pay(&tidelock)).await;
@@ -131,7 +133,7 @@ async fn the_same_key_with_another_request_is_a_mismatch(stage: Stage) {
 }
 
 /// CLAIM-2. What a claimant that died had asked for is not held against the next one.
-async fn the_fingerprint_of_a_claim_whose_holder_died_goes_with_it(stage: Stage) {
+async fn the_fingerprint_of_a_claim_whose_holder_died_goes_with_it(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let first = won(&pay(&tidelock).lease(BRIEF)).await;
     let other = tidelock.claims().idempotency("pay:42").fingerprint(&json!({ "amount": 8 }));
@@ -143,9 +145,9 @@ async fn the_fingerprint_of_a_claim_whose_holder_died_goes_with_it(stage: Stage)
 }
 
 /// Schedule 59. CLAIM-3: one result is stored, and it is the newest claimant's.
-async fn a_slow_claimant_that_was_replaced_completes_nothing(stage: Stage) {
+async fn a_slow_claimant_that_was_replaced_completes_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let gate = Gate::over(&tidelock);
+    let gate = Pause::over(&tidelock);
     let slow = won(&pay(&Tidelock::over(gate.clone())).lease(INSTANT)).await;
     gate.stop();
     let second = takes_over(&pay(&tidelock)).await;
@@ -176,9 +178,9 @@ async fn a_slow_claimant_that_was_replaced_completes_nothing(stage: Stage) {
 }
 
 /// CLAIM-3.
-async fn a_claimant_that_was_slow_and_not_replaced_completes(stage: Stage) {
+async fn a_claimant_that_was_slow_and_not_replaced_completes(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let gate = Gate::over(&tidelock);
+    let gate = Pause::over(&tidelock);
     let claim = pay(&Tidelock::over(gate.clone())).lease(INSTANT);
     let slow = won(&claim).await;
     gate.stop();
@@ -191,7 +193,7 @@ async fn a_claimant_that_was_slow_and_not_replaced_completes(stage: Stage) {
 }
 
 /// CLAIM-3.
-async fn a_claim_is_kept_for_as_long_as_the_work_takes(stage: Stage) {
+async fn a_claim_is_kept_for_as_long_as_the_work_takes(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claim = pay(&tidelock).lease(BRIEF * 3);
     let first = won(&claim).await;
@@ -207,7 +209,7 @@ async fn a_claim_is_kept_for_as_long_as_the_work_takes(stage: Stage) {
 }
 
 /// Schedule 61. CLAIM-4: the life of the result begins with the result.
-async fn a_result_that_lives_shorter_than_the_work_takes_makes_no_second_effect(stage: Stage) {
+async fn a_result_that_lives_shorter_than_the_work_takes_makes_no_second_effect(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claim = pay(&tidelock).ttl(INSTANT);
     let first = won(&claim).await;
@@ -221,7 +223,7 @@ async fn a_result_that_lives_shorter_than_the_work_takes_makes_no_second_effect(
 }
 
 /// CLAIM-4.
-async fn a_result_is_forgotten_when_its_life_is_over(stage: Stage) {
+async fn a_result_is_forgotten_when_its_life_is_over(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claim = pay(&tidelock).ttl(INSTANT);
     let first = won(&claim).await;
@@ -234,7 +236,7 @@ async fn a_result_is_forgotten_when_its_life_is_over(stage: Stage) {
 /// CLAIM-1.
 #[test]
 fn a_result_is_kept_for_thirty_days_unless_the_claim_says_otherwise() {
-    in_memory(async |stage: Stage| {
+    in_memory(async |stage: TestStore| {
         let tidelock = stage.tidelock().await;
         let (usual, kept) = (pay(&tidelock), tidelock.claims().idempotency("kept").without_ttl());
         for claim in [&usual, &kept] {
@@ -243,16 +245,16 @@ fn a_result_is_kept_for_thirty_days_unless_the_claim_says_otherwise() {
         let days = |count: u64| tokio::time::sleep(Duration::from_secs(count * 24 * 3600));
         days(29).await;
         for claim in [&usual, &kept] {
-            assert!(matches!(claim.claim::<Value>().await.unwrap(), Claim::Done(_)));
+            assert!(matches!(claim.claim::<Value>().await.unwrap(), IdempotencyClaim::Done(_)));
         }
         days(1).await;
         drop(won(&usual).await);
-        assert!(matches!(kept.claim::<Value>().await.unwrap(), Claim::Done(_)));
+        assert!(matches!(kept.claim::<Value>().await.unwrap(), IdempotencyClaim::Done(_)));
     });
 }
 
 /// CLAIM-5.
-async fn a_failure_frees_the_key_or_is_remembered(stage: Stage) {
+async fn a_failure_frees_the_key_or_is_remembered(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     won(&pay(&tidelock)).await.fail("no network").await.unwrap();
     won(&pay(&tidelock)).await.release().await.unwrap();
@@ -266,7 +268,7 @@ async fn a_failure_frees_the_key_or_is_remembered(stage: Stage) {
 }
 
 /// CLAIM-5.
-async fn whoever_works_hears_of_the_failure_and_the_next_one_works(stage: Stage) {
+async fn whoever_works_hears_of_the_failure_and_the_next_one_works(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let error =
         pay(&tidelock).once(PATIENCE, async || Err::<Value, _>("no network")).await.unwrap_err();
@@ -277,7 +279,7 @@ async fn whoever_works_hears_of_the_failure_and_the_next_one_works(stage: Stage)
 }
 
 /// CLAIM-5: nobody knows how far the work has come, so nobody else begins at once.
-async fn a_claim_that_is_dropped_is_free_when_its_lease_has_run_out(stage: Stage) {
+async fn a_claim_that_is_dropped_is_free_when_its_lease_has_run_out(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let claim = pay(&tidelock).lease(BRIEF);
     let dropped = won(&claim).await;
@@ -290,7 +292,7 @@ async fn a_claim_that_is_dropped_is_free_when_its_lease_has_run_out(stage: Stage
 }
 
 /// CLAIM-1.
-async fn a_wait_ends_with_its_deadline(stage: Stage) {
+async fn a_wait_ends_with_its_deadline(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let first = won(&pay(&tidelock)).await;
     let error = held(&pay(&tidelock)).await.wait(INSTANT).await.unwrap_err();
@@ -302,7 +304,7 @@ async fn a_wait_ends_with_its_deadline(stage: Stage) {
 }
 
 /// CLAIM-6.
-async fn a_result_lands_with_the_events_that_it_stands_for_or_neither_does(stage: Stage) {
+async fn a_result_lands_with_the_events_that_it_stands_for_or_neither_does(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let stream = StreamName::new("payments").unwrap();
     let paid = |expected| {
@@ -322,15 +324,17 @@ async fn a_result_lands_with_the_events_that_it_stands_for_or_neither_does(stage
 }
 
 /// CLAIM-6.
-async fn a_result_lands_with_the_ack_of_a_reaction(stage: Stage) {
+async fn a_result_lands_with_the_ack_of_a_reaction(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     note(&tidelock, "orders", "42").await;
-    let handler = |_: tidelock::StoredEvent, ctx: Context| async move {
+    let handler = |_: tidelock::StoredEvent, ctx: ReactionCtx| async move {
         let claim = pay(ctx.tidelock());
-        if let Claim::Won(won) =
-            claim.claim::<Value>().await.map_err(|e| Failure::again(e.to_string()))?
+        if let IdempotencyClaim::Won(won) =
+            claim.claim::<Value>().await.map_err(|e| HandlerError::again(e.to_string()))?
         {
-            ctx.write(won.completion(&json!("paid")).map_err(|e| Failure::again(e.to_string()))?);
+            ctx.write(
+                won.completion(&json!("paid")).map_err(|e| HandlerError::again(e.to_string()))?,
+            );
         }
         Ok(())
     };
@@ -347,7 +351,7 @@ async fn a_result_lands_with_the_ack_of_a_reaction(stage: Stage) {
 }
 
 /// CLAIM-7.
-async fn an_answer_that_is_lost_is_found_out(stage: Stage) {
+async fn an_answer_that_is_lost_is_found_out(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let deaf = Mumbling::over(&tidelock);
     let first = won(&pay(&deaf)).await;
@@ -362,7 +366,7 @@ async fn an_answer_that_is_lost_is_found_out(stage: Stage) {
 }
 
 /// CLAIM-8.
-async fn a_key_that_names_nothing_is_refused(stage: Stage) {
+async fn a_key_that_names_nothing_is_refused(stage: TestStore) {
     let claims = stage.tidelock().await.claims();
     for (key, complaint) in
         [("", "is empty"), ("a\nb", "control character"), (&"k".repeat(600), "limit is 512")]

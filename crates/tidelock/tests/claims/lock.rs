@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::claims::{Lock, LockGuard, Locking, Patience};
+use tidelock::claims::{Lock, LockGuard, LockOutcome, WaitPolicy};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Gate, PATIENCE, Seen, Stage, on_every_store, until};
+use tidelock_test_stage::{Observed, PATIENCE, Pause, TestStore, on_every_store, until};
 
 use crate::mumbling::Mumbling;
 
@@ -26,11 +26,11 @@ async fn waiting(tidelock: &Tidelock) -> usize {
 }
 
 /// CLAIM-10.
-async fn one_has_it_and_others_are_told_who(stage: Stage) {
+async fn one_has_it_and_others_are_told_who(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let here = tidelock.claims().by("here").unwrap().lock("report").of("2026");
     let guard = locked(&here).await;
-    let there = report(&stage.tidelock().await).patience(Patience::none());
+    let there = report(&stage.tidelock().await).patience(WaitPolicy::none());
     let busy = there.acquire().await.unwrap().locked().unwrap_err();
     assert_eq!((busy.by.as_str(), busy.since), ("here", Some(guard.since())));
     assert!(busy.until > busy.since && busy.to_string().contains("lock/report/2026"), "{busy}");
@@ -41,7 +41,7 @@ async fn one_has_it_and_others_are_told_who(stage: Stage) {
 }
 
 /// CLAIM-10: on a return and on a panic alike.
-async fn a_guard_that_goes_away_gives_the_lock_back(stage: Stage) {
+async fn a_guard_that_goes_away_gives_the_lock_back(stage: TestStore) {
     let lock = report(&stage.tidelock().await);
     drop(locked(&lock).await);
     let panicking = lock.clone();
@@ -54,13 +54,17 @@ async fn a_guard_that_goes_away_gives_the_lock_back(stage: Stage) {
 }
 
 /// CLAIM-10.
-async fn what_is_committed_under_a_lock_is_refused_once_it_is_lost(stage: Stage) {
+async fn what_is_committed_under_a_lock_is_refused_once_it_is_lost(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let gate = Gate::over(&tidelock);
+    let gate = Pause::over(&tidelock);
     let slow = locked(&report(&Tidelock::over(gate.clone())).lease(INSTANT)).await;
     let record = RecordKey::new("total").unwrap();
     let total = |value: u64| {
-        Commit::new().write(Write::put(&record, ExpectedRevision::Any, Json::new(&value).unwrap()))
+        Commit::new().write(RecordWrite::put(
+            &record,
+            ExpectedRevision::Any,
+            RawJson::new(&value).unwrap(),
+        ))
     };
     slow.commit(total(1)).await.unwrap();
     gate.stop();
@@ -77,23 +81,23 @@ async fn what_is_committed_under_a_lock_is_refused_once_it_is_lost(stage: Stage)
 
 /// Schedule 65. CLAIM-10: nobody who saw it stale can take away what somebody else has taken over
 /// since.
-async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: Stage) {
+async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let gate = Gate::over(&tidelock);
+    let gate = Pause::over(&tidelock);
     let slow = locked(&report(&Tidelock::over(gate.clone())).lease(INSTANT)).await;
     gate.stop();
     let second = locked(&report(&tidelock)).await;
     gate.go_on();
     assert!(matches!(slow.release().await, Err(ClaimError::Lost { .. })));
-    let third = report(&tidelock).patience(Patience::none());
+    let third = report(&tidelock).patience(WaitPolicy::none());
     assert!(
-        matches!(third.acquire().await.unwrap(), Locking::Busy(_)),
+        matches!(third.acquire().await.unwrap(), LockOutcome::Busy(_)),
         "the second one's lock survives"
     );
     second
         .commit(
             Commit::new()
-                .write(Write::delete(&RecordKey::new("x").unwrap(), ExpectedRevision::Any)),
+                .write(RecordWrite::delete(&RecordKey::new("x").unwrap(), ExpectedRevision::Any)),
         )
         .await
         .unwrap();
@@ -104,9 +108,9 @@ async fn whoever_lost_a_lock_cannot_take_it_from_the_next_one(stage: Stage) {
 }
 
 /// CLAIM-11.
-async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: Stage) {
+async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let (served, first) = (Seen::default(), locked(&report(&tidelock)).await);
+    let (served, first) = (Observed::default(), locked(&report(&tidelock)).await);
     let mut waiters = Vec::new();
     for nth in 0..6 {
         let (lock, served) = (report(&stage.tidelock().await), served.clone());
@@ -117,7 +121,7 @@ async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: Stage)
         }));
         until("it stands in line", async || waiting(&tidelock).await == nth + 1).await;
     }
-    let newcomer = report(&tidelock).patience(Patience::none());
+    let newcomer = report(&tidelock).patience(WaitPolicy::none());
     assert!(newcomer.acquire().await.unwrap().locked().is_err());
     first.release().await.unwrap();
     for waiter in waiters {
@@ -129,11 +133,11 @@ async fn those_who_wait_are_served_in_the_order_in_which_they_came(stage: Stage)
 }
 
 /// CLAIM-11.
-async fn whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead(stage: Stage) {
+async fn whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let first = locked(&report(&tidelock)).await;
     let impatient = report(&tidelock)
-        .patience(Patience { deadline: Duration::from_millis(20), ..Patience::SHORT });
+        .patience(WaitPolicy { deadline: Duration::from_millis(20), ..WaitPolicy::SHORT });
     let busy = impatient.acquire().await.unwrap().locked().unwrap_err();
     assert!(busy.attempts >= 1 && busy.waited >= Duration::from_millis(20), "{busy}");
     assert_eq!(waiting(&tidelock).await, 0);
@@ -148,9 +152,9 @@ async fn whoever_gives_up_leaves_the_line_and_nobody_waits_for_the_dead(stage: S
 }
 
 /// CLAIM-10, CLAIM-11: nobody is in it twice, nothing is lost, and everybody's turn comes.
-async fn twenty_at_once_take_turns(stage: Stage) {
+async fn twenty_at_once_take_turns(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let inside = Seen::default();
+    let inside = Observed::default();
     let turns = (0..20).map(|nth| {
         let (lock, inside) = (report(&tidelock), inside.clone());
         tokio::spawn(async move {
@@ -172,7 +176,7 @@ async fn twenty_at_once_take_turns(stage: Stage) {
 }
 
 /// CLAIM-7.
-async fn a_lock_survives_answers_that_are_lost(stage: Stage) {
+async fn a_lock_survives_answers_that_are_lost(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let deaf = report(&Mumbling::over(&tidelock));
     for _ in 0..3 {
@@ -182,7 +186,7 @@ async fn a_lock_survives_answers_that_are_lost(stage: Stage) {
 }
 
 /// CLAIM-16: operators see who is at what.
-async fn what_somebody_is_at_is_listed(stage: Stage) {
+async fn what_somebody_is_at_is_listed(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let guard = locked(&report(&tidelock)).await;
     let listed = tidelock.claims().pending("lock/", None).await.unwrap();
@@ -194,19 +198,12 @@ async fn what_somebody_is_at_is_listed(stage: Stage) {
 }
 
 /// CLAIM-15: nobody is asked, and nobody is told.
-async fn the_last_write_wins_by_name(stage: Stage) {
+async fn the_last_write_wins_by_name(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let profile = tidelock.claims().last_write_wins("profile:7");
+    let profile = tidelock.claims().register("profile:7");
     assert_eq!(profile.get::<serde_json::Value>().await.unwrap(), None);
     profile.put(&json!("Ada")).await.unwrap();
-    stage
-        .tidelock()
-        .await
-        .claims()
-        .last_write_wins("profile:7")
-        .put(&json!("Grace"))
-        .await
-        .unwrap();
+    stage.tidelock().await.claims().register("profile:7").put(&json!("Grace")).await.unwrap();
     assert_eq!(profile.get().await.unwrap(), Some(json!("Grace")));
     let with = Commit::new().write(profile.part(&json!("Mary")).unwrap());
     tidelock.store().commit(with).await.unwrap().committed().unwrap();

@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::{Advice, ErrorKind, Operation, Result, StoreError};
-use tidelock_test_stage::{Between, Wrapped};
+use tidelock::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock_test_stage::{Interceptor, Wrapped};
 
 /// Every other commit happens, and nobody hears of it.
 #[derive(Debug, Default)]
@@ -16,19 +16,19 @@ impl Mumbling {
     }
 }
 
-impl Between for Mumbling {
+impl Interceptor for Mumbling {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         let answer = call.await;
-        if operation != Operation::Commit || self.0.fetch_xor(true, Ordering::SeqCst) {
+        if operation != StoreOperation::Commit || self.0.fetch_xor(true, Ordering::SeqCst) {
             return answer;
         }
         Err(StoreError::new(
-            ErrorKind::Unavailable,
-            Advice::Unknown,
+            StoreErrorKind::Unavailable,
+            RetryAdvice::Unknown,
             operation,
             "the answer was lost",
         ))

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::claims::{
-    ClaimError, Claims, Compounding, LockGuard, Passed, Patience, Period, Refund, Released, Single,
+    ClaimError, Claims, CompoundOutcome, Handoff, LockGuard, Period, RefundOutcome, Released,
+    SingletonOutcome, WaitPolicy,
 };
 use tidelock::prelude::*;
-use tidelock::{ErrorKind, ManualClock, MemoryStore};
-use tidelock_test_stage::{Stage, on_every_store, until};
+use tidelock::{ManualClock, MemoryStore, StoreErrorKind};
+use tidelock_test_stage::{TestStore, on_every_store, until};
 
 use crate::mumbling::Mumbling;
 
@@ -28,23 +29,23 @@ on_every_store!(
     answers_that_are_lost_within_and_without_change_nothing,
 );
 
-async fn asking(stage: &Stage, id: &str) -> Claims {
-    stage.tidelock().await.claims().operation(id)
+async fn asking(stage: &TestStore, id: &str) -> Claims {
+    stage.tidelock().await.claims().operation_id(id)
 }
 
-async fn lock(claims: &Claims, lease: Duration) -> Option<Passed> {
-    let lock = claims.lock("door").lease(lease).patience(Patience::none());
-    lock.acquire().await.unwrap().locked().ok().map(LockGuard::pass_on)
+async fn lock(claims: &Claims, lease: Duration) -> Option<Handoff> {
+    let lock = claims.lock("door").lease(lease).patience(WaitPolicy::none());
+    lock.acquire().await.unwrap().locked().ok().map(LockGuard::detach)
 }
 
 /// CLAIM-21. For as long as its lease lasts; then it is anybody's, and so also theirs.
-async fn a_lock_is_had_again_under_its_fence(stage: Stage) {
+async fn a_lock_is_had_again_under_its_fence(stage: TestStore) {
     let (here, there) = (asking(&stage, "a").await, asking(&stage, "a").await);
     let first = lock(&here, MINUTE).await.unwrap();
     let again = lock(&there, MINUTE).await.unwrap();
     assert_eq!(again, first);
     assert_eq!(lock(&asking(&stage, "b").await, MINUTE).await, None, "it is nobody else's");
-    here.lock("door").resume(first.fence).release().await.unwrap();
+    here.lock("door").attach(first.fence).release().await.unwrap();
     let brief = lock(&asking(&stage, "c").await, INSTANT).await.unwrap();
     until("it has run out", async || here.lock("door").holder().await.unwrap().is_none()).await;
     let anew = lock(&asking(&stage, "c").await, MINUTE).await.unwrap();
@@ -53,7 +54,7 @@ async fn a_lock_is_had_again_under_its_fence(stage: Stage) {
 }
 
 /// CLAIM-21. Those who stood in line, and have left it, leave a sign there for a while.
-async fn a_lock_that_ran_out_while_others_stood_in_line_is_had_anew(stage: Stage) {
+async fn a_lock_that_ran_out_while_others_stood_in_line_is_had_anew(stage: TestStore) {
     let (ours, theirs) = (asking(&stage, "a").await, asking(&stage, "b").await);
     let mut brief = Duration::from_millis(100);
     let first = loop {
@@ -71,25 +72,25 @@ async fn a_lock_that_ran_out_while_others_stood_in_line_is_had_anew(stage: Stage
 }
 
 /// CLAIM-21.
-async fn a_key_is_had_again_until_something_came_of_it(stage: Stage) {
+async fn a_key_is_had_again_until_something_came_of_it(stage: TestStore) {
     let claim = async || {
         let claims = asking(&stage, "a").await;
         claims.idempotency("pay:42").lease(MINUTE).claim::<Value>().await.unwrap()
     };
     let mut fences = Vec::new();
     for _ in 0..2 {
-        let Claim::Won(won) = claim().await else { panic!("it is theirs") };
-        fences.push(won.pass_on());
+        let IdempotencyClaim::Won(won) = claim().await else { panic!("it is theirs") };
+        fences.push(won.detach());
     }
     assert_eq!(fences[0], fences[1]);
-    let work = asking(&stage, "b").await.idempotency("pay:42").resume(fences[0].fence);
+    let work = asking(&stage, "b").await.idempotency("pay:42").attach(fences[0].fence);
     work.complete(&json!("paid")).await.unwrap();
-    let Claim::Done(result) = claim().await else { panic!("it is done") };
+    let IdempotencyClaim::Done(result) = claim().await else { panic!("it is done") };
     assert_eq!(result, json!("paid"));
 }
 
 /// CLAIM-21.
-async fn so_much_is_taken_once(stage: Stage) {
+async fn so_much_is_taken_once(stage: TestStore) {
     let quota = async |id: &str| asking(&stage, id).await.quota("points", 5);
     let first = quota("a").await.take(3).await.unwrap().granted().unwrap();
     // Others leave no room for it; it was had before.
@@ -98,37 +99,37 @@ async fn so_much_is_taken_once(stage: Stage) {
     assert_eq!(quota("a").await.usage().await.unwrap().used, 5);
     quota("c").await.take(1).await.unwrap().granted().unwrap_err();
     let ClaimError::Store(other) = quota("a").await.take(2).await.unwrap_err() else { panic!() };
-    assert_eq!(other.kind(), ErrorKind::IdempotencyMismatch, "it is another request: {other}");
+    assert_eq!(other.kind(), StoreErrorKind::IdempotencyMismatch, "it is another request: {other}");
     for _ in 0..2 {
-        assert_eq!(quota("d").await.refund(&first).await.unwrap(), Refund::Refunded);
+        assert_eq!(quota("d").await.refund(&first).await.unwrap(), RefundOutcome::Refunded);
     }
-    assert_eq!(quota("e").await.refund(&first).await.unwrap(), Refund::Already);
+    assert_eq!(quota("e").await.refund(&first).await.unwrap(), RefundOutcome::Already);
     assert_eq!(quota("e").await.usage().await.unwrap().used, 2);
 }
 
 /// CLAIM-21.
-async fn a_reservation_is_made_confirmed_and_given_back_once(stage: Stage) {
+async fn a_reservation_is_made_confirmed_and_given_back_once(stage: TestStore) {
     let quota = async |id: &str| asking(&stage, id).await.quota("points", 5);
     let first = quota("a").await.reserve(3, MINUTE).await.unwrap().granted().unwrap().voucher();
     let again = quota("a").await.reserve(3, MINUTE).await.unwrap().granted().unwrap().voucher();
     assert_eq!(again, first);
     for _ in 0..2 {
-        quota("b").await.resume(&first).unwrap().confirm().await.unwrap();
+        quota("b").await.attach(&first).unwrap().confirm().await.unwrap();
     }
     let over = quota("a").await.reserve(3, MINUTE).await.unwrap_err();
     assert!(matches!(over, ClaimError::Settled { .. }), "{over}");
     let other = quota("c").await.reserve(2, MINUTE).await.unwrap().granted().unwrap().voucher();
     for _ in 0..2 {
         assert_eq!(
-            quota("d").await.resume(&other).unwrap().refund().await.unwrap(),
-            Refund::Refunded
+            quota("d").await.attach(&other).unwrap().refund().await.unwrap(),
+            RefundOutcome::Refunded
         );
     }
     assert_eq!(quota("e").await.usage().await.unwrap().used, 3);
 }
 
 /// CLAIM-21.
-async fn a_claim_that_ran_out_is_freed_once(stage: Stage) {
+async fn a_claim_that_ran_out_is_freed_once(stage: TestStore) {
     let brief = async |id: &str| lock(&asking(&stage, id).await, INSTANT).await.unwrap();
     let free = async |id: &str| asking(&stage, id).await.release_stale("lock/door").await.unwrap();
     let stale = async || {
@@ -144,13 +145,13 @@ async fn a_claim_that_ran_out_is_freed_once(stage: Stage) {
 }
 
 /// CLAIM-21. CLAIM-14.
-async fn several_are_had_again_together(stage: Stage) {
+async fn several_are_had_again_together(stage: TestStore) {
     let mut had = Vec::new();
     for _ in 0..2 {
         let claims = asking(&stage, "a").await;
         let (door, points) = (claims.lock("door").lease(MINUTE), claims.quota("points", 5));
         let all = claims.compound().lock(&door).quota(&points, 3).claim().await.unwrap();
-        let Compounding::Won(all) = all else { panic!("they are theirs") };
+        let CompoundOutcome::Won(all) = all else { panic!("they are theirs") };
         had.push((all.fences().map(|(_, fence)| fence).next(), all.grants().next().cloned()));
         // Dying, it gives nothing back.
         std::mem::forget(all);
@@ -160,16 +161,16 @@ async fn several_are_had_again_together(stage: Stage) {
 }
 
 /// CLAIM-21. CLAIM-7.
-async fn answers_that_are_lost_within_and_without_change_nothing(stage: Stage) {
+async fn answers_that_are_lost_within_and_without_change_nothing(stage: TestStore) {
     let mumbling = Mumbling::over(&stage.tidelock().await);
-    let claims = mumbling.claims().operation("a");
+    let claims = mumbling.claims().operation_id("a");
     for _ in 0..4 {
         claims.quota("points", 5).take(3).await.unwrap().granted().unwrap();
         let seats = claims.quota("seats", 5).reserve(2, MINUTE).await.unwrap().granted().unwrap();
         assert_eq!(seats.units(), 2);
         lock(&claims, MINUTE).await.unwrap();
         let single = claims.singleton("prayer").take(&7, Commit::new()).await.unwrap();
-        assert!(matches!(single, Single::Won(())), "{single:?}");
+        assert!(matches!(single, SingletonOutcome::Won(())), "{single:?}");
     }
     assert_eq!(claims.quota("points", 5).usage().await.unwrap().used, 3);
     assert_eq!(claims.quota("seats", 5).usage().await.unwrap().used, 2);
@@ -180,23 +181,23 @@ async fn answers_that_are_lost_within_and_without_change_nothing(stage: Stage) {
 async fn a_period_that_is_over_does_not_make_it_another_request() {
     let clock = ManualClock::at("2026-11-15T23:59:59Z".parse().unwrap());
     let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
-    let claims = tidelock.claims().operation("a");
+    let claims = tidelock.claims().operation_id("a");
     let quota = claims.quota("points", 5).per(Period::Day);
     let single = claims.singleton("prayer").per(Period::Day);
     let first = quota.take(5).await.unwrap().granted().unwrap();
-    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Single::Won(())));
+    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), SingletonOutcome::Won(())));
     clock.advance(MINUTE);
     assert_eq!(quota.take(5).await.unwrap().granted().unwrap(), first);
     assert_eq!(quota.usage().await.unwrap().used, 0);
-    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), Single::Won(())));
-    let today = tidelock.claims().operation("b").singleton("prayer").per(Period::Day);
+    assert!(matches!(single.take(&7, Commit::new()).await.unwrap(), SingletonOutcome::Won(())));
+    let today = tidelock.claims().operation_id("b").singleton("prayer").per(Period::Day);
     assert!(
-        matches!(today.take(&7, Commit::new()).await.unwrap(), Single::Won(())),
+        matches!(today.take(&7, Commit::new()).await.unwrap(), SingletonOutcome::Won(())),
         "it is still to be had"
     );
     let again = single.take(&7, Commit::new()).await.unwrap();
     assert!(
-        matches!(again, Single::Won(())),
+        matches!(again, SingletonOutcome::Won(())),
         "today's is somebody else's, theirs was yesterday's: {again:?}"
     );
     clock.advance(8 * 24 * 60 * MINUTE);
@@ -212,8 +213,8 @@ async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order()
     let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
     let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
     let orders = [
-        tidelock.claims().operation("late").remembered_for(MINUTE),
-        tidelock.claims().remembered_for(MINUTE).operation("early"),
+        tidelock.claims().operation_id("late").dedup_window(MINUTE),
+        tidelock.claims().dedup_window(MINUTE).operation_id("early"),
     ];
     for claims in orders {
         let quota = claims.quota("points", 9);
@@ -229,7 +230,7 @@ async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order()
 #[tokio::test]
 async fn an_operation_whose_id_is_empty_is_refused() {
     let tidelock = Tidelock::over(Arc::new(MemoryStore::new()));
-    let claims = tidelock.claims().operation("");
+    let claims = tidelock.claims().operation_id("");
     let refused = [
         claims.quota("points", 9).take(1).await.map(drop),
         claims.quota("points", 9).reserve(1, MINUTE).await.map(drop),

@@ -5,31 +5,31 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{ClaimState, Look, Passed, Patience, Taking, Voucher};
+use tidelock::claims::{ClaimState, Handoff, Peek, QuotaOutcome, ReservationToken, WaitPolicy};
 use tidelock::prelude::*;
-use tidelock::{Fence, Operation, Result};
-use tidelock_test_stage::{Between, PATIENCE, Stage, Wrapped, on_every_store, until};
+use tidelock::{Fence, Result, StoreOperation};
+use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
 use tokio::sync::Semaphore;
 
 /// Runs out in no time.
 const INSTANT: Duration = Duration::from_millis(5);
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn won(tidelock: &Tidelock, lease: Duration) -> Passed {
+async fn won(tidelock: &Tidelock, lease: Duration) -> Handoff {
     let claim = tidelock.claims().idempotency("pay:42").lease(lease).ttl(MINUTE);
     match claim.claim::<Value>().await.unwrap() {
-        Claim::Won(won) => won.pass_on(),
+        IdempotencyClaim::Won(won) => won.detach(),
         other => panic!("{other:?}"),
     }
 }
 
-async fn won_anew(tidelock: &Tidelock) -> Passed {
+async fn won_anew(tidelock: &Tidelock) -> Handoff {
     let claim = tidelock.claims().idempotency("pay:42").lease(MINUTE);
     let won = std::sync::Mutex::new(None);
     until("it is free", async || {
         let claimed = claim.claim::<Value>().await.unwrap();
-        let Claim::Won(anew) = claimed else { return false };
-        *won.lock().unwrap() = Some(anew.pass_on());
+        let IdempotencyClaim::Won(anew) = claimed else { return false };
+        *won.lock().unwrap() = Some(anew.detach());
         true
     })
     .await;
@@ -37,37 +37,37 @@ async fn won_anew(tidelock: &Tidelock) -> Passed {
 }
 
 /// CLAIM-17.
-async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: Stage) {
+async fn a_lock_that_is_passed_on_is_held_by_its_fence(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let lock = |tidelock: &Tidelock| {
-        tidelock.claims().lock("door").lease(MINUTE).patience(Patience::none())
+        tidelock.claims().lock("door").lease(MINUTE).patience(WaitPolicy::none())
     };
-    let passed = lock(&here).acquire().await.unwrap().locked().unwrap().pass_on();
+    let passed = lock(&here).acquire().await.unwrap().locked().unwrap().detach();
     let holder = lock(&there).holder().await.unwrap().unwrap();
     assert_eq!((holder.fence, holder.until), (passed.fence, Some(passed.until)));
-    drop(lock(&there).resume(passed.fence));
+    drop(lock(&there).attach(passed.fence));
     assert!(lock(&there).acquire().await.unwrap().locked().is_err(), "nobody gave it back");
-    let until = lock(&there).resume(passed.fence).renew(2 * MINUTE).await.unwrap();
+    let until = lock(&there).attach(passed.fence).renew(2 * MINUTE).await.unwrap();
     assert!(until > passed.until);
     let foreign = Fence::new(passed.fence.get() + 7).unwrap();
-    assert!(matches!(lock(&there).resume(foreign).release().await, Err(ClaimError::Lost { .. })));
-    lock(&there).resume(passed.fence).release().await.unwrap();
-    lock(&here).resume(passed.fence).release().await.expect("asked for again, it says the same");
+    assert!(matches!(lock(&there).attach(foreign).release().await, Err(ClaimError::Lost { .. })));
+    lock(&there).attach(passed.fence).release().await.unwrap();
+    lock(&here).attach(passed.fence).release().await.expect("asked for again, it says the same");
     assert_eq!(lock(&there).holder().await.unwrap(), None);
-    let next = lock(&there).acquire().await.unwrap().locked().unwrap().pass_on();
+    let next = lock(&there).acquire().await.unwrap().locked().unwrap().detach();
     assert!(next.fence > passed.fence);
     assert!(matches!(
-        lock(&here).resume(passed.fence).release().await,
+        lock(&here).attach(passed.fence).release().await,
         Err(ClaimError::Lost { .. })
     ));
     assert!(lock(&here).holder().await.unwrap().is_some(), "an old fence gives nothing back");
 }
 
 /// CLAIM-17, CLAIM-4: the result is kept for as long as was said when the key was claimed.
-async fn work_that_is_passed_on_is_completed_elsewhere(stage: Stage) {
+async fn work_that_is_passed_on_is_completed_elsewhere(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let passed = won(&here, MINUTE).await;
-    let work = there.claims().idempotency("pay:42").resume(passed.fence);
+    let work = there.claims().idempotency("pay:42").attach(passed.fence);
     work.renew(MINUTE).await.unwrap();
     work.complete(&json!({ "receipt": 7, "to": "ada" })).await.unwrap();
     work.complete(&json!({ "to": "ada", "receipt": 7 })).await.expect("the first reply was lost");
@@ -79,7 +79,8 @@ async fn work_that_is_passed_on_is_completed_elsewhere(stage: Stage) {
     ] {
         assert!(matches!(refused, Err(ClaimError::Over { .. })), "{refused:?}");
     }
-    let Claim::Done(done) = here.claims().idempotency("pay:42").claim::<Value>().await.unwrap()
+    let IdempotencyClaim::Done(done) =
+        here.claims().idempotency("pay:42").claim::<Value>().await.unwrap()
     else {
         panic!()
     };
@@ -89,20 +90,20 @@ async fn work_that_is_passed_on_is_completed_elsewhere(stage: Stage) {
 }
 
 /// CLAIM-17, CLAIM-3.
-async fn whoever_comes_back_too_late_completes_nothing(stage: Stage) {
+async fn whoever_comes_back_too_late_completes_nothing(stage: TestStore) {
     let (slow, quick) = (stage.tidelock().await, stage.tidelock().await);
     let late = won(&slow, INSTANT).await;
     let anew = won_anew(&quick).await;
     assert!(anew.fence > late.fence);
-    let work = slow.claims().idempotency("pay:42").resume(late.fence);
+    let work = slow.claims().idempotency("pay:42").attach(late.fence);
     for refused in
         [work.complete(&json!(1)).await, work.release().await, work.renew(MINUTE).await.map(drop)]
     {
         assert!(matches!(refused, Err(ClaimError::Lost { .. })), "{refused:?}");
     }
-    let work = quick.claims().idempotency("pay:42").resume(anew.fence);
+    let work = quick.claims().idempotency("pay:42").attach(anew.fence);
     work.complete(&json!(2)).await.unwrap();
-    let Look::Done(done) = slow.claims().idempotency("pay:42").look::<Value>().await.unwrap()
+    let Peek::Done(done) = slow.claims().idempotency("pay:42").peek::<Value>().await.unwrap()
     else {
         panic!()
     };
@@ -110,54 +111,56 @@ async fn whoever_comes_back_too_late_completes_nothing(stage: Stage) {
 }
 
 /// CLAIM-17: one that was late, and was not replaced, still completes.
-async fn whoever_is_late_and_was_not_replaced_goes_on(stage: Stage) {
+async fn whoever_is_late_and_was_not_replaced_goes_on(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let late = won(&tidelock, INSTANT).await;
     let key = tidelock.claims().idempotency("pay:42");
     until("the lease has run out", async || {
-        matches!(key.look::<Value>().await.unwrap(), Look::Free)
+        matches!(key.peek::<Value>().await.unwrap(), Peek::Free)
     })
     .await;
-    key.resume(late.fence).renew(MINUTE).await.unwrap();
-    assert!(matches!(key.look::<Value>().await.unwrap(), Look::Held(..)));
-    key.resume(late.fence).complete(&json!("late")).await.unwrap();
+    key.attach(late.fence).renew(MINUTE).await.unwrap();
+    assert!(matches!(key.peek::<Value>().await.unwrap(), Peek::Held(..)));
+    key.attach(late.fence).complete(&json!("late")).await.unwrap();
 }
 
 /// CLAIM-18.
-async fn a_look_takes_nothing_and_tells_what_is_there(stage: Stage) {
+async fn a_look_takes_nothing_and_tells_what_is_there(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let key = tidelock.claims().idempotency("pay:42");
-    assert!(matches!(key.look::<Value>().await.unwrap(), Look::Free));
+    assert!(matches!(key.peek::<Value>().await.unwrap(), Peek::Free));
     let passed = won(&tidelock, MINUTE).await;
-    let Look::Held(holder, fence) = key.look::<Value>().await.unwrap() else { panic!() };
+    let Peek::Held(holder, fence) = key.peek::<Value>().await.unwrap() else { panic!() };
     assert_eq!((holder.until(), fence), (Some(passed.until), passed.fence));
     let waiting = async { holder.wait(PATIENCE).await };
-    let failing = async { key.resume(fence).fail("no funds").await.unwrap() };
+    let failing = async { key.attach(fence).fail("no funds").await.unwrap() };
     let (waited, ()) = tokio::join!(waiting, failing);
     assert!(matches!(waited, Err(ClaimError::Failed { error, .. }) if error == "no funds"));
     assert!(
-        matches!(key.look::<Value>().await.unwrap(), Look::Failed(error) if error == "no funds")
+        matches!(key.peek::<Value>().await.unwrap(), Peek::Failed(error) if error == "no funds")
     );
 }
 
 /// CLAIM-19.
-async fn a_reservation_is_gone_on_with_by_its_voucher(stage: Stage) {
+async fn a_reservation_is_gone_on_with_by_its_voucher(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let quota = |tidelock: &Tidelock| tidelock.claims().quota("seats", 5).of("boat-3");
     let reserve = async || match quota(&here).reserve(3, MINUTE).await.unwrap() {
-        Taking::Granted(reservation) => serde_json::to_string(&reservation.voucher()).unwrap(),
-        Taking::Exceeded(exceeded) => panic!("{exceeded}"),
+        QuotaOutcome::Granted(reservation) => {
+            serde_json::to_string(&reservation.voucher()).unwrap()
+        }
+        QuotaOutcome::Exceeded(exceeded) => panic!("{exceeded}"),
     };
-    let voucher: Voucher = serde_json::from_str(&reserve().await).unwrap();
-    quota(&there).resume(&voucher).unwrap().refund().await.unwrap();
-    let voucher: Voucher = serde_json::from_str(&reserve().await).unwrap();
-    let grant = quota(&there).resume(&voucher).unwrap().confirm().await.unwrap();
+    let voucher: ReservationToken = serde_json::from_str(&reserve().await).unwrap();
+    quota(&there).attach(&voucher).unwrap().refund().await.unwrap();
+    let voucher: ReservationToken = serde_json::from_str(&reserve().await).unwrap();
+    let grant = quota(&there).attach(&voucher).unwrap().confirm().await.unwrap();
     assert_eq!((grant.units, quota(&here).usage().await.unwrap().used), (3, 3));
     there
         .claims()
         .quota("seats", 5)
         .of("boat-4")
-        .resume(&voucher)
+        .attach(&voucher)
         .expect_err("it is another boat's");
     let listed = here.claims().quotas("quota/seats/", None, 10).await.unwrap().quotas;
     assert_eq!(
@@ -167,11 +170,11 @@ async fn a_reservation_is_gone_on_with_by_its_voucher(stage: Stage) {
 }
 
 /// CLAIM-16: a page at a time.
-async fn claims_are_listed_page_by_page(stage: Stage) {
+async fn claims_are_listed_page_by_page(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for name in ["a", "b", "c"] {
         let lock = tidelock.claims().lock(name).lease(MINUTE).acquire().await.unwrap();
-        let _held = lock.locked().unwrap().pass_on();
+        let _held = lock.locked().unwrap().detach();
     }
     let (mut keys, mut after) = (Vec::new(), None);
     loop {
@@ -197,14 +200,14 @@ struct SlowAnswers {
     allowed: Arc<Semaphore>,
 }
 
-impl Between for SlowAnswers {
+impl Interceptor for SlowAnswers {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         let answer = call.await;
-        if operation == Operation::Commit {
+        if operation == StoreOperation::Commit {
             self.landed.add_permits(1);
             self.allowed.acquire().await.unwrap().forget();
         }
@@ -213,7 +216,7 @@ impl Between for SlowAnswers {
 }
 
 /// CLAIM-20: not even after the store has granted it.
-async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: Stage) {
+async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
@@ -230,13 +233,18 @@ async fn whoever_goes_away_while_asking_for_a_lock_has_none(stage: Stage) {
 }
 
 /// CLAIM-20. CLAIM-21: it may be somebody's already who asked again.
-async fn a_lock_that_can_be_asked_for_again_is_left_for_whoever_does(stage: Stage) {
+async fn a_lock_that_can_be_asked_for_again_is_left_for_whoever_does(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (landed, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
     let between = SlowAnswers { landed: landed.clone(), allowed: allowed.clone() };
     let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), between));
     let door = |tidelock: &Tidelock| {
-        tidelock.claims().operation("a").lock("door").lease(10 * MINUTE).patience(Patience::none())
+        tidelock
+            .claims()
+            .operation_id("a")
+            .lock("door")
+            .lease(10 * MINUTE)
+            .patience(WaitPolicy::none())
     };
     let asked = door(&slow);
     drop(slow);
@@ -244,7 +252,7 @@ async fn a_lock_that_can_be_asked_for_again_is_left_for_whoever_does(stage: Stag
     landed.acquire().await.unwrap().forget();
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
-    let passed = door(&tidelock).acquire().await.unwrap().locked().unwrap().pass_on();
+    let passed = door(&tidelock).acquire().await.unwrap().locked().unwrap().detach();
     allowed.add_permits(Semaphore::MAX_PERMITS >> 1);
     until("the first one is gone", async || Arc::strong_count(&landed) == 1).await;
     assert_eq!(

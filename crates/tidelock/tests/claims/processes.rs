@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{Compound, Patience, Quota};
+use tidelock::claims::{Compound, Quota, WaitPolicy};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Meeting, Role, Stage, for_real, until};
+use tidelock_test_stage::{Meeting, Role, TestStore, for_real, until};
 
 /// What the parent waits for after a child was killed.
 const LEASE: Duration = Duration::from_millis(300);
@@ -25,7 +25,7 @@ async fn a_child() {
 
 async fn pay_and_wait(tidelock: &Tidelock, role: &Role) {
     let claim = tidelock.claims().idempotency("pay:42").lease(LEASE);
-    let Claim::Won(won) = claim.claim::<Value>().await.unwrap() else {
+    let IdempotencyClaim::Won(won) = claim.claim::<Value>().await.unwrap() else {
         panic!("nobody else is there")
     };
     role.note(&format!("won {}", won.fence()));
@@ -68,7 +68,7 @@ async fn lock_on_and_on(tidelock: &Tidelock, role: &Role) {
 
 /// Schedule 58. CLAIM-5: the key is not pending for ever, and not free before the lease has run
 /// out.
-async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: Stage) {
+async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
     let child = meeting.start("payer");
@@ -77,7 +77,7 @@ async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: S
     let claim = tidelock.claims().idempotency("pay:42");
     let receipt = std::sync::Mutex::new(None);
     until("the key is free", async || {
-        if let Claim::Won(won) = claim.claim::<Value>().await.unwrap() {
+        if let IdempotencyClaim::Won(won) = claim.claim::<Value>().await.unwrap() {
             assert!(format!("won {}", won.fence()) > meeting.notes()[0], "with a higher fence");
             *receipt.lock().unwrap() = Some(won.complete(&json!("paid")).await.unwrap());
         }
@@ -85,13 +85,13 @@ async fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease(stage: S
     })
     .await;
     assert!(
-        matches!(claim.claim::<Value>().await.unwrap(), Claim::Done(receipt) if receipt == "paid")
+        matches!(claim.claim::<Value>().await.unwrap(), IdempotencyClaim::Done(receipt) if receipt == "paid")
     );
 }
 
 /// Schedule 110. CLAIM-14: all of it comes back at one moment, and a retry under the same key has
 /// it.
-async fn all_that_one_who_was_killed_held_comes_back_together(stage: Stage) {
+async fn all_that_one_who_was_killed_held_comes_back_together(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
     let child = meeting.start("awarder");
@@ -104,7 +104,7 @@ async fn all_that_one_who_was_killed_held_comes_back_together(stage: Stage) {
 
 /// Schedule 67. CLAIM-14: whenever it is killed, it has all of them or none, and none is held for
 /// ever.
-async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: Stage) {
+async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let meeting = Meeting::on(&stage, "processes::a_child");
     for nth in 0..4 {
@@ -116,7 +116,7 @@ async fn one_who_is_killed_among_many_locks_has_all_of_them_or_none(stage: Stage
         child.kill().await;
         let held = tidelock.claims().pending("lock/", None).await.unwrap().claims.len();
         assert!(held == 0 || held == LOCKS, "{held} of {LOCKS}");
-        let after = all_locks(&tidelock).patience(Patience::of(tidelock_test_stage::PATIENCE));
+        let after = all_locks(&tidelock).patience(WaitPolicy::of(tidelock_test_stage::PATIENCE));
         after.claim().await.unwrap().won().unwrap().release().await.unwrap();
     }
 }
@@ -127,20 +127,20 @@ mod sqlite {
     #[test]
     fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease() {
         for_real(
-            Stage::sqlite(),
+            TestStore::sqlite(),
             super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease,
         );
     }
 
     #[test]
     fn all_that_one_who_was_killed_held_comes_back_together() {
-        for_real(Stage::sqlite(), super::all_that_one_who_was_killed_held_comes_back_together);
+        for_real(TestStore::sqlite(), super::all_that_one_who_was_killed_held_comes_back_together);
     }
 
     #[test]
     fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
         for_real(
-            Stage::sqlite(),
+            TestStore::sqlite(),
             super::one_who_is_killed_among_many_locks_has_all_of_them_or_none,
         );
     }
@@ -152,20 +152,23 @@ mod postgres {
     #[test]
     fn a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease() {
         for_real(
-            Stage::postgres(),
+            TestStore::postgres(),
             super::a_key_whose_claimant_was_killed_can_be_claimed_after_its_lease,
         );
     }
 
     #[test]
     fn all_that_one_who_was_killed_held_comes_back_together() {
-        for_real(Stage::postgres(), super::all_that_one_who_was_killed_held_comes_back_together);
+        for_real(
+            TestStore::postgres(),
+            super::all_that_one_who_was_killed_held_comes_back_together,
+        );
     }
 
     #[test]
     fn one_who_is_killed_among_many_locks_has_all_of_them_or_none() {
         for_real(
-            Stage::postgres(),
+            TestStore::postgres(),
             super::one_who_is_killed_among_many_locks_has_all_of_them_or_none,
         );
     }

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::claims::{Exceeded, Grant, Period, Quota, Refund, Taking, TimeZone};
+use tidelock::claims::{
+    Grant, Period, Quota, QuotaExceeded, QuotaOutcome, RefundOutcome, TimeZone,
+};
 use tidelock::prelude::*;
 use tidelock::{ManualClock, MemoryStore, Timestamp};
-use tidelock_test_stage::{Gate, Stage, note, on_every_store, until};
+use tidelock_test_stage::{Pause, TestStore, note, on_every_store, until};
 
 use crate::mumbling::Mumbling;
 
@@ -19,7 +21,7 @@ async fn taken(quota: &Quota, units: u32) -> Grant {
     quota.take(units).await.unwrap().granted().unwrap()
 }
 
-async fn exceeded(quota: &Quota, units: u32) -> Exceeded {
+async fn exceeded(quota: &Quota, units: u32) -> QuotaExceeded {
     quota.take(units).await.unwrap().granted().unwrap_err()
 }
 
@@ -28,7 +30,7 @@ async fn used(quota: &Quota) -> i64 {
 }
 
 /// CLAIM-12.
-async fn no_more_is_granted_than_there_is(stage: Stage) {
+async fn no_more_is_granted_than_there_is(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 50);
     assert_eq!(used(&quota).await, 0);
     taken(&quota, 30).await;
@@ -46,7 +48,7 @@ async fn no_more_is_granted_than_there_is(stage: Stage) {
 
 /// Schedules 62 and 95. CLAIM-12: those who are refused are told that there is no more, and nothing
 /// else.
-async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage: Stage) {
+async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let callers: Vec<_> = (0..100)
         .map(|_| {
@@ -57,8 +59,8 @@ async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage:
     let (mut granted, mut refused) = (0, 0);
     for caller in callers {
         match caller.await.unwrap() {
-            Taking::Granted(_) => granted += 1,
-            Taking::Exceeded(error) => {
+            QuotaOutcome::Granted(_) => granted += 1,
+            QuotaOutcome::Exceeded(error) => {
                 assert_eq!((error.used, error.requested), (18, 1));
                 refused += 1;
             }
@@ -69,23 +71,23 @@ async fn of_a_hundred_callers_on_a_quota_of_eighteen_eighteen_are_granted(stage:
 }
 
 /// Schedule 64. CLAIM-13.
-async fn what_is_given_back_is_given_back_once(stage: Stage) {
+async fn what_is_given_back_is_given_back_once(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 50);
     let (first, second) = (taken(&quota, 30).await, taken(&quota, 20).await);
     let kept: Grant = serde_json::from_value(serde_json::to_value(&first).unwrap()).unwrap();
-    assert_eq!(quota.refund(&kept).await.unwrap(), Refund::Refunded);
-    assert_eq!(quota.refund(&first).await.unwrap(), Refund::Already);
+    assert_eq!(quota.refund(&kept).await.unwrap(), RefundOutcome::Refunded);
+    assert_eq!(quota.refund(&first).await.unwrap(), RefundOutcome::Already);
     assert_eq!(used(&quota).await, 20);
     let other = stage.tidelock().await.claims().quota("other", 50);
     assert!(
         other.refund(&second).await.unwrap_err().to_string().contains("cannot be given back to")
     );
-    assert_eq!(quota.refund(&second).await.unwrap(), Refund::Refunded);
+    assert_eq!(quota.refund(&second).await.unwrap(), RefundOutcome::Refunded);
     assert_eq!(used(&quota).await, 0);
 }
 
 /// Schedule 64. CLAIM-13: not to the period that came after it.
-async fn what_is_given_back_after_its_period_is_over_changes_nothing(stage: Stage) {
+async fn what_is_given_back_after_its_period_is_over_changes_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let quota = tidelock.claims().rate("logins", 5, Duration::from_millis(30)).of("ada");
     let (grant, reserved) =
@@ -98,44 +100,46 @@ async fn what_is_given_back_after_its_period_is_over_changes_nothing(stage: Stag
         .quota("logins", 5)
         .of("ada")
         .per(Period::Every(Duration::from_millis(30)));
-    assert_eq!(quota.refund(&grant).await.unwrap(), Refund::Over);
-    assert_eq!(reserved.refund().await.unwrap(), Refund::Over);
-    assert_eq!(reserved.refund().await.unwrap(), Refund::Already);
+    assert_eq!(quota.refund(&grant).await.unwrap(), RefundOutcome::Over);
+    assert_eq!(reserved.refund().await.unwrap(), RefundOutcome::Over);
+    assert_eq!(reserved.refund().await.unwrap(), RefundOutcome::Already);
     assert_eq!(used(&long).await, 0);
 }
 
 /// CLAIM-13.
-async fn a_reservation_is_confirmed_or_given_back(stage: Stage) {
+async fn a_reservation_is_confirmed_or_given_back(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 10);
     let minute = Duration::from_secs(60);
     let kept = quota.reserve(6, minute).await.unwrap().granted().unwrap();
     let returned = quota.reserve(4, minute).await.unwrap().granted().unwrap();
-    assert!(matches!(quota.reserve(1, minute).await.unwrap(), Taking::Exceeded(_)));
-    assert_eq!(returned.refund().await.unwrap(), Refund::Refunded);
-    assert_eq!(returned.refund().await.unwrap(), Refund::Already);
+    assert!(matches!(quota.reserve(1, minute).await.unwrap(), QuotaOutcome::Exceeded(_)));
+    assert_eq!(returned.refund().await.unwrap(), RefundOutcome::Refunded);
+    assert_eq!(returned.refund().await.unwrap(), RefundOutcome::Already);
     assert_eq!(used(&quota).await, 6);
     let grant = kept.confirm().await.unwrap();
     assert_eq!((grant.units, used(&quota).await), (6, 6));
-    assert_eq!(quota.refund(&grant).await.unwrap(), Refund::Refunded);
+    assert_eq!(quota.refund(&grant).await.unwrap(), RefundOutcome::Refunded);
     assert_eq!(used(&quota).await, 0);
 }
 
 /// CLAIM-13: it goes back once, when somebody needs it, and not while it stands.
-async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: Stage) {
+async fn a_reservation_that_is_not_confirmed_goes_back_by_itself(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 10);
     let forgotten = quota.reserve(10, Duration::from_millis(50)).await.unwrap().granted().unwrap();
-    until("it went back", async || matches!(quota.take(7).await.unwrap(), Taking::Granted(_)))
-        .await;
+    until("it went back", async || {
+        matches!(quota.take(7).await.unwrap(), QuotaOutcome::Granted(_))
+    })
+    .await;
     assert_eq!(used(&quota).await, 7);
     let error = forgotten.confirm().await.unwrap_err();
     assert!(matches!(error, ClaimError::Settled { .. }), "{error}");
-    assert_eq!(forgotten.refund().await.unwrap(), Refund::Already);
+    assert_eq!(forgotten.refund().await.unwrap(), RefundOutcome::Already);
     assert_eq!(used(&quota).await, 7);
 }
 
 /// Schedule 112. CLAIM-13: past its end it neither counts nor can be confirmed, whether or not its
 /// units are needed.
-async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: Stage) {
+async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 10);
     taken(&quota, 1).await;
     let late = quota.reserve(3, Duration::from_millis(50)).await.unwrap().granted().unwrap();
@@ -147,7 +151,7 @@ async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: S
     for _ in 0..2 {
         let error = late.confirm().await.unwrap_err();
         assert!(matches!(error, ClaimError::Settled { .. }), "{error}");
-        assert_eq!(late.refund().await.unwrap(), Refund::Already);
+        assert_eq!(late.refund().await.unwrap(), RefundOutcome::Already);
     }
     assert_eq!(exceeded(&quota, 6).await.used, 5);
     assert_eq!(used(&quota).await, 5);
@@ -157,7 +161,7 @@ async fn a_reservation_past_its_end_neither_counts_nor_can_be_confirmed(stage: S
 }
 
 /// Schedule 112. CLAIM-13: one caller, and nobody in the way.
-async fn a_lone_caller_has_five_thousand_reservations(stage: Stage) {
+async fn a_lone_caller_has_five_thousand_reservations(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let quota = points(&tidelock, 5_000);
     let reserve = async |life: u64| {
@@ -176,17 +180,17 @@ async fn a_lone_caller_has_five_thousand_reservations(stage: Stage) {
     }
     assert!(matches!(
         quota.reserve(1, Duration::from_secs(60)).await.unwrap(),
-        Taking::Exceeded(_)
+        QuotaOutcome::Exceeded(_)
     ));
     held[0].confirm().await.unwrap();
-    assert_eq!(held[4_999].refund().await.unwrap(), Refund::Refunded);
+    assert_eq!(held[4_999].refund().await.unwrap(), RefundOutcome::Refunded);
     assert_eq!(used(&quota).await, 4_999);
     reserve(60).await.confirm().await.unwrap();
 }
 
 /// Schedule 112. CLAIM-12: while reservations lapse under way, no more is granted than there is,
 /// and what lapsed is had again.
-async fn a_quota_holds_while_reservations_come_and_go(stage: Stage) {
+async fn a_quota_holds_while_reservations_come_and_go(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let callers: Vec<_> = (0..24u32)
         .map(|nth| {
@@ -200,7 +204,9 @@ async fn a_quota_holds_while_reservations_come_and_go(stage: Stage) {
                         Duration::from_millis(1)
                     };
                     match quota.reserve(1, life).await.unwrap() {
-                        Taking::Granted(reserved) if reserved.confirm().await.is_ok() => kept += 1,
+                        QuotaOutcome::Granted(reserved) if reserved.confirm().await.is_ok() => {
+                            kept += 1;
+                        }
                         _ => {}
                     }
                     assert!(quota.usage().await.unwrap().used <= 12);
@@ -221,7 +227,7 @@ async fn a_quota_holds_while_reservations_come_and_go(stage: Stage) {
 }
 
 /// CLAIM-13: thirty reservations side by side find places of their own.
-async fn reservations_do_not_get_in_each_others_way(stage: Stage) {
+async fn reservations_do_not_get_in_each_others_way(stage: TestStore) {
     let quota = points(&stage.tidelock().await, 30);
     let mut held = Vec::new();
     for _ in 0..30 {
@@ -229,16 +235,16 @@ async fn reservations_do_not_get_in_each_others_way(stage: Stage) {
     }
     assert!(matches!(
         quota.reserve(1, Duration::from_secs(60)).await.unwrap(),
-        Taking::Exceeded(_)
+        QuotaOutcome::Exceeded(_)
     ));
     for reservation in held {
-        assert_eq!(reservation.refund().await.unwrap(), Refund::Refunded);
+        assert_eq!(reservation.refund().await.unwrap(), RefundOutcome::Refunded);
     }
     assert_eq!(used(&quota).await, 0);
 }
 
 /// CLAIM-12.
-async fn a_rate_begins_anew_when_its_time_is_over(stage: Stage) {
+async fn a_rate_begins_anew_when_its_time_is_over(stage: TestStore) {
     let quota = stage.tidelock().await.claims().rate("logins", 2, Duration::from_secs(3)).of("ada");
     let mut grants = 0;
     let error = loop {
@@ -250,14 +256,16 @@ async fn a_rate_begins_anew_when_its_time_is_over(stage: Stage) {
     // In real time a machine can be so slow that the time is over before the second was taken.
     assert!(grants == 2 || !stage.is_simulated() && grants > 2, "{grants} were granted");
     assert!(error.resets_at.is_some(), "{error}");
-    until("there is more", async || matches!(quota.take(1).await.unwrap(), Taking::Granted(_)))
-        .await;
+    until("there is more", async || {
+        matches!(quota.take(1).await.unwrap(), QuotaOutcome::Granted(_))
+    })
+    .await;
     let used = used(&quota).await;
     assert!(used == 1 || !stage.is_simulated() && used == 0, "{used} of the new time");
 }
 
 /// CLAIM-12, CLAIM-6.
-async fn a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all(stage: Stage) {
+async fn a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let quota = points(&tidelock, 5);
     let stream = StreamName::new("awards").unwrap();
@@ -274,7 +282,7 @@ async fn a_quota_is_charged_with_what_it_is_charged_for_or_not_at_all(stage: Sta
 }
 
 /// CLAIM-7: not charged twice.
-async fn a_quota_survives_answers_that_are_lost(stage: Stage) {
+async fn a_quota_survives_answers_that_are_lost(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     points(&tidelock, 10).take(1).await.unwrap().granted().unwrap();
     let deaf = points(&Mumbling::over(&tidelock), 10);
@@ -289,7 +297,7 @@ async fn a_quota_survives_answers_that_are_lost(stage: Stage) {
 /// Schedule 63. CLAIM-12: on a store whose clock is its own, with a zone in which it is about to be
 /// midnight.
 async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_one_day(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let tidelock = stage.tidelock().await;
     // A machine can be so slow that midnight has passed before anything was taken.
@@ -306,7 +314,7 @@ async fn charged_across_midnight(tidelock: &Tidelock) -> bool {
         TimeZone::posix(&format!("<here>-{}:{:02}:{:02}", left / 3_600, left / 60 % 60, left % 60));
     let day =
         |tidelock: &Tidelock| points(tidelock, 18).per(Period::Day).zone(zone.clone().unwrap());
-    let gate = Gate::over(tidelock);
+    let gate = Pause::over(tidelock);
     let (quick, slow) = (day(tidelock), day(&Tidelock::over(gate.clone())));
     let before = taken(&slow, 18).await;
     if before.ends != Some(midnight) {
@@ -321,7 +329,11 @@ async fn charged_across_midnight(tidelock: &Tidelock) -> bool {
     let (late, slow) = late.await.unwrap();
     assert_eq!(late.ends, Some(midnight.plus(Duration::from_secs(86_400))));
     assert_eq!(used(&quick).await, 18, "the new day is charged, and only that");
-    assert_eq!(slow.refund(&before).await.unwrap(), Refund::Over, "yesterday's goes nowhere");
+    assert_eq!(
+        slow.refund(&before).await.unwrap(),
+        RefundOutcome::Over,
+        "yesterday's goes nowhere"
+    );
     assert_eq!(used(&quick).await, 18);
     true
 }
@@ -353,7 +365,7 @@ fn at(moment: &str) -> (ManualClock, Tidelock) {
 #[tokio::test]
 async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_the_new_day() {
     let (clock, tidelock) = at("2026-11-15T23:59:59.999Z");
-    let gate = Gate::over(&tidelock);
+    let gate = Pause::over(&tidelock);
     let slow = points(&Tidelock::over(gate.clone()), 18).per(Period::Day);
     let quick = points(&tidelock, 18).per(Period::Day);
     assert_eq!(quick.key().as_str(), "quota/points/child-7/per day");
@@ -369,7 +381,11 @@ async fn what_is_asked_for_before_midnight_and_committed_after_it_is_charged_to_
     assert_eq!(late.ends, Some("2026-11-17T00:00:00Z".parse().unwrap()));
     assert_eq!(used(&quick).await, 18, "the new day is charged, and only that");
     exceeded(&slow, 1).await;
-    assert_eq!(slow.refund(&before).await.unwrap(), Refund::Over, "yesterday's goes nowhere");
+    assert_eq!(
+        slow.refund(&before).await.unwrap(),
+        RefundOutcome::Over,
+        "yesterday's goes nowhere"
+    );
     assert_eq!(used(&quick).await, 18);
 }
 

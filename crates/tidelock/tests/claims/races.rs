@@ -3,16 +3,16 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tidelock::claims::Won;
+use tidelock::claims::ClaimGuard;
 use tidelock::prelude::*;
 use tidelock::{Fence, Timestamp};
-use tidelock_test_stage::{Stage, on_every_store, until};
+use tidelock_test_stage::{TestStore, on_every_store, until};
 
 /// Runs out soon.
 const LEASE: Duration = Duration::from_millis(20);
 
 /// Schedule 96. CLAIM-3: never two winners.
-async fn of_five_contenders_for_an_expired_lease_one_wins_three_hundred_times(stage: Stage) {
+async fn of_five_contenders_for_an_expired_lease_one_wins_three_hundred_times(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let mut last: Option<(Fence, Timestamp)> = None;
     let mut round = 0;
@@ -38,12 +38,12 @@ async fn of_five_contenders_for_an_expired_lease_one_wins_three_hundred_times(st
     }
 }
 
-async fn contender(tidelock: Tidelock) -> Option<Won<Value>> {
+async fn contender(tidelock: Tidelock) -> Option<ClaimGuard<Value>> {
     tokio::task::yield_now().await;
     let claim = tidelock.claims().idempotency("leader").lease(LEASE);
     match claim.claim().await.unwrap() {
-        Claim::Won(won) => Some(won),
-        Claim::Held(_) => None,
+        IdempotencyClaim::Won(won) => Some(won),
+        IdempotencyClaim::Held(_) => None,
         other => panic!("{other:?}"),
     }
 }

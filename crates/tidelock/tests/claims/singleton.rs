@@ -3,27 +3,27 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tidelock::claims::{Period, Single, TimeZone, Winner, Won};
+use tidelock::claims::{ClaimGuard, Period, SingletonOutcome, SingletonTaken, TimeZone};
 use tidelock::prelude::*;
 use tidelock::{Clock, ManualClock, MemoryStore};
-use tidelock_test_stage::{Stage, note, on_every_store, until};
+use tidelock_test_stage::{TestStore, note, on_every_store, until};
 
-fn won<W: std::fmt::Debug>(single: Single<W>) -> W {
+fn won<W: std::fmt::Debug>(single: SingletonOutcome<W>) -> W {
     match single {
-        Single::Won(won) => won,
-        Single::Taken(winner) => panic!("{winner}"),
+        SingletonOutcome::Won(won) => won,
+        SingletonOutcome::Taken(winner) => panic!("{winner}"),
     }
 }
 
-fn taken<W: std::fmt::Debug>(single: Single<W>) -> Winner {
+fn taken<W: std::fmt::Debug>(single: SingletonOutcome<W>) -> SingletonTaken {
     match single {
-        Single::Taken(winner) => winner,
-        Single::Won(won) => panic!("{won:?}"),
+        SingletonOutcome::Taken(winner) => winner,
+        SingletonOutcome::Won(won) => panic!("{won:?}"),
     }
 }
 
 /// CLAIM-9.
-async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: Stage) {
+async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let mother = tidelock.claims().by("mother").unwrap();
     let father = stage.tidelock().await.claims().by("father").unwrap();
@@ -56,17 +56,17 @@ async fn whoever_comes_too_late_learns_who_was_first_and_when(stage: Stage) {
 }
 
 /// CLAIM-9: while it is being done, and after.
-async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stage: Stage) {
+async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let prayer =
         tidelock.claims().singleton("prayer").of("child-7").lease(Duration::from_millis(5));
-    let first: Won<Value> = won(prayer.claim().await.unwrap());
+    let first: ClaimGuard<Value> = won(prayer.claim().await.unwrap());
     drop(first);
     // With a lease that a busy machine does not take from it.
     let patient = prayer.clone().lease(Duration::from_secs(60));
     let again = std::sync::Mutex::new(None);
     until("the one that died is replaced", async || {
-        if let Single::Won(won) = patient.claim::<Value>().await.unwrap() {
+        if let SingletonOutcome::Won(won) = patient.claim::<Value>().await.unwrap() {
             *again.lock().unwrap() = Some(won);
         }
         again.lock().unwrap().is_some()
@@ -84,7 +84,7 @@ async fn one_that_is_being_done_keeps_others_out_and_one_that_died_does_not(stag
 }
 
 /// CLAIM-9, CLAIM-6: it lands with the event that it stands for, or neither does.
-async fn a_singleton_lands_with_its_event_or_not_at_all(stage: Stage) {
+async fn a_singleton_lands_with_its_event_or_not_at_all(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let prayer = tidelock.claims().singleton("prayer").of("child-7");
     let stream = StreamName::new("diary").unwrap();
@@ -99,7 +99,7 @@ async fn a_singleton_lands_with_its_event_or_not_at_all(stage: Stage) {
     let part = prayer.part(&json!(4)).await.unwrap();
     let conflict = tidelock.store().commit(logged(ExpectedVersion::Any).write(part)).await.unwrap();
     assert!(
-        conflict.conflict().unwrap().has(ClashKind::Taken),
+        conflict.conflict().unwrap().has(ViolationKind::Taken),
         "as a part of somebody else's commit, too"
     );
     assert_eq!(tidelock.store().read_whole_stream(&stream).await.unwrap().len(), 2);

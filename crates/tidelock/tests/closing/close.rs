@@ -6,7 +6,7 @@ use tidelock::prelude::*;
 use tidelock::{CloseError, ExecuteError, StreamState, Version, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock_test_stage::{TestStore, on_every_store};
 
 on_every_store!(
     a_closed_stream_is_archived_empty_and_shut,
@@ -29,11 +29,11 @@ fn version(n: u64) -> Version {
 }
 
 /// CLOSE-1. CLOSE-3.
-async fn a_closed_stream_is_archived_empty_and_shut(stage: Stage) {
+async fn a_closed_stream_is_archived_empty_and_shut(stage: TestStore) {
     let (tidelock, other, shelf) =
         (stage.tidelock().await, stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 5).await;
-    let closed = account.books(shelf.archive()).close().await.unwrap();
+    let closed = account.archive_to(shelf.archive()).close().await.unwrap();
     assert_eq!((closed.through, closed.archived), (version(5), 5));
     assert_eq!(shelf.versions(), [1, 2, 3, 4, 5]);
     assert_eq!(state_of(&tidelock).await, (StreamState::Closed(version(5)), 0));
@@ -48,21 +48,21 @@ fn paid(amount: i64) -> Paid {
 }
 
 /// CLOSE-4.
-async fn closing_again_finds_that_all_is_done(stage: Stage) {
+async fn closing_again_finds_that_all_is_done(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 2).await;
-    account.books(shelf.archive()).close().await.unwrap();
-    let again = account.books(shelf.archive()).close().await.unwrap();
+    account.archive_to(shelf.archive()).close().await.unwrap();
+    let again = account.archive_to(shelf.archive()).close().await.unwrap();
     assert_eq!((again.through, again.archived), (version(2), 0));
     assert_eq!(shelf.versions(), [1, 2]);
 }
 
 /// CLOSE-5: for this process, which remembers the state, and for another, which does not.
-async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: Stage) {
+async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: TestStore) {
     let (tidelock, other, shelf) =
         (stage.tidelock().await, stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 4).await;
-    account.books(shelf.archive()).restart().await.unwrap();
+    account.archive_to(shelf.archive()).restart().await.unwrap();
     assert_eq!(state_of(&tidelock).await, (StreamState::Open(version(4)), 0));
     for handle in [&tidelock, &other] {
         let account = handle.aggregate::<Account>("7");
@@ -76,14 +76,14 @@ async fn a_restarted_stream_goes_on_with_the_same_state_and_version(stage: Stage
     }
     assert_eq!(other.aggregate::<Account>("7").load().await.unwrap().balance, 24);
 
-    let next_year = account.books(shelf.archive()).restart().await.unwrap();
+    let next_year = account.archive_to(shelf.archive()).restart().await.unwrap();
     assert_eq!((next_year.through, next_year.archived), (version(6), 2));
     assert_eq!(shelf.versions(), [1, 2, 3, 4, 5, 6]);
     assert_eq!(stage.tidelock().await.aggregate::<Account>("7").load().await.unwrap().balance, 24);
 }
 
 /// CLOSE-2.
-async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again(stage: Stage) {
+async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = tidelock.aggregate::<Account>("7");
     let many = (0..1_000).map(|_| paid(1)).collect::<Vec<_>>();
@@ -103,50 +103,55 @@ async fn an_archive_that_fails_loses_nothing_and_is_not_asked_for_the_same_again
             }
         }
     };
-    let refused = account.books(first_page_only).close().await.unwrap_err();
+    let refused = account.archive_to(first_page_only).close().await.unwrap_err();
     let told = refused.to_string();
     assert!(told.contains("did not take versions 1001 to 1001: the shelf is full"), "{told}");
     assert_eq!(state_of(&tidelock).await.0, StreamState::Closed(version(1_001)));
     assert_eq!(state_of(&tidelock).await.1, 1_000, "a whole page is there");
 
-    let closed = account.books(shelf.archive()).close().await.unwrap();
+    let closed = account.archive_to(shelf.archive()).close().await.unwrap();
     assert_eq!(closed.archived, 1, "the first page was taken before");
     assert_eq!(shelf.versions(), (1..=1_001).collect::<Vec<_>>());
 }
 
 /// CLOSE-4.
-async fn what_was_begun_in_one_way_is_not_finished_in_another(stage: Stage) {
+async fn what_was_begun_in_one_way_is_not_finished_in_another(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 2).await;
     let full = |_| std::future::ready(Err::<(), _>("the shelf is full"));
-    account.books(full).restart().await.unwrap_err();
-    let refused = account.books(discard).close().await.unwrap_err();
+    account.archive_to(full).restart().await.unwrap_err();
+    let refused = account.archive_to(discard).close().await.unwrap_err();
     assert!(refused.to_string().contains("restart() was begun and is not done"), "{refused}");
-    account.books(discard).restart().await.unwrap();
+    account.archive_to(discard).restart().await.unwrap();
     account.execute(pay(1)).await.unwrap();
 }
 
 /// CLOSE-4.
-async fn only_one_is_at_the_books_at_a_time(stage: Stage) {
+async fn only_one_is_at_the_books_at_a_time(stage: TestStore) {
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     let account = paid_into(&tidelock, 2).await;
     let meanwhile = move |_: Vec<tidelock::StoredEvent>| {
         let other = other.clone();
         async move {
-            let refused = other.aggregate::<Account>("7").books(discard).close().await;
+            let refused = other.aggregate::<Account>("7").archive_to(discard).close().await;
             match refused {
                 Err(CloseError::Busy { until: Some(_), .. }) => Ok(()),
                 other => Err(format!("{other:?}")),
             }
         }
     };
-    account.books(meanwhile).close().await.unwrap();
+    account.archive_to(meanwhile).close().await.unwrap();
 }
 
-async fn what_cannot_be_closed_says_why(stage: Stage) {
+async fn what_cannot_be_closed_says_why(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let told =
-        tidelock.aggregate::<Account>("7").books(discard).close().await.unwrap_err().to_string();
+    let told = tidelock
+        .aggregate::<Account>("7")
+        .archive_to(discard)
+        .close()
+        .await
+        .unwrap_err()
+        .to_string();
     assert!(told.contains(r#"stream "account-7": it does not exist"#), "{told}");
 
     #[derive(Debug, Default, Clone)]
@@ -158,14 +163,14 @@ async fn what_cannot_be_closed_says_why(stage: Stage) {
     }
     paid_into(&tidelock, 1).await;
     let forgetful = tidelock.aggregate::<Forgetful>("7");
-    let told = forgetful.books(discard).restart().await.unwrap_err().to_string();
+    let told = forgetful.archive_to(discard).restart().await.unwrap_err().to_string();
     assert!(told.contains("needs a snapshot"), "{told}");
     assert_eq!(
         state_of(&tidelock).await,
         (StreamState::Open(version(1)), 1),
         "nothing was touched"
     );
-    let books = || tidelock.aggregate::<Account>("7").books(discard);
+    let books = || tidelock.aggregate::<Account>("7").archive_to(discard);
     let told = books().lease(Duration::ZERO).close().await.unwrap_err().to_string();
     assert!(told.contains("a lease of no time"), "{told}");
     assert_eq!(
@@ -173,6 +178,6 @@ async fn what_cannot_be_closed_says_why(stage: Stage) {
         (StreamState::Open(version(1)), 1),
         "nothing was touched"
     );
-    let told = books().patience(Duration::ZERO).keep_last(5).await.unwrap_err();
+    let told = books().within(Duration::ZERO).keep_last(5).await.unwrap_err();
     assert!(told.to_string().contains("nothing to clear away at version 1"), "{told}");
 }

@@ -6,14 +6,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tidelock::doctor::{Bounds, Doctor};
+use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
 use tidelock::{
-    Advice, Append, CloseError, ErrorKind, Operation, Result, StoreError, StoredEvent, StreamState,
-    discard,
+    Append, CloseError, Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation,
+    StoredEvent, StreamState, discard,
 };
 use tidelock_test_stage::{
-    Between, Mortal, PATIENCE, Running, Seen, Stage, Wrapped, brisk, in_memory, on_every_store,
+    DyingStore, Interceptor, Observed, PATIENCE, Running, TestStore, Wrapped, brisk, in_memory,
+    on_every_store,
 };
 
 use crate::account::{Account, Shelf, paid_into};
@@ -43,9 +44,9 @@ impl Quicker {
     async fn append(&self) -> Result<()> {
         let too_many = || {
             StoreError::new(
-                ErrorKind::Unavailable,
-                Advice::Never,
-                Operation::Commit,
+                StoreErrorKind::Unavailable,
+                RetryAdvice::Never,
+                StoreOperation::Commit,
                 "it never comes to an end",
             )
         };
@@ -66,13 +67,13 @@ impl Quicker {
     }
 }
 
-impl Between for Quicker {
+impl Interceptor for Quicker {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        if operation == Operation::Commit {
+        if operation == StoreOperation::Commit {
             self.append().await?;
         }
         call.await
@@ -80,12 +81,12 @@ impl Between for Quicker {
 }
 
 /// Schedule 108. CLOSE-7.
-async fn a_close_wins_against_a_writer_that_is_always_quicker(stage: Stage) {
+async fn a_close_wins_against_a_writer_that_is_always_quicker(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     paid_into(&tidelock, 3).await;
     let quicker = Quicker::than(tidelock.store());
     let account = Tidelock::over(quicker.clone()).aggregate::<Account>("7");
-    let closed = account.books(shelf.archive()).close().await.unwrap();
+    let closed = account.archive_to(shelf.archive()).close().await.unwrap();
     let landed = 3 + quicker.landed.load(Ordering::SeqCst);
     assert_eq!(closed.through.get(), landed);
     assert_eq!(
@@ -98,9 +99,9 @@ async fn a_close_wins_against_a_writer_that_is_always_quicker(stage: Stage) {
 /// Schedule 108. CLOSE-2, CLOSE-7: what came between the last look and the tombstone is handled
 /// before it goes.
 async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_after_the_tombstone(
-    stage: Stage,
+    stage: TestStore,
 ) {
-    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Seen::default());
+    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Observed::default());
     paid_into(&tidelock, 3).await;
     let noted = seen.clone();
     let follows = on_any().in_streams("account-");
@@ -118,7 +119,7 @@ async fn a_close_behind_a_writer_that_is_always_quicker_waits_for_reactions_afte
     seen.until(3).await;
     let quicker = Quicker::than(tidelock.store());
     let account = Tidelock::over(quicker.clone()).aggregate::<Account>("7");
-    let closed = account.books(shelf.archive()).patience(PATIENCE).close().await.unwrap();
+    let closed = account.archive_to(shelf.archive()).within(PATIENCE).close().await.unwrap();
     let all: Vec<String> = (1..=closed.through.get()).map(|version| version.to_string()).collect();
     assert_eq!(seen.lines(), all);
     assert_eq!(shelf.versions().len(), all.len());
@@ -134,7 +135,7 @@ fn a_close_under_appends_is_finished_after_a_death_at_any_call_with_every_event_
         for calls in 0..200 {
             let (sender, died) = std::sync::mpsc::channel();
             in_memory(|stage| async move {
-                sender.send(dies_at(&stage, calls, last_words).await).unwrap()
+                sender.send(dies_at(&stage, calls, last_words).await).unwrap();
             });
             if !died.recv().unwrap() {
                 break;
@@ -149,12 +150,13 @@ fn a_close_under_appends_is_finished_after_a_death_at_any_call_with_every_event_
 }
 
 /// Lets one die at its nth call, and another finish; says whether the first one needed as many.
-async fn dies_at(stage: &Stage, calls: i64, last_words: bool) -> bool {
+async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) -> bool {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     paid_into(&tidelock, 3).await;
     let quicker = Quicker::than(tidelock.store());
-    let mortal = Mortal::over(quicker.clone(), calls, last_words);
-    let books = |tidelock: &Tidelock| tidelock.aggregate::<Account>("7").books(shelf.archive());
+    let mortal = DyingStore::over(quicker.clone(), calls, last_words);
+    let books =
+        |tidelock: &Tidelock| tidelock.aggregate::<Account>("7").archive_to(shelf.archive());
     let died = books(&Tidelock::over(mortal.clone())).close().await;
     if !mortal.is_dead() {
         died.unwrap();
@@ -173,14 +175,14 @@ async fn dies_at(stage: &Stage, calls: i64, last_words: bool) -> bool {
 }
 
 /// CLOSE-7.
-async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends(stage: Stage) {
+async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 3).await;
     let shut = Append::closing(account.stream().unwrap(), ExpectedVersion::Exists);
     tidelock.store().commit(Commit::new().with_append(shut)).await.unwrap().committed().unwrap();
     let quicker = Quicker::than(tidelock.store());
     let window =
-        Tidelock::over(quicker).aggregate::<Account>("7").books(discard).keep_last(1).await;
+        Tidelock::over(quicker).aggregate::<Account>("7").archive_to(discard).keep_last(1).await;
     let told = window.unwrap_err().to_string();
     assert!(told.contains("closed"), "{told}");
     let head = tidelock.store().head(account.stream().unwrap()).await.unwrap();
@@ -194,10 +196,10 @@ async fn a_window_of_a_stream_that_was_shut_by_somebody_else_is_refused_and_ends
 #[derive(Debug)]
 struct Slow;
 
-impl Between for Slow {
+impl Interceptor for Slow {
     async fn call<T: Send>(
         &self,
-        _: Operation,
+        _: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         tokio::time::sleep(Duration::from_secs(4)).await;
@@ -212,19 +214,19 @@ fn a_close_that_takes_longer_than_its_lease_keeps_it_and_the_doctor_finds_nothin
     in_memory(|stage| async move {
         let tidelock = stage.tidelock().await;
         paid_into(&tidelock, 3).await;
-        let (store, seen) = (tidelock.store().clone(), Seen::default());
+        let (store, seen) = (tidelock.store().clone(), Observed::default());
         let noted = seen.clone();
         let examined = move |_: Vec<StoredEvent>| {
             let (store, noted) = (store.clone(), noted.clone());
             async move {
-                let bounds = Bounds { patience: Duration::ZERO, ..Bounds::default() };
+                let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
                 let diagnosis = Doctor::over(store).within(bounds).examine().await?;
                 noted.note(format!("{}", diagnosis.is_healthy()));
                 Ok::<_, StoreError>(())
             }
         };
         let slow = Tidelock::over(Wrapped::new(tidelock.store().clone(), Slow));
-        slow.aggregate::<Account>("7").books(examined).close().await.unwrap();
+        slow.aggregate::<Account>("7").archive_to(examined).close().await.unwrap();
         assert_eq!(seen.lines(), ["true"]);
     });
 }

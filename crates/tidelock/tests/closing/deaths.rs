@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{CloseError, Closed, StreamState};
+use tidelock::{CloseError, CloseSummary, StreamState};
 
 use crate::account::{Account, Shelf, paid_into, pay};
-use tidelock_test_stage::{Mortal, Stage, in_memory, on_every_store, until};
+use tidelock_test_stage::{DyingStore, TestStore, in_memory, on_every_store, until};
 
 on_every_store!(books_are_free_again_after_the_lease_that_their_dead_closer_asked_for);
 
@@ -21,8 +21,8 @@ enum Way {
     Window,
 }
 
-async fn close(tidelock: &Tidelock, shelf: &Shelf, way: Way) -> Result<Closed, CloseError> {
-    let books = tidelock.aggregate::<Account>("7").books(shelf.archive());
+async fn close(tidelock: &Tidelock, shelf: &Shelf, way: Way) -> Result<CloseSummary, CloseError> {
+    let books = tidelock.aggregate::<Account>("7").archive_to(shelf.archive());
     match way {
         Way::Close => books.close().await,
         Way::Restart => books.restart().await,
@@ -31,10 +31,10 @@ async fn close(tidelock: &Tidelock, shelf: &Shelf, way: Way) -> Result<Closed, C
 }
 
 /// Lets one die at its nth call, and another finish; says whether the first one needed as many.
-async fn dies_at(stage: &Stage, way: Way, calls: i64, last_words: bool) -> bool {
+async fn dies_at(stage: &TestStore, way: Way, calls: i64, last_words: bool) -> bool {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     paid_into(&tidelock, 5).await;
-    let mortal = Mortal::over(tidelock.store().clone(), calls, last_words);
+    let mortal = DyingStore::over(tidelock.store().clone(), calls, last_words);
     let died = close(&Tidelock::over(mortal.clone()), &shelf, way).await;
     if !mortal.is_dead() {
         died.unwrap();
@@ -53,7 +53,7 @@ async fn dies_at(stage: &Stage, way: Way, calls: i64, last_words: bool) -> bool 
     true
 }
 
-async fn check(stage: &Stage, shelf: &Shelf, way: Way) {
+async fn check(stage: &TestStore, shelf: &Shelf, way: Way) {
     let fresh = stage.tidelock().await;
     let account = fresh.aggregate::<Account>("7");
     let page =
@@ -98,23 +98,23 @@ fn whoever_comes_after_a_death_at_any_call_finishes_and_totals_are_unchanged() {
 }
 
 /// CLOSE-4. The dead one is the one that asked: the next may be content with another lease.
-async fn books_are_free_again_after_the_lease_that_their_dead_closer_asked_for(stage: Stage) {
+async fn books_are_free_again_after_the_lease_that_their_dead_closer_asked_for(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 5).await;
-    let mortal = Mortal::over(tidelock.store().clone(), 4, false);
+    let mortal = DyingStore::over(tidelock.store().clone(), 4, false);
     let doomed = Tidelock::over(mortal.clone()).aggregate::<Account>("7");
     let before = tidelock.store().now().await.unwrap();
-    doomed.books(shelf.archive()).lease(stage.lease()).close().await.unwrap_err();
+    doomed.archive_to(shelf.archive()).lease(stage.lease()).close().await.unwrap_err();
     assert!(mortal.is_dead());
     let Err(CloseError::Busy { until: Some(moment), .. }) =
-        account.books(shelf.archive()).close().await
+        account.archive_to(shelf.archive()).close().await
     else {
         panic!("the dead one had a lease");
     };
     let after = tidelock.store().now().await.unwrap();
     assert!((before.plus(stage.lease())..=after.plus(stage.lease())).contains(&moment), "{moment}");
     until("the books are free again", async || {
-        match account.books(shelf.archive()).close().await {
+        match account.archive_to(shelf.archive()).close().await {
             Ok(_) => true,
             Err(CloseError::Busy { .. }) => false,
             Err(other) => panic!("{other}"),

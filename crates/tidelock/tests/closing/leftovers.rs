@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
 use tidelock::{AggregateRef, Item, StoredEvent, Wake, When, discard, limits};
-use tidelock_test_stage::{Running, Seen, Stage, brisk, note, on_every_store, until};
+use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_store, until};
 
 use crate::account::{Account, pay};
 use crate::stage::{until_blocked, until_quiet};
@@ -23,17 +23,17 @@ on_every_store!(
 /// (`digest`).
 struct Office {
     tidelock: Tidelock,
-    mailed: Seen,
-    digested: Seen,
+    mailed: Observed,
+    digested: Observed,
     /// Whether handlers fail.
     broken: Arc<AtomicBool>,
     running: Running,
 }
 
 impl Office {
-    async fn open(stage: &Stage) -> Self {
+    async fn open(stage: &TestStore) -> Self {
         let tidelock = stage.tidelock().await;
-        let (mailed, digested, broken) = (Seen::default(), Seen::default(), Arc::default());
+        let (mailed, digested, broken) = (Observed::default(), Observed::default(), Arc::default());
         let mail = on_any().in_streams("account-").retries(0);
         let digest = mail.clone().to(|_: &StoredEvent| "all");
         let app = tidelock.app().worker(brisk("teller"));
@@ -98,9 +98,9 @@ impl Office {
 }
 
 fn handler(
-    seen: &Seen,
+    seen: &Observed,
     broken: &Arc<AtomicBool>,
-) -> impl Fn(StoredEvent, Context) -> std::future::Ready<Result<(), Failure>>
+) -> impl Fn(StoredEvent, ReactionCtx) -> std::future::Ready<Result<(), HandlerError>>
 + Clone
 + Send
 + Sync
@@ -108,7 +108,7 @@ fn handler(
     let (seen, broken) = (seen.clone(), broken.clone());
     move |event, _| {
         std::future::ready(match broken.load(Ordering::SeqCst) {
-            true => Err(Failure::again("no stamps")),
+            true => Err(HandlerError::again("no stamps")),
             false => {
                 seen.note(format!("{} {}", event.stream, event.version));
                 Ok(())
@@ -118,15 +118,15 @@ fn handler(
 }
 
 /// CLOSE-8. Schedule 106.
-async fn the_cursor_on_a_closed_stream_is_forgotten_and_no_other_is(stage: Stage) {
+async fn the_cursor_on_a_closed_stream_is_forgotten_and_no_other_is(stage: TestStore) {
     let office = Office::open(&stage).await;
     let (seven, eight) = (office.paid("7").await, office.paid("8").await);
     office.paid("8").await;
-    eight.books(discard).keep_last(1).await.unwrap();
-    eight.books(discard).restart().await.unwrap();
+    eight.archive_to(discard).keep_last(1).await.unwrap();
+    eight.archive_to(discard).restart().await.unwrap();
     assert_eq!(office.cursor("mail", "account-7").await.forget_at, None);
     let before = office.tidelock.store().now().await.unwrap();
-    seven.books(discard).close().await.unwrap();
+    seven.archive_to(discard).close().await.unwrap();
     let after = office.tidelock.store().now().await.unwrap();
     let forgotten = office.cursor("mail", "account-7").await;
     assert_eq!(forgotten.at.get(), 1, "it says how far it was until then");
@@ -150,13 +150,14 @@ async fn the_cursor_on_a_closed_stream_is_forgotten_and_no_other_is(stage: Stage
 }
 
 /// CLOSE-8.
-async fn a_cursor_with_something_left_to_do_is_kept_until_a_close_finds_it_done(stage: Stage) {
+async fn a_cursor_with_something_left_to_do_is_kept_until_a_close_finds_it_done(stage: TestStore) {
     let office = Office::open(&stage).await;
     let account = office.paid("7").await;
     office.set_broken(true);
     account.execute(pay(1)).await.unwrap();
     until_blocked(&office.tidelock, "mail", "account-7").await;
-    let close = || account.books(discard).ignoring("mail").ignoring("digest").close();
+    let close =
+        || account.archive_to(discard).ignore_reaction("mail").ignore_reaction("digest").close();
     close().await.unwrap();
     let kept = office.cursor("mail", "account-7").await;
     assert_eq!((kept.at.get(), kept.mark.get(), kept.blocked, kept.forget_at), (1, 2, true, None));
@@ -170,13 +171,13 @@ async fn a_cursor_with_something_left_to_do_is_kept_until_a_close_finds_it_done(
 }
 
 /// CLOSE-8. Schedule 106. The target itself is kept: any stream may feed it next.
-async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage: Stage) {
+async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage: TestStore) {
     let office = Office::open(&stage).await;
     for _ in 0..2 {
         office.paid("7").await;
     }
     let account = office.paid("7").await;
-    account.books(discard).close().await.unwrap();
+    account.archive_to(discard).close().await.unwrap();
     assert_eq!(office.links().await, [1, 2, 3]);
     office.remove_links().await;
     assert_eq!(office.links().await, [0; 0]);
@@ -193,12 +194,12 @@ async fn links_to_events_that_are_gone_are_removed_and_the_target_goes_on(stage:
 
 /// CLOSE-8. Links are removed from the oldest on, as far as all of them lead to nothing.
 async fn links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_event_on(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let office = Office::open(&stage).await;
     let (_, eight, seven) =
         (office.paid("7").await, office.paid("8").await, office.paid("7").await);
-    seven.books(discard).close().await.unwrap();
+    seven.archive_to(discard).close().await.unwrap();
     office.remove_links().await;
     assert_eq!(office.links().await, [2, 3]);
     let target = office.cursor("digest", "all").await;
@@ -206,20 +207,26 @@ async fn links_of_a_target_that_an_open_stream_feeds_are_kept_from_its_first_eve
     office.paid("8").await;
     let all = ["account-7 1", "account-8 1", "account-7 2", "account-8 2"];
     assert_eq!(office.digested.lines(), all, "each once");
-    eight.books(discard).close().await.unwrap();
+    eight.archive_to(discard).close().await.unwrap();
     office.remove_links().await;
     assert_eq!(office.links().await, [0; 0]);
     office.running.stop().await;
 }
 
 /// CLOSE-8.
-async fn links_that_were_not_followed_are_kept(stage: Stage) {
+async fn links_that_were_not_followed_are_kept(stage: TestStore) {
     let office = Office::open(&stage).await;
     let account = office.paid("7").await;
     office.set_broken(true);
     account.execute(pay(1)).await.unwrap();
     until_blocked(&office.tidelock, "digest", "all").await;
-    account.books(discard).ignoring("mail").ignoring("digest").close().await.unwrap();
+    account
+        .archive_to(discard)
+        .ignore_reaction("mail")
+        .ignore_reaction("digest")
+        .close()
+        .await
+        .unwrap();
     office.remove_links().await;
     assert_eq!(office.links().await, [2]);
     let target = office.cursor("digest", "all").await;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::{CloseError, StoredEvent, discard};
-use tidelock_test_stage::{Running, Stage, brisk, many_items, on_every_store};
+use tidelock_test_stage::{Running, TestStore, brisk, many_items, on_every_store};
 
 use crate::account::{Account, paid_into};
 use crate::stage::until_blocked;
@@ -17,7 +17,7 @@ async fn blocked_among_many(tidelock: &Tidelock) {
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "mail",
         poison,
-        |_: StoredEvent, _| async { Err(Failure::again("no stamps")) },
+        |_: StoredEvent, _| async { Err(HandlerError::again("no stamps")) },
     ));
     until_blocked(tidelock, "mail", "account-7").await;
     running.stop().await;
@@ -27,11 +27,11 @@ async fn blocked_among_many(tidelock: &Tidelock) {
 }
 
 /// Schedule 100. CLOSE-2.
-async fn no_event_goes_that_one_target_among_many_has_left_to_do(stage: Stage) {
+async fn no_event_goes_that_one_target_among_many_has_left_to_do(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 3).await;
     blocked_among_many(&tidelock).await;
-    let books = || account.books(discard).patience(Duration::ZERO);
+    let books = || account.archive_to(discard).within(Duration::ZERO);
     for refused in [
         books().close().await.map(drop),
         books().restart().await.map(drop),

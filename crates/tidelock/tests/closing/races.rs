@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures_util::future::join_all;
 use tidelock::prelude::*;
-use tidelock::{ExecuteError, Operation, Result, discard};
+use tidelock::{ExecuteError, Result, StoreOperation, discard};
 
 use crate::account::{Account, Paid, Shelf, paid_into, pay};
-use tidelock_test_stage::{Between, Stage, Wrapped, on_every_store, until};
+use tidelock_test_stage::{Interceptor, TestStore, Wrapped, on_every_store, until};
 
 on_every_store!(
     what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone,
@@ -17,7 +17,7 @@ on_every_store!(
 
 /// Schedule 30. CLOSE-1, CLOSE-3: whoever is quicker wins, and the loser knows.
 async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_tombstone(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 1).await;
@@ -28,7 +28,7 @@ async fn what_was_acknowledged_is_in_the_archive_and_nothing_lands_behind_the_to
     let closing = async {
         let reached = async || account.load().await.unwrap().balance >= 10;
         until("there are some payments", reached).await;
-        account.books(shelf.archive()).close().await.unwrap()
+        account.archive_to(shelf.archive()).close().await.unwrap()
     };
     let (closed, paid) = tokio::join!(closing, join_all(payers));
     let acknowledged = 1 + paid.into_iter().sum::<u64>();
@@ -53,12 +53,12 @@ async fn paying_until_closed(payer: Tidelock) -> u64 {
 }
 
 /// Schedule 84.
-async fn a_decision_on_the_state_before_the_close_is_refused_after_it(stage: Stage) {
+async fn a_decision_on_the_state_before_the_close_is_refused_after_it(stage: TestStore) {
     let (tidelock, late) = (stage.tidelock().await, stage.tidelock().await);
     let account = paid_into(&tidelock, 2).await;
     let late = late.aggregate::<Account>("7");
     let loaded = late.load().await.unwrap();
-    account.books(discard).close().await.unwrap();
+    account.archive_to(discard).close().await.unwrap();
     let refused = late.execute(pay(1)).await.unwrap_err();
     assert!(matches!(refused, ExecuteError::Closed { .. }), "{refused}");
     let pinned = late.at_version(loaded.version.unwrap()).execute(pay(1)).await.unwrap_err();
@@ -74,14 +74,14 @@ struct Restarting {
     armed: AtomicBool,
 }
 
-impl Between for Restarting {
+impl Interceptor for Restarting {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        if operation == Operation::ReadStream && self.armed.swap(false, Ordering::SeqCst) {
-            self.tidelock.aggregate::<Account>("7").books(discard).restart().await.unwrap();
+        if operation == StoreOperation::ReadStream && self.armed.swap(false, Ordering::SeqCst) {
+            self.tidelock.aggregate::<Account>("7").archive_to(discard).restart().await.unwrap();
         }
         call.await
     }
@@ -89,7 +89,7 @@ impl Between for Restarting {
 
 /// CLOSE-5. For the first restart there was no snapshot to look at, for the second an older one.
 async fn a_state_is_loaded_whose_events_go_between_the_look_at_its_snapshot_and_at_its_stream(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 3).await;

@@ -8,7 +8,7 @@ use tidelock::{CloseError, StoredEvent, StreamState, discard};
 use tokio::sync::Semaphore;
 
 use crate::account::{Shelf, paid_into, pay};
-use tidelock_test_stage::{PATIENCE, Running, Seen, Stage, brisk, note, on_every_store};
+use tidelock_test_stage::{Observed, PATIENCE, Running, TestStore, brisk, note, on_every_store};
 
 use crate::stage::{until_blocked, until_quiet};
 
@@ -29,7 +29,7 @@ async fn is_open(tidelock: &Tidelock) -> bool {
 }
 
 /// An application whose handler waits for permits.
-fn app(tidelock: &Tidelock, computed: bool, permits: &Arc<Semaphore>, seen: &Seen) -> Running {
+fn app(tidelock: &Tidelock, computed: bool, permits: &Arc<Semaphore>, seen: &Observed) -> Running {
     let (permits, seen) = (permits.clone(), seen.clone());
     let source = match computed {
         true => on_any()
@@ -53,13 +53,13 @@ fn app(tidelock: &Tidelock, computed: bool, permits: &Arc<Semaphore>, seen: &See
 }
 
 /// CLOSE-2.
-async fn a_close_waits_until_reactions_are_done(stage: Stage) {
-    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Seen::default());
+async fn a_close_waits_until_reactions_are_done(stage: TestStore) {
+    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Observed::default());
     let account = paid_into(&tidelock, 3).await;
     let permits = Arc::new(Semaphore::new(0));
     let running = app(&tidelock, false, &permits, &seen);
     seen.until(1).await;
-    let closing = tokio::spawn(account.books(shelf.archive()).patience(PATIENCE).close());
+    let closing = tokio::spawn(account.archive_to(shelf.archive()).within(PATIENCE).close());
     assert_eq!(shelf.versions().len(), 0);
     permits.add_permits(3);
     closing.await.unwrap().unwrap();
@@ -69,13 +69,13 @@ async fn a_close_waits_until_reactions_are_done(stage: Stage) {
 }
 
 /// Schedule 31. CLOSE-2.
-async fn a_close_is_refused_while_a_handler_works_and_touches_nothing(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_close_is_refused_while_a_handler_works_and_touches_nothing(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let account = paid_into(&tidelock, 1).await;
     let permits = Arc::new(Semaphore::new(0));
     let running = app(&tidelock, false, &permits, &seen);
     seen.until(1).await;
-    let refused = account.books(discard).patience(Duration::ZERO).close().await.unwrap_err();
+    let refused = account.archive_to(discard).within(Duration::ZERO).close().await.unwrap_err();
     assert!(matches!(&refused, CloseError::Unfinished { .. }), "{refused}");
     assert!(
         refused.to_string().contains(r#"reaction "mail" is not done with target "account-7""#),
@@ -84,66 +84,66 @@ async fn a_close_is_refused_while_a_handler_works_and_touches_nothing(stage: Sta
     assert!(is_open(&tidelock).await);
     account.execute(pay(1)).await.unwrap();
     permits.add_permits(2);
-    account.books(discard).patience(PATIENCE).close().await.unwrap();
+    account.archive_to(discard).within(PATIENCE).close().await.unwrap();
     assert_eq!(seen.lines().last().map(String::as_str), Some("done 2"));
     running.stop().await;
 }
 
 /// CLOSE-2.
-async fn a_computed_target_that_has_not_followed_its_link_holds_up_the_close(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_computed_target_that_has_not_followed_its_link_holds_up_the_close(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let account = paid_into(&tidelock, 1).await;
     let permits = Arc::new(Semaphore::new(0));
     let running = app(&tidelock, true, &permits, &seen);
     seen.until(1).await;
-    let refused = account.books(discard).patience(Duration::ZERO).close().await.unwrap_err();
+    let refused = account.archive_to(discard).within(Duration::ZERO).close().await.unwrap_err();
     assert!(refused.to_string().contains(r#"is not done with target "all of paid""#), "{refused}");
     permits.add_permits(1);
     until_quiet(&tidelock, "mail").await;
-    account.books(discard).patience(PATIENCE).close().await.unwrap();
+    account.archive_to(discard).within(PATIENCE).close().await.unwrap();
     running.stop().await;
 }
 
 /// CLOSE-2.
-async fn a_blocked_reaction_is_named_and_can_be_ignored(stage: Stage) {
+async fn a_blocked_reaction_is_named_and_can_be_ignored(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = paid_into(&tidelock, 1).await;
     let poison = on_any().in_streams("account-").retries(0);
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "mail",
         poison,
-        |_: StoredEvent, _| async { Err(Failure::again("no stamps")) },
+        |_: StoredEvent, _| async { Err(HandlerError::again("no stamps")) },
     ));
     until_blocked(&tidelock, "mail", "account-7").await;
-    let refused = account.books(discard).patience(PATIENCE).close().await.unwrap_err();
+    let refused = account.archive_to(discard).within(PATIENCE).close().await.unwrap_err();
     assert!(
         refused.to_string().contains(r#"blocked at target "account-7": no stamps"#),
         "{refused}"
     );
     assert!(is_open(&tidelock).await);
-    account.books(discard).ignoring("mail").close().await.unwrap();
+    account.archive_to(discard).ignore_reaction("mail").close().await.unwrap();
     assert!(!is_open(&tidelock).await);
     running.stop().await;
 }
 
 /// CLOSE-2.
-async fn a_reaction_that_nobody_runs_is_named(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_reaction_that_nobody_runs_is_named(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let account = paid_into(&tidelock, 1).await;
     let permits = Arc::new(Semaphore::new(100));
     let running = app(&tidelock, false, &permits, &seen);
     seen.until(2).await;
     running.stop().await;
     account.execute(pay(1)).await.unwrap();
-    let refused = account.books(discard).patience(Duration::ZERO).close().await.unwrap_err();
+    let refused = account.archive_to(discard).within(Duration::ZERO).close().await.unwrap_err();
     assert!(refused.to_string().contains("is anybody running it?"), "{refused}");
     assert!(is_open(&tidelock).await);
 }
 
 /// Schedule 84. The reaction has decided on the state before the close, and lands after it: it is
 /// refused, and the archive has every event that was acknowledged.
-async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Stage) {
-    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Seen::default());
+async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: TestStore) {
+    let (tidelock, shelf, seen) = (stage.tidelock().await, Shelf::default(), Observed::default());
     let account = paid_into(&stage.tidelock().await, 2).await;
     let state = (seen.clone(), Arc::new(Semaphore::new(0)));
     let go = state.1.clone();
@@ -151,21 +151,21 @@ async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Stag
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "receive",
         transfers,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let (seen, go) = state.clone();
             async move {
                 ctx.execute("7", pay(1))
                     .await
-                    .map_err(|error| Failure::fatal(error.to_string()))?;
+                    .map_err(|error| HandlerError::fatal(error.to_string()))?;
                 seen.note("decided");
-                go.acquire().await.map_err(Failure::fatal)?.forget();
+                go.acquire().await.map_err(HandlerError::fatal)?.forget();
                 Ok(())
             }
         },
     ));
     note(&tidelock, "transfer-1", "in time, it seems").await;
     seen.until(1).await;
-    account.books(shelf.archive()).close().await.unwrap();
+    account.archive_to(shelf.archive()).close().await.unwrap();
     go.add_permits(1);
     let blocked = until_blocked(&tidelock, "receive", "transfer-1").await;
     let error = blocked.error.unwrap();
@@ -180,15 +180,15 @@ async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Stag
 }
 
 /// Schedule 84.
-async fn a_reaction_that_appends_to_a_closed_stream_is_refused(stage: Stage) {
+async fn a_reaction_that_appends_to_a_closed_stream_is_refused(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 2).await;
-    account.books(shelf.archive()).close().await.unwrap();
+    account.archive_to(shelf.archive()).close().await.unwrap();
     let elsewhere = on_any().in_streams("transfer-").retries(0);
     let running = Running::start(tidelock.app().worker(brisk("teller")).reaction(
         "receive",
         elsewhere,
-        |_: StoredEvent, ctx: Context| async move {
+        |_: StoredEvent, ctx: ReactionCtx| async move {
             let paid = NewEvent::of("paid", &serde_json::json!({ "amount": 1 }))?;
             ctx.append(&StreamName::new("account-7")?, ExpectedVersion::Exists, [paid]);
             Ok(())

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::reactions::{Effects, EventsGone, ResetError};
+use tidelock::reactions::{EventsGone, ResetEffects, ResetError};
 use tidelock::{AggregateRef, StoredEvent, Wake, When, discard};
-use tidelock_test_stage::{Running, Stage, brisk, on_every_store, until};
+use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 
 use crate::account::{Account, pay};
 use crate::stage::{until_blocked, until_quiet};
@@ -53,7 +53,7 @@ async fn counted(tidelock: &Tidelock, id: &str, payments: u64) -> AggregateRef<A
 }
 
 async fn cut(account: &AggregateRef<Account>, how: &str) {
-    let books = account.books(discard);
+    let books = account.archive_to(discard);
     match how {
         "keep_last" => books.keep_last(3).await.unwrap(),
         "restart" => books.restart().await.unwrap(),
@@ -71,7 +71,7 @@ fn gone(refused: ResetError) -> EventsGone {
 
 /// Schedule 114. REACT-26. Nothing is changed by a refusal; what is left is handled again only if
 /// that is asked for.
-async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
+async fn a_reset_is_refused_once_events_were_cleared_away(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
     for (how, left) in [("keep_last", 4), ("restart", 1), ("close", 0)] {
@@ -84,7 +84,7 @@ async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
         until_counted(&tidelock, "counts", &target, after).await;
         let filter = ReactionFilter::named("counts").target(&target);
         let reactions = stage.tidelock().await.reactions();
-        let gone = gone(reactions.reset(&filter, Effects::Keep).await.unwrap_err());
+        let gone = gone(reactions.reset(&filter, ResetEffects::Keep).await.unwrap_err());
         assert_eq!(
             (gone.reaction.as_str(), gone.target.as_str(), gone.stream.as_str()),
             ("counts", &*target, &*target)
@@ -98,43 +98,45 @@ async fn a_reset_is_refused_once_events_were_cleared_away(stage: Stage) {
         assert_eq!(row(&tidelock, "counts", &target).await, after, "{how}");
         if left > 0 {
             // The process that rebuilds has in memory what it has just routed.
-            reactions.reset_partial(&filter, Effects::Keep).await.unwrap();
+            reactions.reset_partial(&filter, ResetEffects::Keep).await.unwrap();
             until_counted(&tidelock, "counts", &target, left).await;
         }
     }
     counted(&tidelock, "whole", 2).await;
     let whole = ReactionFilter::named("counts").target("account-whole");
-    assert_eq!(tidelock.reactions().reset(&whole, Effects::Keep).await.unwrap().changed, 1);
+    assert_eq!(tidelock.reactions().reset(&whole, ResetEffects::Keep).await.unwrap().changed, 1);
     until_counted(&tidelock, "counts", "account-whole", 2).await;
     running.stop().await;
 }
 
 /// Schedule 114. REACT-26. Of several streams that feed a target, one was cut.
-async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: Stage) {
+async fn a_computed_target_is_not_reset_once_one_of_its_streams_was_cut(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
     counted(&tidelock, "whole", 3).await;
     let account = counted(&tidelock, "cut", 5).await;
     until_counted(&tidelock, "sums", "all", 8).await;
     let filter = ReactionFilter::named("sums");
-    tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap();
+    tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap();
     until_counted(&tidelock, "sums", "all", 8).await;
     until_quiet(&tidelock, "sums").await;
     cut(&account, "keep_last").await;
-    let gone = gone(tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap_err());
+    let gone = gone(tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap_err());
     assert_eq!(
         (gone.target.as_str(), gone.stream.as_str(), gone.through.get()),
         ("all", "account-cut", 2)
     );
     assert_eq!(row(&tidelock, "sums", "all").await, 8);
-    tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
+    tidelock.reactions().reset_partial(&filter, ResetEffects::Keep).await.unwrap();
     until_counted(&tidelock, "sums", "all", 6).await;
     running.stop().await;
 }
 
 /// Schedule 114. REACT-26. What is gone is known for as long as the target is, and not only until
 /// the links to it are removed.
-async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed(stage: Stage) {
+async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_removed(
+    stage: TestStore,
+) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
     let account = counted(&tidelock, "cut", 5).await;
@@ -148,26 +150,26 @@ async fn a_computed_target_is_not_reset_once_its_links_to_what_is_gone_were_remo
     let left = async || tidelock.store().read_whole_stream(&links).await.unwrap().len();
     until("the links were removed", async || left().await == 3).await;
     let filter = ReactionFilter::named("sums");
-    gone(tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap_err());
+    gone(tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap_err());
     assert_eq!(row(&tidelock, "sums", "all").await, 8);
     running.stop().await;
     let running = counting(&tidelock);
-    tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
+    tidelock.reactions().reset_partial(&filter, ResetEffects::Keep).await.unwrap();
     until_counted(&tidelock, "sums", "all", 3).await;
     running.stop().await;
 }
 
 /// Schedule 114. REACT-26. The stream is cut between the look at it and the reset: the target is
 /// blocked with the reason, for the doctor and all who look, and its row stays as it was.
-async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: Stage) {
+async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
     let account = counted(&tidelock, "cut", 5).await;
     until_counted(&tidelock, "sums", "all", 5).await;
     running.stop().await;
     let filter = ReactionFilter::named("counts");
-    tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap();
-    account.books(discard).ignoring("counts").keep_last(2).await.unwrap();
+    tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap();
+    account.archive_to(discard).ignore_reaction("counts").keep_last(2).await.unwrap();
     let running = counting(&tidelock);
     let error = until_blocked(&tidelock, "counts", "account-cut").await.error.unwrap();
     assert!(
@@ -175,13 +177,13 @@ async fn a_reset_past_the_check_is_blocked_and_leaves_the_row_alone(stage: Stage
         "{error}"
     );
     assert_eq!(row(&tidelock, "counts", "account-cut").await, 5);
-    tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
+    tidelock.reactions().reset_partial(&filter, ResetEffects::Keep).await.unwrap();
     until_counted(&tidelock, "counts", "account-cut", 2).await;
     running.stop().await;
 }
 
 /// REACT-26. What was cleared away was never its own.
-async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: Stage) {
+async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let account = tidelock.aggregate::<Account>("old");
     for _ in 0..5 {
@@ -197,13 +199,13 @@ async fn a_reaction_that_began_after_what_is_gone_is_reset(stage: Stage) {
     }
     until_counted(&tidelock, "late", "account-old", 2).await;
     until_quiet(&tidelock, "late").await;
-    account.books(discard).keep_last(4).await.unwrap();
+    account.archive_to(discard).keep_last(4).await.unwrap();
     let filter = ReactionFilter::named("late");
-    tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap();
+    tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap();
     until_quiet(&tidelock, "late").await;
     until_counted(&tidelock, "late", "account-old", 2).await;
-    account.books(discard).keep_last(1).await.unwrap();
-    gone(tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap_err());
+    account.archive_to(discard).keep_last(1).await.unwrap();
+    gone(tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap_err());
     running.stop().await;
 }
 
@@ -219,7 +221,7 @@ async fn remove_links(tidelock: &Tidelock, reaction: &str, target: &str, left: u
 }
 
 /// REACT-26. Nothing comes of nothing, whether links still lead to what is gone or not.
-async fn a_partial_reset_with_no_event_left_deletes_the_row(stage: Stage) {
+async fn a_partial_reset_with_no_event_left_deletes_the_row(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = counting(&tidelock);
     for (id, links) in [("one", true), ("two", false)] {
@@ -233,7 +235,7 @@ async fn a_partial_reset_with_no_event_left_deletes_the_row(stage: Stage) {
         }
         for (reaction, target) in [("counts", target.as_str()), ("sums", "all")] {
             let filter = ReactionFilter::named(reaction).target(target);
-            tidelock.reactions().reset_partial(&filter, Effects::Keep).await.unwrap();
+            tidelock.reactions().reset_partial(&filter, ResetEffects::Keep).await.unwrap();
             until_quiet(&tidelock, reaction).await;
             let row: Option<u64> = tidelock.reactions().row(reaction, target).await.unwrap();
             assert_eq!(row, None, "{reaction} of {target}");
@@ -245,7 +247,7 @@ async fn a_partial_reset_with_no_event_left_deletes_the_row(stage: Stage) {
 }
 
 /// What a target had before a reset is not added to, however far the first event is that it wants.
-async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(stage: Stage) {
+async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(stage: TestStore) {
     let (tidelock, stream) = (stage.tidelock().await, StreamName::new("account-mixed").unwrap());
     for kind in ["noted", "noted", "noted", "paid"] {
         let event = NewEvent::of(kind, &serde_json::json!({ "amount": 1 })).unwrap();
@@ -253,13 +255,17 @@ async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(
             tidelock.store().append(&stream, ExpectedVersion::Any, vec![event]).await.unwrap();
         appended.committed().unwrap();
     }
-    let source = on_any().of_types(["paid"]).in_streams("account-").page(2);
+    let source = on_any().of_types(["paid"]).in_streams("account-").max_events_per_lease(2);
     let app = tidelock.app().worker(brisk("counter"));
     let running =
         Running::start(app.projection("paid", source, |row: &mut u64, _: StoredEvent| *row += 1));
     until_counted(&tidelock, "paid", "account-mixed", 1).await;
     for _ in 0..2 {
-        tidelock.reactions().reset(&ReactionFilter::named("paid"), Effects::Keep).await.unwrap();
+        tidelock
+            .reactions()
+            .reset(&ReactionFilter::named("paid"), ResetEffects::Keep)
+            .await
+            .unwrap();
         until_quiet(&tidelock, "paid").await;
         assert_eq!(row(&tidelock, "paid", "account-mixed").await, 1);
     }
@@ -268,7 +274,7 @@ async fn a_rebuild_whose_first_page_has_nothing_for_it_begins_with_an_empty_row(
 
 /// REACT-26. A rebuild has come half way when events that it has still to handle go. Those that it
 /// has handled again may go.
-async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage) {
+async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: TestStore) {
     let (tidelock, stuck) = (stage.tidelock().await, Arc::new(AtomicBool::new(false)));
     let account = tidelock.aggregate::<Account>("cut");
     for _ in 0..9 {
@@ -279,7 +285,7 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage
         assert!(event.version.get() != 5 || !stops.load(Ordering::SeqCst), "stuck at the fifth");
         *row += 1;
     };
-    let source = on_any().in_streams("account-").retries(0).page(2);
+    let source = on_any().in_streams("account-").retries(0).max_events_per_lease(2);
     let all = source.clone().to(|_: &StoredEvent| "all");
     let app = tidelock.app().worker(brisk("counter"));
     let running = Running::start(
@@ -292,13 +298,23 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage
     }
     stuck.store(true, Ordering::SeqCst);
     for (reaction, target) in targets {
-        tidelock.reactions().reset(&ReactionFilter::named(reaction), Effects::Keep).await.unwrap();
+        tidelock
+            .reactions()
+            .reset(&ReactionFilter::named(reaction), ResetEffects::Keep)
+            .await
+            .unwrap();
         let error = until_blocked(&tidelock, reaction, target).await.error.unwrap();
         assert!(error.contains("stuck at the fifth"), "{error}");
     }
     stuck.store(false, Ordering::SeqCst);
     for (left, error) in [(5, None), (3, Some("up to version 6 were cleared away"))] {
-        account.books(discard).ignoring("counts").ignoring("sums").keep_last(left).await.unwrap();
+        account
+            .archive_to(discard)
+            .ignore_reaction("counts")
+            .ignore_reaction("sums")
+            .keep_last(left)
+            .await
+            .unwrap();
         stuck.store(error.is_none(), Ordering::SeqCst);
         for (reaction, target) in targets {
             tidelock.reactions().unblock(&ReactionFilter::named(reaction)).await.unwrap();
@@ -310,7 +326,7 @@ async fn events_that_go_in_the_middle_of_a_rebuild_block_the_target(stage: Stage
     for (reaction, target) in targets {
         tidelock
             .reactions()
-            .reset_partial(&ReactionFilter::named(reaction), Effects::Keep)
+            .reset_partial(&ReactionFilter::named(reaction), ResetEffects::Keep)
             .await
             .unwrap();
         until_counted(&tidelock, reaction, target, 3).await;

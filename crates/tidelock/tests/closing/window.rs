@@ -4,7 +4,7 @@ use tidelock::prelude::*;
 use tidelock::{LoadError, StreamState, Version};
 
 use crate::account::{Account, Shelf, paid_into, pay};
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock_test_stage::{TestStore, on_every_store};
 
 on_every_store!(
     a_window_leaves_the_newest_events_and_the_state,
@@ -12,10 +12,10 @@ on_every_store!(
 );
 
 /// CLOSE-6.
-async fn a_window_leaves_the_newest_events_and_the_state(stage: Stage) {
+async fn a_window_leaves_the_newest_events_and_the_state(stage: TestStore) {
     let (tidelock, shelf) = (stage.tidelock().await, Shelf::default());
     let account = paid_into(&tidelock, 10).await;
-    let cleared = account.books(shelf.archive()).keep_last(3).await.unwrap();
+    let cleared = account.archive_to(shelf.archive()).keep_last(3).await.unwrap();
     assert_eq!((cleared.through.get(), cleared.archived), (7, 7));
     assert_eq!(shelf.versions(), (1..=7).collect::<Vec<_>>());
 
@@ -28,20 +28,20 @@ async fn a_window_leaves_the_newest_events_and_the_state(stage: Stage) {
     let gone = account.load_at_version(Version::new(2).unwrap()).await.unwrap_err();
     assert!(matches!(gone, LoadError::Trimmed { .. }), "{gone}");
 
-    let cleared = account.books(shelf.archive()).keep_last(3).await.unwrap();
+    let cleared = account.archive_to(shelf.archive()).keep_last(3).await.unwrap();
     assert_eq!((cleared.through.get(), cleared.archived), (8, 1));
     assert_eq!(stage.tidelock().await.aggregate::<Account>("7").load().await.unwrap().balance, 15);
 }
 
 /// CLOSE-6. The archive pays while it archives: a stream that was shut would refuse it.
-async fn a_stream_is_open_while_its_window_moves(stage: Stage) {
+async fn a_stream_is_open_while_its_window_moves(stage: TestStore) {
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     let account = paid_into(&tidelock, 10).await;
     let paying = move |_: Vec<tidelock::StoredEvent>| {
         let other = other.clone();
         async move { other.aggregate::<Account>("7").execute(pay(1)).await.map(drop) }
     };
-    account.books(paying).keep_last(2).await.unwrap();
+    account.archive_to(paying).keep_last(2).await.unwrap();
     let fresh = stage.tidelock().await;
     let account = fresh.aggregate::<Account>("7");
     assert_eq!(account.load().await.unwrap().balance, 11);

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use tidelock::How;
+use tidelock::Provenance;
 use tidelock::prelude::*;
 
 use crate::ground::{Ground, on_every_store};
@@ -50,7 +50,7 @@ impl Poll {
     }
 }
 
-async fn vote(tidelock: &Tidelock, by: &str) -> (u32, How) {
+async fn vote(tidelock: &Tidelock, by: &str) -> (u32, Provenance) {
     let mut decisions = 0;
     let decide = |poll: &Poll| {
         decisions += 1;
@@ -63,11 +63,11 @@ async fn vote(tidelock: &Tidelock, by: &str) -> (u32, How) {
 /// EVT-5.
 async fn what_commutes_with_all_that_was_missed_is_not_decided_again(ground: Ground) {
     let (here, there) = (ground.open().await, ground.open().await);
-    assert_eq!(vote(&here, "ada").await, (1, How::Decided));
+    assert_eq!(vote(&here, "ada").await, (1, Provenance::Decided));
     for by in ["bob", "eve"] {
         vote(&there, by).await;
     }
-    assert_eq!(vote(&here, "zoe").await, (1, How::Rebased));
+    assert_eq!(vote(&here, "zoe").await, (1, Provenance::Rebased));
     assert_eq!(here.aggregate::<Poll>("lunch").load().await.unwrap().votes, 4);
 }
 
@@ -125,7 +125,7 @@ async fn a_decision_with_a_commit_to_itself_is_moved_too(ground: Ground) {
         poll.vote("zoe")
     };
     let executed =
-        here.aggregate::<Poll>("lunch").operation("zoe's").execute(decide).await.unwrap();
-    assert_eq!((decisions, executed.how), (1, How::Rebased));
+        here.aggregate::<Poll>("lunch").operation_id("zoe's").execute(decide).await.unwrap();
+    assert_eq!((decisions, executed.how), (1, Provenance::Rebased));
     assert_eq!(there.aggregate::<Poll>("lunch").load().await.unwrap().votes, 3);
 }

@@ -79,9 +79,9 @@ async fn stock_is_never_oversold_whoever_sells(ground: Ground) {
             let mut sold = 0;
             loop {
                 let order = format!("there-{caller}-{sold}");
-                match stock.command().propose(|stock| stock.reserve(1, &order)).await {
+                match stock.decision().propose(|stock| stock.reserve(1, &order)).await {
                     Ok(commit) => {
-                        sold += i64::from(store.commit(commit).await.unwrap().committed().is_ok())
+                        sold += i64::from(store.commit(commit).await.unwrap().committed().is_ok());
                     }
                     Err(refused) => return (sold, refused.refused()),
                 }
@@ -124,7 +124,7 @@ async fn one_after_the_other(
                 entered.take().into_iter().for_each(|entered| entered.send(()).unwrap_or_default());
                 stock.reserve(1, &caller.to_string())
             };
-            let done = stock.command().retry(RetryPolicy::attempts(1_000)).execute(decide).await;
+            let done = stock.decision().retry(RetryPolicy::attempts(1_000)).execute(decide).await;
             done.map(|executed| executed.version.unwrap().get()).map_err(|e| e.refused().unwrap())
         }));
         has_entered.await.unwrap();
@@ -216,7 +216,7 @@ async fn a_refusal_on_what_never_happened_is_not_given(ground: Ground) {
                 entered.take().into_iter().for_each(|entered| entered.send(()).unwrap_or_default());
                 stock.reserve(1, "second")
             };
-            stock.command().retry(RetryPolicy::attempts(1_000)).execute(decide).await
+            stock.decision().retry(RetryPolicy::attempts(1_000)).execute(decide).await
         }
     });
     has_entered.await.unwrap();
@@ -284,13 +284,13 @@ async fn whoever_waits_past_the_deadline_is_told_so(ground: Ground) {
     // It needs a commit to itself, and so it keeps its turn until that is done.
     let first = tokio::spawn({
         let stock = stock.clone();
-        async move { stock.operation("first").execute(receive(1)).await }
+        async move { stock.operation_id("first").execute(receive(1)).await }
     });
     until(|| meddler.commits.load(Ordering::SeqCst) == 1).await;
     let impatient = RetryPolicy::default().within(Duration::ZERO);
-    let late = stock.command().retry(impatient).execute(receive(1)).await.unwrap_err();
+    let late = stock.decision().retry(impatient).execute(receive(1)).await.unwrap_err();
     assert!(matches!(late, ExecuteError::WaitedTooLong { .. }), "{late}");
-    let late = stock.operation("second").retry(impatient).execute(receive(1)).await.unwrap_err();
+    let late = stock.operation_id("second").retry(impatient).execute(receive(1)).await.unwrap_err();
     assert!(matches!(late, ExecuteError::WaitedTooLong { .. }), "{late}");
     meddler.let_through();
     assert_eq!(first.await.unwrap().unwrap().version.unwrap().get(), 1);

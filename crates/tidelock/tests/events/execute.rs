@@ -164,14 +164,14 @@ async fn attempts_and_deadline_are_kept(ground: Ground) {
     let mut decisions = 0;
     let policy = RetryPolicy::attempts(3).at_once();
     let gave_up =
-        stock.command().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
+        stock.decision().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
     assert_eq!(decisions, 3);
     let ExecuteError::GaveUp { attempts: 3, last, .. } = gave_up else { panic!("{gave_up}") };
     assert_eq!(last.found.version().unwrap().get(), 4);
 
     let policy = RetryPolicy::attempts(u32::MAX).within(Duration::ZERO);
     let gave_up =
-        stock.command().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
+        stock.decision().retry(policy).execute(|_| overtaken(&mut decisions)).await.unwrap_err();
     let ExecuteError::GaveUp { attempts: 1, .. } = gave_up else { panic!("{gave_up}") };
     assert_eq!(decisions, 4);
 }
@@ -196,7 +196,7 @@ async fn a_closed_stream_takes_no_decision(ground: Ground) {
         "{refused}"
     );
     let refused = stock
-        .command()
+        .decision()
         .by("ada")
         .also(Commit::new().wake(Wake::at(ItemRef::parse("mail", "x").unwrap(), When::NOW)));
     let refused = refused.execute(receive(1)).await.unwrap_err();

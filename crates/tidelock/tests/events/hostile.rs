@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use tidelock::prelude::*;
-use tidelock::{ErrorKind, limits};
+use tidelock::{StoreErrorKind, limits};
 
 use crate::ground::{Ground, on_every_store};
 use crate::shop::{Stock, StockEvent, receive};
@@ -15,7 +15,7 @@ on_every_store!(
     an_operation_id_that_is_none_is_refused,
 );
 
-async fn refusal(id: &str, ground: &Ground) -> (ErrorKind, String) {
+async fn refusal(id: &str, ground: &Ground) -> (StoreErrorKind, String) {
     let tidelock = ground.open().await;
     let stock = tidelock.aggregate::<Stock>(id);
     let ExecuteError::Store(error) = stock.execute(receive(1)).await.unwrap_err() else {
@@ -23,7 +23,7 @@ async fn refusal(id: &str, ground: &Ground) -> (ErrorKind, String) {
     };
     stock.load().await.unwrap_err();
     stock.history().await.unwrap_err();
-    tidelock.together((&stock,).0).execute(|_| Ok::<_, String>(())).await.unwrap_err();
+    tidelock.decide((&stock,).0).execute(|_| Ok::<_, String>(())).await.unwrap_err();
     (error.kind(), error.to_string())
 }
 
@@ -44,7 +44,7 @@ async fn odd_ids_are_ids_like_any_other(ground: Ground) {
         &longest,
     ] {
         let stock = tidelock.aggregate::<Stock>(id);
-        stock.operation("op/1").execute(receive(1)).await.unwrap();
+        stock.operation_id("op/1").execute(receive(1)).await.unwrap();
         stock.execute(receive(2)).await.unwrap();
         let loaded = ground.open().await.aggregate::<Stock>(id).load().await.unwrap();
         assert_eq!((loaded.left, loaded.stream.as_str()), (3, format!("stock-{id}").as_str()));
@@ -53,10 +53,10 @@ async fn odd_ids_are_ids_like_any_other(ground: Ground) {
 
 /// EVT-15.
 async fn an_id_that_is_none_is_refused_by_every_call(ground: Ground) {
-    assert_eq!(refusal("", &ground).await.0, ErrorKind::Invalid);
-    assert_eq!(refusal("a\0b", &ground).await.0, ErrorKind::Invalid);
+    assert_eq!(refusal("", &ground).await.0, StoreErrorKind::Invalid);
+    assert_eq!(refusal("a\0b", &ground).await.0, StoreErrorKind::Invalid);
     let (kind, message) = refusal(&"7".repeat(300), &ground).await;
-    assert_eq!(kind, ErrorKind::LimitExceeded);
+    assert_eq!(kind, StoreErrorKind::LimitExceeded);
     assert!(message.contains("the limit is 256"), "{message}");
 }
 
@@ -116,11 +116,13 @@ async fn an_operation_id_that_is_none_is_refused(ground: Ground) {
     let tidelock = ground.open().await;
     let stock = tidelock.aggregate::<Stock>("tea");
     for id in ["", "a\nb", &"x".repeat(600)] {
-        let refused = stock.operation(id).execute(receive(1)).await.unwrap_err();
+        let refused = stock.operation_id(id).execute(receive(1)).await.unwrap_err();
         assert!(matches!(refused, ExecuteError::Store(_)), "{refused}");
     }
     assert_eq!(stock.load().await.unwrap().version, None);
-    let unnamed =
-        stock.operation("ok").execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 })).await;
+    let unnamed = stock
+        .operation_id("ok")
+        .execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 }))
+        .await;
     unnamed.unwrap();
 }

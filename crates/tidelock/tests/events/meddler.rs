@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidelock::prelude::*;
-use tidelock::{Advice, ErrorKind, Operation, Result, StoreError};
-use tidelock_test_stage::{Between, Wrapped};
+use tidelock::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock_test_stage::{Interceptor, Wrapped};
 use tokio::sync::Semaphore;
 
 /// What happens to a commit.
@@ -80,30 +80,30 @@ impl Meddler {
         let fault = self.faults.lock().unwrap().pop_front().flatten();
         match fault {
             None => commit.await,
-            Some(Fault::LostRequest) => Err(failed(Advice::Unknown)),
-            Some(Fault::Busy) => Err(failed(Advice::Later)),
-            Some(Fault::LostReply) => commit.await.and_then(|_| Err(failed(Advice::Unknown))),
+            Some(Fault::LostRequest) => Err(failed(RetryAdvice::Unknown)),
+            Some(Fault::Busy) => Err(failed(RetryAdvice::Later)),
+            Some(Fault::LostReply) => commit.await.and_then(|_| Err(failed(RetryAdvice::Unknown))),
         }
     }
 }
 
-fn failed(advice: Advice) -> StoreError {
-    StoreError::new(ErrorKind::Unavailable, advice, Operation::Commit, "the line is dead")
+fn failed(advice: RetryAdvice) -> StoreError {
+    StoreError::new(StoreErrorKind::Unavailable, advice, StoreOperation::Commit, "the line is dead")
 }
 
-impl Between for Meddler {
+impl Interceptor for Meddler {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         match operation {
-            Operation::Commit => self.commit(call).await,
-            Operation::Now
-            | Operation::Lease
-            | Operation::Renew
-            | Operation::Items
-            | Operation::Adjust => call.await,
+            StoreOperation::Commit => self.commit(call).await,
+            StoreOperation::Now
+            | StoreOperation::Lease
+            | StoreOperation::Renew
+            | StoreOperation::Items
+            | StoreOperation::Adjust => call.await,
             _ => {
                 self.reads.fetch_add(1, Ordering::SeqCst);
                 call.await

@@ -12,8 +12,8 @@ async fn a_command_says_who_and_why(ground: Ground) {
     let tidelock = ground.open().await;
     let tea = tidelock.aggregate::<Stock>("tea");
     let about = Metadata::new().correlated("request-1").by("ada").with("ip", "::1");
-    tea.command().metadata(about.clone()).execute(receive(1)).await.unwrap();
-    tea.command().by("bob").execute(receive(1)).await.unwrap();
+    tea.decision().metadata(about.clone()).execute(receive(1)).await.unwrap();
+    tea.decision().by("bob").execute(receive(1)).await.unwrap();
     let history = tea.history().await.unwrap();
     assert_eq!(history[0].metadata, about);
     assert_eq!(history[1].metadata, Metadata::new().by("bob"));
@@ -28,10 +28,10 @@ async fn what_follows_from_an_event_is_in_its_conversation(ground: Ground) {
     tea.execute(receive(1)).await.unwrap();
     let first = tea.history().await.unwrap().remove(0);
     let steps = |(_, _): (&Stock, &Counter)| Ok::<_, String>(((), Stepped {}));
-    tidelock.together((&tea, &counter)).caused_by(&first).by("ada").execute(steps).await.unwrap();
+    tidelock.decide((&tea, &counter)).caused_by(&first).by("ada").execute(steps).await.unwrap();
     let second = counter.history().await.unwrap().remove(0);
     assert_eq!(second.metadata, Metadata::caused_by(first.id, &first.metadata).by("ada"));
-    tea.command().caused_by(&second).execute(receive(1)).await.unwrap();
+    tea.decision().caused_by(&second).execute(receive(1)).await.unwrap();
     let third = tea.history().await.unwrap().remove(1);
     assert_eq!(third.metadata.correlation, Some(first.id.to_string()));
     assert_eq!(third.metadata.causation, Some(second.id));

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::{Advice, EventId, How, RecordQuery, RetryPolicy};
+use tidelock::{EventId, Provenance, RecordQuery, RetryAdvice, RetryPolicy};
 use tokio::task::JoinSet;
 
 use crate::ground::{Ground, on_every_store};
@@ -28,21 +28,27 @@ async fn an_operation_is_done_once_and_answers_alike(ground: Ground) {
     let last = here.aggregate::<Stock>("tea");
     last.execute(receive(1)).await.unwrap();
     let first =
-        last.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
+        last.operation_id("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
     here.aggregate::<Stock>("tea").execute(receive(0)).await.unwrap();
     for tidelock in [&here, &there] {
         // Decided again, it would be refused.
         let stock = tidelock.aggregate::<Stock>("tea");
-        let again =
-            stock.operation("order-1").execute(|stock| stock.reserve(1, "order-1")).await.unwrap();
+        let again = stock
+            .operation_id("order-1")
+            .execute(|stock| stock.reserve(1, "order-1"))
+            .await
+            .unwrap();
         assert_eq!(
             (again.version, again.position, &again.events),
             (first.version, first.position, &first.events)
         );
-        assert_eq!(again.how, How::Replayed);
+        assert_eq!(again.how, Provenance::Replayed);
     }
-    let other =
-        last.operation("order-2").execute(|stock| stock.reserve(1, "order-2")).await.unwrap_err();
+    let other = last
+        .operation_id("order-2")
+        .execute(|stock| stock.reserve(1, "order-2"))
+        .await
+        .unwrap_err();
     assert_eq!(other.refused(), Some(No::OnlySoMany(0)));
     assert_eq!(last.load().await.unwrap().orders, ["order-1"]);
 }
@@ -54,13 +60,13 @@ async fn an_operation_that_many_ask_for_at_once_is_done_once(ground: Ground) {
         for _ in 0..4 {
             let stock = tidelock.aggregate::<Stock>("tea");
             callers.spawn(async move {
-                stock.operation("delivery-1").execute(receive(5)).await.unwrap()
+                stock.operation_id("delivery-1").execute(receive(5)).await.unwrap()
             });
         }
     }
     let told = callers.join_all().await;
     assert!(told.iter().all(|executed| executed.events == told[0].events), "{told:?}");
-    assert_eq!(told.iter().filter(|executed| executed.how != How::Replayed).count(), 1);
+    assert_eq!(told.iter().filter(|executed| executed.how != Provenance::Replayed).count(), 1);
     assert_eq!(ground.open().await.aggregate::<Stock>("tea").load().await.unwrap().left, 5);
 }
 
@@ -68,20 +74,23 @@ async fn an_operation_that_many_ask_for_at_once_is_done_once(ground: Ground) {
 async fn an_operation_that_decided_nothing_stays_so(ground: Ground) {
     let tidelock = ground.open().await;
     let stock = tidelock.aggregate::<Stock>("tea");
-    let nothing = stock.operation("look").execute(|_| Ok::<(), Infallible>(())).await.unwrap();
+    let nothing = stock.operation_id("look").execute(|_| Ok::<(), Infallible>(())).await.unwrap();
     assert_eq!((nothing.version, nothing.events.len()), (None, 0));
-    let again = stock.operation("look").execute(receive(5)).await.unwrap();
-    assert_eq!((again.how, again.version, again.events.len()), (How::Replayed, None, 0));
+    let again = stock.operation_id("look").execute(receive(5)).await.unwrap();
+    assert_eq!((again.how, again.version, again.events.len()), (Provenance::Replayed, None, 0));
 }
 
 /// EVT-6.
 async fn a_refusal_is_not_remembered(ground: Ground) {
     let tidelock = ground.open().await;
     let stock = tidelock.aggregate::<Stock>("tea");
-    let buy = || stock.operation("order-1").remembered_for(Duration::from_secs(60));
+    let buy = || stock.operation_id("order-1").dedup_window(Duration::from_secs(60));
     buy().execute(|stock| stock.reserve(1, "order-1")).await.unwrap_err();
     stock.execute(receive(1)).await.unwrap();
-    assert_eq!(buy().execute(|stock| stock.reserve(1, "order-1")).await.unwrap().how, How::Decided);
+    assert_eq!(
+        buy().execute(|stock| stock.reserve(1, "order-1")).await.unwrap().how,
+        Provenance::Decided
+    );
 }
 
 /// EVT-6. The reply is lost, or the request is, of a shared commit and of one with more in it.
@@ -92,9 +101,9 @@ async fn an_unknown_outcome_is_found_out(ground: Ground) {
     for (nth, fault) in [(0, Fault::LostReply), (1, Fault::LostRequest), (2, Fault::LostReply)] {
         meddler.fail([fault, Fault::LostReply, Fault::LostRequest]);
         assert_eq!(tea.execute(receive(1)).await.unwrap().version.unwrap().get(), 2 * nth + 1);
-        let bell = Commit::new().write(Write::add(&key, 1, Bounds::NONE));
+        let bell = Commit::new().write(RecordWrite::add(&key, 1, Bounds::NONE));
         meddler.fail([fault, Fault::LostReply]);
-        let rung = tea.command().also(bell).execute(receive(1)).await.unwrap();
+        let rung = tea.decision().also(bell).execute(receive(1)).await.unwrap();
         assert_eq!(rung.version.unwrap().get(), 2 * nth + 2);
     }
     let loaded = ground.open().await.aggregate::<Stock>("tea").load().await.unwrap();
@@ -120,7 +129,7 @@ async fn an_outcome_that_stays_unknown_is_told_as_such(ground: Ground) {
     meddler.fail([Fault::LostReply, Fault::LostRequest, Fault::Busy]);
     let unknown = tea.execute(receive(1)).await.unwrap_err();
     let ExecuteError::Store(error) = unknown else { panic!("{unknown}") };
-    assert_eq!(error.advice(), Advice::Unknown);
+    assert_eq!(error.advice(), RetryAdvice::Unknown);
     // It did land, and whoever comes next finds it.
     assert_eq!(tea.execute(receive(1)).await.unwrap().version.unwrap().get(), 2);
 }
@@ -131,16 +140,16 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
     let ids = [EventId::fresh(), EventId::fresh()];
     let events = || [StockEvent::Received { units: 1 }, StockEvent::Received { units: 2 }];
     let append = async |tidelock: &Tidelock| {
-        let command = tidelock.aggregate::<Stock>("tea").command().event_ids(ids);
+        let command = tidelock.aggregate::<Stock>("tea").decision().event_ids(ids);
         command.append(ExpectedVersion::NoStream, events()).await.unwrap()
     };
     let (first, again) = (append(&here).await, append(&there).await);
-    assert_eq!((first.how, again.how), (How::Decided, How::Replayed));
+    assert_eq!((first.how, again.how), (Provenance::Decided, Provenance::Replayed));
     assert_eq!(
         (first.version, first.position, first.events),
         (again.version, again.position, again.events)
     );
-    let command = here.aggregate::<Stock>("tea").command().event_ids(ids);
+    let command = here.aggregate::<Stock>("tea").decision().event_ids(ids);
     let refused =
         command.append(ExpectedVersion::Any, StockEvent::Received { units: 1 }).await.unwrap_err();
     assert!(refused.to_string().contains("2 event ids for 1 events"), "{refused}");
@@ -154,11 +163,11 @@ async fn an_append_under_the_same_ids_is_done_once(ground: Ground) {
 
 /// EVT-6. For how long is said before or after the operation's id.
 #[tokio::test]
-async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order() {
+async fn an_operation_is_dedup_window_as_long_as_was_said_in_whichever_order() {
     let tidelock = Tidelock::open("memory:").await.unwrap();
     let (tea, minute) = (tidelock.aggregate::<Stock>("tea"), Duration::from_secs(60));
-    tea.command().operation("late").remembered_for(minute).execute(receive(1)).await.unwrap();
-    tea.command().remembered_for(minute).operation("early").execute(receive(1)).await.unwrap();
+    tea.decision().operation_id("late").dedup_window(minute).execute(receive(1)).await.unwrap();
+    tea.decision().dedup_window(minute).operation_id("early").execute(receive(1)).await.unwrap();
     let horizon = tidelock.store().now().await.unwrap().plus(minute);
     let kept = tidelock.store().scan(RecordQuery::prefix("~operation/")).await.unwrap().records;
     assert_eq!(kept.len(), 2);

@@ -2,7 +2,7 @@
 
 use std::convert::Infallible;
 
-use tidelock::How;
+use tidelock::Provenance;
 use tidelock::prelude::*;
 use tokio::task::JoinSet;
 
@@ -30,9 +30,9 @@ async fn several_streams_are_decided_about_in_one_commit(ground: Ground) {
     let order = |units: i64| {
         move |(stock, _): (&Stock, &Counter)| Ok::<_, No>((stock.reserve(units, "a")?, Stepped {}))
     };
-    let done = here.together((&tea, &orders)).execute(order(3)).await.unwrap();
+    let done = here.decide((&tea, &orders)).execute(order(3)).await.unwrap();
     assert_eq!(done.iter().map(|one| one.version.unwrap().get()).collect::<Vec<_>>(), [3, 2]);
-    let refused = here.together((&tea, &orders)).execute(order(1)).await.unwrap_err();
+    let refused = here.decide((&tea, &orders)).execute(order(1)).await.unwrap_err();
     assert_eq!(refused.refused(), Some(No::OnlySoMany(0)));
     assert_eq!(there.aggregate::<Counter>("orders").load().await.unwrap().steps, 2);
 }
@@ -49,7 +49,7 @@ async fn a_stream_that_was_only_looked_at_must_not_have_moved(ground: Ground) {
         seen.push(stock.left);
         if stock.left > 0 { Ok(((), Stepped {})) } else { Err(No::OnlySoMany(0)) }
     };
-    let refused = here.together((&tea, &orders)).execute(only_if_there_is_some).await.unwrap_err();
+    let refused = here.decide((&tea, &orders)).execute(only_if_there_is_some).await.unwrap_err();
     assert_eq!((refused.refused(), seen), (Some(No::OnlySoMany(0)), vec![1, 0]));
     assert_eq!(orders.load().await.unwrap().version, None);
 }
@@ -72,7 +72,7 @@ async fn transfers_in_all_directions_lose_nothing(ground: Ground) {
                 let moved = |(from, _): (&Stock, &Stock)| {
                     Ok::<_, No>((from.reserve(3, "moved")?, StockEvent::Received { units: 3 }))
                 };
-                tidelock.together((&from, &to)).execute(moved).await.unwrap();
+                tidelock.decide((&from, &to)).execute(moved).await.unwrap();
             }
         });
     }
@@ -93,8 +93,8 @@ async fn as_many_streams_of_one_kind_as_there_are(ground: Ground) {
             states.iter().map(|s| StockEvent::Received { units: s.left + 1 }).collect::<Vec<_>>(),
         )
     };
-    tidelock.together(&all[..]).execute(one_more_each).await.unwrap();
-    let done = tidelock.together(&all[..]).execute(one_more_each).await.unwrap();
+    tidelock.decide(&all[..]).execute(one_more_each).await.unwrap();
+    let done = tidelock.decide(&all[..]).execute(one_more_each).await.unwrap();
     assert!(done.iter().all(|one| one.version.unwrap().get() == 2));
     assert_eq!(all[3].load().await.unwrap().left, 3);
 }
@@ -106,9 +106,9 @@ async fn an_operation_on_several_streams_is_done_once(ground: Ground) {
     let both = |_: (&Stock, &Counter)| {
         Ok::<_, Infallible>((StockEvent::Received { units: 1 }, Stepped {}))
     };
-    let first = tidelock.together((&a, &b)).operation("once").execute(both).await.unwrap();
-    let again = tidelock.together((&a, &b)).operation("once").execute(both).await.unwrap();
-    assert!(again.iter().all(|one| one.how == How::Replayed));
+    let first = tidelock.decide((&a, &b)).operation_id("once").execute(both).await.unwrap();
+    let again = tidelock.decide((&a, &b)).operation_id("once").execute(both).await.unwrap();
+    assert!(again.iter().all(|one| one.how == Provenance::Replayed));
     let places = |all: &[tidelock::Executed]| {
         all.iter().map(|one| (one.version, one.position)).collect::<Vec<_>>()
     };
@@ -121,14 +121,14 @@ async fn records_and_wakes_go_with_the_events_or_not_at_all(ground: Ground) {
     let (tea, key) = (tidelock.aggregate::<Stock>("tea"), RecordKey::new("sold").unwrap());
     let mail = ItemRef::parse("mail", "order-1").unwrap();
     let parts = |most| {
-        let commit = Commit::new().write(Write::add(&key, 1, Bounds::at_most(most)));
+        let commit = Commit::new().write(RecordWrite::add(&key, 1, Bounds::at_most(most)));
         commit.wake(Wake::at(mail.clone(), When::NOW))
     };
-    tea.command().also(parts(1)).execute(receive(1)).await.unwrap();
+    tea.decision().also(parts(1)).execute(receive(1)).await.unwrap();
     assert!(tidelock.store().item(&mail).await.unwrap().is_some());
-    let refused = tea.command().also(parts(1)).execute(receive(1)).await.unwrap_err();
+    let refused = tea.decision().also(parts(1)).execute(receive(1)).await.unwrap_err();
     assert!(
-        matches!(&refused, ExecuteError::Part(conflict) if conflict.has(ClashKind::Exceeded)),
+        matches!(&refused, ExecuteError::Part(conflict) if conflict.has(ViolationKind::Exceeded)),
         "{refused}"
     );
     assert_eq!(tea.load().await.unwrap().left, 1);
@@ -139,6 +139,6 @@ async fn a_stream_is_not_decided_about_twice_at_once(ground: Ground) {
     let tidelock = ground.open().await;
     let tea = tidelock.aggregate::<Stock>("tea");
     let both = |_: (&Stock, &Stock)| Ok::<_, Infallible>(((), ()));
-    let refused = tidelock.together((&tea, &tea)).execute(both).await.unwrap_err();
+    let refused = tidelock.decide((&tea, &tea)).execute(both).await.unwrap_err();
     assert!(refused.to_string().contains(r#"stream "stock-tea" comes twice"#), "{refused}");
 }

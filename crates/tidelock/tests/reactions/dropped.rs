@@ -7,7 +7,9 @@ use std::time::Duration;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::{App, AppBuilder};
-use tidelock_test_stage::{Running, Seen, Stage, Tally, brisk, note, on_every_store, text, until};
+use tidelock_test_stage::{
+    Observed, Running, Tally, TestStore, brisk, note, on_every_store, text, until,
+};
 use tokio::sync::Semaphore;
 
 use crate::stage::{target, until_quiet};
@@ -22,7 +24,7 @@ on_every_store!(
 const GLANCE: Duration = Duration::from_millis(2);
 
 /// Notes that the handler it is part of was dropped before its end.
-struct Unfinished(Seen, bool);
+struct Unfinished(Observed, bool);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
@@ -36,9 +38,9 @@ impl Drop for Unfinished {
 fn app(
     tidelock: &Tidelock,
     name: &str,
-    stage: &Stage,
+    stage: &TestStore,
     gate: &Arc<Semaphore>,
-    seen: &Seen,
+    seen: &Observed,
 ) -> AppBuilder {
     let (gate, seen) = (gate.clone(), seen.clone());
     let source = on_any().lease(stage.lease());
@@ -58,8 +60,8 @@ fn app(
 
 /// Has the application ended by `end` while its handler works; nothing is asked of its store from
 /// then on, and another application does the work.
-async fn ended_by<F: Future<Output = ()>>(stage: Stage, end: impl FnOnce(App, Seen) -> F) {
-    let (plain, seen, tally) = (stage.tidelock().await, Seen::default(), Tally::default());
+async fn ended_by<F: Future<Output = ()>>(stage: TestStore, end: impl FnOnce(App, Observed) -> F) {
+    let (plain, seen, tally) = (stage.tidelock().await, Observed::default(), Tally::default());
     let gate = Arc::new(Semaphore::new(0));
     note(&plain, "diary", "x").await;
     let counted = Tidelock::over(tally.over(stage.store().await));
@@ -86,7 +88,7 @@ async fn ended_by<F: Future<Output = ()>>(stage: Stage, end: impl FnOnce(App, Se
 }
 
 /// Schedule 109. REACT-25.
-async fn an_application_that_is_dropped_stops(stage: Stage) {
+async fn an_application_that_is_dropped_stops(stage: TestStore) {
     ended_by(stage, |app, seen| async move {
         let mut running = Box::pin(app.run());
         while seen.count() == 0 {
@@ -99,7 +101,7 @@ async fn an_application_that_is_dropped_stops(stage: Stage) {
 }
 
 /// Schedule 109. REACT-25.
-async fn an_application_that_is_aborted_stops(stage: Stage) {
+async fn an_application_that_is_aborted_stops(stage: TestStore) {
     ended_by(stage, |app, seen| async move {
         let running = tokio::spawn(app.run_until(pending()));
         seen.until(1).await;
@@ -110,7 +112,7 @@ async fn an_application_that_is_aborted_stops(stage: Stage) {
 }
 
 /// Schedule 109. REACT-25.
-async fn an_application_that_loses_a_select_stops(stage: Stage) {
+async fn an_application_that_loses_a_select_stops(stage: TestStore) {
     ended_by(stage, |app, seen| async move {
         tokio::select! {
             stopped = app.run() => panic!("{stopped:?}"),

@@ -7,9 +7,11 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::reactions::Effects;
+use tidelock::reactions::ResetEffects;
 use tidelock::{StoredEvent, limits};
-use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until};
+use tidelock_test_stage::{
+    Observed, Running, TestStore, append, brisk, note, on_every_store, text, until,
+};
 
 use crate::stage::{target, until_quiet};
 
@@ -38,7 +40,7 @@ async fn value(tidelock: &Tidelock, name: &str) -> Option<serde_json::Value> {
 }
 
 /// REACT-11.
-async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: Stage) {
+async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: TestStore) {
     let (tidelock, tries) = (stage.tidelock().await, Arc::new(AtomicU32::new(0)));
     for nth in 0..5 {
         note(&tidelock, &format!("diary-{nth}"), "x").await;
@@ -49,17 +51,17 @@ async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: Stage) {
     let app = tidelock.app().worker(brisk("one")).reaction(
         "count",
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let counted = counted.clone();
             async move {
-                ctx.write(Write::add(&key("count"), 1, Bounds::NONE));
+                ctx.write(RecordWrite::add(&key("count"), 1, Bounds::NONE));
                 ctx.append_unchecked(
                     &StreamName::new("copy").unwrap(),
                     [NewEvent::of("copied", &json!({}))?],
                 );
                 match counted.fetch_add(1, Ordering::SeqCst) % 3 {
                     2 => Ok(()),
-                    _ => Err(Failure::again("after it was staged")),
+                    _ => Err(HandlerError::again("after it was staged")),
                 }
             }
         },
@@ -79,7 +81,7 @@ async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: Stage) {
 }
 
 /// REACT-11.
-async fn appended_events_inherit_the_correlation_and_name_their_cause(stage: Stage) {
+async fn appended_events_inherit_the_correlation_and_name_their_cause(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let order = StreamName::new("order-1").unwrap();
     let metadata = Metadata::new().correlated("request-7").by("ada").to_json().unwrap();
@@ -96,7 +98,7 @@ async fn appended_events_inherit_the_correlation_and_name_their_cause(stage: Sta
     let app = app.reaction(
         "ship",
         on_any().of_types(["placed"]),
-        |_: StoredEvent, ctx: Context| async move {
+        |_: StoredEvent, ctx: ReactionCtx| async move {
             let parcel = StreamName::new("parcel-1")?;
             ctx.append(&parcel, ExpectedVersion::NoStream, [NewEvent::of("packed", &json!({}))?]);
             Ok(())
@@ -146,9 +148,9 @@ impl Stock {
 }
 
 /// Schedule 83. REACT-13.
-async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
+async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: TestStore) {
     let (tidelock, other, answers) =
-        (stage.tidelock().await, stage.tidelock().await, Seen::default());
+        (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let stock = other.aggregate::<Stock>("tea");
     stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 10 })).await.unwrap();
     let noted = answers.clone();
@@ -156,11 +158,13 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
     let app = tidelock.app().worker(brisk("one")).reaction(
         "take",
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let noted = noted.clone();
             async move {
                 match ctx.execute("tea", Stock::take).await {
-                    Ok(()) => ctx.write(Write::add(&key("taken by reactions"), 1, Bounds::NONE)),
+                    Ok(()) => {
+                        ctx.write(RecordWrite::add(&key("taken by reactions"), 1, Bounds::NONE));
+                    }
                     Err(ExecuteError::Refused(_)) => noted.note("refused"),
                     Err(error) => return Err(error.into()),
                 }
@@ -187,9 +191,9 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: Stage) {
 
 /// Schedule 83. REACT-13. There is one unit; the caller takes it after the reaction has decided to,
 /// and before that lands.
-async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: Stage) {
+async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: TestStore) {
     let (tidelock, other, answers) =
-        (stage.tidelock().await, stage.tidelock().await, Seen::default());
+        (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let stock = other.aggregate::<Stock>("tea");
     stock.execute(|_| Ok::<_, String>(StockEvent::Received { units: 1 })).await.unwrap();
     let state = (answers.clone(), stock.clone());
@@ -198,7 +202,7 @@ async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: Stage) {
     let app = tidelock.app().worker(brisk("one")).reaction(
         "take",
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let (noted, stock) = state.clone();
             async move {
                 match ctx.execute("tea", Stock::take).await {
@@ -234,9 +238,9 @@ async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: Stage) {
 }
 
 /// REACT-13: the caller gets in between, every time but the last.
-async fn a_decision_is_taken_again_without_the_handler(stage: Stage) {
+async fn a_decision_is_taken_again_without_the_handler(stage: TestStore) {
     let (tidelock, seen, decisions) =
-        (stage.tidelock().await, Seen::default(), Arc::new(AtomicU32::new(0)));
+        (stage.tidelock().await, Observed::default(), Arc::new(AtomicU32::new(0)));
     let counter = StreamName::new("counter").unwrap();
     note(&tidelock, "diary", "x").await;
     let (noted, counted, stream) = (seen.clone(), decisions.clone(), counter.clone());
@@ -244,7 +248,7 @@ async fn a_decision_is_taken_again_without_the_handler(stage: Stage) {
     let app = tidelock.app().worker(brisk("one")).reaction(
         "decide",
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let (noted, counted, stream) = (noted.clone(), counted.clone(), stream.clone());
             async move {
                 noted.note("handled");
@@ -285,26 +289,26 @@ async fn a_decision_is_taken_again_without_the_handler(stage: Stage) {
     );
 }
 
-async fn a_conflict_of_the_handlers_own_runs_it_again(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_conflict_of_the_handlers_own_runs_it_again(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let source = on_any().in_streams("diary").backoff(Backoff::fixed(Duration::from_millis(1)));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "write",
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let noted = noted.clone();
             async move {
                 let found = ctx.store().get_one(&key("shared")).await?;
                 noted.note("handled");
                 if noted.count() == 1 {
-                    let quicker = Json::new("somebody else's")?;
+                    let quicker = RawJson::new("somebody else's")?;
                     let _ = ctx.store().put(&key("shared"), ExpectedRevision::Any, quicker).await?;
                 }
                 let expected =
                     found.revision().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
-                ctx.write(Write::put(&key("shared"), expected, Json::new("ours")?));
+                ctx.write(RecordWrite::put(&key("shared"), expected, RawJson::new("ours")?));
                 Ok(())
             }
         },
@@ -317,14 +321,14 @@ async fn a_conflict_of_the_handlers_own_runs_it_again(stage: Stage) {
 }
 
 /// REACT-11: what a handler wrote is in the store before the next event's handler runs.
-async fn the_next_event_finds_what_the_one_before_it_wrote(stage: Stage) {
+async fn the_next_event_finds_what_the_one_before_it_wrote(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for nth in 1..=6 {
         note(&tidelock, "diary", &nth.to_string()).await;
     }
     let source = on_any().in_streams("diary");
     let app = tidelock.app().worker(brisk("one"));
-    let app = app.reaction("chain", source, |event: StoredEvent, ctx: Context| async move {
+    let app = app.reaction("chain", source, |event: StoredEvent, ctx: ReactionCtx| async move {
         let found = ctx.store().get_one(&key("chain")).await?.into_live();
         let so_far =
             found.map(|record| record.value.to::<String>()).transpose()?.unwrap_or_default();
@@ -337,27 +341,32 @@ async fn the_next_event_finds_what_the_one_before_it_wrote(stage: Stage) {
 }
 
 /// REACT-14.
-async fn a_batch_gets_the_events_of_one_target_and_lands_once(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_batch_gets_the_events_of_one_target_and_lands_once(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 0..20 {
         note(&tidelock, &format!("diary-{}", nth % 2), &nth.to_string()).await;
     }
     let noted = seen.clone();
     let source = on_any().in_streams("diary-");
     let app = tidelock.app().worker(brisk("one"));
-    let app = app.batch("bulk", source, 4, move |events: Vec<StoredEvent>, ctx: Context| {
-        let noted = noted.clone();
-        async move {
-            assert!(
-                events
-                    .windows(2)
-                    .all(|w| w[0].stream == w[1].stream && w[0].version < w[1].version)
-            );
-            noted.note(events.len().to_string());
-            ctx.write(Write::add(&key("bulk"), i64::try_from(events.len())?, Bounds::NONE));
-            Ok(())
-        }
-    });
+    let app =
+        app.batch_reaction("bulk", source, 4, move |events: Vec<StoredEvent>, ctx: ReactionCtx| {
+            let noted = noted.clone();
+            async move {
+                assert!(
+                    events
+                        .windows(2)
+                        .all(|w| w[0].stream == w[1].stream && w[0].version < w[1].version)
+                );
+                noted.note(events.len().to_string());
+                ctx.write(RecordWrite::add(
+                    &key("bulk"),
+                    i64::try_from(events.len())?,
+                    Bounds::NONE,
+                ));
+                Ok(())
+            }
+        });
     let running = Running::start(app);
     until("all are counted", async || value(&tidelock, "bulk").await == Some(json!(20))).await;
     running.stop().await;
@@ -371,7 +380,7 @@ struct Row {
 }
 
 /// REACT-14.
-async fn a_projection_keeps_one_row_for_each_target(stage: Stage) {
+async fn a_projection_keeps_one_row_for_each_target(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let sell = async |product: &str, units: i64| {
         append(&tidelock, &format!("shop-{product}"), "sold", &json!({ "units": units })).await;
@@ -393,8 +402,11 @@ async fn a_projection_keeps_one_row_for_each_target(stage: Stage) {
     until("tea is counted", async || row("tea").await == Some(Row { sold: 15, sales: 5 })).await;
     until("milk is counted", async || row("milk").await == Some(Row { sold: 5, sales: 5 })).await;
 
-    let reset =
-        tidelock.reactions().reset(&ReactionFilter::named("totals"), Effects::Keep).await.unwrap();
+    let reset = tidelock
+        .reactions()
+        .reset(&ReactionFilter::named("totals"), ResetEffects::Keep)
+        .await
+        .unwrap();
     assert_eq!(reset.matched, 2);
     sell("tea", 10).await;
     until("tea is rebuilt", async || row("tea").await == Some(Row { sold: 25, sales: 6 })).await;
@@ -406,15 +418,15 @@ async fn a_projection_keeps_one_row_for_each_target(stage: Stage) {
 }
 
 /// REACT-15.
-async fn the_effect_key_is_the_same_on_every_try(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn the_effect_key_is_the_same_on_every_try(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let event = note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let source = on_any().backoff(Backoff::fixed(Duration::from_millis(1)));
     let app = tidelock.app().worker(brisk("one")).reaction(
         "mail",
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let noted = noted.clone();
             async move {
                 ctx.external(async |key| {
@@ -423,7 +435,7 @@ async fn the_effect_key_is_the_same_on_every_try(stage: Stage) {
                 })
                 .await?;
                 if noted.count() < 3 {
-                    Err(Failure::again("after the mail was sent"))
+                    Err(HandlerError::again("after the mail was sent"))
                 } else {
                     Ok(())
                 }
@@ -437,8 +449,9 @@ async fn the_effect_key_is_the_same_on_every_try(stage: Stage) {
 }
 
 /// REACT-16.
-async fn a_rebuild_repeats_no_effects_unless_asked(stage: Stage) {
-    let (tidelock, handled, sent) = (stage.tidelock().await, Seen::default(), Seen::default());
+async fn a_rebuild_repeats_no_effects_unless_asked(stage: TestStore) {
+    let (tidelock, handled, sent) =
+        (stage.tidelock().await, Observed::default(), Observed::default());
     for nth in 1..=3 {
         note(&tidelock, "diary", &nth.to_string()).await;
     }
@@ -447,7 +460,7 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: Stage) {
     let app = app.reaction(
         "mail",
         on_any().in_streams("diary"),
-        move |event: StoredEvent, ctx: Context| {
+        move |event: StoredEvent, ctx: ReactionCtx| {
             let (noted, mailed) = (noted.clone(), mailed.clone());
             async move {
                 noted.note(format!(
@@ -462,7 +475,7 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: Stage) {
                 .await?;
                 // Something staged, so that each event is a lease of its own and the rebuild spans
                 // several.
-                ctx.write(Write::add(&key("handled"), 1, Bounds::NONE));
+                ctx.write(RecordWrite::add(&key("handled"), 1, Bounds::NONE));
                 Ok(())
             }
         },
@@ -470,7 +483,7 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: Stage) {
     let running = Running::start(app);
     handled.until(3).await;
     until_quiet(&tidelock, "mail").await;
-    tidelock.reactions().reset(&ReactionFilter::named("mail"), Effects::Keep).await.unwrap();
+    tidelock.reactions().reset(&ReactionFilter::named("mail"), ResetEffects::Keep).await.unwrap();
     note(&tidelock, "diary", "4").await;
     handled.until(7).await;
     until_quiet(&tidelock, "mail").await;
@@ -478,25 +491,25 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: Stage) {
     assert_eq!(sent.lines(), ["1", "2", "3", "4"], "once each");
     assert_eq!(value(&tidelock, "~rebuild/mail/diary").await, None, "the rebuild is over");
 
-    tidelock.reactions().reset(&ReactionFilter::named("mail"), Effects::Repeat).await.unwrap();
+    tidelock.reactions().reset(&ReactionFilter::named("mail"), ResetEffects::Repeat).await.unwrap();
     sent.until(8).await;
     running.stop().await;
 }
 
-async fn what_cannot_be_committed_blocks_instead_of_looping(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn what_cannot_be_committed_blocks_instead_of_looping(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let app = tidelock.app().worker(brisk("one"));
     let app = app.reaction(
         "greedy",
         on_any().in_streams("diary"),
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let noted = noted.clone();
             async move {
                 noted.note("handled");
                 for nth in 0..=limits::PARTS_PER_COMMIT {
-                    ctx.write(Write::add(&key(&format!("n-{nth}")), 1, Bounds::NONE));
+                    ctx.write(RecordWrite::add(&key(&format!("n-{nth}")), 1, Bounds::NONE));
                 }
                 Ok(())
             }

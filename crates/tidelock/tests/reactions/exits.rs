@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
-use tidelock::reactions::Exhausted;
-use tidelock_test_stage::{Running, Seen, Stage, brisk, note, on_every_store, text, until};
+use tidelock::reactions::OnExhausted;
+use tidelock_test_stage::{Observed, Running, TestStore, brisk, note, on_every_store, text, until};
 use tokio::time::Instant;
 
 use crate::stage::{target, until_blocked, until_quiet};
@@ -30,7 +30,7 @@ fn at_once() -> Backoff {
 }
 
 /// REACT-3.
-async fn a_failure_is_retried_with_the_backoff_until_it_passes(stage: Stage) {
+async fn a_failure_is_retried_with_the_backoff_until_it_passes(stage: TestStore) {
     let (tidelock, tries) = (stage.tidelock().await, Arc::new(AtomicU32::new(0)));
     let wait = Duration::from_millis(100);
     note(&tidelock, "diary", "x").await;
@@ -41,7 +41,7 @@ async fn a_failure_is_retried_with_the_backoff_until_it_passes(stage: Stage) {
             let counted = counted.clone();
             async move {
                 match counted.fetch_add(1, Ordering::SeqCst) {
-                    0..3 => Err(Failure::again("not yet")),
+                    0..3 => Err(HandlerError::again("not yet")),
                     _ => Ok(()),
                 }
             }
@@ -60,8 +60,8 @@ async fn a_failure_is_retried_with_the_backoff_until_it_passes(stage: Stage) {
 }
 
 /// REACT-3: the backoff is in the store, so another worker honours it too.
-async fn the_lease_is_free_while_a_retry_waits(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn the_lease_is_free_while_a_retry_waits(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     let app = |name: &str| {
         let seen = seen.clone();
@@ -70,7 +70,7 @@ async fn the_lease_is_free_while_a_retry_waits(stage: Stage) {
             let seen = seen.clone();
             async move {
                 seen.note("tried");
-                Err(Failure::again("the printer is on fire"))
+                Err(HandlerError::again("the printer is on fire"))
             }
         })
     };
@@ -88,10 +88,10 @@ async fn the_lease_is_free_while_a_retry_waits(stage: Stage) {
 
 /// Schedule 28. REACT-4.
 async fn a_lasting_failure_blocks_after_its_retries_and_unblocking_resumes_at_the_same_event(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let (tidelock, seen, broken) =
-        (stage.tidelock().await, Seen::default(), Arc::new(AtomicBool::new(true)));
+        (stage.tidelock().await, Observed::default(), Arc::new(AtomicBool::new(true)));
     for nth in 1..=3 {
         note(&tidelock, "diary", &format!("event {nth}")).await;
     }
@@ -105,7 +105,7 @@ async fn a_lasting_failure_blocks_after_its_retries_and_unblocking_resumes_at_th
             async move {
                 noted.note(text(&event));
                 match text(&event) == "event 2" && is_broken.load(Ordering::SeqCst) {
-                    true => Err(Failure::again("two is bad luck")),
+                    true => Err(HandlerError::again("two is bad luck")),
                     false => Ok(()),
                 }
             }
@@ -140,8 +140,8 @@ async fn a_lasting_failure_blocks_after_its_retries_and_unblocking_resumes_at_th
 }
 
 /// REACT-4.
-async fn a_fatal_failure_blocks_at_once(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_fatal_failure_blocks_at_once(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let app = tidelock.app().worker(brisk("one")).reaction(
@@ -151,7 +151,7 @@ async fn a_fatal_failure_blocks_at_once(stage: Stage) {
             let noted = noted.clone();
             async move {
                 noted.note("tried");
-                Err(Failure::fatal("no such address"))
+                Err(HandlerError::fatal("no such address"))
             }
         },
     );
@@ -162,12 +162,12 @@ async fn a_fatal_failure_blocks_at_once(stage: Stage) {
 }
 
 /// REACT-4: without blocking, the event is neither given up nor skipped.
-async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     note(&tidelock, "diary", "y").await;
     let noted = seen.clone();
-    let source = on_any().retries(1).backoff(at_once()).exhausted(Exhausted::KeepTrying);
+    let source = on_any().retries(1).backoff(at_once()).exhausted(OnExhausted::KeepTrying);
     let app = tidelock.app().worker(brisk("one")).reaction(
         "stubborn",
         source,
@@ -176,7 +176,7 @@ async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: Stage) {
             async move {
                 noted.note(text(&event));
                 match noted.count() {
-                    0..8 => Err(Failure::again("not yet")),
+                    0..8 => Err(HandlerError::again("not yet")),
                     _ => Ok(()),
                 }
             }
@@ -190,8 +190,8 @@ async fn with_keep_trying_nothing_is_ever_blocked_or_skipped(stage: Stage) {
 }
 
 /// REACT-5.
-async fn progress_before_the_failure_is_kept(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn progress_before_the_failure_is_kept(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 1..=5 {
         note(&tidelock, "diary", &nth.to_string()).await;
     }
@@ -204,7 +204,7 @@ async fn progress_before_the_failure_is_kept(stage: Stage) {
             let noted = noted.clone();
             async move {
                 noted.note(text(&event));
-                if text(&event) == "4" { Err(Failure::again("four")) } else { Ok(()) }
+                if text(&event) == "4" { Err(HandlerError::again("four")) } else { Ok(()) }
             }
         },
     );
@@ -218,8 +218,8 @@ async fn progress_before_the_failure_is_kept(stage: Stage) {
 }
 
 /// REACT-9.
-async fn a_panic_is_a_failure_of_its_handler_and_of_nothing_else(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_panic_is_a_failure_of_its_handler_and_of_nothing_else(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "bad", "bad").await;
     note(&tidelock, "good", "good").await;
     let noted = seen.clone();
@@ -247,22 +247,22 @@ async fn a_panic_is_a_failure_of_its_handler_and_of_nothing_else(stage: Stage) {
 }
 
 /// Schedule 98.
-async fn a_page_full_of_failures_is_no_hot_loop_and_others_proceed(stage: Stage) {
+async fn a_page_full_of_failures_is_no_hot_loop_and_others_proceed(stage: TestStore) {
     let (tidelock, good, bad) =
-        (stage.tidelock().await, Seen::default(), Arc::new(AtomicU32::new(0)));
+        (stage.tidelock().await, Observed::default(), Arc::new(AtomicU32::new(0)));
     for nth in 0..100 {
         note(&tidelock, &format!("bad-{nth:03}"), "bad").await;
     }
     note(&tidelock, "good", "good").await;
     let (noted, counted) = (good.clone(), bad.clone());
     let source = on_any().retries(2).backoff(Backoff::fixed(Duration::from_millis(20)));
-    let app = tidelock.app().worker(brisk("one")).slots(8);
+    let app = tidelock.app().worker(brisk("one")).max_concurrency(8);
     let app = app.reaction("mixed", source, move |event: StoredEvent, _| {
         let (noted, counted) = (noted.clone(), counted.clone());
         async move {
             if text(&event) == "bad" {
                 counted.fetch_add(1, Ordering::SeqCst);
-                return Err(Failure::again("poison"));
+                return Err(HandlerError::again("poison"));
             }
             noted.note(text(&event));
             Ok(())
@@ -280,13 +280,13 @@ async fn a_page_full_of_failures_is_no_hot_loop_and_others_proceed(stage: Stage)
 }
 
 /// Schedule 24, without the processes. REACT-5.
-async fn a_lease_that_ran_out_is_no_failure_and_has_its_own_budget(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_lease_that_ran_out_is_no_failure_and_has_its_own_budget(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let lease = Duration::from_millis(50);
     note(&tidelock, "diary", "x").await;
     let app = |calls: bool| {
         let seen = seen.clone();
-        let source = on_any().lease(Duration::from_secs(30)).expiries(2);
+        let source = on_any().lease(Duration::from_secs(30)).max_crashes(2);
         tidelock.app().worker(brisk("one")).reaction("deadly", source, move |_: StoredEvent, _| {
             let seen = seen.clone();
             async move {
@@ -322,8 +322,8 @@ async fn a_lease_that_ran_out_is_no_failure_and_has_its_own_budget(stage: Stage)
 }
 
 /// REACT-6.
-async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let record = RecordKey::new("written").unwrap();
     note(&tidelock, "diary", "x").await;
     let (noted, key) = (seen.clone(), record.clone());
@@ -331,7 +331,7 @@ async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: Stage) 
     let app = tidelock.app().worker(brisk("one")).reaction(
         "slow",
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let (noted, key) = (noted.clone(), key.clone());
             async move {
                 noted.note("begun");
@@ -348,7 +348,7 @@ async fn a_handler_that_lost_its_lease_is_told_and_writes_nothing(stage: Stage) 
     seen.until(1).await;
     // An operator's reset takes the lease away.
     let filter = ReactionFilter::named("slow");
-    tidelock.reactions().reset(&filter, tidelock::reactions::Effects::Keep).await.unwrap();
+    tidelock.reactions().reset(&filter, tidelock::reactions::ResetEffects::Keep).await.unwrap();
     let done = async || target(&tidelock, "slow", "diary").await.is_some_and(|t| t.lag() == 0);
     until("somebody else did it", done).await;
     until("it was told", async || seen.lines().contains(&"told".to_owned())).await;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
-use tidelock_test_stage::{Running, Seen, Stage, append, brisk, note, on_every_store, text, until};
+use tidelock_test_stage::{
+    Observed, Running, TestStore, append, brisk, note, on_every_store, text, until,
+};
 use tokio::sync::{Barrier, Semaphore};
 
 use crate::stage::{target, until_quiet};
@@ -24,8 +26,8 @@ on_every_store!(
 );
 
 /// REACT-1.
-async fn every_event_is_handled_in_the_order_of_its_stream(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn every_event_is_handled_in_the_order_of_its_stream(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 1..=3 {
         note(&tidelock, "diary-ada", &format!("ada {nth}")).await;
     }
@@ -56,9 +58,9 @@ async fn every_event_is_handled_in_the_order_of_its_stream(stage: Stage) {
 }
 
 /// REACT-2. If they were not at it together, none would get past the barrier.
-async fn targets_are_handled_side_by_side(stage: Stage) {
+async fn targets_are_handled_side_by_side(stage: TestStore) {
     let (tidelock, seen, together) =
-        (stage.tidelock().await, Seen::default(), Arc::new(Barrier::new(5)));
+        (stage.tidelock().await, Observed::default(), Arc::new(Barrier::new(5)));
     for name in ["a", "b", "c", "d", "e"] {
         note(&tidelock, name, name).await;
     }
@@ -80,7 +82,7 @@ async fn targets_are_handled_side_by_side(stage: Stage) {
 }
 
 /// REACT-7.
-async fn a_slow_target_holds_back_nobody_elses_ack(stage: Stage) {
+async fn a_slow_target_holds_back_nobody_elses_ack(stage: TestStore) {
     let (tidelock, gate) = (stage.tidelock().await, Arc::new(Semaphore::new(0)));
     for name in ["slow", "quick-1", "quick-2"] {
         note(&tidelock, name, name).await;
@@ -111,8 +113,8 @@ async fn a_slow_target_holds_back_nobody_elses_ack(stage: Stage) {
     running.stop().await;
 }
 
-async fn a_reaction_gets_the_types_and_streams_that_it_asks_for(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_reaction_gets_the_types_and_streams_that_it_asks_for(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for (stream, event_type) in
         [("order-1", "placed"), ("order-1", "paid"), ("cart-1", "paid"), ("order-2", "paid")]
     {
@@ -146,8 +148,8 @@ enum Shop {
     Sold { units: i64 },
 }
 
-async fn typed_events_come_as_their_type(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn typed_events_come_as_their_type(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     append(&tidelock, "shop-1", "sold", &serde_json::json!({ "units": 3 })).await;
     append(&tidelock, "shop-1", "closed", &serde_json::json!({})).await;
     let noted = seen.clone();
@@ -168,8 +170,8 @@ async fn typed_events_come_as_their_type(stage: Stage) {
 }
 
 /// REACT-12.
-async fn a_new_reaction_begins_at_the_beginning_or_now_and_remembers(stage: Stage) {
-    let (tidelock, old, new) = (stage.tidelock().await, Seen::default(), Seen::default());
+async fn a_new_reaction_begins_at_the_beginning_or_now_and_remembers(stage: TestStore) {
+    let (tidelock, old, new) = (stage.tidelock().await, Observed::default(), Observed::default());
     for nth in 1..=3 {
         note(&tidelock, "diary", &format!("before {nth}")).await;
     }
@@ -211,8 +213,9 @@ async fn a_new_reaction_begins_at_the_beginning_or_now_and_remembers(stage: Stag
     assert_eq!(old.count(), 5);
 }
 
-async fn an_event_committed_by_another_handle_is_handled(stage: Stage) {
-    let (tidelock, other, seen) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+async fn an_event_committed_by_another_handle_is_handled(stage: TestStore) {
+    let (tidelock, other, seen) =
+        (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let noted = seen.clone();
     let app = tidelock.app().worker(brisk("one")).reaction(
         "copy",
@@ -232,12 +235,12 @@ async fn an_event_committed_by_another_handle_is_handled(stage: Stage) {
 }
 
 /// Schedule 29. REACT-2: while one holds a target, nobody else gets a later event of it.
-async fn two_processes_share_the_targets_and_handle_each_event_once(stage: Stage) {
-    let (one, two, seen) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+async fn two_processes_share_the_targets_and_handle_each_event_once(stage: TestStore) {
+    let (one, two, seen) = (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let app = |tidelock: &Tidelock, name: &str| {
         let seen = seen.clone();
         let worker = brisk(name);
-        tidelock.app().worker(worker).slots(4).reaction(
+        tidelock.app().worker(worker).max_concurrency(4).reaction(
             "count",
             on_any(),
             move |event: StoredEvent, _| {
@@ -268,8 +271,8 @@ async fn two_processes_share_the_targets_and_handle_each_event_once(stage: Stage
 }
 
 /// Schedule 87. REACT-6: the lease is renewed, and the other worker never gets the target.
-async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage: Stage) {
-    let (one, two, seen) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage: TestStore) {
+    let (one, two, seen) = (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let lease = stage.lease();
     let app = |tidelock: &Tidelock, name: &str| {
         let seen = seen.clone();
@@ -277,7 +280,7 @@ async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage:
         tidelock.app().worker(brisk(name)).reaction(
             "slow",
             source,
-            move |_: StoredEvent, ctx: Context| {
+            move |_: StoredEvent, ctx: ReactionCtx| {
                 let seen = seen.clone();
                 async move {
                     seen.note("begun");
@@ -301,9 +304,9 @@ async fn a_handler_that_outlives_its_lease_four_times_runs_once_at_a_time(stage:
 }
 
 /// Schedule 33. REACT-8.
-async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: Stage) {
+async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: TestStore) {
     let (tidelock, seen, gate) =
-        (stage.tidelock().await, Seen::default(), Arc::new(Semaphore::new(0)));
+        (stage.tidelock().await, Observed::default(), Arc::new(Semaphore::new(0)));
     let lease = stage.lease();
     let (noted, closed) = (seen.clone(), gate.clone());
     let source = on_any().lease(lease);
@@ -339,8 +342,8 @@ async fn a_shutdown_waits_for_what_runs_and_does_not_release_it(stage: Stage) {
 }
 
 /// REACT-10.
-async fn a_lane_is_served_by_those_who_serve_it(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_lane_is_served_by_those_who_serve_it(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let app = |name: &'static str, lane: &str| {
         let seen = seen.clone();
         let app = tidelock.app().worker(brisk(name)).lanes([lane]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::worker::WorkerOptions;
-use tidelock_test_stage::{Running, Seen, Stage, Tally, in_memory, note, until};
+use tidelock_test_stage::{Observed, Running, Tally, TestStore, in_memory, note, until};
 
 /// REACT-21.
 #[test]
@@ -25,7 +25,7 @@ fn an_idle_application_makes_a_handful_of_calls_a_second_however_many_targets_an
     });
 }
 
-async fn idle_rate(stage: &Stage, reactions: usize, targets: usize) -> f64 {
+async fn idle_rate(stage: &TestStore, reactions: usize, targets: usize) -> f64 {
     let plain = stage.tidelock().await;
     for chunk in (0..targets).collect::<Vec<_>>().chunks(1_000) {
         let wake = |nth: &usize| {
@@ -37,7 +37,7 @@ async fn idle_rate(stage: &Stage, reactions: usize, targets: usize) -> f64 {
         let commit = Commit { wakes: chunk.iter().map(wake).collect(), ..Commit::new() };
         plain.store().commit(commit).await.unwrap().committed().unwrap();
     }
-    let (tally, seen) = (Tally::default(), Seen::default());
+    let (tally, seen) = (Tally::default(), Observed::default());
     let counting = Tidelock::over(tally.over(plain.store().clone()));
     let mut app = counting.app().worker(WorkerOptions::new(WorkerName::new("idle").unwrap()));
     for nth in 0..reactions {

@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use tidelock::StoredEvent;
-use tidelock::doctor::{Bounds, Doctor, Kind};
+use tidelock::doctor::{Doctor, FindingKind, Thresholds};
 use tidelock::prelude::*;
-use tidelock_test_stage::{MANY, Running, Seen, Stage, brisk, many_events, note, on_every_store};
+use tidelock_test_stage::{
+    MANY, Observed, Running, TestStore, brisk, many_events, note, on_every_store,
+};
 
 on_every_store!(
     a_reaction_that_nobody_routes_is_found_behind_many_other_events,
@@ -14,9 +16,9 @@ on_every_store!(
 
 /// A reaction to these streams that was run once, and is not any more.
 async fn left(tidelock: &Tidelock, streams: &str) {
-    let seen = Seen::default();
+    let seen = Observed::default();
     let noting = seen.clone();
-    let handle = move |event: StoredEvent, _: Context| {
+    let handle = move |event: StoredEvent, _: ReactionCtx| {
         noting.note(event.stream.as_str());
         async { Ok(()) }
     };
@@ -30,16 +32,16 @@ async fn left(tidelock: &Tidelock, streams: &str) {
 
 /// Whether the doctor says that nobody routes it.
 async fn is_told(tidelock: &Tidelock) -> bool {
-    let bounds = Bounds { patience: Duration::ZERO, ..Bounds::default() };
+    let bounds = Thresholds { patience: Duration::ZERO, ..Thresholds::default() };
     let found =
         Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap().findings;
     found
         .iter()
-        .any(|finding| finding.kind == Kind::Route && finding.what.contains("nobody routes"))
+        .any(|finding| finding.kind == FindingKind::Route && finding.what.contains("nobody routes"))
 }
 
 /// CMD-5.
-async fn a_reaction_that_nobody_routes_is_found_behind_many_other_events(stage: Stage) {
+async fn a_reaction_that_nobody_routes_is_found_behind_many_other_events(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     left(&tidelock, "order-").await;
     many_events(&**tidelock.store(), "elsewhere", MANY).await;
@@ -48,7 +50,7 @@ async fn a_reaction_that_nobody_routes_is_found_behind_many_other_events(stage: 
 }
 
 /// CMD-5.
-async fn a_reaction_that_nobody_routes_is_found_behind_many_events_of_our_own(stage: Stage) {
+async fn a_reaction_that_nobody_routes_is_found_behind_many_events_of_our_own(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     left(&tidelock, "").await;
     many_events(&**tidelock.store(), "~ours", 1_100).await;

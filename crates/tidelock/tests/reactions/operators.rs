@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::reactions::Effects;
+use tidelock::reactions::ResetEffects;
 use tidelock::{NamePattern, StoredEvent, limits};
 use tidelock_test_stage::{
-    Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, until,
+    Observed, Running, TestStore, append, brisk, in_memory, note, on_every_store, until,
 };
 use tokio::sync::Semaphore;
 
@@ -24,7 +24,7 @@ on_every_store!(
 
 /// REACT-20. Events that come when nobody runs the reaction any more make no lag: it would grow for
 /// ever.
-async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(stage: Stage) {
+async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let lag = async || {
         let store = tidelock.store();
@@ -43,7 +43,7 @@ async fn a_reaction_lags_while_somebody_routes_it_and_stands_still_after_that(st
 }
 
 /// REACT-20.
-async fn the_listing_shows_lag_holder_failures_and_errors(stage: Stage) {
+async fn the_listing_shows_lag_holder_failures_and_errors(stage: TestStore) {
     let (tidelock, gate) = (stage.tidelock().await, Arc::new(Semaphore::new(0)));
     for (stream, text) in [("busy", "x"), ("busy", "y"), ("bad", "x")] {
         note(&tidelock, stream, text).await;
@@ -54,7 +54,7 @@ async fn the_listing_shows_lag_holder_failures_and_errors(stage: Stage) {
         let gate = closed.clone();
         async move {
             if event.stream.as_str() == "bad" {
-                return Err(Failure::fatal("out of ink"));
+                return Err(HandlerError::fatal("out of ink"));
             }
             gate.acquire().await?.forget();
             Ok(())
@@ -80,18 +80,18 @@ async fn the_listing_shows_lag_holder_failures_and_errors(stage: Stage) {
     running.stop().await;
 }
 
-fn names(listed: &[tidelock::reactions::Followed]) -> Vec<String> {
+fn names(listed: &[tidelock::reactions::TargetInfo]) -> Vec<String> {
     listed.iter().map(|t| format!("{}/{}", t.reaction, t.target)).collect()
 }
 
 /// REACT-20.
-async fn filters_choose_by_reaction_target_source_and_blocked(stage: Stage) {
+async fn filters_choose_by_reaction_target_source_and_blocked(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for stream in ["cart-1", "order-1", "order-2"] {
         append(&tidelock, stream, "happened", &json!({})).await;
     }
-    let bad = |event: StoredEvent, _: Context| async move {
-        if event.stream.as_str() == "order-2" { Err(Failure::fatal("no")) } else { Ok(()) }
+    let bad = |event: StoredEvent, _: ReactionCtx| async move {
+        if event.stream.as_str() == "order-2" { Err(HandlerError::fatal("no")) } else { Ok(()) }
     };
     let app = tidelock.app().worker(brisk("one")).reaction("mail", on_any(), bad);
     let ship = on_any()
@@ -122,16 +122,17 @@ async fn filters_choose_by_reaction_target_source_and_blocked(stage: Stage) {
         list(all().blocked(false).targets(NamePattern::like("order-*"))).await,
         ["mail/order-1"]
     );
-    let reset = tidelock.reactions().reset(&all().sources("cart-"), Effects::Keep).await.unwrap();
+    let reset =
+        tidelock.reactions().reset(&all().sources("cart-"), ResetEffects::Keep).await.unwrap();
     assert_eq!((reset.matched, reset.changed), (1, 1));
 }
 
 /// REACT-10.
-async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let app = |lanes: &'static str| {
         let noted = seen.clone();
-        tidelock.app().worker(brisk("one")).slots(1).lanes([lanes]).reaction(
+        tidelock.app().worker(brisk("one")).max_concurrency(1).lanes([lanes]).reaction(
             "work",
             on_any(),
             move |e: StoredEvent, _| {
@@ -159,7 +160,7 @@ async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: Stage) 
         .defer(&named("later"), When::In(Duration::from_secs(3_600)))
         .await
         .unwrap();
-    tidelock.reactions().prioritise(&named("c"), 50).await.unwrap();
+    tidelock.reactions().prioritize(&named("c"), 50).await.unwrap();
     let running = Running::start(app("default"));
     seen.until(3).await;
     running.stop().await;
@@ -170,8 +171,8 @@ async fn a_deferred_target_waits_and_a_prioritised_one_goes_first(stage: Stage) 
 }
 
 /// REACT-20.
-async fn a_blocked_family_is_unblocked_by_a_pattern(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_blocked_family_is_unblocked_by_a_pattern(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 0..5 {
         note(&tidelock, &format!("webhooks-{nth}"), "x").await;
         note(&tidelock, &format!("mail-{nth}"), "x").await;
@@ -184,7 +185,7 @@ async fn a_blocked_family_is_unblocked_by_a_pattern(stage: Stage) {
             let noted = noted.clone();
             async move {
                 noted.note(event.stream.as_str());
-                if noted.count() <= 10 { Err(Failure::fatal("down")) } else { Ok(()) }
+                if noted.count() <= 10 { Err(HandlerError::fatal("down")) } else { Ok(()) }
             }
         },
     );
@@ -206,8 +207,8 @@ async fn a_blocked_family_is_unblocked_by_a_pattern(stage: Stage) {
 /// REACT-20. Every store pages alike, so memory will do.
 #[test]
 fn more_reactions_than_a_page_has_records_are_all_seen() {
-    in_memory(async |stage: Stage| {
-        let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    in_memory(async |stage: TestStore| {
+        let (tidelock, seen) = (stage.tidelock().await, Observed::default());
         note(&tidelock, "vip-1", "x").await;
         let app = (0..limits::PAGE_SIZE).fold(tidelock.app().worker(brisk("one")), |app, nth| {
             let elsewhere = on_any().in_streams("nowhere-");

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rusqlite::Connection;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
-use tidelock::sqlite::{OwnStatement, SqliteOptions, SqliteStore};
-use tidelock_test_stage::{Running, Stage, brisk, for_real, note, text, until};
+use tidelock::sqlite::{SqlStatement, SqliteOptions, SqliteStore};
+use tidelock_test_stage::{Running, TestStore, brisk, for_real, note, text, until};
 
 use crate::stage::until_quiet;
 
@@ -16,7 +16,7 @@ use crate::stage::until_quiet;
 /// after its statements were made, and a primary key would refuse a row that came twice.
 #[test]
 fn rows_of_a_handler_are_there_exactly_once() {
-    for_real(Stage::sqlite(), async |stage| {
+    for_real(TestStore::sqlite(), async |stage| {
         let path = stage.url().unwrap().trim_start_matches("sqlite:").to_owned();
         let store = SqliteStore::open(&path, &SqliteOptions::default()).unwrap();
         let tidelock = Tidelock::over(Arc::new(store.clone()));
@@ -38,10 +38,10 @@ fn rows_of_a_handler_are_there_exactly_once() {
                 move |event: StoredEvent, _| {
                     let stumbled = stumbled.clone();
                     async move {
-                        let insert = OwnStatement::new("INSERT INTO seen VALUES (?1, ?2)");
+                        let insert = SqlStatement::new("INSERT INTO seen VALUES (?1, ?2)");
                         let row = insert.with(event.id.to_string()).with(text(&event));
                         if !stumbled.fetch_not(Ordering::SeqCst) {
-                            return Err(Failure::again("stumbled"));
+                            return Err(HandlerError::again("stumbled"));
                         }
                         Ok(vec![row])
                     }

@@ -6,11 +6,11 @@ use tidelock::StoredEvent;
 use tidelock::postgres::PostgresStore;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock_test_stage::{LEASE, Meeting, Role, Stage, brisk, for_real, note, text, until};
+use tidelock_test_stage::{LEASE, Meeting, Role, TestStore, brisk, for_real, note, text, until};
 
 use crate::stage::{target, until_blocked};
 
-fn meeting_on(stage: &Stage) -> Meeting {
+fn meeting_on(stage: &TestStore) -> Meeting {
     Meeting::on(stage, "processes::a_child")
 }
 
@@ -31,22 +31,26 @@ async fn a_child() {
 /// Waits inside the handler until it is allowed to go on, then counts.
 async fn patient(role: Role) -> AppBuilder {
     let tidelock = Tidelock::open(&role.url).await.unwrap();
-    tidelock.app().reaction("count", on_any().lease(LEASE), move |_: StoredEvent, ctx: Context| {
-        let role = role.clone();
-        async move {
-            role.note(&format!("begun {} {}", role.name, ctx.effect_key()));
-            role.allowed(&format!("go {}", role.name)).await;
-            ctx.write(Write::add(&RecordKey::new("count")?, 1, Bounds::NONE));
-            role.note(&format!("handled {}", role.name));
-            Ok(())
-        }
-    })
+    tidelock.app().reaction(
+        "count",
+        on_any().lease(LEASE),
+        move |_: StoredEvent, ctx: ReactionCtx| {
+            let role = role.clone();
+            async move {
+                role.note(&format!("begun {} {}", role.name, ctx.effect_key()));
+                role.allowed(&format!("go {}", role.name)).await;
+                ctx.write(RecordWrite::add(&RecordKey::new("count")?, 1, Bounds::NONE));
+                role.note(&format!("handled {}", role.name));
+                Ok(())
+            }
+        },
+    )
 }
 
 /// Takes its process with it.
 async fn explosive(role: Role) -> AppBuilder {
     let tidelock = Tidelock::open(&role.url).await.unwrap();
-    let source = on_any().lease(LEASE).expiries(2);
+    let source = on_any().lease(LEASE).max_crashes(2);
     tidelock.app().reaction("deadly", source, move |event: StoredEvent, _| {
         let role = role.clone();
         async move {
@@ -80,7 +84,7 @@ async fn in_own_tables(role: Role) -> AppBuilder {
 }
 
 /// Schedule 20. REACT-6.
-async fn a_stopped_process_that_goes_on_writes_nothing(stage: Stage) {
+async fn a_stopped_process_that_goes_on_writes_nothing(stage: TestStore) {
     let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
     note(&tidelock, "diary", "x").await;
     let mut first = meeting.start("first");
@@ -113,7 +117,7 @@ fn begun_with(line: &str) -> Option<String> {
 }
 
 /// Schedule 24. REACT-5.
-async fn an_event_that_kills_its_process_each_time_is_blocked(stage: Stage) {
+async fn an_event_that_kills_its_process_each_time_is_blocked(stage: TestStore) {
     let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
     note(&tidelock, "diary", "bomb").await;
     for _ in 0..2 {
@@ -131,16 +135,16 @@ async fn an_event_that_kills_its_process_each_time_is_blocked(stage: Stage) {
 }
 
 /// Schedule 27. REACT-11, with a table of the user's own.
-async fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there(stage: Stage) {
+async fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there(stage: TestStore) {
     let (tidelock, meeting) = (stage.tidelock().await, meeting_on(&stage));
     let store = PostgresStore::open(&stage.url().unwrap()).await.unwrap();
     let own = store.begin().await.unwrap();
     own.execute("CREATE TABLE IF NOT EXISTS handled (event text NOT NULL)", &[]).await.unwrap();
     own.execute("DELETE FROM handled", &[]).await.unwrap();
-    let made = Write::put(
+    let made = RecordWrite::put(
         &RecordKey::new("made").unwrap(),
         ExpectedRevision::Any,
-        Json::new(&json!(true)).unwrap(),
+        RawJson::new(&json!(true)).unwrap(),
     );
     own.commit(Commit::new().write(made)).await.unwrap().committed().unwrap();
 
@@ -164,12 +168,12 @@ mod sqlite {
 
     #[test]
     fn a_stopped_process_that_goes_on_writes_nothing() {
-        for_real(Stage::sqlite(), super::a_stopped_process_that_goes_on_writes_nothing);
+        for_real(TestStore::sqlite(), super::a_stopped_process_that_goes_on_writes_nothing);
     }
 
     #[test]
     fn an_event_that_kills_its_process_each_time_is_blocked() {
-        for_real(Stage::sqlite(), super::an_event_that_kills_its_process_each_time_is_blocked);
+        for_real(TestStore::sqlite(), super::an_event_that_kills_its_process_each_time_is_blocked);
     }
 }
 
@@ -178,18 +182,21 @@ mod postgres {
 
     #[test]
     fn a_stopped_process_that_goes_on_writes_nothing() {
-        for_real(Stage::postgres(), super::a_stopped_process_that_goes_on_writes_nothing);
+        for_real(TestStore::postgres(), super::a_stopped_process_that_goes_on_writes_nothing);
     }
 
     #[test]
     fn an_event_that_kills_its_process_each_time_is_blocked() {
-        for_real(Stage::postgres(), super::an_event_that_kills_its_process_each_time_is_blocked);
+        for_real(
+            TestStore::postgres(),
+            super::an_event_that_kills_its_process_each_time_is_blocked,
+        );
     }
 
     #[test]
     fn rows_of_a_process_that_is_killed_before_its_ack_are_not_there() {
         for_real(
-            Stage::postgres(),
+            TestStore::postgres(),
             super::rows_of_a_process_that_is_killed_before_its_ack_are_not_there,
         );
     }

@@ -8,9 +8,10 @@ use std::time::Duration;
 use serde_json::json;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
-use tidelock::reactions::{Rerouted, Start};
+use tidelock::reactions::{Rerouted, StartFrom};
 use tidelock_test_stage::{
-    Mortal, Running, Seen, Stage, append, brisk, in_memory, note, on_every_store, text, until,
+    DyingStore, Observed, Running, TestStore, append, brisk, in_memory, note, on_every_store, text,
+    until,
 };
 
 use crate::stage::until_quiet;
@@ -37,9 +38,9 @@ async fn of_order(tidelock: &Tidelock, stream: &str, order: &str, text: &str) {
 
 /// Schedule 85. REACT-17.
 async fn a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_of_the_feed(
-    stage: Stage,
+    stage: TestStore,
 ) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 0..6 {
         let stream = ["payment-1", "parcel-9"][nth % 2];
         of_order(&tidelock, stream, "order-7", &nth.to_string()).await;
@@ -50,7 +51,7 @@ async fn a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_o
     let app = tidelock.app().worker(brisk("one")).reaction(
         "track",
         source,
-        move |event: StoredEvent, ctx: Context| {
+        move |event: StoredEvent, ctx: ReactionCtx| {
             let noted = noted.clone();
             async move {
                 noted.note(format!("{} {}", ctx.target(), text(&event)));
@@ -78,8 +79,9 @@ async fn a_target_fed_by_several_streams_gets_all_of_their_events_in_the_order_o
 }
 
 /// Schedule 86. REACT-18.
-async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: Stage) {
-    let (tidelock, seen, other) = (stage.tidelock().await, Seen::default(), Seen::default());
+async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: TestStore) {
+    let (tidelock, seen, other) =
+        (stage.tidelock().await, Observed::default(), Observed::default());
     let broken = Arc::new(AtomicBool::new(true));
     for (order, text) in [("order-1", "a"), ("cursed", "b"), ("order-1", "c"), ("order-2", "d")] {
         of_order(&tidelock, "feed", order, text).await;
@@ -87,7 +89,7 @@ async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: Stage) 
     let (noted, also, is_broken) = (seen.clone(), other.clone(), broken.clone());
     let route = move |event: &StoredEvent| match field(event, "order").as_deref() {
         Some("cursed") if is_broken.load(Ordering::SeqCst) => {
-            Err(Failure::again("nobody knows where this goes"))
+            Err(HandlerError::again("nobody knows where this goes"))
         }
         order => Ok(order.map(str::to_owned)),
     };
@@ -127,8 +129,8 @@ async fn a_route_that_fails_holds_back_one_event_and_nothing_else(stage: Stage) 
     assert_eq!(lines, ["a", "b", "c", "d"], "once each");
 }
 
-async fn a_route_that_panics_is_a_route_that_fails(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_route_that_panics_is_a_route_that_fails(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "feed", "bad").await;
     note(&tidelock, "feed", "good").await;
     let noted = seen.clone();
@@ -157,8 +159,8 @@ async fn a_route_that_panics_is_a_route_that_fails(stage: Stage) {
     assert!(error.contains("routing function panicked") && error.contains("a snake"), "{error}");
 }
 
-async fn an_event_without_a_target_is_nobodys(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn an_event_without_a_target_is_nobodys(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for name in ["", "ada", "", "bob"] {
         note(&tidelock, "feed", name).await;
     }
@@ -185,8 +187,8 @@ async fn an_event_without_a_target_is_nobodys(stage: Stage) {
 
 /// REACT-19. The route changes hands in the middle, again and again, and nothing is linked twice or
 /// left out.
-async fn whoever_takes_over_routing_goes_on_where_it_was(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn whoever_takes_over_routing_goes_on_where_it_was(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let app = |name: &str| {
         let seen = seen.clone();
         let source =
@@ -236,14 +238,14 @@ fn routing_goes_on_after_a_death_at_any_call() {
     }
 }
 
-async fn routed_after_a_death(stage: &Stage, calls: i64, last_words: bool) {
+async fn routed_after_a_death(stage: &TestStore, calls: i64, last_words: bool) {
     const EVENTS: usize = 30;
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let app = |tidelock: &Tidelock, name: &str| {
         let seen = seen.clone();
         let source = on_any()
             .in_streams("feed")
-            .page(4)
+            .max_events_per_lease(4)
             .to(|event: &StoredEvent| text(event)[..1].to_owned());
         tidelock.app().worker(brisk(name)).reaction(
             "spread",
@@ -260,7 +262,7 @@ async fn routed_after_a_death(stage: &Stage, calls: i64, last_words: bool) {
     for nth in 0..EVENTS / 2 {
         note(&tidelock, "feed", &format!("{}-{nth:02}", ["a", "b", "c"][nth % 3])).await;
     }
-    let store = Mortal::over(tidelock.store().clone(), calls, last_words);
+    let store = DyingStore::over(tidelock.store().clone(), calls, last_words);
     let mortal = tokio::spawn(app(&Tidelock::over(store.clone()), "mortal").build().unwrap().run());
     until("it is dead", async || store.is_dead()).await;
     mortal.abort();
@@ -289,8 +291,8 @@ async fn routed_after_a_death(stage: &Stage, calls: i64, last_words: bool) {
     }
 }
 
-async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let stream = StreamName::new("feed").unwrap();
     let events =
         (0..700).map(|nth| NewEvent::of("noted", &json!({ "text": format!("t{nth}") })).unwrap());
@@ -308,7 +310,7 @@ async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: Stage) {
         app = app.reaction(
             &format!("copy-{nth}"),
             source,
-            move |event: StoredEvent, ctx: Context| {
+            move |event: StoredEvent, ctx: ReactionCtx| {
                 let noted = noted.clone();
                 async move {
                     assert_eq!(ctx.target().as_str(), text(&event));
@@ -328,8 +330,8 @@ async fn many_targets_and_reactions_in_one_page_are_all_routed(stage: Stage) {
 }
 
 /// Schedule 97. An imported log has events and no routes: where a reaction begins is what it says.
-async fn an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice(stage: Stage) {
-    let (tidelock, all, fresh) = (stage.tidelock().await, Seen::default(), Seen::default());
+async fn an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice(stage: TestStore) {
+    let (tidelock, all, fresh) = (stage.tidelock().await, Observed::default(), Observed::default());
     for nth in 0..20 {
         note(&tidelock, &format!("diary-{}", nth % 4), &format!("imported {nth}")).await;
     }
@@ -362,10 +364,10 @@ async fn an_imported_log_is_followed_from_the_beginning_or_from_now_by_choice(st
 
 /// REACT-1.
 async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_to_all(
-    stage: Stage,
+    stage: TestStore,
 ) {
     const REACTIONS: usize = 300;
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "news", "hear, hear").await;
     let app = (0..REACTIONS).fold(tidelock.app().worker(brisk("one")), |app, nth| {
         let (noted, source) =
@@ -383,8 +385,8 @@ async fn an_event_that_more_reactions_want_than_a_commit_has_room_for_is_routed_
 
 /// Schedule 97. REACT-23. A route that is further than the log stops where operators see it, and
 /// goes on by their choice, which counts once.
-async fn a_reaction_can_be_routed_anew(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_reaction_can_be_routed_anew(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "feed", "before").await;
     let app = || {
         let noted = seen.clone();
@@ -406,10 +408,10 @@ async fn a_reaction_can_be_routed_anew(stage: Stage) {
     running.stop().await;
     // As after a restore that brought back the records and lost the end of the log.
     let record = RecordKey::new("~route/follow").unwrap();
-    let ahead = Json::new(
+    let ahead = RawJson::new(
         &json!({ "position": 1_000_000_000_u64, "start": 0, "computed": true, "streams": "feed" }),
     );
-    let ahead = Write::put(&record, ExpectedRevision::Any, ahead.unwrap());
+    let ahead = RecordWrite::put(&record, ExpectedRevision::Any, ahead.unwrap());
     tidelock.store().commit(Commit::new().write(ahead)).await.unwrap().committed().unwrap();
     note(&tidelock, "feed", "after").await;
 
@@ -418,8 +420,9 @@ async fn a_reaction_can_be_routed_anew(stage: Stage) {
     until("the route is shown as stopped", stuck).await;
     let error = tidelock.reactions().routes().await.unwrap()[0].error.clone().unwrap();
     assert!(error.contains("never given out") && error.contains("reroute"), "{error}");
-    let reroute =
-        async || tidelock.reactions().reroute_once("follow", Start::Beginning, "a").await.unwrap();
+    let reroute = async || {
+        tidelock.reactions().reroute_once("follow", StartFrom::Beginning, "a").await.unwrap()
+    };
     assert_eq!(reroute().await, Rerouted::Anew);
     seen.until(3).await;
     assert_eq!(reroute().await, Rerouted::Anew, "it is");

@@ -1,16 +1,20 @@
 //! What the cases of reactions have in common besides their stage.
 
 use tidelock::prelude::*;
-use tidelock::reactions::Followed;
+use tidelock::reactions::TargetInfo;
 use tidelock_test_stage::until;
 
 /// One target, as operators see it.
-pub(crate) async fn target(tidelock: &Tidelock, reaction: &str, target: &str) -> Option<Followed> {
+pub(crate) async fn target(
+    tidelock: &Tidelock,
+    reaction: &str,
+    target: &str,
+) -> Option<TargetInfo> {
     tidelock.reactions().target(reaction, target).await.unwrap()
 }
 
 /// Waits until a target is blocked.
-pub(crate) async fn until_blocked(tidelock: &Tidelock, reaction: &str, name: &str) -> Followed {
+pub(crate) async fn until_blocked(tidelock: &Tidelock, reaction: &str, name: &str) -> TargetInfo {
     let blocked =
         async || target(tidelock, reaction, name).await.is_some_and(|target| target.blocked);
     until(&format!("{reaction} of {name} is blocked"), blocked).await;

@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidelock::StoredEvent;
-use tidelock::doctor::{Bounds, Doctor, Kind};
+use tidelock::doctor::{Doctor, FindingKind, Thresholds};
 use tidelock::prelude::*;
 use tidelock_test_stage::{
-    PATIENCE, Running, Seen, Stage, brisk, for_real, note, on_every_store, text, until,
+    Observed, PATIENCE, Running, TestStore, brisk, for_real, note, on_every_store, text, until,
 };
 
 use crate::stage::{target, until_blocked, until_quiet};
@@ -30,24 +30,27 @@ fn at_once() -> Backoff {
 /// Schedules 25 and 107. REACT-24: attempts are counted when a lease is granted, failures when a
 /// call timed out.
 async fn a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then_blocked(
-    stage: Stage,
+    stage: TestStore,
 ) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let record = RecordKey::new("written").unwrap();
     note(&tidelock, "diary", "x").await;
     note(&tidelock, "diary", "y").await;
     let (noted, key) = (seen.clone(), record.clone());
     let source = on_any().timeout(SHORT).retries(2).backoff(at_once());
     let app = tidelock.app().worker(brisk("one"));
-    let running =
-        Running::start(app.reaction("stuck", source, move |event: StoredEvent, ctx: Context| {
+    let running = Running::start(app.reaction(
+        "stuck",
+        source,
+        move |event: StoredEvent, ctx: ReactionCtx| {
             let (noted, key) = (noted.clone(), key.clone());
             async move {
                 noted.note(text(&event));
                 ctx.put(&key, "by a call that timed out")?;
                 pending().await
             }
-        }));
+        },
+    ));
     let blocked = until_blocked(&tidelock, "stuck", "diary").await;
     running.stop().await;
     assert_eq!(blocked.error.as_deref(), Some("the handler timed out after 50ms"));
@@ -62,22 +65,26 @@ async fn a_handler_that_never_ends_is_timed_out_as_often_as_it_may_fail_and_then
 }
 
 /// Schedule 107. REACT-24.
-async fn a_batch_that_never_ends_is_timed_out_and_the_next_try_lands(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_batch_that_never_ends_is_timed_out_and_the_next_try_lands(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 1..=3 {
         note(&tidelock, "diary", &nth.to_string()).await;
     }
     let noted = seen.clone();
     let source = on_any().timeout(SHORT).backoff(at_once());
     let app = tidelock.app().worker(brisk("one"));
-    let running =
-        Running::start(app.batch("stuck", source, 3, move |events: Vec<StoredEvent>, _| {
+    let running = Running::start(app.batch_reaction(
+        "stuck",
+        source,
+        3,
+        move |events: Vec<StoredEvent>, _| {
             let noted = noted.clone();
             async move {
                 noted.note(format!("{} of them", events.len()));
                 if noted.count() == 1 { pending().await } else { Ok(()) }
             }
-        }));
+        },
+    ));
     seen.until(2).await;
     until_quiet(&tidelock, "stuck").await;
     running.stop().await;
@@ -85,15 +92,15 @@ async fn a_batch_that_never_ends_is_timed_out_and_the_next_try_lands(stage: Stag
 }
 
 /// Schedule 107. REACT-24: a slot that is lost to one is free again.
-async fn handlers_that_never_end_hold_up_nobody_else(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn handlers_that_never_end_hold_up_nobody_else(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     for nth in 0..4 {
         note(&tidelock, &format!("bad-{nth}"), "bad").await;
     }
     note(&tidelock, "good", "good").await;
     let noted = seen.clone();
     let source = on_any().timeout(SHORT).retries(0);
-    let app = tidelock.app().worker(brisk("one")).slots(2);
+    let app = tidelock.app().worker(brisk("one")).max_concurrency(2);
     let running = Running::start(app.reaction("mixed", source, move |event: StoredEvent, _| {
         let noted = noted.clone();
         async move {
@@ -112,8 +119,8 @@ async fn handlers_that_never_end_hold_up_nobody_else(stage: Stage) {
 }
 
 /// Schedule 107. CMD-5.
-async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
     let app = tidelock.app().worker(brisk("one"));
@@ -130,31 +137,31 @@ async fn the_doctor_names_a_handler_that_hangs_while_it_does(stage: Stage) {
     ));
     seen.until(1).await;
     let examine = async |hung: Duration| {
-        let bounds = Bounds { hung, ..Bounds::default() };
+        let bounds = Thresholds { hung, ..Thresholds::default() };
         let found =
             Doctor::over(stage.store().await).within(bounds).examine().await.unwrap().findings;
         found
             .into_iter()
-            .filter(|finding| finding.kind == Kind::Hung)
-            .map(|f| f.thing.to_string())
+            .filter(|finding| finding.kind == FindingKind::Hung)
+            .map(|f| f.subject.to_string())
             .collect()
     };
     let named: Vec<String> = examine(Duration::ZERO).await;
     assert_eq!(named, [r#"reaction "stuck", target "diary""#]);
-    let named: Vec<String> = examine(Bounds::default().hung).await;
+    let named: Vec<String> = examine(Thresholds::default().hung).await;
     assert!(named.is_empty(), "it may take its time: {named:?}");
     drop(running);
 }
 
 /// Schedule 107. REACT-24: one that never yields cannot be dropped; its lease is not renewed, and
 /// its expiries are counted.
-async fn a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let (release, blocks) = mpsc::channel::<()>();
     let blocks = Arc::new(Mutex::new(blocks));
     note(&tidelock, "diary", "x").await;
     let noted = seen.clone();
-    let source = on_any().timeout(SHORT).lease(stage.lease()).expiries(1);
+    let source = on_any().timeout(SHORT).lease(stage.lease()).max_crashes(1);
     let app = tidelock.app().worker(brisk("one"));
     let running = Running::start(app.reaction("stuck", source, move |_: StoredEvent, _| {
         let (noted, blocks) = (noted.clone(), blocks.clone());
@@ -179,12 +186,15 @@ async fn a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted(stage: 
 
 #[test]
 fn on_sqlite_a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted() {
-    for_real(Stage::sqlite(), a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted);
+    for_real(TestStore::sqlite(), a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted);
 }
 
 #[test]
 fn on_postgres_a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted() {
-    for_real(Stage::postgres(), a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted);
+    for_real(
+        TestStore::postgres(),
+        a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted,
+    );
 }
 
 /// CMD-5: what a target's calls have done is acked after a minute, so that one which is held for
@@ -192,7 +202,7 @@ fn on_postgres_a_handler_that_blocks_its_thread_loses_its_lease_and_is_counted()
 #[test]
 fn calls_that_stage_nothing_are_acked_after_a_minute() {
     tidelock_test_stage::in_memory(|stage| async move {
-        let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+        let (tidelock, seen) = (stage.tidelock().await, Observed::default());
         for nth in 0..4 {
             note(&tidelock, "diary", &nth.to_string()).await;
         }

@@ -2,8 +2,8 @@
 //! not be done twice.
 
 use tidelock::prelude::*;
-use tidelock::runs::{Ambiguous, Retry, StepKey, Tx, Verdict};
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tidelock::runs::{OnUnknownOutcome, Retry, StepKey, Tx, Verdict};
+use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::cast::{count, history, millis, process, result, start, with};
 
@@ -16,7 +16,7 @@ on_every_store!(
 );
 
 /// Notes the line, and panics if it is the first of its kind.
-fn panic_once(seen: &Seen, line: String) {
+fn panic_once(seen: &Observed, line: String) {
     let is_first = !seen.lines().contains(&line);
     seen.note(line);
     assert!(!is_first, "before there is a future");
@@ -24,35 +24,35 @@ fn panic_once(seen: &Seen, line: String) {
 
 /// Schedule 115. RUN-6. In a step, a transaction and what undoes them: the policy of the step
 /// decides, and the run goes on.
-async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: Stage) {
-    let seen = Seen::default();
+async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: TestStore) {
+    let seen = Observed::default();
     let hasty = with("hasty", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let retry = Retry::attempts(3).backoff(Backoff::fixed(millis(5)));
             let pay = ctx.step("pay", |key: StepKey| {
                 panic_once(&seen, key.to_string());
-                async { Ok::<_, Failure>(1) }
+                async { Ok::<_, HandlerError>(1) }
             });
             let unpay = seen.clone();
             pay.retry(retry)
                 .compensate(move |_: u32, key: StepKey| {
                     panic_once(&unpay, key.to_string());
-                    async { Ok::<_, Failure>(()) }
+                    async { Ok::<_, HandlerError>(()) }
                 })
                 .await?;
             let book = ctx.transact("book", |tx: Tx| {
                 panic_once(&seen, tx.key().to_string());
-                async move { Ok::<_, Failure>(2) }
+                async move { Ok::<_, HandlerError>(2) }
             });
             let unbook = seen.clone();
             book.retry(retry)
                 .compensate(move |_: u32, tx: Tx| {
                     panic_once(&unbook, tx.key().to_string());
-                    async { Ok::<_, Failure>(()) }
+                    async { Ok::<_, HandlerError>(()) }
                 })
                 .await?;
-            let never = ctx
-                .step("never", |_: StepKey| -> std::future::Ready<Result<(), Failure>> {
+            let never =
+                ctx.step("never", |_: StepKey| -> std::future::Ready<Result<(), HandlerError>> {
                     panic!("not at all")
                 });
             let never = never
@@ -75,21 +75,21 @@ async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: Stage) {
 
 /// Schedule 115. RUN-14. An effect of which there was no future has not begun: no operator is asked
 /// about it.
-async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: Stage) {
-    let seen = Seen::default();
+async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: TestStore) {
+    let seen = Observed::default();
     let careful = with("careful", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let pay = ctx.step("pay", |key: StepKey| {
                 panic_once(&seen, key.to_string());
-                async { Ok::<_, Failure>(1) }
+                async { Ok::<_, HandlerError>(1) }
             });
-            let paid = pay.at_most_once(Ambiguous::Ask).await.unwrap_err().to_string();
+            let paid = pay.at_most_once(OnUnknownOutcome::Ask).await.unwrap_err().to_string();
             let ship = ctx.step("ship", |key: StepKey| {
                 panic_once(&seen, key.to_string());
-                async { Ok::<_, Failure>("shipped".to_owned()) }
+                async { Ok::<_, HandlerError>("shipped".to_owned()) }
             });
             let retry = Retry::attempts(2).backoff(Backoff::fixed(millis(5)));
-            Ok((paid, ship.at_most_once(Ambiguous::Ask).retry(retry).await?))
+            Ok((paid, ship.at_most_once(OnUnknownOutcome::Ask).retry(retry).await?))
         })
     });
     let run = start(&stage, "careful", "c", &()).await;
@@ -106,14 +106,14 @@ async fn a_panic_before_the_future_exists_leaves_nothing_to_ask_about(stage: Sta
 }
 
 /// Schedule 116. RUN-14. The attempt is dropped, and what it did by then cannot be known.
-async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Stage) {
-    let seen = Seen::default();
+async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: TestStore) {
+    let seen = Observed::default();
     let once = with("once", &seen, |ctx, policy: String, seen| {
         Box::pin(async move {
             let policy = match policy.as_str() {
-                "fail" => Ambiguous::Fail,
-                "skip" => Ambiguous::Skip(0),
-                _ => Ambiguous::Rerun,
+                "fail" => OnUnknownOutcome::Fail,
+                "skip" => OnUnknownOutcome::Skip(0),
+                _ => OnUnknownOutcome::Rerun,
             };
             let step = ctx.step("pay", |key: StepKey| {
                 let nth = seen.lines().iter().filter(|line| **line == key.to_string()).count();
@@ -121,12 +121,12 @@ async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Stag
                 async move {
                     match nth {
                         0 => std::future::pending().await,
-                        nth => Ok::<_, Failure>(nth),
+                        nth => Ok::<_, HandlerError>(nth),
                     }
                 }
             });
             let step = match policy {
-                Ambiguous::Rerun => step,
+                OnUnknownOutcome::Rerun => step,
                 // However often it may be tried: what may have been done is not tried again for
                 // that.
                 _ => step.retry(Retry::attempts(3).backoff(Backoff::fixed(millis(5)))),
@@ -151,15 +151,15 @@ async fn an_at_most_once_step_that_times_out_is_what_its_policy_says(stage: Stag
 
 /// Schedule 116. RUN-14, RUN-46. A rerun that an operator asked for is asked about again if it,
 /// too, takes too long.
-async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: Stage) {
-    let seen = Seen::default();
+async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: TestStore) {
+    let seen = Observed::default();
     let ask = with("ask", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let step = ctx.step("pay", |key: StepKey| {
                 seen.note(key.to_string());
-                std::future::pending::<Result<u32, Failure>>()
+                std::future::pending::<Result<u32, HandlerError>>()
             });
-            step.timeout(millis(10)).at_most_once(Ambiguous::Ask).await
+            step.timeout(millis(10)).at_most_once(OnUnknownOutcome::Ask).await
         })
     });
     let run = start(&stage, "ask", "a", &()).await;
@@ -167,7 +167,7 @@ async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: Stage
     until("it is asked about", async || count(&stage, "a", "ambiguous").await == 1).await;
     run.resolve("pay", Verdict::Rerun).await.unwrap();
     until("it is asked about again", async || count(&stage, "a", "ambiguous").await == 2).await;
-    run.resolve("pay", Verdict::Done(Json::new(&7).unwrap())).await.unwrap();
+    run.resolve("pay", Verdict::Done(RawJson::new(&7).unwrap())).await.unwrap();
     assert_eq!(result::<u32>(&run).await, 7);
     assert_eq!(seen.count(), 2);
     running.stop().await;
@@ -175,16 +175,16 @@ async fn an_operator_is_asked_about_a_step_that_timed_out_each_time(stage: Stage
 
 /// Schedule 116. RUN-6. What may be done again is tried as often as any other step, and then has
 /// timed out.
-async fn a_step_that_times_out_each_time_is_not_rerun_without_end(stage: Stage) {
-    let seen = Seen::default();
+async fn a_step_that_times_out_each_time_is_not_rerun_without_end(stage: TestStore) {
+    let seen = Observed::default();
     let rerun = with("rerun", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let step = ctx.step("pay", |key: StepKey| {
                 seen.note(key.to_string());
-                std::future::pending::<Result<u32, Failure>>()
+                std::future::pending::<Result<u32, HandlerError>>()
             });
             let retry = Retry::attempts(2).backoff(Backoff::fixed(millis(5)));
-            let step = step.timeout(millis(10)).at_most_once(Ambiguous::Rerun).retry(retry);
+            let step = step.timeout(millis(10)).at_most_once(OnUnknownOutcome::Rerun).retry(retry);
             Ok(step.await.unwrap_err().to_string())
         })
     });

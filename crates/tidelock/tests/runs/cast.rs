@@ -7,17 +7,17 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::runs::{Ctx, RunHandle, StepError, StepKey, Workflow};
-use tidelock_test_stage::{PATIENCE, Seen, Stage, brisk};
+use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey, Workflow};
+use tidelock_test_stage::{Observed, PATIENCE, TestStore, brisk};
 
 /// An application of a process of its own.
-pub(crate) async fn process(stage: &Stage, name: &str) -> AppBuilder {
+pub(crate) async fn process(stage: &TestStore, name: &str) -> AppBuilder {
     stage.tidelock().await.app().worker(brisk(name))
 }
 
 /// Starts a run of this workflow, as a process that drives nothing.
 pub(crate) async fn start(
-    stage: &Stage,
+    stage: &TestStore,
     workflow: &str,
     run: &str,
     input: &(impl serde::Serialize + ?Sized),
@@ -37,7 +37,7 @@ pub(crate) async fn error(run: &RunHandle) -> String {
 }
 
 /// The types of a run's entries, in order.
-pub(crate) async fn history(stage: &Stage, run: &str) -> Vec<String> {
+pub(crate) async fn history(stage: &TestStore, run: &str) -> Vec<String> {
     let stream = StreamName::new(format!("~run/{run}")).unwrap();
     let events = stage.store().await.read_whole_stream(&stream).await.unwrap();
     events
@@ -47,12 +47,12 @@ pub(crate) async fn history(stage: &Stage, run: &str) -> Vec<String> {
 }
 
 /// How often this is in the history.
-pub(crate) async fn count(stage: &Stage, run: &str, entry: &str) -> usize {
+pub(crate) async fn count(stage: &TestStore, run: &str, entry: &str) -> usize {
     history(stage, run).await.iter().filter(|there| *there == entry).count()
 }
 
 /// A step's effect that is seen, and succeeds.
-pub(crate) async fn see(seen: &Seen, key: StepKey) -> Result<String, Failure> {
+pub(crate) async fn see(seen: &Observed, key: StepKey) -> Result<String, HandlerError> {
     seen.note(key.to_string());
     Ok(key.step().to_string())
 }
@@ -62,7 +62,7 @@ pub(crate) const fn millis(millis: u64) -> Duration {
 }
 
 /// What a workflow's function with some state of the test's is.
-type Function<S, I, O> = for<'c> fn(&'c mut Ctx, I, S) -> BoxFuture<'c, Result<O, StepError>>;
+type Function<S, I, O> = for<'c> fn(&'c mut RunCtx, I, S) -> BoxFuture<'c, Result<O, StepError>>;
 
 /// A workflow whose function has some state of the test's.
 pub(crate) fn with<S, I, O>(name: &str, state: &S, function: Function<S, I, O>) -> Workflow

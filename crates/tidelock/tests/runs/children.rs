@@ -2,7 +2,9 @@
 
 use tidelock::prelude::*;
 use tidelock::runs::RunState;
-use tidelock_test_stage::{Mortal, Running, Seen, Stage, brisk, in_memory, on_every_store, until};
+use tidelock_test_stage::{
+    DyingStore, Observed, Running, TestStore, brisk, in_memory, on_every_store, until,
+};
 
 use crate::cast::{count, error, process, result, see, start, with};
 
@@ -12,7 +14,7 @@ on_every_store!(
     a_cancelled_parent_cancels_its_child,
 );
 
-fn family(seen: &Seen) -> [tidelock::runs::Workflow; 2] {
+fn family(seen: &Observed) -> [tidelock::runs::Workflow; 2] {
     let parent = with("parent", seen, |ctx, what: String, seen| {
         Box::pin(async move {
             ctx.step("before", |key| see(&seen, key)).await?;
@@ -24,7 +26,9 @@ fn family(seen: &Seen) -> [tidelock::runs::Workflow; 2] {
         Box::pin(async move {
             ctx.step("help", |key| see(&seen, key)).await?;
             match what.as_str() {
-                "fail" => ctx.step("no", |_| async { Err(Failure::fatal("cannot help")) }).await,
+                "fail" => {
+                    ctx.step("no", |_| async { Err(HandlerError::fatal("cannot help")) }).await
+                }
                 "wait" => Ok(ctx.wait_for_signal("never").await?.unwrap_or_default()),
                 _ => Ok(what),
             }
@@ -34,8 +38,8 @@ fn family(seen: &Seen) -> [tidelock::runs::Workflow; 2] {
 }
 
 /// RUN-23. Driven by different processes.
-async fn a_parent_waits_for_its_child_and_has_its_result(stage: Stage) {
-    let seen = Seen::default();
+async fn a_parent_waits_for_its_child_and_has_its_result(stage: TestStore) {
+    let seen = Observed::default();
     let [parent, helper] = family(&seen);
     let helpers = Running::start(process(&stage, "helpers").await.register(helper));
     let known = async || {
@@ -53,8 +57,8 @@ async fn a_parent_waits_for_its_child_and_has_its_result(stage: Stage) {
 }
 
 /// RUN-23.
-async fn a_childs_failure_is_the_parents_to_handle(stage: Stage) {
-    let seen = Seen::default();
+async fn a_childs_failure_is_the_parents_to_handle(stage: TestStore) {
+    let seen = Observed::default();
     let [parent, helper] = family(&seen);
     let run = start(&stage, "parent", "p", "fail").await;
     let running = Running::start(process(&stage, "one").await.register(parent).register(helper));
@@ -65,8 +69,8 @@ async fn a_childs_failure_is_the_parents_to_handle(stage: Stage) {
 }
 
 /// RUN-23.
-async fn a_cancelled_parent_cancels_its_child(stage: Stage) {
-    let seen = Seen::default();
+async fn a_cancelled_parent_cancels_its_child(stage: TestStore) {
+    let seen = Observed::default();
     let [parent, helper] = family(&seen);
     let run = start(&stage, "parent", "p", "wait").await;
     let running = Running::start(process(&stage, "one").await.register(parent).register(helper));
@@ -86,10 +90,10 @@ async fn a_cancelled_parent_cancels_its_child(stage: Stage) {
 fn a_parent_that_dies_has_one_child() {
     for (calls, last_words) in (4..24).flat_map(|calls| [(calls, false), (calls, true)]) {
         in_memory(async |stage| {
-            let seen = Seen::default();
+            let seen = Observed::default();
             let [parent, helper] = family(&seen);
             let run = start(&stage, "parent", "p", "yes").await;
-            let store = Mortal::over(stage.store().await, calls, last_words);
+            let store = DyingStore::over(stage.store().await, calls, last_words);
             let mortal = Tidelock::over(store.clone());
             let app = mortal
                 .app()

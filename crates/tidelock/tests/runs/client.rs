@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::runs::{RunError, RunHandle, RunState, Standing};
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock::runs::{RunError, RunHandle, RunState, RunStatus};
+use tidelock_test_stage::{TestStore, on_every_store};
 
 on_every_store!(
     what_happened_is_read_page_by_page,
@@ -24,7 +24,7 @@ pub(crate) async fn idle(tidelock: &Tidelock, run: &str) -> RunHandle {
 }
 
 /// RUN-31.
-async fn a_start_is_idempotent_by_the_id_of_the_run(stage: Stage) {
+async fn a_start_is_idempotent_by_the_id_of_the_run(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let first = here.runs().start("checkout", "order-7", &json!({ "a": 1, "b": [2] })).version(1);
     let first = first.await.unwrap().get().await.unwrap();
@@ -47,7 +47,7 @@ async fn a_start_is_idempotent_by_the_id_of_the_run(stage: Stage) {
 }
 
 /// RUN-31.
-async fn many_who_start_one_run_start_one(stage: Stage) {
+async fn many_who_start_one_run_start_one(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let starts = (0..16).map(|nth| {
         let tidelock = if nth % 2 == 0 { here.clone() } else { there.clone() };
@@ -63,18 +63,18 @@ async fn many_who_start_one_run_start_one(stage: Stage) {
 
 /// RUN-32. Schedule 89, the part of it that needs no death: the run is there before anybody drives
 /// it.
-async fn a_run_is_stored_before_it_is_driven_and_waits_for_a_worker(stage: Stage) {
+async fn a_run_is_stored_before_it_is_driven_and_waits_for_a_worker(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let run = idle(&here, "r").await;
     let told = there.runs().run("r").standing().await.unwrap();
-    assert!(matches!(told, Standing::Due { .. }), "{told:?}");
+    assert!(matches!(told, RunStatus::Due { .. }), "{told:?}");
     assert_eq!(there.runs().run("r").resume().await.unwrap(), told, "asking changes nothing");
     let waited = run.result::<()>().within(Duration::from_millis(5)).await.unwrap_err();
     assert!(matches!(waited, RunError::StillOpen { .. }), "{waited}");
 }
 
 /// RUN-31.
-async fn a_workflow_that_nobody_registered_is_not_started_by_guess(stage: Stage) {
+async fn a_workflow_that_nobody_registered_is_not_started_by_guess(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let refused = tidelock.runs().start("nowhere", "r", &()).await.unwrap_err();
     assert!(matches!(refused, RunError::UnknownWorkflow { .. }));
@@ -83,7 +83,7 @@ async fn a_workflow_that_nobody_registered_is_not_started_by_guess(stage: Stage)
 }
 
 /// RUN-38.
-async fn a_terminated_run_has_ended_for_good(stage: Stage) {
+async fn a_terminated_run_has_ended_for_good(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let run = idle(&here, "r").await;
     let other = there.runs().run("r");
@@ -108,7 +108,7 @@ async fn a_terminated_run_has_ended_for_good(stage: Stage) {
 }
 
 /// RUN-31.
-async fn names_and_inputs_that_cannot_be_stored_are_refused(stage: Stage) {
+async fn names_and_inputs_that_cannot_be_stored_are_refused(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let start = |workflow: &str, run: &str| tidelock.runs().start(workflow, run, &()).version(1);
     assert!(start("a/b", "r").await.unwrap_err().to_string().contains(r#"workflow "a/b""#));
@@ -124,7 +124,7 @@ async fn names_and_inputs_that_cannot_be_stored_are_refused(stage: Stage) {
 }
 
 /// RUN-34.
-async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: Stage) {
+async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: TestStore) {
     let run = stage.tidelock().await.runs().run("nobody");
     for refused in [
         run.get().await.unwrap_err(),
@@ -140,11 +140,11 @@ async fn a_run_that_does_not_exist_says_so_whatever_is_asked_of_it(stage: Stage)
 }
 
 /// RUN-48.
-async fn what_happened_is_read_page_by_page(stage: Stage) {
+async fn what_happened_is_read_page_by_page(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let begun = tidelock.runs().start("sleepy", "r", &7).version(1).begin().await.unwrap();
+    let begun = tidelock.runs().start("sleepy", "r", &7).version(1).outcome().await.unwrap();
     let again =
-        stage.tidelock().await.runs().start("sleepy", "r", &7).version(1).begin().await.unwrap();
+        stage.tidelock().await.runs().start("sleepy", "r", &7).version(1).outcome().await.unwrap();
     assert!(begun.is_new && !again.is_new);
     for nth in 0..4 {
         begun.run.signal("poke", &nth).await.unwrap();

@@ -5,8 +5,8 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tidelock::prelude::*;
-use tidelock::{Operation, Result};
-use tidelock_test_stage::{Between, Stage, Wrapped};
+use tidelock::{Result, StoreOperation};
+use tidelock_test_stage::{Interceptor, TestStore, Wrapped};
 use tokio::sync::watch;
 
 /// Cuts a process off, and mends the cut.
@@ -25,10 +25,10 @@ impl Cut {
     }
 }
 
-impl Between for Cut {
+impl Interceptor for Cut {
     async fn call<T: Send>(
         &self,
-        _: Operation,
+        _: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         let mut off = self.off.subscribe();
@@ -38,7 +38,7 @@ impl Between for Cut {
 }
 
 /// A handle whose process can be cut off.
-pub(crate) async fn mortal(stage: &Stage) -> (Tidelock, Arc<Wrapped<Cut>>) {
+pub(crate) async fn mortal(stage: &TestStore) -> (Tidelock, Arc<Wrapped<Cut>>) {
     let store = Wrapped::new(stage.store().await, Cut { off: watch::channel(false).0 });
     (Tidelock::over(store.clone()), store)
 }

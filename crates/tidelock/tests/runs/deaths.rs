@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
 
-use tidelock::Operation;
+use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::runs::{Ambiguous, Standing, Verdict, Workflow};
+use tidelock::runs::{OnUnknownOutcome, RunStatus, Verdict, Workflow};
 use tidelock::worker::WorkerOptions;
 use tidelock_test_stage::{
-    Between, Mortal, Running, Seen, Stage, Wrapped, brisk, in_memory, on_every_store, until,
+    DyingStore, Interceptor, Observed, Running, TestStore, Wrapped, brisk, in_memory,
+    on_every_store, until,
 };
 use tokio::sync::Semaphore;
 
@@ -28,12 +29,12 @@ on_every_store!(
 
 /// Short, so that others soon take over where time is real.
 fn brief(workflow: Workflow) -> Workflow {
-    workflow.leased_for(millis(300))
+    workflow.lease(millis(300))
 }
 
 /// Schedule 88. RUN-2. Three steps, then the process dies while it is in the fourth.
-async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: Stage) {
-    let seen = Seen::default();
+async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: TestStore) {
+    let seen = Observed::default();
     let four = brief(with("four", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             for name in ["a", "b", "c"] {
@@ -45,7 +46,7 @@ async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: Stage) 
                 async move {
                     match nth {
                         0 => std::future::pending().await,
-                        _ => Ok::<_, Failure>("done".to_owned()),
+                        _ => Ok::<_, HandlerError>("done".to_owned()),
                     }
                 }
             });
@@ -67,8 +68,8 @@ async fn steps_that_were_recorded_before_a_crash_do_not_run_again(stage: Stage) 
 
 /// Schedules 36 and 37. RUN-13. The first holder is cut off, succeeded, and comes back with a
 /// result of its own: refused.
-async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: Stage) {
-    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: TestStore) {
+    let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let slow = brief(with("slow", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
             let drawn = ctx.step("draw", |_| {
@@ -77,15 +78,15 @@ async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: 
                     let mine = seen.count();
                     seen.note(format!("drew {mine}"));
                     if mine == 0 {
-                        go.acquire().await.map_err(Failure::fatal)?.forget();
+                        go.acquire().await.map_err(HandlerError::fatal)?.forget();
                     }
-                    Ok::<_, Failure>(mine)
+                    Ok::<_, HandlerError>(mine)
                 }
             });
             let drawn = drawn.await?;
             ctx.step("use", |_| {
                 seen.note(format!("used {drawn}"));
-                async { Ok::<_, Failure>(()) }
+                async { Ok::<_, HandlerError>(()) }
             })
             .await?;
             Ok(drawn)
@@ -108,14 +109,14 @@ async fn the_loser_of_a_lease_writes_nothing_and_adopts_what_is_recorded(stage: 
 }
 
 /// RUN-14. The effect was begun once, and by nobody again unless the policy says so.
-async fn an_ambiguous_step_is_what_its_policy_says(stage: Stage) {
-    let seen = Seen::default();
+async fn an_ambiguous_step_is_what_its_policy_says(stage: TestStore) {
+    let seen = Observed::default();
     let once = brief(with("once", &seen, |ctx, policy: String, seen| {
         Box::pin(async move {
             let policy = match policy.as_str() {
-                "fail" => Ambiguous::Fail,
-                "skip" => Ambiguous::Skip(0),
-                _ => Ambiguous::Rerun,
+                "fail" => OnUnknownOutcome::Fail,
+                "skip" => OnUnknownOutcome::Skip(0),
+                _ => OnUnknownOutcome::Rerun,
             };
             let step = ctx.step("pay", |key| {
                 let line = key.to_string();
@@ -124,7 +125,7 @@ async fn an_ambiguous_step_is_what_its_policy_says(stage: Stage) {
                 async move {
                     match nth {
                         0 => std::future::pending().await,
-                        nth => Ok::<_, Failure>(nth),
+                        nth => Ok::<_, HandlerError>(nth),
                     }
                 }
             });
@@ -160,15 +161,15 @@ async fn an_ambiguous_step_is_what_its_policy_says(stage: Stage) {
 }
 
 /// RUN-14. The run waits until somebody says.
-async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
-    let seen = Seen::default();
+async fn an_operator_says_what_became_of_an_ambiguous_step(stage: TestStore) {
+    let seen = Observed::default();
     let ask = brief(with("ask", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let step = ctx.step("pay", |key| {
                 seen.note(key.to_string());
-                std::future::pending::<Result<u32, Failure>>()
+                std::future::pending::<Result<u32, HandlerError>>()
             });
-            step.at_most_once(Ambiguous::Ask).await
+            step.at_most_once(OnUnknownOutcome::Ask).await
         })
     }));
     let run = start(&stage, "ask", "a", &()).await;
@@ -179,7 +180,7 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
     let second = Running::start(process(&stage, "two").await.register(ask));
     let asks = async || history(&stage, "a").await.contains(&"ambiguous".into());
     until("it is known to be ambiguous", asks).await;
-    run.resolve("pay", Verdict::Done(Json::new(&7).unwrap())).await.unwrap();
+    run.resolve("pay", Verdict::Done(RawJson::new(&7).unwrap())).await.unwrap();
     assert_eq!(result::<u32>(&run).await, 7);
     assert_eq!(seen.count(), 1);
     first.abandon();
@@ -187,8 +188,8 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
 }
 
 /// RUN-15. Each process hangs in the same step; the third is not tried, until somebody asks for it.
-async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: Stage) {
-    let seen = Seen::default();
+async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: TestStore) {
+    let seen = Observed::default();
     let poison = brief(with("poison", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let nth = seen.count();
@@ -197,14 +198,14 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: St
                 async move {
                     match nth {
                         0..2 => std::future::pending().await,
-                        _ => Ok::<_, Failure>(nth),
+                        _ => Ok::<_, HandlerError>(nth),
                     }
                 }
             })
             .await
         })
     }))
-    .deaths(1);
+    .max_crashes(1);
     let run = start(&stage, "poison", "p", &()).await;
     let mut dead = Vec::new();
     for nth in 0..2 {
@@ -217,9 +218,9 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: St
     }
     let last = Running::start(process(&stage, "last").await.register(poison));
     let blocked =
-        async || matches!(run.standing().await.unwrap(), Standing::Parked { again_at: None, .. });
+        async || matches!(run.standing().await.unwrap(), RunStatus::Parked { again_at: None, .. });
     until("it is blocked", blocked).await;
-    let Standing::Parked { error, .. } = run.standing().await.unwrap() else {
+    let RunStatus::Parked { error, .. } = run.standing().await.unwrap() else {
         panic!("it is blocked")
     };
     assert!(error.contains("1 processes in a row died or hung over this run"), "{error}");
@@ -231,16 +232,16 @@ async fn a_run_that_kills_its_processes_is_blocked_until_it_is_resumed(stage: St
 
 /// Schedule 39. RUN-8. The signal comes when the run has been read and before it is left to the
 /// store.
-async fn a_wake_between_load_and_suspend_is_not_lost(stage: Stage) {
-    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+async fn a_wake_between_load_and_suspend_is_not_lost(stage: TestStore) {
+    let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let waits = with("waits", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
             ctx.step("hold", |_| {
                 let (seen, go) = (seen.clone(), go.clone());
                 async move {
                     seen.note("held");
-                    go.acquire().await.map_err(Failure::fatal)?.forget();
-                    Ok::<_, Failure>(())
+                    go.acquire().await.map_err(HandlerError::fatal)?.forget();
+                    Ok::<_, HandlerError>(())
                 }
             })
             .await?;
@@ -265,10 +266,10 @@ struct Pause {
     go: Semaphore,
 }
 
-impl Between for Pause {
+impl Interceptor for Pause {
     async fn call<T: Send>(
         &self,
-        _: Operation,
+        _: StoreOperation,
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
         if self.before.fetch_sub(1, Ordering::SeqCst) == 0 {
@@ -288,10 +289,10 @@ fn a_signal_before_any_call_of_a_turn_wakes_the_run() {
     }
 }
 
-async fn signalled_before(stage: &Stage, calls: i64) {
+async fn signalled_before(stage: &TestStore, calls: i64) {
     let waits = with("waits", &(), |ctx, (): (), ()| {
         Box::pin(async move {
-            ctx.step("first", |_| async { Ok::<_, Failure>(()) }).await?;
+            ctx.step("first", |_| async { Ok::<_, HandlerError>(()) }).await?;
             let came: Option<u32> = ctx.wait_for_signal("go").await?;
             Ok(came)
         })
@@ -330,9 +331,9 @@ impl Active {
 
 /// RUN-50. Two applications of one process and one handle, and callers that signal and resume while
 /// a step runs.
-async fn a_run_is_driven_once_at_a_time_in_one_process(stage: Stage) {
+async fn a_run_is_driven_once_at_a_time_in_one_process(stage: TestStore) {
     const SIGNALS: usize = 20;
-    let state = (Active::default(), Seen::default());
+    let state = (Active::default(), Observed::default());
     let busy = with("busy", &state, |ctx, (): (), (active, seen)| {
         Box::pin(async move {
             for nth in 0..SIGNALS {
@@ -348,7 +349,7 @@ async fn a_run_is_driven_once_at_a_time_in_one_process(stage: Stage) {
                         }
                         seen.note(key.to_string());
                         active.end();
-                        Ok::<_, Failure>(())
+                        Ok::<_, HandlerError>(())
                     }
                 })
                 .await?;
@@ -382,16 +383,16 @@ async fn a_run_is_driven_once_at_a_time_in_one_process(stage: Stage) {
 }
 
 /// RUN-16. The step that runs ends and is recorded; the next one is another worker's.
-async fn a_shutdown_gives_the_run_back_between_two_steps(stage: Stage) {
-    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+async fn a_shutdown_gives_the_run_back_between_two_steps(stage: TestStore) {
+    let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let two = with("two", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
             ctx.step("first", |key| {
                 let (seen, go) = (seen.clone(), go.clone());
                 async move {
                     seen.note(key.to_string());
-                    go.acquire().await.map_err(Failure::fatal)?.forget();
-                    Ok::<_, Failure>(())
+                    go.acquire().await.map_err(HandlerError::fatal)?.forget();
+                    Ok::<_, HandlerError>(())
                 }
             })
             .await?;
@@ -415,7 +416,7 @@ async fn a_shutdown_gives_the_run_back_between_two_steps(stage: Stage) {
 /// What a death leaves behind, wherever it comes.
 #[derive(Clone, Default)]
 struct Ledger {
-    seen: Seen,
+    seen: Observed,
     paid: Arc<AtomicU32>,
 }
 
@@ -440,7 +441,7 @@ fn a_run_survives_a_death_at_every_call() {
 
 /// How often each part of the transactional step is there: its record, two records in the store, an
 /// event and a wake.
-async fn staged(stage: &Stage) -> [i64; 5] {
+async fn staged(stage: &TestStore) -> [i64; 5] {
     let store = stage.store().await;
     let number = async |key: &str| {
         let slot = store.get_one(&RecordKey::new(key).unwrap()).await.unwrap();
@@ -456,20 +457,21 @@ async fn staged(stage: &Stage) -> [i64; 5] {
     [step, number("sold").await, number("decided").await, events("sales", "").await, marks]
 }
 
-async fn die_after(stage: &Stage, calls: i64, last_words: bool) -> bool {
+async fn die_after(stage: &TestStore, calls: i64, last_words: bool) -> bool {
     let ledger = Ledger::default();
     let five = with("five", &ledger, |ctx, (): (), ledger| {
         Box::pin(async move {
             ctx.step("mail", |key| see(&ledger.seen, key)).await?;
             let sold = RecordKey::new("sold").unwrap();
             ctx.transact("sell", |tx: tidelock::runs::Tx| {
-                tx.write(Write::add(&sold, 1, Bounds::NONE));
+                tx.write(RecordWrite::add(&sold, 1, Bounds::NONE));
                 async move {
                     let event = NewEvent::of("sold", &())?;
                     tx.append(&StreamName::new("sales")?, ExpectedVersion::Any, [event]);
                     tx.wake(Wake::to_mark(ItemRef::parse("parcels", "p")?, Mark::new(1)?));
                     let decided = || async {
-                        let decided = Write::add(&RecordKey::new("decided")?, 1, Bounds::NONE);
+                        let decided =
+                            RecordWrite::add(&RecordKey::new("decided")?, 1, Bounds::NONE);
                         Ok(Commit::new().write(decided))
                     };
                     tx.decide(decided).await
@@ -479,16 +481,16 @@ async fn die_after(stage: &Stage, calls: i64, last_words: bool) -> bool {
             ctx.sleep("rest", millis(1_200)).await?;
             let pay = ctx.step("pay", |_| {
                 ledger.paid.fetch_add(1, Ordering::SeqCst);
-                async { Ok::<_, Failure>(true) }
+                async { Ok::<_, HandlerError>(true) }
             });
-            let paid = pay.at_most_once(Ambiguous::Skip(false)).await?;
+            let paid = pay.at_most_once(OnUnknownOutcome::Skip(false)).await?;
             let came: Option<u32> = ctx.wait_for_signal("go").await?;
             ctx.step("ship", |key| see(&ledger.seen, key)).await?;
             Ok((paid, came))
         })
     });
     let run = start(stage, "five", "f", &()).await;
-    let store = Mortal::over(stage.store().await, calls, last_words);
+    let store = DyingStore::over(stage.store().await, calls, last_words);
     let mortal = Tidelock::over(store.clone());
     // Polls seldom: a process that only polls has nothing to die of.
     let unhurried = WorkerOptions::new(WorkerName::new("mortal").unwrap());

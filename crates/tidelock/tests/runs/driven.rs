@@ -7,11 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use tidelock::prelude::*;
 use tidelock::runs::{
-    Ambiguous, Awaited, Ctx, Outcome, Retry, RunError, RunFilter, RunState, Standing, StepError,
-    StepKey, Verdict, Workflow,
+    OnUnknownOutcome, PendingWait, Retry, RunCtx, RunError, RunFilter, RunOutcome, RunState,
+    RunStatus, StepError, StepKey, Verdict, Workflow,
 };
-use tidelock::{Advice, ErrorKind, Operation, StoreError};
-use tidelock_test_stage::{Between, Running, Seen, Stage, Wrapped, on_every_store, past, until};
+use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock_test_stage::{
+    Interceptor, Observed, Running, TestStore, Wrapped, on_every_store, past, until,
+};
 use tokio::sync::Semaphore;
 
 use crate::flow::{Switch, app, count, flow, history, result, seen, soon, until_it};
@@ -32,15 +34,15 @@ on_every_store!(
 );
 
 /// RUN-35.
-async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: Stage) {
+async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: TestStore) {
     let (here, there, gate, steps) = (
         stage.tidelock().await,
         stage.tidelock().await,
         Arc::new(Semaphore::new(0)),
-        Seen::default(),
+        Observed::default(),
     );
     let (shut, noted) = (gate.clone(), steps.clone());
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let (gate, noted) = (shut.clone(), noted.clone());
         async move {
             let work = |_: StepKey| {
@@ -48,7 +50,7 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: Stage) {
                 async move {
                     noted.note("work");
                     gate.acquire().await?.forget();
-                    Ok::<_, Failure>(())
+                    Ok::<_, HandlerError>(())
                 }
             };
             ctx.step("work", work).await?;
@@ -66,63 +68,65 @@ async fn where_a_run_stands_is_told_and_resume_does_not_drive_it(stage: Stage) {
     for told in
         [run.standing().await.unwrap(), run.resume().await.unwrap(), run.resume().await.unwrap()]
     {
-        let Standing::Running { worker, since, until } = told else { panic!("{told:?}") };
+        let RunStatus::Running { worker, since, until } = told else { panic!("{told:?}") };
         assert_eq!(worker.as_str(), "worker-7");
         assert!(since < until);
     }
     gate.add_permits(1);
-    until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;
-    let Standing::Waiting { on, until: Some(_) } = run.resume().await.unwrap() else { panic!() };
+    until_it(&run, "waits", |told| matches!(told, RunStatus::Waiting { .. })).await;
+    let RunStatus::Waiting { on, until: Some(_) } = run.resume().await.unwrap() else { panic!() };
     assert!(
-        matches!(&on[..], [Awaited::Signal { signal, until: Some(_), .. }] if signal == "approve"),
+        matches!(&on[..], [PendingWait::Signal { signal, until: Some(_), .. }] if signal == "approve"),
         "{on:?}"
     );
     run.signal("approve", &7).await.unwrap();
-    let sleeps = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Time { .. }]));
-    let Standing::Waiting { on, until } = until_it(&run, "sleeps", sleeps).await else { panic!() };
+    let sleeps = |told: &RunStatus| matches!(told, RunStatus::Waiting { on, .. } if matches!(on[..], [PendingWait::Time { .. }]));
+    let RunStatus::Waiting { on, until } = until_it(&run, "sleeps", sleeps).await else { panic!() };
     assert!(
-        matches!(&on[..], [Awaited::Time { until: moment, .. }] if Some(*moment) == until),
+        matches!(&on[..], [PendingWait::Time { until: moment, .. }] if Some(*moment) == until),
         "{on:?}"
     );
     assert_eq!(steps.count(), 1, "nobody drove it a second time");
     run.terminate("enough").await.unwrap();
     let ended = run.resume().await.unwrap();
-    assert_eq!(ended, Standing::Ended(Outcome::Terminated("enough".into())));
+    assert_eq!(ended, RunStatus::Ended(RunOutcome::Terminated("enough".into())));
     running.stop().await;
 }
 
 /// RUN-35.
-async fn a_parked_run_says_why_and_goes_on_when_it_is_resumed(stage: Stage) {
+async fn a_parked_run_says_why_and_goes_on_when_it_is_resumed(stage: TestStore) {
     let (tidelock, broken) = (stage.tidelock().await, Switch::default());
     broken.turn(true);
     let bug = broken.clone();
-    let workflow = flow(move |_: &mut Ctx, (): ()| {
+    let workflow = flow(move |_: &mut RunCtx, (): ()| {
         assert!(!bug.is_on(), "there is a bug");
         async move { Ok(7) }.boxed()
     });
     let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
     let run = tidelock.runs().start("w", "r", &()).await.unwrap();
-    let parked = |told: &Standing| matches!(told, Standing::Parked { again_at: Some(_), .. });
-    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else {
+    let parked = |told: &RunStatus| matches!(told, RunStatus::Parked { again_at: Some(_), .. });
+    let RunStatus::Parked { error, .. } = until_it(&run, "is parked", parked).await else {
         panic!()
     };
     assert!(error.contains("there is a bug"), "{error}");
     assert_eq!(run.get().await.unwrap().state, RunState::Open, "it is not failed");
     broken.turn(false);
     let resumed = run.resume().await.unwrap();
-    assert!(!matches!(resumed, Standing::Parked { .. }), "{resumed:?}");
+    assert!(!matches!(resumed, RunStatus::Parked { .. }), "{resumed:?}");
     assert_eq!(result::<u32>(&run).await.unwrap(), 7);
     running.stop().await;
 }
 
 /// RUN-36.
-async fn a_result_is_awaited_from_another_process(stage: Stage) {
+async fn a_result_is_awaited_from_another_process(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let workflow = flow(|ctx: &mut Ctx, what: String| {
+    let workflow = flow(|ctx: &mut RunCtx, what: String| {
         async move {
             let said: Option<String> = ctx.wait_for_signal("go").await?;
             match what.as_str() {
-                "fail" => ctx.step("fail", |_| async { Err(Failure::fatal("no more ink")) }).await,
+                "fail" => {
+                    ctx.step("fail", |_| async { Err(HandlerError::fatal("no more ink")) }).await
+                }
                 _ => Ok(said.unwrap_or_default()),
             }
         }
@@ -157,10 +161,11 @@ async fn a_result_is_awaited_from_another_process(stage: Stage) {
 }
 
 /// RUN-37. Schedule 47.
-async fn a_cancel_races_completion_to_one_end(stage: Stage) {
+async fn a_cancel_races_completion_to_one_end(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let workflow =
-        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("go").await }.boxed());
+    let workflow = flow(|ctx: &mut RunCtx, (): ()| {
+        async move { ctx.wait_for_signal::<u32>("go").await }.boxed()
+    });
     let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
     const RUNS: usize = 20;
     let mut races = Vec::new();
@@ -195,18 +200,19 @@ async fn a_cancel_races_completion_to_one_end(stage: Stage) {
 }
 
 /// RUN-39.
-async fn a_failed_run_is_retried_from_the_step_that_failed(stage: Stage) {
-    let (tidelock, steps, broken) = (stage.tidelock().await, Seen::default(), Switch::default());
+async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
+    let (tidelock, steps, broken) =
+        (stage.tidelock().await, Observed::default(), Switch::default());
     broken.turn(true);
     let (noted, broke) = (steps.clone(), broken.clone());
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let (noted, broke) = (noted.clone(), broke.clone());
         async move {
             seen(ctx, "first", &noted).await?;
             let second = |_: StepKey| {
                 noted.note("second");
                 let broke = broke.is_on();
-                async move { if broke { Err(Failure::fatal("out of paper")) } else { Ok(2) } }
+                async move { if broke { Err(HandlerError::fatal("out of paper")) } else { Ok(2) } }
             };
             ctx.step("second", second).await
         }
@@ -234,18 +240,18 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: Stage) {
 }
 
 /// RUN-39.
-async fn a_run_whose_steps_were_undone_is_not_retried(stage: Stage) {
-    let (tidelock, undone) = (stage.tidelock().await, Seen::default());
+async fn a_run_whose_steps_were_undone_is_not_retried(stage: TestStore) {
+    let (tidelock, undone) = (stage.tidelock().await, Observed::default());
     let noted = undone.clone();
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let noted = noted.clone();
         async move {
             let undo = move |(): (), _: StepKey| {
                 noted.note("undone");
-                async { Ok::<_, Failure>(()) }
+                async { Ok::<_, HandlerError>(()) }
             };
-            ctx.step("reserve", |_| async { Ok::<_, Failure>(()) }).compensate(undo).await?;
-            ctx.step("charge", |_| async { Err::<(), _>(Failure::fatal("declined")) }).await
+            ctx.step("reserve", |_| async { Ok::<_, HandlerError>(()) }).compensate(undo).await?;
+            ctx.step("charge", |_| async { Err::<(), _>(HandlerError::fatal("declined")) }).await
         }
         .boxed()
     });
@@ -260,12 +266,12 @@ async fn a_run_whose_steps_were_undone_is_not_retried(stage: Stage) {
 }
 
 /// RUN-38.
-async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: Stage) {
+async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: TestStore) {
     let (here, there, gate) =
         (stage.tidelock().await, stage.tidelock().await, Arc::new(Semaphore::new(0)));
-    let (shut, begun) = (gate.clone(), Seen::default());
+    let (shut, begun) = (gate.clone(), Observed::default());
     let noted = begun.clone();
-    let child = flow(move |ctx: &mut Ctx, (): ()| {
+    let child = flow(move |ctx: &mut RunCtx, (): ()| {
         let (gate, noted) = (shut.clone(), noted.clone());
         async move {
             let work = |_: StepKey| {
@@ -273,17 +279,17 @@ async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: St
                 async move {
                     noted.note("begun");
                     gate.acquire().await?.forget();
-                    Ok::<_, Failure>(())
+                    Ok::<_, HandlerError>(())
                 }
             };
             ctx.step("work", work).await
         }
         .boxed()
     });
-    let parent = flow(|ctx: &mut Ctx, (): ()| {
+    let parent = flow(|ctx: &mut RunCtx, (): ()| {
         async move {
             match ctx.child::<()>("helper", "child", &()).await {
-                Err(StepError::Child { outcome: Outcome::Terminated(reason), .. }) => Ok(reason),
+                Err(StepError::Child { outcome: RunOutcome::Terminated(reason), .. }) => Ok(reason),
                 other => Ok(format!("{other:?}")),
             }
         }
@@ -311,16 +317,16 @@ async fn a_terminated_run_is_not_driven_on_and_its_parent_learns_of_it(stage: St
 #[derive(Debug)]
 struct Cut(Switch);
 
-impl Between for Cut {
+impl Interceptor for Cut {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
         if self.0.is_on() {
             return Err(StoreError::new(
-                ErrorKind::Unavailable,
-                Advice::Later,
+                StoreErrorKind::Unavailable,
+                RetryAdvice::Later,
                 operation,
                 "it was cut off",
             ));
@@ -330,18 +336,21 @@ impl Between for Cut {
 }
 
 /// RUN-46. RUN-49.
-async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
+async fn an_operator_says_what_became_of_an_ambiguous_step(stage: TestStore) {
     let (tidelock, cut) = (stage.tidelock().await, Switch::default());
     let dead = cut.clone();
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let dead = dead.clone();
         async move {
             let pay = |_: StepKey| {
                 dead.turn(true);
-                pending::<Result<u32, Failure>>()
+                pending::<Result<u32, HandlerError>>()
             };
-            let paid =
-                ctx.step("pay", pay).at_most_once(Ambiguous::Ask).retry(Retry::never()).await?;
+            let paid = ctx
+                .step("pay", pay)
+                .at_most_once(OnUnknownOutcome::Ask)
+                .retry(Retry::never())
+                .await?;
             ctx.wait_for_signal::<()>("go").await?;
             Ok(paid)
         }
@@ -355,30 +364,30 @@ async fn an_operator_says_what_became_of_an_ambiguous_step(stage: Stage) {
     let refused = run.resolve("pay", Verdict::Rerun).await.unwrap_err();
     assert!(matches!(refused, RunError::NotAmbiguous { .. }), "{refused}");
     let running = Running::start(app(&tidelock, "two", workflow));
-    let asks = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Verdict { .. }]));
+    let asks = |told: &RunStatus| matches!(told, RunStatus::Waiting { on, .. } if matches!(on[..], [PendingWait::Verdict { .. }]));
     until_it(&run, "asks", asks).await;
     assert!(matches!(
         run.resolve("ship", Verdict::Rerun).await,
         Err(RunError::NotAmbiguous { .. })
     ));
-    let asked = run.clone().operation("said");
-    asked.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
-    let goes_on = |told: &Standing| matches!(told, Standing::Waiting { on, .. } if matches!(on[..], [Awaited::Signal { .. }]));
+    let asked = run.clone().operation_id("said");
+    asked.resolve("pay", Verdict::Done(RawJson::new(&12).unwrap())).await.unwrap();
+    let goes_on = |told: &RunStatus| matches!(told, RunStatus::Waiting { on, .. } if matches!(on[..], [PendingWait::Signal { .. }]));
     until_it(&run, "goes on", goes_on).await;
-    asked.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
+    asked.resolve("pay", Verdict::Done(RawJson::new(&12).unwrap())).await.unwrap();
     let refused = run.resolve("pay", Verdict::Rerun).await.unwrap_err();
     assert!(matches!(refused, RunError::NotAmbiguous { .. }), "{refused}");
     run.signal("go", &()).await.unwrap();
     assert_eq!(result::<u32>(&run).await.unwrap(), 12);
-    asked.resolve("pay", Verdict::Done(Json::new(&12).unwrap())).await.unwrap();
+    asked.resolve("pay", Verdict::Done(RawJson::new(&12).unwrap())).await.unwrap();
     running.stop().await;
     dying.abandon();
 }
 
 /// RUN-33.
-async fn signals_are_received_in_order_and_each_once(stage: Stage) {
+async fn signals_are_received_in_order_and_each_once(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let workflow = flow(|ctx: &mut Ctx, (): ()| {
+    let workflow = flow(|ctx: &mut RunCtx, (): ()| {
         async move {
             let mut got: Vec<u32> = Vec::new();
             for nth in 0..4 {
@@ -396,7 +405,7 @@ async fn signals_are_received_in_order_and_each_once(stage: Stage) {
     let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
     tidelock.runs().start("w", "r", &()).await.unwrap();
     run.signal("n", &3).await.unwrap();
-    until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;
+    until_it(&run, "waits", |told| matches!(told, RunStatus::Waiting { .. })).await;
     run.signal("n", &2).id("b").await.unwrap();
     run.signal("n", &4).await.unwrap();
     assert_eq!(result::<Vec<u32>>(&run).await.unwrap(), [1, 2, 3, 4]);
@@ -404,20 +413,20 @@ async fn signals_are_received_in_order_and_each_once(stage: Stage) {
 }
 
 /// RUN-47.
-async fn what_a_run_publishes_is_there_for_everybody(stage: Stage) {
+async fn what_a_run_publishes_is_there_for_everybody(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
-    let workflow = flow(|ctx: &mut Ctx, (): ()| {
+    let workflow = flow(|ctx: &mut RunCtx, (): ()| {
         async move {
             ctx.publish("packing", "packing").await?;
             ctx.publish("packed", &("packed", 3)).await?;
             ctx.wait_for_signal::<()>("go").await?;
-            ctx.step("ship", |_| async { Ok::<_, Failure>(()) }).await
+            ctx.step("ship", |_| async { Ok::<_, HandlerError>(()) }).await
         }
         .boxed()
     });
     let running = Running::start(app(&here, "one", Workflow::new("w", workflow)));
     let run = here.runs().start("w", "r", &()).await.unwrap();
-    until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;
+    until_it(&run, "waits", |told| matches!(told, RunStatus::Waiting { .. })).await;
     let other = there.runs().run("r");
     assert_eq!(other.published::<(String, u32)>().await.unwrap(), Some(("packed".into(), 3)));
     let unfit = other.published::<u32>().await.unwrap_err().to_string();
@@ -431,16 +440,17 @@ async fn what_a_run_publishes_is_there_for_everybody(stage: Stage) {
 }
 
 /// RUN-45.
-async fn a_transactional_step_starts_and_signals_other_runs(stage: Stage) {
+async fn a_transactional_step_starts_and_signals_other_runs(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let waits =
-        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
-    let reaches = flow(|ctx: &mut Ctx, (): ()| {
+    let waits = flow(|ctx: &mut RunCtx, (): ()| {
+        async move { ctx.wait_for_signal::<u32>("n").await }.boxed()
+    });
+    let reaches = flow(|ctx: &mut RunCtx, (): ()| {
         async move {
             let reach = |tx: tidelock::runs::Tx| async move {
                 tx.start("waits", "other", &()).await?;
                 tx.signal("other", "n", &7).await?;
-                Ok::<_, Failure>(())
+                Ok::<_, HandlerError>(())
             };
             ctx.transact("reach", reach).await
         }
@@ -457,10 +467,10 @@ async fn a_transactional_step_starts_and_signals_other_runs(stage: Stage) {
 }
 
 /// RUN-31.
-async fn the_newest_version_of_the_process_is_started_and_else_the_newest_of_any(stage: Stage) {
+async fn the_newest_version_of_the_process_is_started_and_else_the_newest_of_any(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let says = |version: u32| {
-        let workflow = flow(move |_: &mut Ctx, (): ()| async move { Ok(version) }.boxed());
+        let workflow = flow(move |_: &mut RunCtx, (): ()| async move { Ok(version) }.boxed());
         Workflow::new("w", workflow).version(version)
     };
     let both = Running::start(app(&here, "one", says(1)).register(says(2)));

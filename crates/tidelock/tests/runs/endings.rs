@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
 use tidelock::runs::{Retry, RunState, StepError};
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::cast::{count, error, history, millis, process, result, see, start, with};
 
@@ -23,8 +23,8 @@ on_every_store!(
 
 /// RUN-18. From the cancellation on nothing new is done, but what cleans up; the sleep that was cut
 /// short stays cut short.
-async fn a_cancelled_run_cleans_up_and_ends_cancelled(stage: Stage) {
-    let seen = Seen::default();
+async fn a_cancelled_run_cleans_up_and_ends_cancelled(stage: TestStore) {
+    let seen = Observed::default();
     let long = with("long", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let slept = ctx.sleep("long", millis(3_600_000)).await;
@@ -50,7 +50,7 @@ async fn a_cancelled_run_cleans_up_and_ends_cancelled(stage: Stage) {
 }
 
 /// RUN-18. What the function makes of it counts.
-async fn a_run_that_handles_its_cancellation_completes(stage: Stage) {
+async fn a_run_that_handles_its_cancellation_completes(stage: TestStore) {
     let calm = with("calm", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             let came: Result<Option<u32>, StepError> = ctx.wait_for_signal("go").await;
@@ -67,8 +67,8 @@ async fn a_run_that_handles_its_cancellation_completes(stage: Stage) {
 
 /// Schedule 43. The sleep is over and the run is cancelled before anybody drives it: one of the
 /// two, for good.
-async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: Stage) {
-    let seen = Seen::default();
+async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: TestStore) {
+    let seen = Observed::default();
     let short = with("short", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let slept = ctx.sleep("nap", millis(1_200)).await;
@@ -77,14 +77,14 @@ async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: Stage) {
             cleanup
                 .step("first", |_| {
                     seen.note(outcome);
-                    async { Ok::<_, Failure>(()) }
+                    async { Ok::<_, HandlerError>(()) }
                 })
                 .await?;
             cleanup.sleep("rest", millis(1_200)).await?;
             cleanup
                 .step("second", |_| {
                     seen.note(outcome);
-                    async { Ok::<_, Failure>(()) }
+                    async { Ok::<_, HandlerError>(()) }
                 })
                 .await?;
             slept
@@ -107,16 +107,16 @@ async fn a_timer_and_a_cancellation_come_to_one_outcome(stage: Stage) {
 
 /// Schedule 47. The run has its last step in hand when it is cancelled: it completes, and is not
 /// cancelled after that.
-async fn a_cancellation_that_comes_too_late_leaves_one_terminal_state(stage: Stage) {
-    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+async fn a_cancellation_that_comes_too_late_leaves_one_terminal_state(stage: TestStore) {
+    let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let last = with("last", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
             ctx.step("last", |_| {
                 let (seen, go) = (seen.clone(), go.clone());
                 async move {
                     seen.note("at it");
-                    go.acquire().await.map_err(Failure::fatal)?.forget();
-                    Ok::<_, Failure>(7)
+                    go.acquire().await.map_err(HandlerError::fatal)?.forget();
+                    Ok::<_, HandlerError>(7)
                 }
             })
             .await
@@ -139,8 +139,8 @@ async fn a_cancellation_that_comes_too_late_leaves_one_terminal_state(stage: Sta
 }
 
 /// RUN-19.
-async fn a_run_whose_time_is_up_fails(stage: Stage) {
-    let seen = Seen::default();
+async fn a_run_whose_time_is_up_fails(stage: TestStore) {
+    let seen = Observed::default();
     let slow = with("slow", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let slept = ctx.sleep("long", millis(3_600_000)).await;
@@ -160,8 +160,8 @@ async fn a_run_whose_time_is_up_fails(stage: Stage) {
 }
 
 /// RUN-20. Each with its own result and a key of its own; a run that was undone is not retried.
-async fn steps_that_were_done_are_undone_in_reverse(stage: Stage) {
-    let seen = Seen::default();
+async fn steps_that_were_done_are_undone_in_reverse(stage: TestStore) {
+    let seen = Observed::default();
     let saga = with("saga", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             for nth in 1..=3 {
@@ -169,12 +169,12 @@ async fn steps_that_were_done_are_undone_in_reverse(stage: Stage) {
                 let book = ctx.step(format!("book-{nth}"), |key| see(&seen, key));
                 book.compensate(move |booked: String, key| {
                     undone.note(format!("{key} undoes {booked}"));
-                    async { Ok::<_, Failure>(()) }
+                    async { Ok::<_, HandlerError>(()) }
                 })
                 .await?;
             }
             ctx.sleep("rest", millis(1_200)).await?;
-            ctx.step("pay", |_| async { Err::<(), _>(Failure::fatal("no money")) }).await
+            ctx.step("pay", |_| async { Err::<(), _>(HandlerError::fatal("no money")) }).await
         })
     });
     let run = start(&stage, "saga", "s", &()).await;
@@ -197,15 +197,15 @@ async fn steps_that_were_done_are_undone_in_reverse(stage: Stage) {
 }
 
 /// RUN-21. What was done before stays done; the failed step has the same key.
-async fn a_failed_run_is_retried_from_the_step_that_failed(stage: Stage) {
-    let state = (Seen::default(), Arc::new(AtomicBool::new(false)));
+async fn a_failed_run_is_retried_from_the_step_that_failed(stage: TestStore) {
+    let state = (Observed::default(), Arc::new(AtomicBool::new(false)));
     let fragile = with("fragile", &state, |ctx, (): (), (seen, works)| {
         Box::pin(async move {
             ctx.step("first", |key| see(&seen, key)).await?;
             let second = ctx.step("second", |key| {
                 seen.note(key.to_string());
                 let works = works.load(Ordering::SeqCst);
-                async move { if works { Ok(7) } else { Err(Failure::again("broken")) } }
+                async move { if works { Ok(7) } else { Err(HandlerError::again("broken")) } }
             });
             second.retry(Retry::never()).await
         })
@@ -222,16 +222,16 @@ async fn a_failed_run_is_retried_from_the_step_that_failed(stage: Stage) {
 }
 
 /// RUN-13. The holder's next commit is refused, and it stops.
-async fn a_terminated_run_stops_and_stays_terminated(stage: Stage) {
-    let state = (Seen::default(), Arc::new(tokio::sync::Semaphore::new(0)));
+async fn a_terminated_run_stops_and_stays_terminated(stage: TestStore) {
+    let state = (Observed::default(), Arc::new(tokio::sync::Semaphore::new(0)));
     let busy = with("busy", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
             ctx.step("long", |key| {
                 let (seen, go) = (seen.clone(), go.clone());
                 async move {
                     seen.note(key.to_string());
-                    go.acquire().await.map_err(Failure::fatal)?.forget();
-                    Ok::<_, Failure>(())
+                    go.acquire().await.map_err(HandlerError::fatal)?.forget();
+                    Ok::<_, HandlerError>(())
                 }
             })
             .await?;
@@ -251,8 +251,8 @@ async fn a_terminated_run_stops_and_stays_terminated(stage: Stage) {
 
 /// RUN-22. The history stays short, names begin anew, and a signal that nobody received is not
 /// lost.
-async fn a_run_continues_as_new_with_its_signals(stage: Stage) {
-    let seen = Seen::default();
+async fn a_run_continues_as_new_with_its_signals(stage: TestStore) {
+    let seen = Observed::default();
     let counter = with("counter", &seen, |ctx, round: u32, seen| {
         Box::pin(async move {
             ctx.step("work", |key| see(&seen, key)).await?;

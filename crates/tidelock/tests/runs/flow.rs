@@ -9,20 +9,20 @@ use serde::de::DeserializeOwned;
 use tidelock::StoredEvent;
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::runs::{Ctx, RunError, RunHandle, Standing, StepError, Workflow};
-use tidelock_test_stage::{Seen, brisk, until};
+use tidelock::runs::{RunCtx, RunError, RunHandle, RunStatus, StepError, Workflow};
+use tidelock_test_stage::{Observed, brisk, until};
 
 /// The function of a workflow that has something of the test's in it.
 pub(crate) fn flow<I, O, F>(function: F) -> F
 where
-    F: for<'c> Fn(&'c mut Ctx, I) -> BoxFuture<'c, Result<O, StepError>>,
+    F: for<'c> Fn(&'c mut RunCtx, I) -> BoxFuture<'c, Result<O, StepError>>,
 {
     function
 }
 
 /// Leased for so short that another takes over soon, where time is real.
 pub(crate) fn soon(workflow: Workflow) -> Workflow {
-    workflow.leased_for(Duration::from_millis(800))
+    workflow.lease(Duration::from_millis(800))
 }
 
 /// Something that a test turns on and off.
@@ -40,10 +40,10 @@ impl Switch {
 }
 
 /// A step that is seen whenever it is done.
-pub(crate) async fn seen(ctx: &Ctx, name: &str, seen: &Seen) -> Result<(), StepError> {
+pub(crate) async fn seen(ctx: &RunCtx, name: &str, seen: &Observed) -> Result<(), StepError> {
     let note = |key: tidelock::runs::StepKey| {
         seen.note(key.to_string());
-        async { Ok::<_, Failure>(()) }
+        async { Ok::<_, HandlerError>(()) }
     };
     ctx.step(name, note).await
 }
@@ -57,8 +57,8 @@ pub(crate) fn app(tidelock: &Tidelock, name: &str, workflow: Workflow) -> AppBui
 pub(crate) async fn until_it(
     run: &RunHandle,
     what: &str,
-    stands: impl Fn(&Standing) -> bool,
-) -> Standing {
+    stands: impl Fn(&RunStatus) -> bool,
+) -> RunStatus {
     until(&format!("the run {what}"), async || stands(&run.standing().await.unwrap())).await;
     run.standing().await.unwrap()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::{RunFilter, RunState};
-use tidelock_test_stage::{Stage, on_every_store, past, until};
+use tidelock_test_stage::{TestStore, on_every_store, past, until};
 
 on_every_store!(
     runs_are_found_by_state_workflow_and_attributes,
@@ -28,7 +28,7 @@ async fn listed(tidelock: &Tidelock, filter: RunFilter) -> Vec<String> {
 }
 
 /// RUN-40.
-async fn runs_are_found_by_state_workflow_and_attributes(stage: Stage) {
+async fn runs_are_found_by_state_workflow_and_attributes(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for (workflow, run, shop) in [
         ("checkout", "c/1", "7"),
@@ -56,7 +56,7 @@ async fn runs_are_found_by_state_workflow_and_attributes(stage: Stage) {
 }
 
 /// RUN-40.
-async fn a_listing_is_newest_first_and_its_pages_hold_each_run_once(stage: Stage) {
+async fn a_listing_is_newest_first_and_its_pages_hold_each_run_once(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for nth in 0..25 {
         let workflow = ["a", "b", "c"][nth % 3];
@@ -81,7 +81,7 @@ async fn a_listing_is_newest_first_and_its_pages_hold_each_run_once(stage: Stage
 }
 
 /// RUN-40.
-async fn runs_are_found_by_the_time_of_their_start(stage: Stage) {
+async fn runs_are_found_by_the_time_of_their_start(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for run in ["1", "2", "3", "4"] {
         start(&tidelock, "w", run, "7").await;
@@ -98,7 +98,7 @@ async fn runs_are_found_by_the_time_of_their_start(stage: Stage) {
 }
 
 /// LIMIT-1. A page without room for a run would never lead to the next one.
-async fn a_page_of_no_runs_is_refused(stage: Stage) {
+async fn a_page_of_no_runs_is_refused(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let refused = tidelock.runs().list(&RunFilter::all().limit(0)).await.unwrap_err();
     assert!(refused.to_string().contains("a page of 0 runs; it has at least 1"), "{refused}");

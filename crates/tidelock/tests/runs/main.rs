@@ -1,6 +1,6 @@
 //! Durable runs, on every store.
 //!
-//! Each case is a function of a [`Stage`](tidelock_test_stage::Stage) and becomes three tests: in
+//! Each case is a function of a [`Stage`](tidelock_test_stage::TestStore) and becomes three tests: in
 //! memory (where time is simulated, so that waiting costs nothing), on an SQLite file and on
 //! PostgreSQL (each handle with connections of its own, as other processes have them).
 

@@ -1,10 +1,10 @@
 //! More runs than a store looks at for one page.
 
 use serde_json::json;
-use tidelock::doctor::{Bounds, Doctor};
+use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
-use tidelock::runs::{RunFilter, RunState, Standing};
-use tidelock_test_stage::{Stage, many_gone, many_items, on_every_store, past};
+use tidelock::runs::{RunFilter, RunState, RunStatus};
+use tidelock_test_stage::{TestStore, many_gone, many_items, on_every_store, past};
 
 on_every_store!(
     open_runs_are_found_behind_any_number_that_have_ended,
@@ -24,7 +24,7 @@ async fn started(tidelock: &Tidelock, count: usize) {
 }
 
 /// Schedule 102. RUN-40.
-async fn open_runs_are_found_behind_any_number_that_have_ended(stage: Stage) {
+async fn open_runs_are_found_behind_any_number_that_have_ended(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     started(&tidelock, 4).await;
     // What newer runs leave in the index of open ones once they have ended.
@@ -44,7 +44,7 @@ async fn open_runs_are_found_behind_any_number_that_have_ended(stage: Stage) {
         found.sort();
         assert_eq!(found, ["run-0", "run-1", "run-2", "run-3"], "{filter:?}");
     }
-    let bounds = Bounds { runs: 2, ..Bounds::default() };
+    let bounds = Thresholds { runs: 2, ..Thresholds::default() };
     let diagnosis = Doctor::over(tidelock.store().clone()).within(bounds).examine().await.unwrap();
     let unfinished = diagnosis
         .findings
@@ -54,13 +54,13 @@ async fn open_runs_are_found_behind_any_number_that_have_ended(stage: Stage) {
 }
 
 /// RUN-35.
-async fn a_run_stands_where_it_does_however_many_others_there_are(stage: Stage) {
+async fn a_run_stands_where_it_does_however_many_others_there_are(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     started(&tidelock, 1).await;
     let run = tidelock.runs().run("run-0");
-    assert!(matches!(run.standing().await.unwrap(), Standing::Due { .. }));
+    assert!(matches!(run.standing().await.unwrap(), RunStatus::Due { .. }));
     let queue = QueueName::new("~runs/checkout@1").unwrap();
     many_items(&**tidelock.store(), &queue, "a").await;
     let standing = run.standing().await.unwrap();
-    assert!(matches!(standing, Standing::Due { .. }), "{standing:?}");
+    assert!(matches!(standing, RunStatus::Due { .. }), "{standing:?}");
 }

@@ -2,8 +2,8 @@
 
 use futures_util::FutureExt;
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, RunError, RunState, StepKey, Workflow};
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store};
+use tidelock::runs::{RunCtx, RunError, RunState, StepKey, Workflow};
+use tidelock_test_stage::{Observed, Running, TestStore, on_every_store};
 
 use crate::client::idle;
 use crate::flow::{app, count, flow, history, result};
@@ -14,36 +14,36 @@ on_every_store!(
 );
 
 /// RUN-49.
-async fn a_run_is_signalled_cancelled_and_terminated_once(stage: Stage) {
+async fn a_run_is_signalled_cancelled_and_terminated_once(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     idle(&here, "r").await;
     for tidelock in [&here, &there] {
-        tidelock.runs().run("r").operation("s").signal("go", &7).await.unwrap();
+        tidelock.runs().run("r").operation_id("s").signal("go", &7).await.unwrap();
     }
     for tidelock in [&here, &there] {
-        tidelock.runs().run("r").operation("a").cancel("enough").await.unwrap();
+        tidelock.runs().run("r").operation_id("a").cancel("enough").await.unwrap();
     }
     for tidelock in [&here, &there] {
-        tidelock.runs().run("r").operation("b").terminate("at once").await.unwrap();
+        tidelock.runs().run("r").operation_id("b").terminate("at once").await.unwrap();
     }
-    there.runs().run("r").operation("a").cancel("enough").await.unwrap();
+    there.runs().run("r").operation_id("a").cancel("enough").await.unwrap();
     let types: Vec<_> =
         history(&here, "r").await.into_iter().map(|event| event.event_type).collect();
     assert_eq!(types.len(), 4, "started, signalled, asked to cancel, terminated: {types:?}");
-    let refused = there.runs().run("r").operation("c").terminate("at once").await.unwrap_err();
+    let refused = there.runs().run("r").operation_id("c").terminate("at once").await.unwrap_err();
     assert!(matches!(refused, RunError::Ended { state: RunState::Terminated, .. }), "{refused}");
 }
 
 /// RUN-49. Its failing is no answer to a question that was answered.
-async fn a_run_that_failed_again_is_not_retried_again(stage: Stage) {
-    let (tidelock, tries) = (stage.tidelock().await, Seen::default());
+async fn a_run_that_failed_again_is_not_retried_again(stage: TestStore) {
+    let (tidelock, tries) = (stage.tidelock().await, Observed::default());
     let noted = tries.clone();
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let noted = noted.clone();
         async move {
             let print = |_: StepKey| {
                 noted.note("print");
-                async { Err::<(), _>(Failure::fatal("out of paper")) }
+                async { Err::<(), _>(HandlerError::fatal("out of paper")) }
             };
             ctx.step("print", print).await
         }
@@ -52,7 +52,8 @@ async fn a_run_that_failed_again_is_not_retried_again(stage: Stage) {
     let running = Running::start(app(&tidelock, "one", Workflow::new("w", workflow)));
     let run = tidelock.runs().start("w", "r", &()).await.unwrap();
     result::<()>(&run).await.unwrap_err();
-    let retry = async |id: &str| run.clone().operation(id).retry("there is paper").await.unwrap();
+    let retry =
+        async |id: &str| run.clone().operation_id(id).retry("there is paper").await.unwrap();
     retry("a").await;
     result::<()>(&run).await.unwrap_err();
     retry("a").await;

@@ -9,10 +9,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use tidelock::prelude::*;
-use tidelock::runs::{CatchUp, Ctx, RunError, RunFilter, RunState, Schedule, Standing, Workflow};
-use tidelock::{Advice, ErrorKind, Operation, StoreError};
+use tidelock::runs::{
+    CatchUp, RunCtx, RunError, RunFilter, RunState, RunStatus, Schedule, Workflow,
+};
+use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{
-    Between, Mortal, Running, Stage, Tally, Wrapped, in_memory, on_every_store,
+    DyingStore, Interceptor, Running, Tally, TestStore, Wrapped, in_memory, on_every_store,
 };
 use tokio::sync::watch;
 
@@ -36,13 +38,13 @@ impl std::fmt::Debug for Before {
     }
 }
 
-impl Between for Before {
+impl Interceptor for Before {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
-        if operation == Operation::Commit {
+        if operation == StoreOperation::Commit {
             let first = self.0.lock().unwrap().take();
             if let Some(first) = first {
                 first.await;
@@ -53,12 +55,12 @@ impl Between for Before {
 }
 
 /// A handle on the stage through which the first commit comes after this.
-async fn after(stage: &Stage, first: impl Future<Output = ()> + Send + 'static) -> Tidelock {
+async fn after(stage: &TestStore, first: impl Future<Output = ()> + Send + 'static) -> Tidelock {
     Tidelock::over(Wrapped::new(stage.store().await, Before(Mutex::new(Some(first.boxed())))))
 }
 
 /// RUN-33.
-async fn a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there(stage: Stage) {
+async fn a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let run = idle(&tidelock, "r").await;
     let late = after(&stage, async move { run.terminate("enough").await.unwrap() }).await;
@@ -68,15 +70,16 @@ async fn a_signal_that_meets_the_end_of_its_run_is_refused_and_not_there(stage: 
 }
 
 /// RUN-33.
-async fn a_signal_that_meets_the_start_of_its_run_wakes_it(stage: Stage) {
+async fn a_signal_that_meets_the_start_of_its_run_wakes_it(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let waits =
-        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<u32>("n").await }.boxed());
+    let waits = flow(|ctx: &mut RunCtx, (): ()| {
+        async move { ctx.wait_for_signal::<u32>("n").await }.boxed()
+    });
     let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
     let starter = tidelock.clone();
     let early = after(&stage, async move {
         let run = starter.runs().start("waits", "r", &()).await.unwrap();
-        while !matches!(run.standing().await.unwrap(), Standing::Waiting { .. }) {
+        while !matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. }) {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
     });
@@ -86,7 +89,7 @@ async fn a_signal_that_meets_the_start_of_its_run_wakes_it(stage: Stage) {
 }
 
 /// RUN-31.
-async fn two_starts_that_meet_are_one_run_or_an_error(stage: Stage) {
+async fn two_starts_that_meet_are_one_run_or_an_error(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for (id, input, is_same) in [("same", 1, true), ("other", 2, false)] {
         let quicker = tidelock.clone();
@@ -97,7 +100,7 @@ async fn two_starts_that_meet_are_one_run_or_an_error(stage: Stage) {
         match started {
             Ok(_) => assert!(is_same),
             Err(error) => {
-                assert!(!is_same && matches!(error, RunError::OtherRun { .. }), "{error}")
+                assert!(!is_same && matches!(error, RunError::OtherRun { .. }), "{error}");
             }
         }
         assert_eq!(count(&tidelock, id, "~started").await, 1);
@@ -105,7 +108,7 @@ async fn two_starts_that_meet_are_one_run_or_an_error(stage: Stage) {
 }
 
 /// RUN-37.
-async fn two_terminations_that_meet_are_one(stage: Stage) {
+async fn two_terminations_that_meet_are_one(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let run = idle(&tidelock, "r").await;
     let slower = after(&stage, async move { run.terminate("first").await.unwrap() }).await;
@@ -118,21 +121,25 @@ async fn two_terminations_that_meet_are_one(stage: Stage) {
 #[derive(Debug)]
 struct LostReply(AtomicBool);
 
-impl Between for LostReply {
+impl Interceptor for LostReply {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
-        let lost = operation == Operation::Commit && !self.0.swap(true, Ordering::SeqCst);
-        let unknown =
-            StoreError::new(ErrorKind::Unavailable, Advice::Unknown, operation, "the line is dead");
+        let lost = operation == StoreOperation::Commit && !self.0.swap(true, Ordering::SeqCst);
+        let unknown = StoreError::new(
+            StoreErrorKind::Unavailable,
+            RetryAdvice::Unknown,
+            operation,
+            "the line is dead",
+        );
         call.await.and_then(|reply| if lost { Err(unknown) } else { Ok(reply) })
     }
 }
 
 /// RUN-31, RUN-33, RUN-38.
-async fn a_call_whose_reply_was_lost_is_done_once(stage: Stage) {
+async fn a_call_whose_reply_was_lost_is_done_once(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let deaf = async || {
         Tidelock::over(Wrapped::new(stage.store().await, LostReply(AtomicBool::new(false))))
@@ -151,18 +158,18 @@ async fn a_call_whose_reply_was_lost_is_done_once(stage: Stage) {
 fn a_scheduler_that_dies_at_any_call_leaves_one_run_for_its_occurrence() {
     const CALLS: i64 = 25;
     for (calls, last_words) in (0..CALLS).flat_map(|calls| [(calls, false), (calls, true)]) {
-        in_memory(async |stage: Stage| dies_at(&stage, calls, last_words).await);
+        in_memory(async |stage: TestStore| dies_at(&stage, calls, last_words).await);
     }
 }
 
-async fn dies_at(stage: &Stage, calls: i64, last_words: bool) {
+async fn dies_at(stage: &TestStore, calls: i64, last_words: bool) {
     let tidelock = stage.tidelock().await;
     let schedules = tidelock.runs().schedules();
-    let tick = || Workflow::new("tick", flow(|_: &mut Ctx, (): ()| async { Ok(()) }.boxed()));
+    let tick = || Workflow::new("tick", flow(|_: &mut RunCtx, (): ()| async { Ok(()) }.boxed()));
     // Once a day, at a moment that comes in a second.
     let daily = Schedule::cron("1 0 0 * * *").starts("tick", &()).catch_up(CatchUp::Once);
     let due = schedules.put("daily", daily).await.unwrap().next.unwrap();
-    let mortal = Mortal::over(tidelock.store().clone(), calls, last_words);
+    let mortal = DyingStore::over(tidelock.store().clone(), calls, last_words);
     let dying = Running::start(app(&Tidelock::over(mortal), "mortal", tick()));
     tokio::time::sleep(Duration::from_secs(2)).await;
     let healthy = Running::start(app(&tidelock, "healthy", tick()));
@@ -191,13 +198,13 @@ enum Stop {
     GoesOn,
 }
 
-impl Between for StopsAtCommit {
+impl Interceptor for StopsAtCommit {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
-        if operation == Operation::Commit {
+        if operation == StoreOperation::Commit {
             self.0.send_if_modified(|stop| {
                 let is_armed = *stop == Stop::Armed;
                 if is_armed {
@@ -216,10 +223,11 @@ impl Between for StopsAtCommit {
 /// is refused.
 #[test]
 fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
-    in_memory(async |stage: Stage| {
+    in_memory(async |stage: TestStore| {
         let tidelock = stage.tidelock().await;
         let schedules = tidelock.runs().schedules();
-        let tick = || Workflow::new("tick", flow(|_: &mut Ctx, (): ()| async { Ok(()) }.boxed()));
+        let tick =
+            || Workflow::new("tick", flow(|_: &mut RunCtx, (): ()| async { Ok(()) }.boxed()));
         let slow =
             Wrapped::new(tidelock.store().clone(), StopsAtCommit(watch::channel(Stop::Unarmed).0));
         let stopped = Running::start(app(&Tidelock::over(slow.clone()), "slow", tick()));
@@ -259,7 +267,7 @@ fn two_schedulers_that_fire_for_one_occurrence_start_one_run() {
 /// RUN-40.
 #[test]
 fn a_page_costs_the_same_however_many_runs_there_are() {
-    in_memory(async |stage: Stage| {
+    in_memory(async |stage: TestStore| {
         let (tidelock, tally) = (stage.tidelock().await, Tally::default());
         let counted = Tidelock::over(tally.over(tidelock.store().clone()));
         let mut costs = Vec::new();

@@ -3,10 +3,10 @@
 use futures_util::FutureExt;
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::reactions::Effects;
-use tidelock::runs::{Ctx, RunError, RunFilter, Workflow};
+use tidelock::reactions::ResetEffects;
+use tidelock::runs::{RunCtx, RunError, RunFilter, Workflow};
 use tidelock::{StoredEvent, limits};
-use tidelock_test_stage::{Running, Stage, append, on_every_store, until};
+use tidelock_test_stage::{Running, TestStore, append, on_every_store, until};
 
 use crate::flow::{app, count, flow, result};
 
@@ -18,7 +18,7 @@ on_every_store!(
 );
 
 fn shop() -> Workflow {
-    let checkout = flow(|ctx: &mut Ctx, order: String| {
+    let checkout = flow(|ctx: &mut RunCtx, order: String| {
         async move {
             let paid: Option<u32> = ctx.wait_for_signal("paid").await?;
             Ok(format!("{order} for {}", paid.unwrap_or_default()))
@@ -28,7 +28,7 @@ fn shop() -> Workflow {
     Workflow::new("checkout", checkout)
 }
 
-async fn handle(event: StoredEvent, ctx: Context) -> Result<(), Failure> {
+async fn handle(event: StoredEvent, ctx: ReactionCtx) -> Result<(), HandlerError> {
     let order = event.stream.as_str().to_owned();
     match event.event_type.as_str() {
         "placed" => _ = ctx.start("checkout", &order, &order).attribute("shop", "7").await?,
@@ -38,7 +38,7 @@ async fn handle(event: StoredEvent, ctx: Context) -> Result<(), Failure> {
 }
 
 /// RUN-45.
-async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: Stage) {
+async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = Running::start(app(&tidelock, "one", shop()).reaction(
         "orders",
@@ -56,7 +56,7 @@ async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: Stag
     // Handled again after a reset, the run that is there is the one that is meant, and the signal
     // is there once.
     let filter = ReactionFilter::named("orders");
-    tidelock.reactions().reset(&filter, Effects::Keep).await.unwrap();
+    tidelock.reactions().reset(&filter, ResetEffects::Keep).await.unwrap();
     let quiet =
         async || tidelock.reactions().list(&filter).await.unwrap().iter().all(|t| t.lag() == 0);
     until("all is handled again", quiet).await;
@@ -68,12 +68,12 @@ async fn a_reaction_starts_and_signals_runs_in_the_commit_of_its_ack(stage: Stag
 }
 
 /// RUN-45.
-async fn a_start_whose_ack_does_not_land_does_not_happen(stage: Stage) {
+async fn a_start_whose_ack_does_not_land_does_not_happen(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let app = app(&tidelock, "one", shop()).reaction(
         "orders",
         on_any().in_streams("order-"),
-        async |event: StoredEvent, ctx: Context| {
+        async |event: StoredEvent, ctx: ReactionCtx| {
             ctx.start("checkout", event.stream.as_str(), &1).await?;
             // More than a commit can hold.
             for nth in 0..=limits::PARTS_PER_COMMIT {
@@ -95,9 +95,9 @@ async fn a_start_whose_ack_does_not_land_does_not_happen(stage: Stage) {
 }
 
 /// RUN-45.
-async fn a_handler_starts_a_run_and_signals_it_in_one_commit(stage: Stage) {
+async fn a_handler_starts_a_run_and_signals_it_in_one_commit(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let counts = flow(|ctx: &mut Ctx, (): ()| {
+    let counts = flow(|ctx: &mut RunCtx, (): ()| {
         async move {
             let first: Option<u32> = ctx.wait_for_signal("n").named("first").await?;
             let second: Option<u32> = ctx.wait_for_signal("n").named("second").await?;
@@ -105,7 +105,7 @@ async fn a_handler_starts_a_run_and_signals_it_in_one_commit(stage: Stage) {
         }
         .boxed()
     });
-    let both = async |event: StoredEvent, ctx: Context| {
+    let both = async |event: StoredEvent, ctx: ReactionCtx| {
         let run = event.stream.as_str();
         ctx.start("counts", run, &()).await?;
         ctx.signal(run, "n", &1).id("one").await?;
@@ -122,9 +122,9 @@ async fn a_handler_starts_a_run_and_signals_it_in_one_commit(stage: Stage) {
 }
 
 /// RUN-45.
-async fn a_signal_to_a_run_that_has_ended_is_the_handlers_to_decide_about(stage: Stage) {
+async fn a_signal_to_a_run_that_has_ended_is_the_handlers_to_decide_about(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let late = async |event: StoredEvent, ctx: Context| match ctx
+    let late = async |event: StoredEvent, ctx: ReactionCtx| match ctx
         .signal(event.stream.as_str(), "paid", &7)
         .await
     {

@@ -1,7 +1,7 @@
 //! Code that changed under its runs: reported, parked, and gone on with.
 
-use tidelock::runs::{RunHandle, Standing, StepError, Workflow};
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tidelock::runs::{RunHandle, RunStatus, StepError, Workflow};
+use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::cast::{history, millis, process, result, see, start, with};
 
@@ -16,16 +16,16 @@ on_every_store!(
 );
 
 async fn parked(run: &RunHandle) -> String {
-    let is_parked = async || matches!(run.standing().await.unwrap(), Standing::Parked { .. });
+    let is_parked = async || matches!(run.standing().await.unwrap(), RunStatus::Parked { .. });
     until("the run is parked", is_parked).await;
     match run.standing().await.unwrap() {
-        Standing::Parked { error, .. } => error,
+        RunStatus::Parked { error, .. } => error,
         other => panic!("{other:?}"),
     }
 }
 
 /// The run has done `charge` and sleeps; then the first process goes away.
-async fn charged(stage: &Stage, seen: &Seen, run: &str) -> RunHandle {
+async fn charged(stage: &TestStore, seen: &Observed, run: &str) -> RunHandle {
     let handle = start(stage, "checkout", run, &()).await;
     let running = Running::start(process(stage, "one").await.register(old(seen)));
     let sleeps = async || history(stage, run).await.contains(&"timer".into());
@@ -34,7 +34,7 @@ async fn charged(stage: &Stage, seen: &Seen, run: &str) -> RunHandle {
     handle
 }
 
-fn old(seen: &Seen) -> Workflow {
+fn old(seen: &Observed) -> Workflow {
     with("checkout", seen, |ctx, (): (), seen| {
         Box::pin(async move {
             ctx.step("charge", |key| see(&seen, key)).await?;
@@ -45,8 +45,8 @@ fn old(seen: &Seen) -> Workflow {
 }
 
 /// Schedule 46. RUN-4. No record is given to another step, and nothing is done.
-async fn code_that_does_not_fit_is_reported_and_the_run_goes_on_when_it_does(stage: Stage) {
-    let seen = Seen::default();
+async fn code_that_does_not_fit_is_reported_and_the_run_goes_on_when_it_does(stage: TestStore) {
+    let seen = Observed::default();
     let run = charged(&stage, &seen, "c").await;
     let changed = with("checkout", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
@@ -67,8 +67,8 @@ async fn code_that_does_not_fit_is_reported_and_the_run_goes_on_when_it_does(sta
 }
 
 /// RUN-4.
-async fn a_name_of_another_kind_is_reported(stage: Stage) {
-    let seen = Seen::default();
+async fn a_name_of_another_kind_is_reported(stage: TestStore) {
+    let seen = Observed::default();
     let run = charged(&stage, &seen, "k").await;
     let changed = with("checkout", &seen, |ctx, (): (), _| {
         Box::pin(async move { ctx.sleep("charge", millis(1)).await })
@@ -83,8 +83,8 @@ async fn a_name_of_another_kind_is_reported(stage: Stage) {
 }
 
 /// RUN-4.
-async fn a_function_that_ends_too_early_is_reported(stage: Stage) {
-    let seen = Seen::default();
+async fn a_function_that_ends_too_early_is_reported(stage: TestStore) {
+    let seen = Observed::default();
     let run = charged(&stage, &seen, "e").await;
     let changed =
         with("checkout", &seen, |_, (): (), _| Box::pin(async move { Ok(String::new()) }));
@@ -103,8 +103,8 @@ async fn broken() -> Result<(), StepError> {
 }
 
 /// RUN-4. It is the code's fault, and not the run's.
-async fn a_panic_parks_the_run(stage: Stage) {
-    let seen = Seen::default();
+async fn a_panic_parks_the_run(stage: TestStore) {
+    let seen = Observed::default();
     let run = charged(&stage, &seen, "p").await;
     let broken = with("checkout", &seen, |_, (): (), _| Box::pin(broken()));
     let wrong = Running::start(process(&stage, "two").await.register(broken));
@@ -119,8 +119,8 @@ async fn a_panic_parks_the_run(stage: Stage) {
 
 /// RUN-11. A run that went past the change before it was made goes the old way; a new one, the new
 /// way; both for good.
-async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: Stage) {
-    let seen = Seen::default();
+async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: TestStore) {
+    let seen = Observed::default();
     let before = charged(&stage, &seen, "before").await;
     let patched = with("checkout", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
@@ -146,8 +146,8 @@ async fn an_old_run_finishes_on_the_old_side_of_a_patch(stage: Stage) {
 }
 
 /// RUN-11. Two versions side by side; each run follows the one that it was started with.
-async fn versions_keep_to_their_own_code(stage: Stage) {
-    let seen = Seen::default();
+async fn versions_keep_to_their_own_code(stage: TestStore) {
+    let seen = Observed::default();
     let one = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(1) }));
     let two = with("w", &seen, |_, (): (), _| Box::pin(async move { Ok(2) })).version(2);
     let app = process(&stage, "one").await.register(one).register(two);
@@ -160,13 +160,14 @@ async fn versions_keep_to_their_own_code(stage: Stage) {
 }
 
 /// Schedule 91. RUN-12. A hundred runs that nobody here can drive are due before it.
-async fn runs_of_others_starve_nobody(stage: Stage) {
+async fn runs_of_others_starve_nobody(stage: TestStore) {
     for nth in 0..100 {
         start(&stage, "unknown-here", &format!("u-{nth}"), &()).await;
     }
-    let seen = Seen::default();
+    let seen = Observed::default();
     let run = start(&stage, "checkout", "mine", &()).await;
-    let running = Running::start(process(&stage, "one").await.slots(2).register(old(&seen)));
+    let running =
+        Running::start(process(&stage, "one").await.max_concurrency(2).register(old(&seen)));
     assert_eq!(result::<String>(&run).await, "ship");
     assert_eq!(history(&stage, "u-0").await, ["started"]);
     running.stop().await;

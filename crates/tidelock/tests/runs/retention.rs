@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, RunError, RunFilter, RunState, Standing, Workflow};
-use tidelock_test_stage::{Running, Stage, on_every_store, past, until};
+use tidelock::runs::{RunCtx, RunError, RunFilter, RunState, RunStatus, Workflow};
+use tidelock_test_stage::{Running, TestStore, on_every_store, past, until};
 
 use crate::flow::{app, flow, history, result, until_it};
 
@@ -16,11 +16,11 @@ on_every_store!(
 );
 
 fn echo() -> Workflow {
-    Workflow::new("echo", flow(|_: &mut Ctx, n: u32| async move { Ok(n) }.boxed()))
+    Workflow::new("echo", flow(|_: &mut RunCtx, n: u32| async move { Ok(n) }.boxed()))
 }
 
 /// RUN-41.
-async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left(stage: Stage) {
+async fn a_run_is_kept_for_as_long_as_its_workflow_says_and_then_nothing_is_left(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running =
         Running::start(app(&tidelock, "one", echo().retention(Duration::from_millis(300))));
@@ -65,7 +65,7 @@ async fn records_about(tidelock: &Tidelock, run: &str) -> Vec<String> {
 }
 
 /// RUN-41. A run that nothing was said of is there when another's retention is long over.
-async fn a_run_without_a_retention_is_kept(stage: Stage) {
+async fn a_run_without_a_retention_is_kept(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let running = Running::start(app(&tidelock, "one", echo()));
     let kept = tidelock.runs().start("echo", "kept", &1).await.unwrap();
@@ -87,10 +87,10 @@ async fn a_run_without_a_retention_is_kept(stage: Stage) {
 }
 
 /// RUN-41.
-async fn a_run_that_is_retried_in_time_is_kept(stage: Stage) {
+async fn a_run_that_is_retried_in_time_is_kept(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let fails = flow(|ctx: &mut Ctx, (): ()| {
-        async move { ctx.step("fail", |_| async { Err::<(), _>(Failure::fatal("no")) }).await }
+    let fails = flow(|ctx: &mut RunCtx, (): ()| {
+        async move { ctx.step("fail", |_| async { Err::<(), _>(HandlerError::fatal("no")) }).await }
             .boxed()
     });
     let workflow = Workflow::new("w", fails).retention(Duration::from_secs(2));
@@ -100,7 +100,7 @@ async fn a_run_that_is_retried_in_time_is_kept(stage: Stage) {
     let first = run.get().await.unwrap().ended_at.unwrap();
     until("time has passed", async || tidelock.store().now().await.unwrap() > first).await;
     run.retry("once more").await.unwrap();
-    until_it(&run, "has ended again", |told| matches!(told, Standing::Ended(_))).await;
+    until_it(&run, "has ended again", |told| matches!(told, RunStatus::Ended(_))).await;
     let info = run.get().await.unwrap();
     assert_eq!(info.state, RunState::Failed);
     assert!(info.ended_at.unwrap() > first, "its retention counts from its last end");

@@ -7,9 +7,9 @@ use futures_util::FutureExt;
 use tidelock::Timestamp;
 use tidelock::prelude::*;
 use tidelock::runs::{
-    CatchUp, Ctx, Overlap, RunFilter, RunInfo, RunState, Schedule, ScheduleError, Workflow,
+    CatchUp, Overlap, RunCtx, RunFilter, RunInfo, RunState, Schedule, ScheduleError, Workflow,
 };
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::flow::{app, count, flow, seen};
 
@@ -28,9 +28,9 @@ async fn runs_of(tidelock: &Tidelock, schedule: &str) -> Vec<RunInfo> {
     tidelock.runs().list(&RunFilter::all().attribute("schedule", schedule)).await.unwrap().runs
 }
 
-fn tick(steps: &Seen) -> Workflow {
+fn tick(steps: &Observed) -> Workflow {
     let noted = steps.clone();
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let noted = noted.clone();
         async move { seen(ctx, "tick", &noted).await }.boxed()
     });
@@ -44,8 +44,9 @@ async fn pass(tidelock: &Tidelock, time: Duration) {
 }
 
 /// RUN-42. Schedule 42.
-async fn two_schedulers_start_one_run_for_each_occurrence(stage: Stage) {
-    let (here, there, steps) = (stage.tidelock().await, stage.tidelock().await, Seen::default());
+async fn two_schedulers_start_one_run_for_each_occurrence(stage: TestStore) {
+    let (here, there, steps) =
+        (stage.tidelock().await, stage.tidelock().await, Observed::default());
     let running = [(&here, "one"), (&there, "two")]
         .map(|(on, name)| Running::start(app(on, name, tick(&steps))));
     let schedule =
@@ -72,7 +73,7 @@ fn occurrence(run: &RunInfo) -> Timestamp {
 }
 
 /// RUN-43. Schedule 45.
-async fn what_was_missed_is_made_up_for_as_the_schedule_says(stage: Stage) {
+async fn what_was_missed_is_made_up_for_as_the_schedule_says(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let schedules = tidelock.runs().schedules();
     let second = Duration::from_secs(1);
@@ -91,7 +92,7 @@ async fn what_was_missed_is_made_up_for_as_the_schedule_says(stage: Stage) {
     pass(&tidelock, second * 7 / 2).await;
     let back = tidelock.store().now().await.unwrap();
     assert!(back.since(began) >= second * 2, "at least three were missed");
-    let running = Running::start(app(&tidelock, "one", tick(&Seen::default())));
+    let running = Running::start(app(&tidelock, "one", tick(&Observed::default())));
     let next = async |name: &str| schedules.get(name).await.unwrap().unwrap().next.unwrap();
     for (name, _, late, at_least) in rules {
         until("it goes on", async || next(name).await > back).await;
@@ -106,11 +107,12 @@ async fn what_was_missed_is_made_up_for_as_the_schedule_says(stage: Stage) {
 
 /// RUN-44.
 async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_says_so(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let tidelock = stage.tidelock().await;
-    let waits =
-        flow(|ctx: &mut Ctx, (): ()| async move { ctx.wait_for_signal::<()>("go").await }.boxed());
+    let waits = flow(|ctx: &mut RunCtx, (): ()| {
+        async move { ctx.wait_for_signal::<()>("go").await }.boxed()
+    });
     let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
     for (name, overlap) in [("alone", Overlap::Skip), ("together", Overlap::Allow)] {
         let schedule = Schedule::cron(EVERY_SECOND).starts("waits", &()).overlap(overlap);
@@ -127,8 +129,8 @@ async fn an_occurrence_is_left_out_while_an_earlier_run_is_open_if_the_schedule_
 }
 
 /// RUN-44.
-async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: Stage) {
-    let (tidelock, steps) = (stage.tidelock().await, Seen::default());
+async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: TestStore) {
+    let (tidelock, steps) = (stage.tidelock().await, Observed::default());
     let schedules = tidelock.runs().schedules();
     let nightly = |zone: &str| Schedule::cron("0 3 * * *").in_zone(zone).starts("tick", &());
     let first = schedules.put("nightly", nightly("Europe/Berlin")).await.unwrap();
@@ -147,7 +149,7 @@ async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: Stage) 
     let running = Running::start(app(&tidelock, "one", tick(&steps)));
     pass(&tidelock, Duration::from_millis(1_200)).await;
     assert_eq!(steps.count(), 0, "it is paused");
-    let again = schedules.unpause("clock").await.unwrap();
+    let again = schedules.resume("clock").await.unwrap();
     steps.until(1).await;
     let first = runs_of(&tidelock, "clock").await.pop().unwrap();
     assert!(
@@ -157,8 +159,8 @@ async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: Stage) 
     let listed: Vec<_> =
         schedules.list().await.unwrap().into_iter().map(|s| s.name.to_string()).collect();
     assert_eq!(listed, ["clock", "nightly"]);
-    assert!(schedules.remove("clock").await.unwrap());
-    assert!(!schedules.remove("clock").await.unwrap());
+    assert!(schedules.delete("clock").await.unwrap());
+    assert!(!schedules.delete("clock").await.unwrap());
     assert_eq!(schedules.get("clock").await.unwrap(), None);
     let seen = runs_of(&tidelock, "clock").await.len();
     pass(&tidelock, Duration::from_millis(1_200)).await;
@@ -171,7 +173,7 @@ async fn a_schedule_said_again_is_the_same_and_a_paused_one_rests(stage: Stage) 
 }
 
 /// RUN-44.
-async fn a_schedule_that_cannot_be_is_refused(stage: Stage) {
+async fn a_schedule_that_cannot_be_is_refused(stage: TestStore) {
     let schedules = stage.tidelock().await.runs().schedules();
     let put = async |schedule: Schedule| schedules.put("s", schedule).await.unwrap_err();
     let odd = put(Schedule::cron("every night").starts("w", &())).await;

@@ -2,7 +2,7 @@
 
 use tidelock::prelude::*;
 use tidelock::runs::RunError;
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock_test_stage::{TestStore, on_every_store};
 
 use crate::client::idle;
 
@@ -21,7 +21,7 @@ async fn kept(tidelock: &Tidelock, run: &str) -> Vec<String> {
 }
 
 /// RUN-33. Schedule 40.
-async fn a_signal_is_kept_before_the_run_starts_and_refused_once_it_has_ended(stage: Stage) {
+async fn a_signal_is_kept_before_the_run_starts_and_refused_once_it_has_ended(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     here.runs().run("r").signal("approve", &1).await.unwrap();
     there.runs().run("r").signal("approve", &2).await.unwrap();
@@ -35,7 +35,7 @@ async fn a_signal_is_kept_before_the_run_starts_and_refused_once_it_has_ended(st
 }
 
 /// RUN-33. Schedule 41.
-async fn a_signal_sent_twice_under_its_id_is_there_once(stage: Stage) {
+async fn a_signal_sent_twice_under_its_id_is_there_once(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let run = idle(&here, "r").await;
     let send = async |tidelock: &Tidelock, payload: u32| {
@@ -57,11 +57,11 @@ async fn a_signal_sent_twice_under_its_id_is_there_once(stage: Stage) {
 
 /// RUN-33. Spaces and the order of keys are no other content, before the end of the run and after
 /// it.
-async fn a_signal_that_is_written_otherwise_is_the_same(stage: Stage) {
+async fn a_signal_that_is_written_otherwise_is_the_same(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let run = idle(&tidelock, "r").await;
     let send = async |payload: &str| {
-        run.signal("approve", &Json::parse(payload).unwrap()).id("s-1").await.unwrap();
+        run.signal("approve", &RawJson::parse(payload).unwrap()).id("s-1").await.unwrap();
     };
     send(r#"{"by":"ada","at":7}"#).await;
     send(r#"{ "at": 7, "by": "ada" }"#).await;

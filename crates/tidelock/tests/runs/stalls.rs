@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, Retry, Standing, Workflow};
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tidelock::runs::{Retry, RunCtx, RunStatus, Workflow};
+use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::flow::{Switch, app, flow, result, until_it};
 
@@ -18,11 +18,13 @@ on_every_store!(
 const SHORT: Duration = Duration::from_millis(50);
 
 /// Schedule 107. RUN-51.
-async fn a_run_whose_function_waits_outside_its_steps_is_parked_and_its_slot_is_free(stage: Stage) {
-    let (tidelock, hangs, seen) = (stage.tidelock().await, Switch::default(), Seen::default());
+async fn a_run_whose_function_waits_outside_its_steps_is_parked_and_its_slot_is_free(
+    stage: TestStore,
+) {
+    let (tidelock, hangs, seen) = (stage.tidelock().await, Switch::default(), Observed::default());
     hangs.turn(true);
     let (hung, noted) = (hangs.clone(), seen.clone());
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let (hung, noted) = (hung.clone(), noted.clone());
         async move {
             crate::flow::seen(ctx, "before", &noted).await?;
@@ -34,10 +36,10 @@ async fn a_run_whose_function_waits_outside_its_steps_is_parked_and_its_slot_is_
         .boxed()
     });
     let workflow = Workflow::new("w", workflow).stalled_after(SHORT);
-    let running = Running::start(app(&tidelock, "one", workflow).slots(1));
+    let running = Running::start(app(&tidelock, "one", workflow).max_concurrency(1));
     let run = tidelock.runs().start("w", "hangs", &()).await.unwrap();
-    let parked = |told: &Standing| matches!(told, Standing::Parked { again_at: Some(_), .. });
-    let Standing::Parked { error, .. } = until_it(&run, "is parked", parked).await else {
+    let parked = |told: &RunStatus| matches!(told, RunStatus::Parked { again_at: Some(_), .. });
+    let RunStatus::Parked { error, .. } = until_it(&run, "is parked", parked).await else {
         panic!()
     };
     assert!(error.starts_with("the workflow timed out after 50ms outside its steps"), "{error}");
@@ -56,12 +58,12 @@ async fn a_run_whose_function_waits_outside_its_steps_is_parked_and_its_slot_is_
 }
 
 /// RUN-6.
-async fn a_transactional_step_that_never_ends_is_timed_out_and_tried_again(stage: Stage) {
-    let (tidelock, seen) = (stage.tidelock().await, Seen::default());
+async fn a_transactional_step_that_never_ends_is_timed_out_and_tried_again(stage: TestStore) {
+    let (tidelock, seen) = (stage.tidelock().await, Observed::default());
     let noted = seen.clone();
     let key = RecordKey::new("written").unwrap();
     let written = key.clone();
-    let workflow = flow(move |ctx: &mut Ctx, (): ()| {
+    let workflow = flow(move |ctx: &mut RunCtx, (): ()| {
         let (noted, key) = (noted.clone(), written.clone());
         async move {
             let write = |tx: Tx| {
@@ -69,7 +71,7 @@ async fn a_transactional_step_that_never_ends_is_timed_out_and_tried_again(stage
                 async move {
                     noted.note("tried");
                     tx.put(&key, &noted.count())?;
-                    if noted.count() == 1 { pending().await } else { Ok::<_, Failure>(()) }
+                    if noted.count() == 1 { pending().await } else { Ok::<_, HandlerError>(()) }
                 }
             };
             let retry = Retry::attempts(2).backoff(Backoff::fixed(Duration::from_millis(1)));

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, Retry, StepError};
-use tidelock_test_stage::{Running, Seen, Stage, on_every_store, until};
+use tidelock::runs::{Retry, RunCtx, StepError};
+use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::cast::{count, error, history, millis, process, result, see, start, with};
 
@@ -19,8 +19,8 @@ on_every_store!(
 );
 
 /// RUN-1, RUN-2. A run is stored before it is first driven, and every step when it is done.
-async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: Stage) {
-    let seen = Seen::default();
+async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: TestStore) {
+    let seen = Observed::default();
     let checkout = with("checkout", &seen, |ctx, order: String, seen| {
         Box::pin(async move {
             let paid = ctx.step("charge", |key| see(&seen, key)).await?;
@@ -46,7 +46,7 @@ async fn a_run_does_its_steps_sleeps_waits_and_completes(stage: Stage) {
 
 /// RUN-6. Attempts and pauses are stored; a failure that says so is not tried again.
 async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_to_handle(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let tries = Arc::new(AtomicU32::new(0));
     let stubborn = with("stubborn", &tries, |ctx, (): (), tries| {
@@ -54,14 +54,14 @@ async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_
             let retry = Retry::attempts(3).backoff(Backoff::fixed(millis(5)));
             let third = ctx.step("third", |_| async {
                 match tries.fetch_add(1, Ordering::SeqCst) {
-                    0 => Err(Failure::again("not yet")),
+                    0 => Err(HandlerError::again("not yet")),
                     1 => panic!("not like this"),
                     _ => Ok("at last".to_owned()),
                 }
             });
-            let never = ctx.step("never", |_| async { Err::<(), _>(Failure::again("no")) });
-            let fatal = ctx.step("fatal", |_| async { Err::<(), _>(Failure::fatal("never")) });
-            let slow = ctx.step("slow", |_| std::future::pending::<Result<(), Failure>>());
+            let never = ctx.step("never", |_| async { Err::<(), _>(HandlerError::again("no")) });
+            let fatal = ctx.step("fatal", |_| async { Err::<(), _>(HandlerError::fatal("never")) });
+            let slow = ctx.step("slow", |_| std::future::pending::<Result<(), HandlerError>>());
             Ok(vec![
                 third.retry(retry).await?,
                 never.retry(retry).await.unwrap_err().to_string(),
@@ -87,17 +87,17 @@ async fn a_step_that_fails_is_tried_again_and_its_last_failure_is_the_functions_
 }
 
 /// Schedule 49. RUN-7. The effect has happened, so it is not repeated; the function is told.
-async fn what_cannot_be_stored_is_a_recorded_failure(stage: Stage) {
-    let seen = Seen::default();
+async fn what_cannot_be_stored_is_a_recorded_failure(stage: TestStore) {
+    let seen = Observed::default();
     let big = with("big", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let large = ctx.step("large", |key| {
                 seen.note(key.to_string());
-                async { Ok::<_, Failure>("x".repeat(2 << 20)) }
+                async { Ok::<_, HandlerError>("x".repeat(2 << 20)) }
             });
             let odd = ctx.step("odd", |key| {
                 seen.note(key.to_string());
-                async { Ok::<_, Failure>(f64::NAN) }
+                async { Ok::<_, HandlerError>(f64::NAN) }
             });
             Ok((large.await.unwrap_err().to_string(), odd.await.unwrap_err().to_string()))
         })
@@ -116,8 +116,8 @@ async fn what_cannot_be_stored_is_a_recorded_failure(stage: Stage) {
 }
 
 /// RUN-8.
-async fn a_timeout_tells_itself_from_an_empty_payload(stage: Stage) {
-    let waits = async |ctx: &mut Ctx, (): ()| -> Result<(Option<()>, Option<()>), StepError> {
+async fn a_timeout_tells_itself_from_an_empty_payload(stage: TestStore) {
+    let waits = async |ctx: &mut RunCtx, (): ()| -> Result<(Option<()>, Option<()>), StepError> {
         let empty = ctx.wait_for_signal("empty").timeout(millis(3_600_000)).await?;
         let late = ctx.wait_for_signal("late").timeout(millis(10)).await?;
         Ok((empty, late))
@@ -135,8 +135,8 @@ async fn a_timeout_tells_itself_from_an_empty_payload(stage: Stage) {
 }
 
 /// RUN-3.
-async fn a_name_that_is_used_twice_fails_the_run(stage: Stage) {
-    let seen = Seen::default();
+async fn a_name_that_is_used_twice_fails_the_run(stage: TestStore) {
+    let seen = Observed::default();
     let twice = with("twice", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             ctx.step("charge", |key| see(&seen, key)).await?;

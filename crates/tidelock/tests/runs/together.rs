@@ -7,8 +7,8 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tidelock::prelude::*;
-use tidelock::runs::{StepError, Winner};
-use tidelock_test_stage::{Running, Seen, Stage, Tally, brisk, on_every_store, until};
+use tidelock::runs::{RaceWinner, StepError};
+use tidelock_test_stage::{Observed, Running, Tally, TestStore, brisk, on_every_store, until};
 use tokio::sync::Semaphore;
 
 use crate::cast::{count, history, millis, process, result, see, start, with};
@@ -26,8 +26,8 @@ on_every_store!(
 
 /// RUN-2. A hundred at once need far fewer commits than a hundred; a pause after them does not
 /// repeat one.
-async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: Stage) {
-    let (seen, tally) = (Seen::default(), Tally::default());
+async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: TestStore) {
+    let (seen, tally) = (Observed::default(), Tally::default());
     let many = with("many", &(seen.clone(), tally.clone()), |ctx, (): (), (seen, tally)| {
         Box::pin(async move {
             let (ctx, seen, before) = (&*ctx, &seen, tally.commits());
@@ -52,13 +52,13 @@ async fn steps_in_parallel_share_commits_and_each_is_done_once(stage: Stage) {
 
 /// RUN-2. Whatever a function does with a result, the store has it: looked at from another process,
 /// at the moment it is handed over.
-async fn a_result_is_in_the_store_before_the_function_sees_it(stage: Stage) {
+async fn a_result_is_in_the_store_before_the_function_sees_it(stage: TestStore) {
     let eager = with("eager", &stage.store().await, |ctx, (): (), store| {
         Box::pin(async move {
             let stream = StreamName::new("~run/e").unwrap();
             let mut seen = Vec::new();
             for nth in 1..=5 {
-                ctx.step(format!("step-{nth}"), |_| async { Ok::<_, Failure>(()) }).await?;
+                ctx.step(format!("step-{nth}"), |_| async { Ok::<_, HandlerError>(()) }).await?;
                 let events = store.read_whole_stream(&stream).await.unwrap();
                 let recorded =
                     events.iter().filter(|event| event.event_type.as_str() == "~step").count();
@@ -78,8 +78,8 @@ async fn a_result_is_in_the_store_before_the_function_sees_it(stage: Stage) {
 }
 
 /// Schedule 92.
-async fn a_step_and_a_sleep_awaited_together_are_one_step(stage: Stage) {
-    let seen = Seen::default();
+async fn a_step_and_a_sleep_awaited_together_are_one_step(stage: TestStore) {
+    let seen = Observed::default();
     let both = with("both", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let step = async { ctx.step("step", |key| see(&seen, key)).await };
@@ -96,8 +96,8 @@ async fn a_step_and_a_sleep_awaited_together_are_one_step(stage: Stage) {
 }
 
 /// Schedule 90. RUN-9. Whatever the function does with errors, a sleep is none.
-async fn a_sleep_cannot_be_swallowed(stage: Stage) {
-    let seen = Seen::default();
+async fn a_sleep_cannot_be_swallowed(stage: TestStore) {
+    let seen = Observed::default();
     let stubborn = with("stubborn", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let before = ctx.now("before").await?;
@@ -119,8 +119,8 @@ async fn a_sleep_cannot_be_swallowed(stage: Stage) {
 }
 
 /// RUN-10. The loser is dropped where it stands, and does not hold up a replay.
-async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: Stage) {
-    let seen = Seen::default();
+async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: TestStore) {
+    let seen = Observed::default();
     let race = with("race", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let slow = async {
@@ -132,8 +132,8 @@ async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: Stage) {
                 ctx.sleep("short", millis(1_200)).await
             };
             let winner = match ctx.race("race", slow, quick).await? {
-                Winner::First(_) => "slow",
-                Winner::Second(_) => "quick",
+                RaceWinner::First(_) => "slow",
+                RaceWinner::Second(_) => "quick",
             };
             ctx.sleep("rest", millis(1_200)).await?;
             ctx.step("after", |key| see(&seen, key)).await?;
@@ -151,12 +151,13 @@ async fn the_winner_of_a_race_is_recorded_and_a_replay_agrees(stage: Stage) {
 
 /// RUN-5. `try_join!` gives up on the second step because of the first; the replay finds both
 /// recorded and does the same.
-async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage: Stage) {
-    let seen = Seen::default();
+async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage: TestStore) {
+    let seen = Observed::default();
     let pair = with("pair", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
-            let fails =
-                async { ctx.step("fails", |_| async { Err::<(), _>(Failure::fatal("no")) }).await };
+            let fails = async {
+                ctx.step("fails", |_| async { Err::<(), _>(HandlerError::fatal("no")) }).await
+            };
             let works = async { ctx.step("works", |key| see(&seen, key)).await };
             let joined = tokio::try_join!(fails, works);
             ctx.sleep("rest", millis(1_200)).await?;
@@ -173,17 +174,17 @@ async fn a_replay_hands_results_over_in_the_order_in_which_they_were_known(stage
 
 /// RUN-5. The step that is asked for first ends last, and what is done next hangs on that; when
 /// both are recorded, it still does.
-async fn a_replay_does_not_depend_on_who_is_asked_first(stage: Stage) {
-    let state = (Seen::default(), Arc::new(Semaphore::new(0)));
+async fn a_replay_does_not_depend_on_who_is_asked_first(stage: TestStore) {
+    let state = (Observed::default(), Arc::new(Semaphore::new(0)));
     let unordered = with("unordered", &state, |ctx, (): (), (seen, go)| {
         Box::pin(async move {
             let (ctx, go) = (&*ctx, &go);
             let slow = ctx.step("slow", |key| async move {
-                go.acquire().await.map_err(Failure::fatal)?.forget();
-                Ok::<_, Failure>(key.step().to_string())
+                go.acquire().await.map_err(HandlerError::fatal)?.forget();
+                Ok::<_, HandlerError>(key.step().to_string())
             });
-            let quick =
-                ctx.step("quick", |key| async move { Ok::<_, Failure>(key.step().to_string()) });
+            let quick = ctx
+                .step("quick", |key| async move { Ok::<_, HandlerError>(key.step().to_string()) });
             let mut both = FuturesUnordered::from_iter([slow.into_future(), quick.into_future()]);
             let mut order = Vec::new();
             while let Some(done) = both.next().await {
@@ -205,20 +206,20 @@ async fn a_replay_does_not_depend_on_who_is_asked_first(stage: Stage) {
 
 /// Schedule 44. The timer and the signal are both there when the run is next driven; what was
 /// chosen stays chosen.
-async fn a_signal_and_a_timer_that_are_both_there_are_decided_once(stage: Stage) {
-    let seen = Seen::default();
+async fn a_signal_and_a_timer_that_are_both_there_are_decided_once(stage: TestStore) {
+    let seen = Observed::default();
     let both = with("both", &seen, |ctx, (): (), seen| {
         Box::pin(async move {
             let came: Option<u32> = ctx.wait_for_signal("go").timeout(millis(1_200)).await?;
             ctx.step("note", |_| {
                 seen.note(format!("{came:?}"));
-                async { Ok::<_, Failure>(()) }
+                async { Ok::<_, HandlerError>(()) }
             })
             .await?;
             ctx.sleep("rest", millis(1_200)).await?;
             ctx.step("again", |_| {
                 seen.note(format!("{came:?}"));
-                async { Ok::<_, Failure>(()) }
+                async { Ok::<_, HandlerError>(()) }
             })
             .await?;
             Ok(came)

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tidelock::prelude::*;
 use tidelock::runs::{Retry, Tx};
-use tidelock_test_stage::{Running, Seen, Stage, for_real, on_every_store};
+use tidelock_test_stage::{Observed, Running, TestStore, for_real, on_every_store};
 
 use crate::cast::{count, error, history, millis, process, result, start, with};
 
@@ -43,18 +43,18 @@ fn sell(stock: &Stock) -> Result<StockEvent, &'static str> {
 
 /// RUN-17. Events, records and the step's record are in the store together; events belong to the
 /// run's conversation.
-async fn what_a_step_stages_lands_with_its_record(stage: Stage) {
+async fn what_a_step_stages_lands_with_its_record(stage: TestStore) {
     let write = with("write", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             ctx.transact("write", |tx: Tx| async move {
-                let stream = StreamName::new("diary").map_err(Failure::fatal)?;
+                let stream = StreamName::new("diary").map_err(HandlerError::fatal)?;
                 tx.append(
                     &stream,
                     ExpectedVersion::NoStream,
                     [NewEvent::of("noted", &json!({ "text": "hi" }))?],
                 );
                 tx.put(&RecordKey::new("mood")?, "good")?;
-                Ok::<_, Failure>(tx.key().to_string())
+                Ok::<_, HandlerError>(tx.key().to_string())
             })
             .await
         })
@@ -72,14 +72,14 @@ async fn what_a_step_stages_lands_with_its_record(stage: Stage) {
 }
 
 /// RUN-17. Ten runs and a caller sell ten units: none is sold twice, and none is left.
-async fn a_decision_is_taken_again_when_somebody_else_was_quicker(stage: Stage) {
+async fn a_decision_is_taken_again_when_somebody_else_was_quicker(stage: TestStore) {
     let sale = with("sale", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             let sold = ctx.transact("sell", |tx: Tx| async move {
                 match tx.execute::<Stock, _, _>("sku", sell).await {
                     Ok(()) => Ok(true),
                     Err(ExecuteError::Refused(_)) => Ok(false),
-                    Err(error) => Err(Failure::again(error.to_string())),
+                    Err(error) => Err(HandlerError::again(error.to_string())),
                 }
             });
             sold.await
@@ -104,14 +104,14 @@ async fn a_decision_is_taken_again_when_somebody_else_was_quicker(stage: Stage) 
 }
 
 /// RUN-17.
-async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: Stage) {
+async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: TestStore) {
     let taken = with("taken", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             let step = ctx.transact("take", |tx: Tx| async move {
                 let key = RecordKey::new("seat")?;
-                tx.write(Write::put(&key, ExpectedRevision::Absent, Json::new("mine")?));
+                tx.write(RecordWrite::put(&key, ExpectedRevision::Absent, RawJson::new("mine")?));
                 tx.put(&RecordKey::new("also")?, "mine")?;
-                Ok::<_, Failure>(())
+                Ok::<_, HandlerError>(())
             });
             step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
         })
@@ -119,7 +119,7 @@ async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: S
     let store = stage.store().await;
     let seat = RecordKey::new("seat").unwrap();
     store
-        .put(&seat, ExpectedRevision::Absent, Json::new("theirs").unwrap())
+        .put(&seat, ExpectedRevision::Absent, RawJson::new("theirs").unwrap())
         .await
         .unwrap()
         .committed()
@@ -135,8 +135,8 @@ async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: S
 
 /// Schedule 115. RUN-6, RUN-17. Others are quicker, and on what they leave the decision panics:
 /// that is a failure of the attempt, too.
-async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: Stage) {
-    let (tidelock, calls) = (stage.tidelock().await, Seen::default());
+async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: TestStore) {
+    let (tidelock, calls) = (stage.tidelock().await, Observed::default());
     let sale =
         with("sale", &(tidelock.clone(), calls.clone()), |ctx, (): (), (tidelock, calls)| {
             Box::pin(async move {
@@ -150,10 +150,10 @@ async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: 
                         };
                         tx.execute::<Stock, _, _>("sku", frail)
                             .await
-                            .map_err(|e| Failure::again(e.to_string()))?;
+                            .map_err(|e| HandlerError::again(e.to_string()))?;
                         let stock = tidelock.aggregate::<Stock>("sku");
                         let _sold = stock.execute(sell).await;
-                        Ok::<_, Failure>(())
+                        Ok::<_, HandlerError>(())
                     }
                 });
                 let sold = sold.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await;
@@ -174,7 +174,7 @@ async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: 
 /// RUN-17. Rows in a table of one's own, in the same file, through the door of the SQLite store.
 #[test]
 fn rows_land_with_the_step_on_sqlite() {
-    for_real(Stage::sqlite(), async |stage| {
+    for_real(TestStore::sqlite(), async |stage| {
         let path = stage.url().unwrap().trim_start_matches("sqlite:").to_owned();
         let options = tidelock::sqlite::SqliteOptions::default();
         let store = tidelock::sqlite::SqliteStore::open(&path, &options).unwrap();
@@ -185,9 +185,9 @@ fn rows_land_with_the_step_on_sqlite() {
             Box::pin(async move {
                 ctx.transact("sell", |tx: Tx| {
                     let insert =
-                        tidelock::sqlite::OwnStatement::new("INSERT INTO sold VALUES (?1)");
+                        tidelock::sqlite::SqlStatement::new("INSERT INTO sold VALUES (?1)");
                     tx.with_sqlite(&store, [insert.with(tx.key().to_string())]);
-                    async { Ok::<_, Failure>(()) }
+                    async { Ok::<_, HandlerError>(()) }
                 })
                 .await
             })
@@ -207,32 +207,33 @@ fn rows_land_with_the_step_on_sqlite() {
 /// comes to a commit that does not hold; if that row stayed, the second could not write it.
 #[test]
 fn rows_land_with_the_step_on_postgres() {
-    for_real(Stage::postgres(), async |stage| {
+    for_real(TestStore::postgres(), async |stage| {
         let store = tidelock::postgres::PostgresStore::open(&stage.url().unwrap()).await.unwrap();
         own(&store, "CREATE TABLE IF NOT EXISTS sold_in_steps (step text PRIMARY KEY)").await;
         own(&store, "DELETE FROM sold_in_steps").await;
-        let rows = with("rows", &(store.clone(), Seen::default()), |ctx, (): (), (store, seen)| {
-            Box::pin(async move {
-                let step = ctx.transact("sell", |tx: Tx| {
-                    let (store, seen) = (store.clone(), seen.clone());
-                    async move {
-                        seen.note(tx.key().to_string());
-                        let own = store.begin().await?;
-                        let insert = "INSERT INTO sold_in_steps VALUES ($1)";
-                        own.execute(insert, &[&tx.key().to_string()]).await?;
-                        tx.with_postgres(own);
-                        if seen.count() == 1 {
-                            tx.write(Write::delete(
-                                &RecordKey::new("nothing")?,
-                                ExpectedRevision::Exists,
-                            ));
+        let rows =
+            with("rows", &(store.clone(), Observed::default()), |ctx, (): (), (store, seen)| {
+                Box::pin(async move {
+                    let step = ctx.transact("sell", |tx: Tx| {
+                        let (store, seen) = (store.clone(), seen.clone());
+                        async move {
+                            seen.note(tx.key().to_string());
+                            let own = store.begin().await?;
+                            let insert = "INSERT INTO sold_in_steps VALUES ($1)";
+                            own.execute(insert, &[&tx.key().to_string()]).await?;
+                            tx.with_postgres(own);
+                            if seen.count() == 1 {
+                                tx.write(RecordWrite::delete(
+                                    &RecordKey::new("nothing")?,
+                                    ExpectedRevision::Exists,
+                                ));
+                            }
+                            Ok::<_, HandlerError>(())
                         }
-                        Ok::<_, Failure>(())
-                    }
-                });
-                step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
-            })
-        });
+                    });
+                    step.retry(Retry::attempts(2).backoff(Backoff::fixed(millis(1)))).await
+                })
+            });
         let app = Tidelock::over(std::sync::Arc::new(store.clone())).app().register(rows);
         let run = start(&stage, "rows", "r", &()).await;
         let running = Running::start(app);
@@ -247,7 +248,7 @@ fn rows_land_with_the_step_on_postgres() {
 async fn own(store: &tidelock::postgres::PostgresStore, sql: &str) -> Vec<String> {
     let own = store.begin().await.unwrap();
     let rows = own.query(sql, &[]).await.unwrap();
-    let noted = Write::add(&RecordKey::new("statements").unwrap(), 1, Bounds::NONE);
+    let noted = RecordWrite::add(&RecordKey::new("statements").unwrap(), 1, Bounds::NONE);
     own.commit(Commit::new().write(noted)).await.unwrap().committed().unwrap();
     rows.iter().map(|row| row.get(0)).collect()
 }

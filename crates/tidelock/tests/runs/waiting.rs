@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tidelock::runs::{Ctx, RunError, Standing, Workflow};
-use tidelock_test_stage::{PATIENCE, Running, Stage, on_every_store};
+use tidelock::runs::{RunCtx, RunError, RunStatus, Workflow};
+use tidelock_test_stage::{PATIENCE, Running, TestStore, on_every_store};
 
 use crate::flow::{app, flow, until_it};
 
@@ -16,11 +16,11 @@ on_every_store!(
 
 /// A workflow that takes a number.
 fn doubles() -> Workflow {
-    Workflow::new("doubles", flow(|_: &mut Ctx, n: u32| async move { Ok(2 * n) }.boxed()))
+    Workflow::new("doubles", flow(|_: &mut RunCtx, n: u32| async move { Ok(2 * n) }.boxed()))
 }
 
 /// RUN-52.
-async fn an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start(stage: Stage) {
+async fn an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let _app = app(&tidelock, "one", doubles()).build().unwrap();
     let refused = tidelock.runs().start("doubles", "r", "seven").await.unwrap_err().to_string();
@@ -37,7 +37,7 @@ async fn an_input_that_a_registered_workflow_cannot_read_is_refused_at_its_start
 }
 
 /// RUN-36.
-async fn a_wait_for_a_run_that_is_parked_ends_with_the_reason(stage: Stage) {
+async fn a_wait_for_a_run_that_is_parked_ends_with_the_reason(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let run = there.runs().start("doubles", "r", "seven").version(1).await.unwrap();
     let running = Running::start(app(&here, "one", doubles()));
@@ -50,14 +50,14 @@ async fn a_wait_for_a_run_that_is_parked_ends_with_the_reason(stage: Stage) {
 }
 
 /// RUN-36.
-async fn a_wait_that_is_over_says_what_the_run_waits_for(stage: Stage) {
+async fn a_wait_that_is_over_says_what_the_run_waits_for(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let waits = flow(|ctx: &mut Ctx, (): ()| {
+    let waits = flow(|ctx: &mut RunCtx, (): ()| {
         async move { ctx.wait_for_signal::<u32>("approve").await }.boxed()
     });
     let running = Running::start(app(&tidelock, "one", Workflow::new("waits", waits)));
     let run = tidelock.runs().start("waits", "r", &()).await.unwrap();
-    until_it(&run, "waits", |told| matches!(told, Standing::Waiting { .. })).await;
+    until_it(&run, "waits", |told| matches!(told, RunStatus::Waiting { .. })).await;
     let told = run.result::<u32>().within(Duration::from_millis(5)).await.unwrap_err();
     assert!(matches!(told, RunError::StillOpen { .. }), "{told}");
     assert!(told.to_string().contains("waits for signal \"approve\""), "{told}");

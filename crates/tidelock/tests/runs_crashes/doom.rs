@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::sys::signal::{Signal, raise};
 use tidelock::prelude::*;
-use tidelock::{Operation, Result};
-use tidelock_test_stage::{Between, Wrapped};
+use tidelock::{Result, StoreOperation};
+use tidelock_test_stage::{Interceptor, Wrapped};
 
 /// On which side of something it dies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,15 +91,15 @@ impl Deadly {
     }
 }
 
-impl Between for Deadly {
+impl Interceptor for Deadly {
     /// Looking for work and renewing happen when the clock says so, and not when the run does: a
     /// death there is one between the calls that are counted.
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        if matches!(operation, Operation::Lease | Operation::Renew) {
+        if matches!(operation, StoreOperation::Lease | StoreOperation::Renew) {
             return call.await;
         }
         let nth = self.calls.fetch_add(1, Ordering::SeqCst) + 1;

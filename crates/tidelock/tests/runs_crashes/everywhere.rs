@@ -11,7 +11,7 @@ use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
 use tidelock::runs::RunFilter;
 use tidelock_test_stage::{
-    LEASE, Meeting, PATIENCE, Process, Role, Running, Seen, Stage, brisk, for_real,
+    LEASE, Meeting, Observed, PATIENCE, Process, Role, Running, TestStore, brisk, for_real,
 };
 
 use crate::doom::{Deadly, Doom, Side};
@@ -66,7 +66,7 @@ type Line = (String, String);
 
 /// Schedules 35, 48, 88 and 89. Also 40 and 41: the signal may come before the start, and comes
 /// twice.
-async fn a_run_survives_a_death_at_every_await_point(stage: Stage) {
+async fn a_run_survives_a_death_at_every_await_point(stage: TestStore) {
     let meeting = Meeting::on(&stage, "everywhere::a_victim");
     let mut dooms = die_at_every_call(&meeting).await;
     let effects =
@@ -109,8 +109,9 @@ async fn die(meeting: &Meeting, wave: &[Doom]) {
 }
 
 /// One healthy process finishes every run.
-async fn finish(stage: &Stage, meeting: &Meeting, dooms: &[Doom]) -> Vec<Case> {
-    let (tidelock, store, seen) = (stage.tidelock().await, stage.store().await, Seen::default());
+async fn finish(stage: &TestStore, meeting: &Meeting, dooms: &[Doom]) -> Vec<Case> {
+    let (tidelock, store, seen) =
+        (stage.tidelock().await, stage.store().await, Observed::default());
     let mut deaths = Vec::new();
     for doom in dooms {
         deaths.push(History::of(&*store, &doom.to_string()).await);
@@ -170,7 +171,7 @@ fn assert_done(case: &Case) {
     assert!(is_ambiguous || shipped == 1, "what is said to be done was: {case:?}");
 }
 
-async fn assert_in_store_once(stage: &Stage, case: &Case) {
+async fn assert_in_store_once(stage: &TestStore, case: &Case) {
     let (store, run, history) = (stage.store().await, case.doom.to_string(), &case.history);
     for key in [format!("{run}:reserve"), format!("{run}/parcel:pack")] {
         let count = store.get_one(&counter(&key)).await.unwrap().into_live().unwrap().value;
@@ -217,7 +218,7 @@ mod sqlite {
 
     #[test]
     fn a_run_survives_a_death_at_every_await_point() {
-        for_real(Stage::sqlite(), super::a_run_survives_a_death_at_every_await_point);
+        for_real(TestStore::sqlite(), super::a_run_survives_a_death_at_every_await_point);
     }
 }
 
@@ -226,6 +227,6 @@ mod postgres {
 
     #[test]
     fn a_run_survives_a_death_at_every_await_point() {
-        for_real(Stage::postgres(), super::a_run_survives_a_death_at_every_await_point);
+        for_real(TestStore::postgres(), super::a_run_survives_a_death_at_every_await_point);
     }
 }

@@ -4,11 +4,11 @@ use std::future::Future;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use tidelock::Operation;
+use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, RunHandle, StepError, StepKey, Workflow};
+use tidelock::runs::{RunCtx, RunHandle, StepError, StepKey, Workflow};
 use tidelock_test_stage::{
-    Between, LEASE, Meeting, PATIENCE, Process, Role, Stage, Wrapped, brisk, for_real,
+    Interceptor, LEASE, Meeting, PATIENCE, Process, Role, TestStore, Wrapped, brisk, for_real,
 };
 
 use crate::history::History;
@@ -16,7 +16,7 @@ use crate::order::{LONG_LEASE, counter};
 
 const WORKFLOW: &str = "job";
 
-fn meeting_on(stage: &Stage) -> Meeting {
+fn meeting_on(stage: &TestStore) -> Meeting {
     Meeting::on(stage, "executors::an_executor")
 }
 
@@ -33,7 +33,7 @@ async fn an_executor() {
         Workflow::boxed(WORKFLOW, move |ctx, (): ()| Box::pin(job(ctx, me.clone(), own.clone())));
     let store = tidelock::open(&role.url).await.unwrap();
     let tidelock = Tidelock::over(if name == "deaf" { Wrapped::new(store, Deaf) } else { store });
-    let app = tidelock.app().register(job.leased_for(lease)).worker(brisk(worker)).build().unwrap();
+    let app = tidelock.app().register(job.lease(lease)).worker(brisk(worker)).build().unwrap();
     let stop = async {
         role.allowed(&format!("stop {name}")).await;
         role.note(&format!("stopping {name}"));
@@ -45,36 +45,36 @@ async fn an_executor() {
 #[derive(Debug)]
 struct Deaf;
 
-impl Between for Deaf {
+impl Interceptor for Deaf {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = tidelock::Result<T>> + Send,
     ) -> tidelock::Result<T> {
         match operation {
-            Operation::Renew => std::future::pending().await,
+            StoreOperation::Renew => std::future::pending().await,
             _ => call.await,
         }
     }
 }
 
 /// Charges when it is allowed to, counts, ships; its result says who did.
-async fn job(ctx: &mut Ctx, me: String, role: Role) -> Result<(String, String), StepError> {
+async fn job(ctx: &mut RunCtx, me: String, role: Role) -> Result<(String, String), StepError> {
     let charged = ctx.step("charge", |key| charge(&me, &role, key)).await?;
     let count = async |tx: tidelock::runs::Tx| {
-        tx.write(Write::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
-        Ok::<_, Failure>(())
+        tx.write(RecordWrite::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
+        Ok::<_, HandlerError>(())
     };
     ctx.transact("reserve", count).await?;
     let ship = async |key: StepKey| {
         role.note(&format!("shipping {me} {key}"));
-        Ok::<_, Failure>(me.clone())
+        Ok::<_, HandlerError>(me.clone())
     };
     let shipped = ctx.step("ship", ship).await?;
     Ok((charged, shipped))
 }
 
-async fn charge(me: &str, role: &Role, key: StepKey) -> Result<String, Failure> {
+async fn charge(me: &str, role: &Role, key: StepKey) -> Result<String, HandlerError> {
     role.note(&format!("charging {me} {key}"));
     role.allowed(&format!("go {me}")).await;
     Ok(me.to_owned())
@@ -85,7 +85,7 @@ fn executor(meeting: &Meeting, name: &str, worker: &str, lease: Duration) -> Pro
     meeting.start(&format!("{name} {worker} {}", lease.as_millis()))
 }
 
-async fn start(stage: &Stage, run: &str) -> RunHandle {
+async fn start(stage: &TestStore, run: &str) -> RunHandle {
     stage.tidelock().await.runs().start(WORKFLOW, run, &()).version(1).await.unwrap()
 }
 
@@ -94,7 +94,7 @@ async fn result(run: &RunHandle) -> (String, String) {
 }
 
 /// Everything is recorded once, and done once in the store.
-async fn assert_recorded_once(stage: &Stage, run: &str) {
+async fn assert_recorded_once(stage: &TestStore, run: &str) {
     let (store, history) = (stage.store().await, History::of(&*stage.store().await, run).await);
     assert_eq!(history.names("step"), ["charge", "reserve", "ship"], "{:?}", history.kinds());
     assert_eq!((history.count("completed"), history.kinds().last()), (1, Some(&"completed")));
@@ -114,7 +114,7 @@ fn who(meeting: &Meeting, what: &str, run: &str) -> Vec<String> {
 }
 
 /// Schedules 36 and 37. The one that slept has another value in hand than the one that is recorded.
-async fn a_holder_that_slept_past_its_lease_records_nothing(stage: Stage) {
+async fn a_holder_that_slept_past_its_lease_records_nothing(stage: TestStore) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "slept").await;
     let mut first = executor(&meeting, "first", "one", LEASE);
@@ -142,7 +142,7 @@ async fn a_holder_that_slept_past_its_lease_records_nothing(stage: Stage) {
 }
 
 /// Schedules 36 and 37. Nobody tells this one; what it goes on to write is refused all the same.
-async fn a_holder_that_never_hears_of_its_loss_records_nothing(stage: Stage) {
+async fn a_holder_that_never_hears_of_its_loss_records_nothing(stage: TestStore) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "unheard").await;
     let mut deaf = executor(&meeting, "deaf", "one", LEASE);
@@ -162,7 +162,7 @@ async fn a_holder_that_never_hears_of_its_loss_records_nothing(stage: Stage) {
 }
 
 /// Schedule 36.
-async fn two_processes_that_recover_a_run_finish_it_once(stage: Stage) {
+async fn two_processes_that_recover_a_run_finish_it_once(stage: TestStore) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "recovered").await;
     let first = executor(&meeting, "first", "one", LEASE);
@@ -184,7 +184,9 @@ async fn two_processes_that_recover_a_run_finish_it_once(stage: Stage) {
 }
 
 /// Schedule 38. While the old one drains, one of the same name serves other runs, and not that one.
-async fn a_name_that_is_used_again_while_its_old_bearer_drains_duplicates_nothing(stage: Stage) {
+async fn a_name_that_is_used_again_while_its_old_bearer_drains_duplicates_nothing(
+    stage: TestStore,
+) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "drained").await;
     let mut old = executor(&meeting, "old", "same", LONG_LEASE);
@@ -209,7 +211,7 @@ async fn a_name_that_is_used_again_while_its_old_bearer_drains_duplicates_nothin
 }
 
 /// Schedule 38. The old one dies while it drains.
-async fn a_name_that_is_used_again_strands_nothing(stage: Stage) {
+async fn a_name_that_is_used_again_strands_nothing(stage: TestStore) {
     let meeting = meeting_on(&stage);
     let run = start(&stage, "left").await;
     let old = executor(&meeting, "old", "same", LEASE);
@@ -229,7 +231,7 @@ macro_rules! on {
     ($module:ident, $stage:ident: $($case:ident),* $(,)?) => {
         mod $module {
             use super::*;
-            $(#[test] fn $case() { for_real(Stage::$stage(), super::$case); })*
+            $(#[test] fn $case() { for_real(TestStore::$stage(), super::$case); })*
         }
     };
 }

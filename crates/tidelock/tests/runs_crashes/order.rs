@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{Ambiguous, Ctx, RunHandle, RunId, StepError, StepKey, Tx, Workflow};
+use tidelock::runs::{
+    OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, Tx, Workflow,
+};
 
 use crate::doom::{Doom, Side};
 
@@ -75,7 +77,7 @@ impl Hands {
     }
 
     /// Does something outside.
-    async fn act(&self, key: StepKey) -> Result<String, Failure> {
+    async fn act(&self, key: StepKey) -> Result<String, HandlerError> {
         self.pass(Side::Before, key.step().as_str());
         (self.note)(&format!("{} {} {key}", key.run(), key.step()));
         self.pass(Side::After, key.step().as_str());
@@ -83,9 +85,9 @@ impl Hands {
     }
 
     /// Does something in the store.
-    async fn count(&self, tx: Tx) -> Result<(), Failure> {
+    async fn count(&self, tx: Tx) -> Result<(), HandlerError> {
         self.pass(Side::Before, tx.key().step().as_str());
-        tx.write(Write::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
+        tx.write(RecordWrite::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
         self.pass(Side::After, tx.key().step().as_str());
         Ok(())
     }
@@ -105,15 +107,15 @@ pub(crate) fn workflows(name: &str, hands: &Hands, lease: Duration) -> [Workflow
         Box::pin(order(ctx, child.clone(), own.clone()))
     });
     let parcel = Workflow::boxed(parcel, move |ctx, (): ()| Box::pin(pack(ctx, childs.clone())));
-    [order, parcel].map(|workflow| workflow.leased_for(lease))
+    [order, parcel].map(|workflow| workflow.lease(lease))
 }
 
-async fn order(ctx: &mut Ctx, parcel: String, hands: Hands) -> Result<Receipt, StepError> {
+async fn order(ctx: &mut RunCtx, parcel: String, hands: Hands) -> Result<Receipt, StepError> {
     let charged = ctx.step("charge", |key| hands.act(key)).await?;
     hands.look(ctx.run());
     ctx.transact("reserve", |tx| hands.count(tx)).await?;
     let ship = ctx.step("ship", |key| hands.act(key));
-    let shipped = ship.at_most_once(Ambiguous::Skip(UNKNOWN.into())).await?;
+    let shipped = ship.at_most_once(OnUnknownOutcome::Skip(UNKNOWN.into())).await?;
     ctx.sleep("cool-down", Duration::from_millis(5)).await?;
     let delivered = ctx.child("parcel", &parcel, &()).await?;
     let approved = ctx.wait_for_signal("approve").await?;
@@ -121,7 +123,7 @@ async fn order(ctx: &mut Ctx, parcel: String, hands: Hands) -> Result<Receipt, S
     Ok(Receipt { charged, shipped, delivered, approved, thanked })
 }
 
-async fn pack(ctx: &mut Ctx, hands: Hands) -> Result<String, StepError> {
+async fn pack(ctx: &mut RunCtx, hands: Hands) -> Result<String, StepError> {
     ctx.transact("pack", |tx| hands.count(tx)).await?;
     Ok(DONE.into())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::scopes::State;
+use tidelock::scopes::ScopeState;
 
 #[derive(Debug, Default, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -16,7 +16,7 @@ pub(crate) struct Basket {
 
 /// A kind whose scopes stay.
 pub(crate) fn baskets() -> ScopeKind {
-    ScopeKind::own("basket")
+    ScopeKind::custom("basket")
 }
 
 /// The basket that everybody wants.
@@ -35,6 +35,6 @@ pub(crate) async fn put(scope: &Scope<Basket>, item: &str) {
 }
 
 /// What its revision is.
-pub(crate) async fn revision<S: State>(scope: &Scope<S>) -> Option<u64> {
+pub(crate) async fn revision<S: ScopeState>(scope: &Scope<S>) -> Option<u64> {
     scope.load().await.unwrap().revision.map(tidelock::Revision::get)
 }

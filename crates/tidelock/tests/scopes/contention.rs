@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock_test_stage::{TestStore, on_every_store};
 use tokio::task::JoinSet;
 
 use crate::basket::{Basket, put, revision, shared};
@@ -21,7 +21,7 @@ on_every_store!(
 
 /// SCOPE-5. Schedules 54 and 93: each has connections of its own, and they all begin at once, on a
 /// scope that does not exist.
-async fn writers_of_twelve_processes_all_land(stage: Stage) {
+async fn writers_of_twelve_processes_all_land(stage: TestStore) {
     const WRITERS: usize = 12;
     const MUTATIONS: i64 = 4;
     let mut writers = JoinSet::new();
@@ -64,13 +64,13 @@ async fn overtaken<R>(
             Ok::<_, Infallible>((basket, answer))
         }
     };
-    let mutated = scope.atomic_async(mutate).await?;
+    let mutated = scope.mutate_async(mutate).await?;
     assert_eq!(mutated.attempts, calls.load(Ordering::SeqCst));
     Ok((mutated.value, mutated.attempts))
 }
 
 /// SCOPE-5.
-async fn what_moved_is_done_again_on_what_is_there(stage: Stage) {
+async fn what_moved_is_done_again_on_what_is_there(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let rival = &there;
     let meanwhile = async |nth: u32| put(rival, &nth.to_string()).await;
@@ -84,7 +84,7 @@ async fn what_moved_is_done_again_on_what_is_there(stage: Stage) {
 }
 
 /// SCOPE-5. Schedule 54: within its budget everybody makes progress, or is told.
-async fn one_who_is_always_too_late_is_told_so_when_its_time_is_over(stage: Stage) {
+async fn one_who_is_always_too_late_is_told_so_when_its_time_is_over(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let here = here.within(Duration::from_secs(1));
     let rival = &there;
@@ -100,7 +100,7 @@ async fn one_who_is_always_too_late_is_told_so_when_its_time_is_over(stage: Stag
 }
 
 /// SCOPE-5. Schedule 55: revisions go on counting, so that the old one is not there again.
-async fn a_scope_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(stage: Stage) {
+async fn a_scope_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     put(&here, "old").await;
     let first = revision(&there).await.unwrap();
@@ -116,7 +116,7 @@ async fn a_scope_that_was_deleted_and_made_again_is_not_taken_for_the_old_one(st
 }
 
 /// SCOPE-5.
-async fn a_revision_that_the_caller_named_is_not_retried(stage: Stage) {
+async fn a_revision_that_the_caller_named_is_not_retried(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let first = here.increment("total", 1).await.unwrap().revision().unwrap();
     let second = here.at_revision(first).increment("total", 1).await.unwrap().revision().unwrap();
@@ -124,7 +124,7 @@ async fn a_revision_that_the_caller_named_is_not_retried(stage: Stage) {
     let called = AtomicU32::new(0);
     let error = here
         .at_revision(second)
-        .atomic(|_| called.fetch_add(1, Ordering::SeqCst))
+        .mutate(|_| called.fetch_add(1, Ordering::SeqCst))
         .await
         .unwrap_err();
     let found = second.get() + 1;
@@ -143,13 +143,13 @@ async fn a_revision_that_the_caller_named_is_not_retried(stage: Stage) {
             Ok::<_, Infallible>((basket, ()))
         }
     };
-    let error = here.at_revision(third).atomic_async(late).await.unwrap_err();
+    let error = here.at_revision(third).mutate_async(late).await.unwrap_err();
     assert!(matches!(error, ScopeError::Moved { .. }), "{error}");
     assert_eq!(there.get().await.unwrap().total, 4);
 }
 
 /// SCOPE-14.
-async fn other_parts_land_with_the_mutation_or_not_at_all(stage: Stage) {
+async fn other_parts_land_with_the_mutation_or_not_at_all(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let scope = shared(&tidelock);
     let stream = StreamName::new("sale-1").unwrap();
@@ -160,7 +160,7 @@ async fn other_parts_land_with_the_mutation_or_not_at_all(stage: Stage) {
     scope.mutation().also(sold()).increment("total", 1).await.unwrap();
     let error = scope.mutation().also(sold()).increment("total", 1).await.unwrap_err();
     assert!(
-        matches!(&error, ScopeError::Part(conflict) if conflict.has(ClashKind::Taken)),
+        matches!(&error, ScopeError::Part(conflict) if conflict.has(ViolationKind::Taken)),
         "{error}"
     );
     assert_eq!(scope.get().await.unwrap().total, 1);

@@ -15,10 +15,10 @@ const LONG: Duration = Duration::from_secs(3600);
 
 /// A mutation in the background that never ends.
 fn stuck(scope: &Scope<Basket>) -> JoinHandle<()> {
-    let scope = scope.clone().without_budget();
+    let scope = scope.clone().without_deadline();
     tokio::spawn(async move {
         let never = |_| pending::<Result<(Basket, ()), Infallible>>();
-        scope.atomic_async(never).await.unwrap();
+        scope.mutate_async(never).await.unwrap();
     })
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock_test_stage::{TestStore, on_every_store};
 
 use crate::basket::{Basket, baskets, in_memory, put, revision, shared};
 
@@ -15,7 +15,7 @@ on_every_store!(
 );
 
 /// SCOPE-10.
-async fn nothing_is_written_that_the_type_could_not_read(stage: Stage) {
+async fn nothing_is_written_that_the_type_could_not_read(stage: TestStore) {
     for scope in [in_memory(), shared(&stage.tidelock().await)] {
         put(&scope, "tea").await;
         let before = revision(&scope).await;
@@ -25,7 +25,7 @@ async fn nothing_is_written_that_the_type_could_not_read(stage: Stage) {
             scope.set_entry("flags", "gift", "yes").await.map(drop).unwrap_err(),
             scope.increment("items", 1).await.map(drop).unwrap_err(),
             scope.push("total", 1).await.map(drop).unwrap_err(),
-            scope.operation("bad").patch(json!([1])).await.map(drop).unwrap_err(),
+            scope.operation_id("bad").patch(json!([1])).await.map(drop).unwrap_err(),
         ];
         for error in errors {
             assert!(matches!(error, ScopeError::Unfit { .. }), "{error}");
@@ -36,7 +36,7 @@ async fn nothing_is_written_that_the_type_could_not_read(stage: Stage) {
 }
 
 /// SCOPE-10.
-async fn nothing_is_written_that_the_check_does_not_allow(stage: Stage) {
+async fn nothing_is_written_that_the_check_does_not_allow(stage: TestStore) {
     let sober = |basket: &Basket| {
         if basket.items.iter().any(|item| item == "gin") {
             Err("no gin".to_owned())
@@ -45,13 +45,13 @@ async fn nothing_is_written_that_the_check_does_not_allow(stage: Stage) {
         }
     };
     for scope in [in_memory(), shared(&stage.tidelock().await)] {
-        let scope = scope.checked(sober);
+        let scope = scope.validate(sober);
         put(&scope, "tea").await;
         let gin = || Basket { items: vec!["gin".to_owned()], ..Basket::default() };
         let errors = [
             scope.push("items", "gin").await.map(drop).unwrap_err(),
             scope.set(&gin()).await.map(drop).unwrap_err(),
-            scope.operation("gin").set(&gin()).await.map(drop).unwrap_err(),
+            scope.operation_id("gin").set(&gin()).await.map(drop).unwrap_err(),
             scope.create(gin()).await.map(drop).unwrap_err(),
         ];
         for error in errors {
@@ -64,21 +64,21 @@ async fn nothing_is_written_that_the_check_does_not_allow(stage: Stage) {
 }
 
 /// SCOPE-10.
-async fn what_the_type_does_not_know_is_kept_by_operations_with_a_name(stage: Stage) {
+async fn what_the_type_does_not_know_is_kept_by_operations_with_a_name(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let dynamic = tidelock.scope::<Value>(baskets(), "shared");
     dynamic.patch(json!({ "total": 1, "newer": { "a": 1 } })).await.unwrap();
     let scope = shared(&tidelock);
     scope.increment("total", 1).await.unwrap();
     put(&scope, "tea").await;
-    scope.operation("op").set_entry("flags", "gift", true).await.unwrap();
+    scope.operation_id("op").set_entry("flags", "gift", true).await.unwrap();
     let document =
         json!({ "total": 2, "items": ["tea"], "flags": { "gift": true }, "newer": { "a": 1 } });
     assert_eq!(dynamic.get().await.unwrap(), document);
 }
 
 /// SCOPE-10.
-async fn what_cannot_be_read_is_said_without_its_content(stage: Stage) {
+async fn what_cannot_be_read_is_said_without_its_content(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     tidelock
         .scope::<Value>(baskets(), "shared")
@@ -89,7 +89,7 @@ async fn what_cannot_be_read_is_said_without_its_content(stage: Stage) {
     let errors = [
         scope.get().await.map(drop).unwrap_err(),
         scope.increment("total", 1).await.map(drop).unwrap_err(),
-        scope.operation("op").increment("total", 1).await.map(drop).unwrap_err(),
+        scope.operation_id("op").increment("total", 1).await.map(drop).unwrap_err(),
         scope.watch().unwrap().next().await.map(drop).unwrap_err(),
     ];
     for error in errors {
@@ -101,11 +101,11 @@ async fn what_cannot_be_read_is_said_without_its_content(stage: Stage) {
 }
 
 /// SCOPE-10.
-async fn a_scope_without_a_proper_name_is_refused(stage: Stage) {
+async fn a_scope_without_a_proper_name_is_refused(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for (kind, id) in [("", "1"), ("~run", "1"), ("a/b", "1"), ("basket", ""), ("basket", "a\nb")] {
-        let stored = tidelock.scope::<Basket>(ScopeKind::own(kind), id);
-        for scope in [stored, Scope::in_memory(ScopeKind::own(kind), id, Basket::default())] {
+        let stored = tidelock.scope::<Basket>(ScopeKind::custom(kind), id);
+        for scope in [stored, Scope::in_memory(ScopeKind::custom(kind), id, Basket::default())] {
             scope.get().await.expect_err(kind);
             scope.increment("total", 1).await.expect_err(kind);
             scope.create(Basket::default()).await.expect_err(kind);

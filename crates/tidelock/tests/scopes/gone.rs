@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::scopes::{Outcome, State};
+use tidelock::scopes::{MutationOutcome, ScopeState};
 use tidelock::{ManualClock, MemoryStore, limits};
-use tidelock_test_stage::{Stage, on_every_store, until};
+use tidelock_test_stage::{TestStore, on_every_store, until};
 use tokio::task::JoinSet;
 
 use crate::basket::{Basket, in_memory, put, revision, shared};
@@ -33,11 +33,11 @@ async fn mutate_while(
         basket.total += 1;
         Ok::<_, Infallible>((basket, ()))
     };
-    scope.atomic_async(mutate).await.map(drop)
+    scope.mutate_async(mutate).await.map(drop)
 }
 
 /// SCOPE-6.
-async fn a_scope_deleted_under_a_mutator_is_not_brought_back(stage: Stage) {
+async fn a_scope_deleted_under_a_mutator_is_not_brought_back(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     put(&here, "old").await;
     let deleted = revision(&there).await.unwrap() + 1;
@@ -57,7 +57,7 @@ async fn a_scope_deleted_under_a_mutator_is_not_brought_back(stage: Stage) {
 }
 
 /// SCOPE-6: from another process, and in memory.
-async fn a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it(stage: Stage) {
+async fn a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let local = in_memory();
     for (scope, rival) in [(&here, &there), (&local, &local)] {
@@ -79,7 +79,7 @@ async fn a_scope_that_has_moved_is_not_deleted_by_who_has_not_seen_it(stage: Sta
 }
 
 /// SCOPE-6.
-async fn one_that_moved_and_then_went_is_not_brought_back_by_the_second_try(stage: Stage) {
+async fn one_that_moved_and_then_went_is_not_brought_back_by_the_second_try(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     let rival = &there;
     let first = std::sync::atomic::AtomicBool::new(true);
@@ -97,11 +97,11 @@ async fn one_that_moved_and_then_went_is_not_brought_back_by_the_second_try(stag
 }
 
 /// SCOPE-6.
-async fn what_was_deleted_stays_gone_until_it_is_created(stage: Stage) {
+async fn what_was_deleted_stays_gone_until_it_is_created(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     assert_eq!(
         here.delete().await.unwrap().outcome,
-        Outcome::Unchanged(None),
+        MutationOutcome::Unchanged(None),
         "there was nothing to delete"
     );
     put(&here, "old").await;
@@ -111,7 +111,7 @@ async fn what_was_deleted_stays_gone_until_it_is_created(stage: Stage) {
         let errors = [
             scope.increment("total", 1).await.map(drop).unwrap_err(),
             scope.set(&Basket::default()).await.map(drop).unwrap_err(),
-            scope.operation("once").increment("total", 1).await.map(drop).unwrap_err(),
+            scope.operation_id("once").increment("total", 1).await.map(drop).unwrap_err(),
             scope.touch().await.map(drop).unwrap_err(),
         ];
         for error in errors {
@@ -131,7 +131,7 @@ async fn what_was_deleted_stays_gone_until_it_is_created(stage: Stage) {
 }
 
 /// SCOPE-6.
-async fn of_two_creators_one_wins(stage: Stage) {
+async fn of_two_creators_one_wins(stage: TestStore) {
     let mut creators = JoinSet::new();
     for total in 1..=8 {
         let scope = shared(&stage.tidelock().await);
@@ -150,7 +150,7 @@ async fn of_two_creators_one_wins(stage: Stage) {
 }
 
 /// SCOPE-6.
-async fn a_mutation_of_what_must_exist_creates_nothing(stage: Stage) {
+async fn a_mutation_of_what_must_exist_creates_nothing(stage: TestStore) {
     let scope = shared(&stage.tidelock().await);
     let error = scope.mutation().only_existing().increment("total", 1).await.unwrap_err();
     assert!(matches!(error, ScopeError::Gone { revision: None, .. }), "{error}");
@@ -160,21 +160,21 @@ async fn a_mutation_of_what_must_exist_creates_nothing(stage: Stage) {
     assert_eq!(scope.mutation().only_existing().increment("total", 1).await.unwrap().value, 2);
 }
 
-async fn is_gone<S: State>(scope: &Scope<S>) -> bool {
+async fn is_gone<S: ScopeState>(scope: &Scope<S>) -> bool {
     scope.load().await.unwrap().is_gone()
 }
 
 /// SCOPE-12.
-async fn a_session_is_gone_a_while_after_its_last_change(stage: Stage) {
+async fn a_session_is_gone_a_while_after_its_last_change(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let kinds = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::own("draft")];
+    let kinds = [ScopeKind::REQUEST, ScopeKind::SESSION, ScopeKind::custom("draft")];
     for kind in kinds {
         let long = if stage.is_simulated() {
             kind.lives().unwrap_or(Duration::from_secs(9))
         } else {
             Duration::from_millis(30)
         };
-        let scope = tidelock.scope::<Basket>(kind.living(long), "s-1");
+        let scope = tidelock.scope::<Basket>(kind.ttl(long), "s-1");
         put(&scope, "tea").await;
         // On a slow machine its time may be over already.
         let loaded = scope.load().await.unwrap();
@@ -190,7 +190,7 @@ async fn a_session_is_gone_a_while_after_its_last_change(stage: Stage) {
         );
         scope.create(Basket::default()).await.unwrap();
     }
-    for kind in [ScopeKind::USER, ScopeKind::ORG, ScopeKind::SESSION.staying()] {
+    for kind in [ScopeKind::USER, ScopeKind::ORG, ScopeKind::SESSION.without_ttl()] {
         let scope = tidelock.scope::<Basket>(kind, "stays");
         put(&scope, "tea").await;
         assert_eq!(scope.load().await.unwrap().expires_at, None);
@@ -198,7 +198,7 @@ async fn a_session_is_gone_a_while_after_its_last_change(stage: Stage) {
 }
 
 /// SCOPE-12.
-async fn whatever_changes_a_session_prolongs_it(stage: Stage) {
+async fn whatever_changes_a_session_prolongs_it(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let scope = tidelock.scope::<Basket>(ScopeKind::SESSION, "s-1");
     let hours = async |hours: u64| {
@@ -212,7 +212,7 @@ async fn whatever_changes_a_session_prolongs_it(stage: Stage) {
         hours(20).await;
         match nth {
             0 => drop(scope.increment("total", 1).await.unwrap()),
-            1 => drop(scope.operation("once").increment("total", 1).await.unwrap()),
+            1 => drop(scope.operation_id("once").increment("total", 1).await.unwrap()),
             _ => drop(scope.touch().await.unwrap()),
         }
         expiries.push(scope.load().await.unwrap().expires_at.unwrap());
@@ -237,7 +237,7 @@ async fn a_scope_that_was_forgotten_begins_with_the_default_for_those_who_knew_i
     let clock = ManualClock::at("2026-11-15T12:00:00Z".parse().unwrap());
     let store = Arc::new(MemoryStore::with_clock(Arc::new(clock.clone())));
     let (tidelock, other) = (Tidelock::over(store.clone()), Tidelock::over(store));
-    let brief = ScopeKind::own("brief").living(Duration::from_secs(2));
+    let brief = ScopeKind::custom("brief").ttl(Duration::from_secs(2));
     let basket = tidelock.scope::<Basket>(brief.clone(), "expires");
     let count = tidelock.scope::<i64>(brief, "counts");
     let deleted = tidelock.scope::<Basket>(ScopeKind::USER, "deleted");
@@ -261,8 +261,8 @@ async fn an_operation_is_remembered_for_as_long_as_was_said_in_whichever_order()
     let tidelock = Tidelock::over(Arc::new(MemoryStore::with_clock(Arc::new(clock.clone()))));
     let minute = Duration::from_secs(60);
     let scope = tidelock.scope::<i64>(ScopeKind::USER, "ada");
-    let late = || scope.mutation().operation("late").remembered_for(minute);
-    let early = || scope.mutation().remembered_for(minute).operation("early");
+    let late = || scope.mutation().operation_id("late").dedup_window(minute);
+    let early = || scope.mutation().dedup_window(minute).operation_id("early");
     let orders: [&dyn Fn() -> tidelock::scopes::Mutation<i64>; 2] = [&late, &early];
     for mutation in orders {
         assert!(!mutation().increment("", 1).await.unwrap().replayed);

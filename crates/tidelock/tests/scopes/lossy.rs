@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidelock::prelude::*;
-use tidelock::{Advice, ErrorKind, Operation, Result, StoreError};
-use tidelock_test_stage::{Between, Wrapped};
+use tidelock::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock_test_stage::{Interceptor, Wrapped};
 use tokio::sync::Semaphore;
 
 /// What happens to a commit.
@@ -63,13 +63,13 @@ impl Lossy {
     }
 }
 
-impl Between for Lossy {
+impl Interceptor for Lossy {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
-        if operation != Operation::Commit {
+        if operation != StoreOperation::Commit {
             self.reads.fetch_add(1, Ordering::SeqCst);
             return call.await;
         }
@@ -85,5 +85,10 @@ impl Between for Lossy {
 }
 
 fn lost() -> StoreError {
-    StoreError::new(ErrorKind::Unavailable, Advice::Unknown, Operation::Commit, "the line is dead")
+    StoreError::new(
+        StoreErrorKind::Unavailable,
+        RetryAdvice::Unknown,
+        StoreOperation::Commit,
+        "the line is dead",
+    )
 }

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::ErrorKind;
+use tidelock::StoreErrorKind;
 use tidelock::prelude::*;
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock_test_stage::{TestStore, on_every_store};
 use tokio::task::JoinSet;
 
 use crate::basket::{Basket, in_memory, shared};
@@ -23,42 +23,43 @@ on_every_store!(
 );
 
 /// SCOPE-8.
-async fn an_operation_is_done_once_and_answers_alike(stage: Stage) {
+async fn an_operation_is_done_once_and_answers_alike(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
-    let first = here.operation("order-1").increment("total", 5).await.unwrap();
+    let first = here.operation_id("order-1").increment("total", 5).await.unwrap();
     assert_eq!((first.value, first.replayed), (5, false));
     here.increment("total", 1).await.unwrap();
     for scope in [&here, &there] {
-        let again = scope.operation("order-1").increment("total", 5).await.unwrap();
+        let again = scope.operation_id("order-1").increment("total", 5).await.unwrap();
         assert_eq!((again.value, again.outcome, again.replayed), (5, first.outcome, true));
     }
-    assert_eq!(there.operation("order-2").increment("total", 5).await.unwrap().value, 11);
+    assert_eq!(there.operation_id("order-2").increment("total", 5).await.unwrap().value, 11);
     let push = |basket: &mut Basket| {
         basket.items.push("tea".to_owned());
         ("pushed".to_owned(), basket.items.len())
     };
-    let first = here.operation("order-3").atomic(push).await.unwrap();
-    let again = there.operation("order-3").atomic(push).await.unwrap();
+    let first = here.operation_id("order-3").mutate(push).await.unwrap();
+    let again = there.operation_id("order-3").mutate(push).await.unwrap();
     assert_eq!(first.value, again.value);
     assert_eq!(here.get().await.unwrap().items, ["tea"]);
-    here.operation("").increment("total", 1).await.expect_err("an empty id is none");
+    here.operation_id("").increment("total", 1).await.expect_err("an empty id is none");
     let other = stage.tidelock().await.scope::<Basket>(ScopeKind::USER, "shared");
     assert_eq!(
-        other.operation("order-1").increment("total", 1).await.unwrap().value,
+        other.operation_id("order-1").increment("total", 1).await.unwrap().value,
         1,
         "each scope has its own"
     );
 }
 
 /// SCOPE-8.
-async fn however_many_ask_at_once_it_is_done_once(stage: Stage) {
+async fn however_many_ask_at_once_it_is_done_once(stage: TestStore) {
     let mut asking = JoinSet::new();
     for _ in 0..4 {
         let scope = shared(&stage.tidelock().await);
         for _ in 0..3 {
             let scope = scope.clone();
-            asking
-                .spawn(async move { scope.operation("one").increment("total", 1).await.unwrap() });
+            asking.spawn(
+                async move { scope.operation_id("one").increment("total", 1).await.unwrap() },
+            );
         }
     }
     let answers = asking.join_all().await;
@@ -68,11 +69,11 @@ async fn however_many_ask_at_once_it_is_done_once(stage: Stage) {
 }
 
 /// SCOPE-8. Schedule 56: the newer revision that is there is the caller's own.
-async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: Stage) {
+async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let tidelock = Tidelock::over(store.clone());
     let scope = shared(&tidelock);
-    let hits = tidelock.scope::<i64>(ScopeKind::own("hits"), "home");
+    let hits = tidelock.scope::<i64>(ScopeKind::custom("hits"), "home");
     for expected in 1..=3 {
         store.fail([Fault::LostReply, Fault::LostRequest]);
         let mutated = scope.increment("total", 1).await.unwrap();
@@ -83,8 +84,8 @@ async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: Stage) {
         );
         store.fail([Fault::LostReply]);
         let operation = format!("op-{expected}");
-        scope.operation(&operation).push("items", &operation).await.unwrap();
-        assert!(scope.operation(&operation).push("items", &operation).await.unwrap().replayed);
+        scope.operation_id(&operation).push("items", &operation).await.unwrap();
+        assert!(scope.operation_id(&operation).push("items", &operation).await.unwrap().replayed);
     }
     hits.increment("", 1).await.unwrap();
     store.fail([Fault::LostReply]);
@@ -100,12 +101,12 @@ async fn a_lost_reply_is_asked_for_again_and_not_done_again(stage: Stage) {
 }
 
 /// SCOPE-8.
-async fn an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not(stage: Stage) {
+async fn an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not(stage: TestStore) {
     let scope = shared(&stage.tidelock().await);
-    let removed = scope.operation("tidy").remove_entry("flags", "gift").await.unwrap();
+    let removed = scope.operation_id("tidy").remove_entry("flags", "gift").await.unwrap();
     assert!(!removed.value && !removed.is_applied());
     scope.set_entry("flags", "gift", true).await.unwrap();
-    let again = scope.operation("tidy").remove_entry("flags", "gift").await.unwrap();
+    let again = scope.operation_id("tidy").remove_entry("flags", "gift").await.unwrap();
     assert!(again.replayed && !again.value && again.outcome == removed.outcome);
     assert!(scope.get().await.unwrap().flags["gift"]);
 
@@ -114,19 +115,19 @@ async fn an_operation_that_changed_nothing_is_remembered_and_a_refusal_is_not(st
         calls.fetch_add(1, Ordering::SeqCst);
         if basket.total < 5 { Err("not enough") } else { Ok(()) }
     };
-    let refused = scope.operation("spend").try_atomic(spend).await.unwrap_err();
+    let refused = scope.operation_id("spend").try_mutate(spend).await.unwrap_err();
     assert_eq!(refused.refused(), Some("not enough"));
     scope.increment("total", 5).await.unwrap();
-    scope.operation("spend").try_atomic(spend).await.unwrap();
+    scope.operation_id("spend").try_mutate(spend).await.unwrap();
     assert_eq!(calls.load(Ordering::SeqCst), 2);
 }
 
 /// SCOPE-8.
-async fn an_operation_is_forgotten_after_its_time(stage: Stage) {
+async fn an_operation_is_forgotten_after_its_time(stage: TestStore) {
     let scope = shared(&stage.tidelock().await);
     let long =
         if stage.is_simulated() { Duration::from_secs(3600) } else { Duration::from_millis(20) };
-    let ask = || scope.operation("brief").remembered_for(long);
+    let ask = || scope.operation_id("brief").dedup_window(long);
     assert_eq!(ask().increment("total", 1).await.unwrap().value, 1);
     tidelock_test_stage::until("it is forgotten", async || {
         tokio::time::sleep(long).await;
@@ -137,51 +138,51 @@ async fn an_operation_is_forgotten_after_its_time(stage: Stage) {
 }
 
 /// SCOPE-8. In the store and in memory: what came after it is left alone.
-async fn a_scope_is_created_and_deleted_once(stage: Stage) {
+async fn a_scope_is_created_and_deleted_once(stage: TestStore) {
     let (here, there) = (stage.tidelock().await, stage.tidelock().await);
     let alone = in_memory();
     alone.delete().await.unwrap();
     for [one, other] in [[shared(&here), shared(&there)], [alone.clone(), alone]] {
         let basket = |total| Basket { total, ..Basket::default() };
-        let nothing = one.operation("early").delete().await.unwrap();
+        let nothing = one.operation_id("early").delete().await.unwrap();
         assert!(!nothing.is_applied());
-        let created = one.operation("create").create(basket(1)).await.unwrap();
-        other.operation("early").delete().await.unwrap();
-        let again = other.operation("create").create(basket(1)).await.unwrap();
+        let created = one.operation_id("create").create(basket(1)).await.unwrap();
+        other.operation_id("early").delete().await.unwrap();
+        let again = other.operation_id("create").create(basket(1)).await.unwrap();
         assert_eq!((again.outcome, again.replayed), (created.outcome, true));
         other.create(basket(2)).await.expect_err("it is there");
-        let deleted = one.operation("delete").delete().await.unwrap();
+        let deleted = one.operation_id("delete").delete().await.unwrap();
         assert!(deleted.is_applied());
         other.create(basket(3)).await.unwrap();
-        let again = other.operation("delete").delete().await.unwrap();
+        let again = other.operation_id("delete").delete().await.unwrap();
         assert_eq!((again.outcome, again.replayed), (deleted.outcome, true));
-        one.operation("create").create(basket(1)).await.unwrap();
+        one.operation_id("create").create(basket(1)).await.unwrap();
         assert_eq!(one.get().await.unwrap().total, 3);
     }
 }
 
 /// SCOPE-8. In the store and in memory; a function is told from another by what the caller says it
 /// is for.
-async fn an_operation_that_is_used_for_another_mutation_is_refused(stage: Stage) {
+async fn an_operation_that_is_used_for_another_mutation_is_refused(stage: TestStore) {
     for scope in [in_memory(), shared(&stage.tidelock().await)] {
-        scope.operation("one").increment("total", 5).await.unwrap();
+        scope.operation_id("one").increment("total", 5).await.unwrap();
         assert!(
-            scope.operation("one").increment("/total", 5).await.unwrap().replayed,
+            scope.operation_id("one").increment("/total", 5).await.unwrap().replayed,
             "the same place"
         );
-        is_other(scope.operation("one").increment("total", 6).await.unwrap_err());
-        is_other(scope.operation("one").increment("other", 5).await.unwrap_err());
-        is_other(scope.operation("one").patch(json!({ "total": 5 })).await.unwrap_err());
-        is_other(scope.operation("one").set(&Basket::default()).await.unwrap_err());
-        is_other(scope.operation("one").push("items", "tea").await.unwrap_err());
-        is_other(scope.operation("one").set_entry("flags", "gift", true).await.unwrap_err());
-        is_other(scope.operation("one").remove_entry("flags", "gift").await.unwrap_err());
-        is_other(scope.operation("one").delete().await.unwrap_err());
-        is_other(scope.operation("one").create(Basket::default()).await.unwrap_err());
-        is_other(scope.operation("one").atomic(|basket| basket.total = 0).await.unwrap_err());
+        is_other(scope.operation_id("one").increment("total", 6).await.unwrap_err());
+        is_other(scope.operation_id("one").increment("other", 5).await.unwrap_err());
+        is_other(scope.operation_id("one").patch(json!({ "total": 5 })).await.unwrap_err());
+        is_other(scope.operation_id("one").set(&Basket::default()).await.unwrap_err());
+        is_other(scope.operation_id("one").push("items", "tea").await.unwrap_err());
+        is_other(scope.operation_id("one").set_entry("flags", "gift", true).await.unwrap_err());
+        is_other(scope.operation_id("one").remove_entry("flags", "gift").await.unwrap_err());
+        is_other(scope.operation_id("one").delete().await.unwrap_err());
+        is_other(scope.operation_id("one").create(Basket::default()).await.unwrap_err());
+        is_other(scope.operation_id("one").mutate(|basket| basket.total = 0).await.unwrap_err());
         let add = async |by: i64, order: &str| {
-            let mutation = scope.operation("two").fingerprint(order);
-            mutation.atomic(|basket: &mut Basket| basket.total += by).await
+            let mutation = scope.operation_id("two").fingerprint(order);
+            mutation.mutate(|basket: &mut Basket| basket.total += by).await
         };
         add(1, "order 1").await.unwrap();
         assert!(add(1, "order 1").await.unwrap().replayed);
@@ -192,5 +193,5 @@ async fn an_operation_that_is_used_for_another_mutation_is_refused(stage: Stage)
 
 fn is_other(error: ScopeError) {
     let ScopeError::Store(error) = error else { panic!("{error}") };
-    assert_eq!(error.kind(), ErrorKind::IdempotencyMismatch, "{error}");
+    assert_eq!(error.kind(), StoreErrorKind::IdempotencyMismatch, "{error}");
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
-use tidelock::scopes::Outcome;
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock::scopes::MutationOutcome;
+use tidelock_test_stage::{TestStore, on_every_store};
 
 use crate::basket::{Basket, baskets, in_memory, revision, shared};
 use crate::lossy::Lossy;
@@ -18,7 +18,7 @@ on_every_store!(
 );
 
 /// SCOPE-11.
-async fn every_operation_does_the_same_in_memory_and_in_the_store(stage: Stage) {
+async fn every_operation_does_the_same_in_memory_and_in_the_store(stage: TestStore) {
     for scope in [in_memory(), shared(&stage.tidelock().await)] {
         scope.patch(json!({ "total": 5, "flags": { "gift": true } })).await.unwrap();
         assert_eq!(scope.increment("total", -2).await.unwrap().value, 3);
@@ -26,7 +26,7 @@ async fn every_operation_does_the_same_in_memory_and_in_the_store(stage: Stage) 
         assert_eq!(scope.push("/items", "jam").await.unwrap().value, 2);
         scope.set_entry("flags", "express", true).await.unwrap();
         assert!(scope.remove_entry("flags", "gift").await.unwrap().value);
-        let doubled = scope.atomic(|basket| {
+        let doubled = scope.mutate(|basket| {
             basket.total *= 2;
             basket.total
         });
@@ -42,7 +42,7 @@ async fn every_operation_does_the_same_in_memory_and_in_the_store(stage: Stage) 
 }
 
 /// SCOPE-11.
-async fn a_document_may_have_any_shape(stage: Stage) {
+async fn a_document_may_have_any_shape(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let scope = tidelock.scope::<Value>(ScopeKind::USER, "ada");
     scope.increment("/visits/today", 1).await.unwrap();
@@ -59,14 +59,14 @@ async fn a_document_may_have_any_shape(stage: Stage) {
 }
 
 /// SCOPE-11.
-async fn a_mutator_that_says_no_changes_nothing(stage: Stage) {
+async fn a_mutator_that_says_no_changes_nothing(stage: TestStore) {
     for scope in [in_memory(), shared(&stage.tidelock().await)] {
         scope.increment("total", 3).await.unwrap();
         let spend = |basket: &mut Basket| {
             basket.total -= 5;
             if basket.total < 0 { Err(format!("{} short", -basket.total)) } else { Ok(()) }
         };
-        let refused = scope.try_atomic(spend).await.unwrap_err();
+        let refused = scope.try_mutate(spend).await.unwrap_err();
         assert_eq!(refused.to_string(), "2 short");
         assert_eq!(refused.refused(), Some("2 short".to_owned()));
         assert_eq!(scope.get().await.unwrap().total, 3);
@@ -74,13 +74,13 @@ async fn a_mutator_that_says_no_changes_nothing(stage: Stage) {
 }
 
 /// SCOPE-9.
-async fn what_changes_nothing_writes_nothing(stage: Stage) {
+async fn what_changes_nothing_writes_nothing(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let scope = shared(&Tidelock::over(store.clone()));
     let nothing = scope.remove_entry("flags", "gift").await.unwrap();
     assert_eq!(
         (nothing.value, nothing.outcome),
-        (false, Outcome::Unchanged(None)),
+        (false, MutationOutcome::Unchanged(None)),
         "it does not exist either"
     );
     let first = scope.increment("total", 3).await.unwrap().revision();
@@ -89,7 +89,7 @@ async fn what_changes_nothing_writes_nothing(stage: Stage) {
         let mutated = scope.patch(json!({ "total": 3 })).await.unwrap();
         assert!(!mutated.is_applied() && mutated.revision() == first, "{mutated:?}");
         scope.set(&Basket { total: 3, ..Basket::default() }).await.unwrap();
-        scope.atomic(|basket| basket.total = 3).await.unwrap();
+        scope.mutate(|basket| basket.total = 3).await.unwrap();
         scope.increment("total", 0).await.unwrap();
     }
     assert_eq!(store.commits(), commits);
@@ -98,7 +98,7 @@ async fn what_changes_nothing_writes_nothing(stage: Stage) {
 
 /// SCOPE-9. Schedule 57: what this process remembers says that there is nothing to do; the store
 /// says otherwise.
-async fn nothing_is_unchanged_that_somebody_else_has_changed(stage: Stage) {
+async fn nothing_is_unchanged_that_somebody_else_has_changed(stage: TestStore) {
     let (here, there) = (shared(&stage.tidelock().await), shared(&stage.tidelock().await));
     here.increment("total", 3).await.unwrap();
     there.increment("total", 1).await.unwrap();
@@ -106,21 +106,21 @@ async fn nothing_is_unchanged_that_somebody_else_has_changed(stage: Stage) {
     assert!(mutated.is_applied(), "{mutated:?}");
     assert_eq!(there.get().await.unwrap().total, 3);
     there.increment("total", 1).await.unwrap();
-    let seen = here.atomic(|basket| basket.total).await.unwrap();
+    let seen = here.mutate(|basket| basket.total).await.unwrap();
     assert_eq!(seen.value, 4, "a mutator that only looks sees what is there");
 }
 
 /// SCOPE-11: no look, no conflict, one commit each, from any number of processes.
-async fn a_scope_that_is_an_integer_is_counted_by_the_store(stage: Stage) {
+async fn a_scope_that_is_an_integer_is_counted_by_the_store(stage: TestStore) {
     let tally = Lossy::over(stage.store().await);
-    let hits = Tidelock::over(tally.clone()).scope::<i64>(ScopeKind::own("hits"), "home");
-    let elsewhere = stage.tidelock().await.scope::<i64>(ScopeKind::own("hits"), "home");
+    let hits = Tidelock::over(tally.clone()).scope::<i64>(ScopeKind::custom("hits"), "home");
+    let elsewhere = stage.tidelock().await.scope::<i64>(ScopeKind::custom("hits"), "home");
     assert_eq!(hits.increment("", 5).await.unwrap().value, 5);
     assert_eq!(elsewhere.increment("", 2).await.unwrap().value, 7);
     let (reads, commits) = (tally.reads(), tally.commits());
     assert_eq!(hits.increment("", -3).await.unwrap().value, 4);
     assert_eq!((tally.reads(), tally.commits()), (reads, commits + 1));
-    assert_eq!(hits.atomic(|count| *count * 10).await.unwrap().value, 40);
+    assert_eq!(hits.mutate(|count| *count * 10).await.unwrap().value, 40);
     hits.set(&i64::MAX).await.unwrap();
     let error = hits.increment("", 1).await.unwrap_err();
     assert!(matches!(error, ScopeError::Unfit { .. }), "{error}");
@@ -131,7 +131,7 @@ async fn a_scope_that_is_an_integer_is_counted_by_the_store(stage: Stage) {
         .tidelock()
         .await
         .scope::<i64>(baskets(), "n")
-        .checked(|n| if *n > 1 { Err("at most one".to_owned()) } else { Ok(()) });
+        .validate(|n| if *n > 1 { Err("at most one".to_owned()) } else { Ok(()) });
     bounded.increment("", 1).await.unwrap();
     assert!(
         matches!(bounded.increment("", 1).await, Err(ScopeError::Rejected { .. })),

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::scopes::Outcome;
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock::scopes::MutationOutcome;
+use tidelock_test_stage::{TestStore, on_every_store};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -29,7 +29,7 @@ fn held(scope: &Scope<Basket>, item: &'static str) -> (JoinHandle<()>, Arc<Semap
                 Ok::<_, Infallible>((basket, ()))
             }
         };
-        scope.atomic_async(mutate).await.unwrap();
+        scope.mutate_async(mutate).await.unwrap();
     });
     (task, gate)
 }
@@ -104,14 +104,14 @@ async fn a_mutation_that_timed_out_never_lands_and_the_queue_goes_on() {
         basket.total += 1;
         Ok::<_, Infallible>((basket, ()))
     };
-    let error = scope.atomic_async(slow).await.unwrap_err();
+    let error = scope.mutate_async(slow).await.unwrap_err();
     assert!(
         matches!(error, ScopeError::TimedOut { budget, .. } if budget == Duration::from_secs(30)),
         "{error}"
     );
     assert!(error.to_string().contains("basket/here: mutation timed out after 30s"), "{error}");
     assert_eq!(begun.elapsed(), Duration::from_secs(30));
-    let again = scope.clone().within(Duration::from_secs(61)).atomic_async(slow).await.unwrap();
+    let again = scope.clone().within(Duration::from_secs(61)).mutate_async(slow).await.unwrap();
     assert!(again.is_applied());
     tokio::time::sleep(Duration::from_secs(120)).await;
     assert_eq!(scope.get().await.unwrap().total, 1, "once, however long one waits");
@@ -125,7 +125,7 @@ async fn the_wait_counts_and_a_mutator_that_waited_too_long_is_never_called() {
     everybody_has_come_to_a_halt().await;
     let called = AtomicBool::new(false);
     let hasty = scope.clone().within(Duration::from_secs(1));
-    let error = hasty.atomic(|_| called.store(true, Ordering::SeqCst)).await.unwrap_err();
+    let error = hasty.mutate(|_| called.store(true, Ordering::SeqCst)).await.unwrap_err();
     assert!(matches!(error, ScopeError::TimedOut { .. }), "{error}");
     gate.add_permits(1);
     first.await.unwrap();
@@ -144,7 +144,7 @@ async fn a_mutator_that_never_waits_and_takes_too_long_changes_nothing() {
         basket.total = 1;
         Ok::<_, Infallible>((basket, ()))
     };
-    let error = scope.atomic_async(busy).await.unwrap_err();
+    let error = scope.mutate_async(busy).await.unwrap_err();
     assert!(matches!(error, ScopeError::TimedOut { .. }), "{error}");
     assert_eq!(scope.get().await.unwrap(), Basket::default());
 }
@@ -152,7 +152,7 @@ async fn a_mutator_that_never_waits_and_takes_too_long_changes_nothing() {
 /// SCOPE-2.
 #[tokio::test(start_paused = true)]
 async fn without_a_budget_a_mutation_takes_as_long_as_it_takes() {
-    let scope = in_memory().without_budget();
+    let scope = in_memory().without_deadline();
     let (first, gate) = held(&scope, "0");
     let second = queued(&scope, "1").await;
     tokio::time::sleep(Duration::from_secs(3600)).await;
@@ -203,7 +203,7 @@ async fn a_panic_in_a_mutator_leaves_the_state_and_the_next_one_goes_on() {
         let scope = scope.clone();
         tokio::spawn(async move {
             scope
-                .atomic(|basket| -> () {
+                .mutate(|basket| -> () {
                     basket.items.push("half".to_owned());
                     panic!("on purpose")
                 })
@@ -222,7 +222,7 @@ async fn a_panic_in_a_mutator_leaves_the_state_and_the_next_one_goes_on() {
 }
 
 /// SCOPE-4. Schedule 53: in memory and in the store, directly and around a corner.
-async fn a_call_into_the_scope_from_inside_its_mutator_is_an_error_at_once(stage: Stage) {
+async fn a_call_into_the_scope_from_inside_its_mutator_is_an_error_at_once(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for scope in [in_memory(), shared(&tidelock)] {
         let other = Scope::in_memory(ScopeKind::USER, "ada", 0_i64);
@@ -236,13 +236,13 @@ async fn a_call_into_the_scope_from_inside_its_mutator_is_an_error_at_once(stage
                     let inside = inside.clone();
                     async move { Ok::<_, Infallible>((count + 1, inside.delete().await.unwrap_err())) }
                 };
-                let corner = around.atomic_async(corner).await.unwrap();
+                let corner = around.mutate_async(corner).await.unwrap();
                 assert!(corner.is_applied(), "the other scope is free");
                 basket.total = inside.get().await.unwrap().total + 1;
                 Ok::<_, Infallible>((basket, [direct, corner.value]))
             }
         };
-        for error in scope.atomic_async(both).await.unwrap().value {
+        for error in scope.mutate_async(both).await.unwrap().value {
             assert!(matches!(error, ScopeError::Reentered { .. }), "{error}");
             assert!(error.to_string().contains("from inside its own mutator"), "{error}");
         }
@@ -276,7 +276,7 @@ async fn a_task_that_mutates_on_and_on_does_not_keep_its_thread() {
     tokio::spawn(async move { other.fetch_add(1, Ordering::SeqCst) });
     let mut mutations = 0;
     while turns.load(Ordering::SeqCst) == 0 {
-        scope.atomic(|count| *count += 1).await.unwrap();
+        scope.mutate(|count| *count += 1).await.unwrap();
         mutations += 1;
         assert!(mutations < 100_000, "the other task never had a turn");
     }
@@ -286,18 +286,18 @@ async fn a_task_that_mutates_on_and_on_does_not_keep_its_thread() {
 #[tokio::test(start_paused = true)]
 async fn in_memory_too_what_is_gone_stays_gone_and_an_operation_is_done_once() {
     let scope = in_memory();
-    let first = scope.operation("pay").atomic(|basket| basket.items.len()).await.unwrap();
+    let first = scope.operation_id("pay").mutate(|basket| basket.items.len()).await.unwrap();
     assert_eq!((first.value, first.replayed), (0, false));
     put(&scope, "tea").await;
-    let again = scope.operation("pay").atomic(|basket| basket.items.len()).await.unwrap();
+    let again = scope.operation_id("pay").mutate(|basket| basket.items.len()).await.unwrap();
     assert_eq!((again.value, again.outcome, again.replayed), (0, first.outcome, true));
-    let brief = || scope.operation("brief").remembered_for(Duration::from_secs(1));
+    let brief = || scope.operation_id("brief").dedup_window(Duration::from_secs(1));
     brief().increment("total", 1).await.unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(brief().increment("total", 1).await.unwrap().value, 2, "it was forgotten");
 
     let gone = scope.delete().await.unwrap().revision();
-    assert_eq!(scope.delete().await.unwrap().outcome, Outcome::Unchanged(gone));
+    assert_eq!(scope.delete().await.unwrap().outcome, MutationOutcome::Unchanged(gone));
     let error = scope.increment("total", 1).await.unwrap_err();
     assert!(matches!(&error, ScopeError::Gone { revision, .. } if *revision == gone), "{error}");
     assert!(scope.load().await.unwrap().is_gone());

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Stage, Wrapped, on_every_store, until};
+use tidelock_test_stage::{TestStore, Wrapped, on_every_store, until};
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::basket::{Basket, shared};
@@ -22,7 +22,7 @@ on_every_store!(
 );
 
 /// A handle on a store whose commits do not go through, and a caller whose commit is under way.
-async fn held(stage: &Stage) -> (Arc<Wrapped<Lossy>>, Scope<Basket>, JoinHandle<i64>) {
+async fn held(stage: &TestStore) -> (Arc<Wrapped<Lossy>>, Scope<Basket>, JoinHandle<i64>) {
     let store = Lossy::over(stage.store().await);
     let scope = shared(&Tidelock::over(store.clone()));
     store.hold();
@@ -43,7 +43,7 @@ async fn all_in_line(scope: &Scope<Basket>, total: i64) {
         let looked = Arc::new(std::sync::Mutex::new(0));
         let (noted, scope) = (looked.clone(), scope.clone());
         let look =
-            async move { scope.atomic(|basket| *noted.lock().unwrap() = basket.total).await };
+            async move { scope.mutate(|basket| *noted.lock().unwrap() = basket.total).await };
         let _ = tokio::time::timeout(Duration::from_millis(20), look).await;
         let seen = *looked.lock().unwrap();
         seen == total
@@ -52,7 +52,7 @@ async fn all_in_line(scope: &Scope<Basket>, total: i64) {
 }
 
 /// SCOPE-7.
-async fn those_who_wait_share_a_commit_and_each_has_its_own_answer(stage: Stage) {
+async fn those_who_wait_share_a_commit_and_each_has_its_own_answer(stage: TestStore) {
     const WAITING: i64 = 20;
     let (store, scope, first) = held(&stage).await;
     let mut waiting = JoinSet::new();
@@ -70,7 +70,7 @@ async fn those_who_wait_share_a_commit_and_each_has_its_own_answer(stage: Stage)
 }
 
 /// SCOPE-7, SCOPE-10.
-async fn what_one_cannot_store_is_that_ones_alone(stage: Stage) {
+async fn what_one_cannot_store_is_that_ones_alone(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let scope = Tidelock::over(store.clone()).scope::<Value>(ScopeKind::USER, "ada");
     store.hold();
@@ -82,7 +82,7 @@ async fn what_one_cannot_store_is_that_ones_alone(stage: Stage) {
     until("the first commit is under way", async || store.commits() == 1).await;
     let good = counting("b");
     let deep = (0..80).fold(json!(1), |inner, _| json!([inner]));
-    let too_deep = scope.atomic(|document| document["deep"] = deep.clone()).await.unwrap_err();
+    let too_deep = scope.mutate(|document| document["deep"] = deep.clone()).await.unwrap_err();
     assert!(
         too_deep.to_string().contains("scope user/ada")
             && too_deep.to_string().contains("64 levels"),
@@ -98,7 +98,7 @@ async fn what_one_cannot_store_is_that_ones_alone(stage: Stage) {
 }
 
 /// SCOPE-7.
-async fn one_who_goes_away_before_its_commit_is_sent_changes_nothing(stage: Stage) {
+async fn one_who_goes_away_before_its_commit_is_sent_changes_nothing(stage: TestStore) {
     let (store, scope, first) = held(&stage).await;
     let leaving = counting(&scope);
     all_in_line(&scope, 2).await;
@@ -114,7 +114,7 @@ async fn one_who_goes_away_before_its_commit_is_sent_changes_nothing(stage: Stag
 }
 
 /// SCOPE-7: the commit that is under way belongs to whoever drives it, and then to the next one.
-async fn one_who_goes_away_later_leaves_the_others_theirs(stage: Stage) {
+async fn one_who_goes_away_later_leaves_the_others_theirs(stage: TestStore) {
     let (store, scope, first) = held(&stage).await;
     let second = counting(&scope);
     all_in_line(&scope, 2).await;
@@ -126,7 +126,7 @@ async fn one_who_goes_away_later_leaves_the_others_theirs(stage: Stage) {
 }
 
 /// SCOPE-7, SCOPE-5.
-async fn what_was_built_on_a_commit_that_was_refused_is_done_again(stage: Stage) {
+async fn what_was_built_on_a_commit_that_was_refused_is_done_again(stage: TestStore) {
     let (store, scope, first) = held(&stage).await;
     let second = counting(&scope);
     all_in_line(&scope, 2).await;
@@ -138,11 +138,11 @@ async fn what_was_built_on_a_commit_that_was_refused_is_done_again(stage: Stage)
 }
 
 /// SCOPE-3, SCOPE-7.
-async fn a_panic_in_a_mutator_is_its_callers_alone(stage: Stage) {
+async fn a_panic_in_a_mutator_is_its_callers_alone(stage: TestStore) {
     let (store, scope, first) = held(&stage).await;
     let panicking = {
         let scope = scope.clone();
-        tokio::spawn(async move { scope.atomic(|_| -> () { panic!("on purpose") }).await })
+        tokio::spawn(async move { scope.mutate(|_| -> () { panic!("on purpose") }).await })
     };
     assert!(panicking.await.unwrap_err().is_panic());
     let third = counting(&scope);
@@ -152,7 +152,7 @@ async fn a_panic_in_a_mutator_is_its_callers_alone(stage: Stage) {
 
 /// SCOPE-7: nobody reads what is remembered, and what is remembered is never written without its
 /// revision.
-async fn a_remembered_scope_costs_one_call(stage: Stage) {
+async fn a_remembered_scope_costs_one_call(stage: TestStore) {
     let store = Lossy::over(stage.store().await);
     let scope = shared(&Tidelock::over(store.clone()));
     scope.increment("total", 1).await.unwrap();

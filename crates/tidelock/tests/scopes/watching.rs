@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock_test_stage::{PATIENCE, Stage, on_every_store};
+use tidelock_test_stage::{PATIENCE, TestStore, on_every_store};
 
 use crate::basket::{Basket, in_memory, shared};
 
@@ -14,7 +14,7 @@ on_every_store!(
 );
 
 /// SCOPE-13: from another process, as far as there is one.
-async fn whoever_watches_sees_the_first_the_newest_and_the_end(stage: Stage) {
+async fn whoever_watches_sees_the_first_the_newest_and_the_end(stage: TestStore) {
     let there = shared(&stage.tidelock().await);
     let pairs = {
         let local = in_memory();
@@ -43,7 +43,7 @@ async fn whoever_watches_sees_the_first_the_newest_and_the_end(stage: Stage) {
 }
 
 /// SCOPE-13.
-async fn the_last_state_is_never_missed(stage: Stage) {
+async fn the_last_state_is_never_missed(stage: TestStore) {
     const CHANGES: i64 = 50;
     let there = shared(&stage.tidelock().await);
     for scope in [in_memory(), there] {
@@ -68,8 +68,8 @@ async fn the_last_state_is_never_missed(stage: Stage) {
 }
 
 /// SCOPE-13, SCOPE-12.
-async fn an_expiry_is_seen_though_nobody_tells_it(stage: Stage) {
-    let kind = ScopeKind::SESSION.living(Duration::from_millis(200));
+async fn an_expiry_is_seen_though_nobody_tells_it(stage: TestStore) {
+    let kind = ScopeKind::SESSION.ttl(Duration::from_millis(200));
     let scope = stage.tidelock().await.scope::<Basket>(kind, "s-1");
     scope.increment("total", 1).await.unwrap();
     let mut watch = scope.watch().unwrap().every(2 * PATIENCE);

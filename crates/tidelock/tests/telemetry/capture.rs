@@ -67,13 +67,9 @@ pub(crate) fn said(field: &str, value: &str) -> Vec<Said> {
         .collect()
 }
 
-/// The breadcrumbs of a reaction's targets, lease by lease: the end of one and the start of the next
-/// are logged by two threads.
+/// The breadcrumbs of a reaction's targets, in order.
 pub(crate) fn breadcrumbs(reaction: &str) -> Vec<Said> {
-    let mut breadcrumbs = said("queue", &format!("~reaction/{reaction}"));
-    breadcrumbs
-        .sort_by_key(|said| said.fields.get("fence").map(|fence| fence.parse::<u64>().unwrap()));
-    breadcrumbs
+    said("queue", &format!("~reaction/{reaction}"))
 }
 
 /// What they say.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::telemetry::{CLAIMED, CLAIMS_CONTENDED};
-use tidelock_test_stage::{Stage, on_every_store};
+use tidelock_test_stage::{TestStore, on_every_store};
 
 use crate::breadcrumbs::{assert_discreet, begin};
 use crate::capture::{CANARY, said};
@@ -14,7 +14,7 @@ use crate::meter::metric;
 on_every_store!(whoever_was_in_the_way_of_a_claim_is_said_and_counted);
 
 /// CLAIM-16.
-async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: Stage) {
+async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: TestStore) {
     let name = begin(&stage, "claims");
     let claims = stage.tidelock().await.claims();
     let (holder, waiter) = (claims.clone().by("holder").unwrap(), claims.by("waiter").unwrap());
@@ -44,12 +44,18 @@ async fn whoever_was_in_the_way_of_a_claim_is_said_and_counted(stage: Stage) {
     guard.release().await.unwrap();
 
     let secret = holder.idempotency(&name).fingerprint(CANARY);
-    let Claim::Won(claim) = secret.claim::<String>().await.unwrap() else {
+    let IdempotencyClaim::Won(claim) = secret.claim::<String>().await.unwrap() else {
         panic!("nobody has it")
     };
-    assert!(matches!(waiter.idempotency(&name).claim::<String>().await.unwrap(), Claim::Held(_)));
+    assert!(matches!(
+        waiter.idempotency(&name).claim::<String>().await.unwrap(),
+        IdempotencyClaim::Held(_)
+    ));
     claim.complete(&CANARY.to_owned()).await.unwrap();
-    assert!(matches!(waiter.idempotency(&name).claim::<String>().await.unwrap(), Claim::Done(_)));
+    assert!(matches!(
+        waiter.idempotency(&name).claim::<String>().await.unwrap(),
+        IdempotencyClaim::Done(_)
+    ));
     let outcomes: Vec<_> = said("key", &format!("idempotency/{name}"))
         .into_iter()
         .filter(|said| said.message == "claimed")

@@ -8,7 +8,7 @@ use tidelock::telemetry::CONTENDED;
 use crate::breadcrumbs::{assert_discreet, begin};
 use crate::capture::{CANARY, Said, said};
 use crate::meter::metric;
-use tidelock_test_stage::{Running, Stage, append, brisk, note, on_every_store, until};
+use tidelock_test_stage::{Running, TestStore, append, brisk, note, on_every_store, until};
 
 use crate::stage::until_quiet;
 
@@ -47,7 +47,7 @@ fn contended(field: &str, value: &str) -> Vec<Said> {
 }
 
 /// EVT-2, REACT-22.
-async fn a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts(stage: Stage) {
+async fn a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts(stage: TestStore) {
     let id = begin(&stage, "late");
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     let (visits, others) = (tidelock.aggregate::<Visits>(&id), other.aggregate::<Visits>(&id));
@@ -65,7 +65,7 @@ async fn a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts(stag
     assert!(metric(CONTENDED, &[("by", "execute")]) > before);
 
     others.execute(Visits::visit).await.unwrap();
-    visits.operation("on its own").execute(Visits::visit).await.unwrap();
+    visits.operation_id("on its own").execute(Visits::visit).await.unwrap();
     assert_eq!(
         contended("key", &stream).len(),
         3,
@@ -75,7 +75,7 @@ async fn a_caller_who_was_too_late_is_said_with_the_stream_and_the_attempts(stag
 }
 
 /// REACT-22.
-async fn a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts(stage: Stage) {
+async fn a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts(stage: TestStore) {
     let name = begin(&stage, "overtaken");
     let (tidelock, other) = (stage.tidelock().await, stage.tidelock().await);
     note(&tidelock, "diary", CANARY).await;
@@ -83,7 +83,7 @@ async fn a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts(s
     let app = tidelock.app().worker(brisk("one")).reaction(
         &name,
         source,
-        move |_: StoredEvent, ctx: Context| {
+        move |_: StoredEvent, ctx: ReactionCtx| {
             let (other, id) = (other.clone(), id.clone());
             async move {
                 ctx.execute(&id, Visits::visit).await?;

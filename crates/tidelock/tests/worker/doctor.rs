@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tidelock::doctor::{Bounds, Doctor, Finding, Kind};
+use tidelock::doctor::{Doctor, Finding, FindingKind, Thresholds};
 use tidelock::prelude::*;
 use tidelock::{ItemFilter, ItemQuery, LeaseRequest, LeaseToken};
-use tidelock_test_stage::{Stage, on_every_store, until};
+use tidelock_test_stage::{TestStore, on_every_store, until};
 
 on_every_store!(
     a_closing_whose_process_died_is_found_once,
@@ -16,7 +16,7 @@ on_every_store!(
 /// What the doctor finds when it is not patient.
 async fn findings(store: &std::sync::Arc<dyn Store>) -> Vec<Finding> {
     let doctor = Doctor::over(store.clone());
-    let bounds = Bounds { patience: Duration::ZERO, ..doctor.bounds() };
+    let bounds = Thresholds { patience: Duration::ZERO, ..doctor.bounds() };
     doctor.within(bounds).examine().await.unwrap().findings
 }
 
@@ -37,12 +37,12 @@ async fn die_over(store: &dyn Store, queue: &str) {
 
 /// CMD-5. The right to work on the books is no second finding: no worker of a user's serves its
 /// queue.
-async fn a_closing_whose_process_died_is_found_once(stage: Stage) {
+async fn a_closing_whose_process_died_is_found_once(stage: TestStore) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
     let stream = StreamName::new("dead-1").unwrap();
     tidelock_test_stage::note(&tidelock, stream.as_str(), "one").await;
     let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
-    tidelock.books(&stream, full).close().await.unwrap_err();
+    tidelock.archive_stream_to(&stream, full).close().await.unwrap_err();
     let mut items = store.rows(ItemQuery::new(ItemFilter::default()));
     let mut desks = Vec::new();
     while let Some(item) = items.next().await.unwrap() {
@@ -62,10 +62,10 @@ async fn a_closing_whose_process_died_is_found_once(stage: Stage) {
         }
         let found = findings(&store).await;
         let closings: Vec<_> =
-            found.iter().filter(|finding| finding.thing.to_string().contains("dead-1")).collect();
-        assert_eq!((closings.len(), closings[0].kind), (1, Kind::HalfClosed), "{found:?}");
+            found.iter().filter(|finding| finding.subject.to_string().contains("dead-1")).collect();
+        assert_eq!((closings.len(), closings[0].kind), (1, FindingKind::HalfClosed), "{found:?}");
         assert!(
-            !found.iter().any(|finding| finding.thing.to_string().contains("~closing/")),
+            !found.iter().any(|finding| finding.subject.to_string().contains("~closing/")),
             "{found:?}"
         );
     }
@@ -73,7 +73,7 @@ async fn a_closing_whose_process_died_is_found_once(stage: Stage) {
 
 /// CMD-5. A queue that Tidelock keeps for itself is served by an application, and by no worker of a
 /// user's.
-async fn a_silent_holder_is_replaced_by_what_serves_its_queue(stage: Stage) {
+async fn a_silent_holder_is_replaced_by_what_serves_its_queue(stage: TestStore) {
     let store = stage.store().await;
     let served = [
         ("mail", "a worker that serves it"),
@@ -94,13 +94,13 @@ async fn a_silent_holder_is_replaced_by_what_serves_its_queue(stage: Stage) {
         die_over(&*store, queue).await;
         let found = findings(&store).await;
         let expired = found.iter().rfind(|finding| {
-            let thing = finding.thing.to_string();
-            finding.kind == Kind::Expired
+            let thing = finding.subject.to_string();
+            finding.kind == FindingKind::Expired
                 && thing.contains("corner")
                 && [queue, "mailing", "run \""].iter().any(|name| thing.contains(name))
         });
         let expired = expired.unwrap_or_else(|| panic!("{queue}: {found:?}"));
-        let advice = json!(expired.cure)["advice"].as_str().unwrap().to_owned();
+        let advice = json!(expired.remedy)["advice"].as_str().unwrap().to_owned();
         assert!(advice.contains(by), "{queue}: {advice}");
         let item = store.item(&ItemRef::parse(queue, "corner").unwrap()).await.unwrap().unwrap();
         let token = LeaseToken { item: item.item, fence: item.fence.unwrap() };

@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock::claims::{Claim, Period, Single};
+use tidelock::claims::{IdempotencyClaim, Period, SingletonOutcome};
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, Standing, Workflow};
+use tidelock::runs::{RunCtx, RunStatus, Workflow};
 use tidelock::{RetryPolicy, limits};
-use tidelock_test_stage::{Running, Stage, brisk, on_every_store, until};
+use tidelock_test_stage::{Running, TestStore, brisk, on_every_store, until};
 
 on_every_store!(
     a_duration_of_any_length_is_taken_or_refused,
@@ -31,14 +31,14 @@ fn lengths() -> [Duration; 7] {
 type Call = fn(Tidelock, Duration) -> BoxFuture<'static, ()>;
 
 /// LIMIT-1. One call for each place in the API that takes a duration and does not wait for it.
-async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
+async fn a_duration_of_any_length_is_taken_or_refused(stage: TestStore) {
     let calls: [(&str, Call); 14] = [
         ("a scope's operation", |tidelock, long| {
             async move {
                 let alone = Scope::in_memory(ScopeKind::USER, "ada", 0);
                 for scope in [alone, tidelock.scope::<i64>(ScopeKind::USER, "ada")] {
                     let mutation =
-                        scope.operation(format!("{long:?}")).remembered_for(long).within(long);
+                        scope.operation_id(format!("{long:?}")).dedup_window(long).within(long);
                     let _refused = mutation.increment("", 1).await;
                 }
             }
@@ -46,7 +46,7 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
         }),
         ("a scope's life", |tidelock, long| {
             async move {
-                let scope = tidelock.scope::<i64>(ScopeKind::own("brief").living(long), "ada");
+                let scope = tidelock.scope::<i64>(ScopeKind::custom("brief").ttl(long), "ada");
                 let _refused = scope.within(long).increment("", 1).await;
             }
             .boxed()
@@ -71,7 +71,7 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
             async move {
                 let claim =
                     tidelock.claims().idempotency(format!("claim-{long:?}")).lease(long).ttl(long);
-                let _claimed: Result<Claim<u32>, _> = claim.claim().await;
+                let _claimed: Result<IdempotencyClaim<u32>, _> = claim.claim().await;
             }
             .boxed()
         }),
@@ -121,8 +121,8 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
             async move {
                 let stream = StreamName::new(format!("books-{long:?}")).unwrap();
                 tidelock_test_stage::note(&tidelock, stream.as_str(), "one").await;
-                let books = tidelock.books(&stream, tidelock::discard);
-                let _closed = books.patience(long).close().await;
+                let books = tidelock.archive_stream_to(&stream, tidelock::discard);
+                let _closed = books.within(long).close().await;
             }
             .boxed()
         }),
@@ -154,8 +154,9 @@ async fn a_duration_of_any_length_is_taken_or_refused(stage: Stage) {
             async move {
                 let key = RecordKey::new(format!("record-{}", long.as_nanos())).unwrap();
                 let item = ItemRef::parse("plain", &format!("item-{}", long.as_nanos())).unwrap();
-                let write = Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap())
-                    .expiring(When::In(long));
+                let write =
+                    RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&1).unwrap())
+                        .expiring(When::In(long));
                 let commit = Commit::new().write(write).wake(Wake::at(item, When::In(long)));
                 let _committed = tidelock.store().commit(commit).await;
             }
@@ -184,13 +185,15 @@ fn told(error: impl std::fmt::Display) -> String {
 /// LIMIT-1. One call for each duration that is written down: for how long something is remembered,
 /// kept or alive. One that is too long is not found out when the work is done.
 async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_to_the_end(
-    stage: Stage,
+    stage: TestStore,
 ) {
     let calls: [(&str, Whole); 19] = [
         ("a claim's ttl", |tidelock, long| {
             async move {
                 let claim = tidelock.claims().idempotency("ttl").ttl(long).claim::<u32>().await;
-                let Claim::Won(won) = claim.map_err(told)? else { panic!("it is taken") };
+                let IdempotencyClaim::Won(won) = claim.map_err(told)? else {
+                    panic!("it is taken")
+                };
                 won.complete(&1).await.unwrap();
                 Ok(())
             }
@@ -207,7 +210,9 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("a singleton's ttl", |tidelock, long| {
             async move {
                 let single = tidelock.claims().singleton("ttl").ttl(long).claim::<u32>().await;
-                let Single::Won(won) = single.map_err(told)? else { panic!("it is taken") };
+                let SingletonOutcome::Won(won) = single.map_err(told)? else {
+                    panic!("it is taken")
+                };
                 won.complete(&1).await.unwrap();
                 Ok(())
             }
@@ -216,7 +221,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("a singleton's period", |tidelock, long| {
             async move {
                 let single = tidelock.claims().singleton("period").per(Period::Every(long));
-                let Single::Won(won) = single.claim::<u32>().await.map_err(told)? else {
+                let SingletonOutcome::Won(won) = single.claim::<u32>().await.map_err(told)? else {
                     panic!("it is taken")
                 };
                 won.complete(&1).await.unwrap();
@@ -269,7 +274,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("the operation of a compound", |tidelock, long| {
             async move {
-                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let claims = tidelock.claims().operation_id("a").dedup_window(long);
                 let quota = claims.quota("pledged", 3);
                 let won = claims.compound().quota(&quota, 1).claim().await.map_err(told)?;
                 won.won().unwrap().complete(&1).await.unwrap();
@@ -279,14 +284,14 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("the operation of a quota", |tidelock, long| {
             async move {
-                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let claims = tidelock.claims().operation_id("a").dedup_window(long);
                 claims.quota("taken", 3).take(1).await.map(drop).map_err(told)
             }
             .boxed()
         }),
         ("the operation of a reservation", |tidelock, long| {
             async move {
-                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let claims = tidelock.claims().operation_id("a").dedup_window(long);
                 let reserved =
                     claims.quota("reserved", 3).reserve(1, Duration::from_secs(60)).await;
                 reserved.map_err(told)?.granted().unwrap().confirm().await.unwrap();
@@ -296,7 +301,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("the operation of a lock", |tidelock, long| {
             async move {
-                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let claims = tidelock.claims().operation_id("a").dedup_window(long);
                 let locked = claims.lock("door").acquire().await.map_err(told)?.locked().unwrap();
                 locked.release().await.unwrap();
                 Ok(())
@@ -305,9 +310,9 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("the operation of a key", |tidelock, long| {
             async move {
-                let claims = tidelock.claims().operation("a").remembered_for(long);
+                let claims = tidelock.claims().operation_id("a").dedup_window(long);
                 let claim = claims.idempotency("operation").claim::<u32>().await.map_err(told)?;
-                let Claim::Won(won) = claim else { panic!("it is taken") };
+                let IdempotencyClaim::Won(won) = claim else { panic!("it is taken") };
                 won.complete(&1).await.unwrap();
                 Ok(())
             }
@@ -315,7 +320,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         }),
         ("a scope's life", |tidelock, long| {
             async move {
-                let scope = tidelock.scope::<i64>(ScopeKind::own("brief").living(long), "ada");
+                let scope = tidelock.scope::<i64>(ScopeKind::custom("brief").ttl(long), "ada");
                 scope.increment("", 1).await.map(drop).map_err(told)
             }
             .boxed()
@@ -323,7 +328,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("a scope's operation", |tidelock, long| {
             async move {
                 let scope = tidelock.scope::<i64>(ScopeKind::USER, "ada");
-                let counted = scope.operation("a").remembered_for(long).increment("", 1).await;
+                let counted = scope.operation_id("a").dedup_window(long).increment("", 1).await;
                 counted.map(drop).map_err(told)
             }
             .boxed()
@@ -331,7 +336,7 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("a decision's operation", |tidelock, long| {
             async move {
                 let tally = tidelock.aggregate::<Tally>("kept");
-                let decided = tally.operation("a").remembered_for(long).execute(tallied).await;
+                let decided = tally.operation_id("a").dedup_window(long).execute(tallied).await;
                 decided.map(drop).map_err(told)
             }
             .boxed()
@@ -339,9 +344,10 @@ async fn a_duration_that_is_kept_is_refused_before_anything_is_written_or_holds_
         ("a commit's id", |tidelock, long| {
             async move {
                 let key = RecordKey::new("plain").unwrap();
-                let write = Write::put(&key, ExpectedRevision::Any, Json::new(&1).unwrap());
+                let write =
+                    RecordWrite::put(&key, ExpectedRevision::Any, RawJson::new(&1).unwrap());
                 let commit =
-                    Commit::new().with_id(CommitId::fresh()).remembered_for(long).write(write);
+                    Commit::new().with_id(CommitId::fresh()).dedup_window(long).write(write);
                 tidelock.store().commit(commit).await.map(drop).map_err(told)
             }
             .boxed()
@@ -413,20 +419,20 @@ fn tallied(_: &Tally) -> Result<TallyEvent, String> {
 
 /// REACT-3, RUN-6, RUN-9. After the first failure, the target and the run wait; neither is blocked
 /// or parked for it.
-async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
+async fn a_pause_of_any_length_is_waited_for(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let long = [limits::HORIZON, limits::HORIZON + Duration::from_nanos(1), Duration::MAX];
     for (nth, long) in long.into_iter().enumerate() {
         let (stream, reaction) = (format!("stream-{nth}"), format!("fails-{nth}"));
         let source = on_any().in_streams(&stream).backoff(Backoff::fixed(long));
-        let tries = Workflow::boxed("tries", move |ctx: &mut Ctx, (): ()| {
-            let fail = |_: StepKey| async { Err::<(), _>(Failure::again("not yet")) };
+        let tries = Workflow::boxed("tries", move |ctx: &mut RunCtx, (): ()| {
+            let fail = |_: StepKey| async { Err::<(), _>(HandlerError::again("not yet")) };
             ctx.step("try", fail)
                 .timeout(long)
                 .retry(Retry::attempts(3).backoff(Backoff::fixed(long)))
                 .into_future()
         });
-        let sleeps = Workflow::boxed("sleeps", move |ctx: &mut Ctx, (): ()| {
+        let sleeps = Workflow::boxed("sleeps", move |ctx: &mut RunCtx, (): ()| {
             async move {
                 let sleep = ctx.sleep("sleep", long);
                 let wait = ctx.wait_for_signal::<u32>("never").timeout(long).into_future();
@@ -436,8 +442,9 @@ async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
             .boxed()
         });
         let app = tidelock.app().worker(brisk("one")).register(tries).register(sleeps);
-        let failing =
-            |_: tidelock::StoredEvent, _: Context| async { Err(Failure::again("not yet")) };
+        let failing = |_: tidelock::StoredEvent, _: ReactionCtx| async {
+            Err(HandlerError::again("not yet"))
+        };
         let running = Running::start(app.reaction(&reaction, source, failing));
         tidelock_test_stage::note(&tidelock, &stream, "one").await;
         let runs = [("tries", format!("t-{nth}")), ("sleeps", format!("s-{nth}"))];
@@ -454,7 +461,7 @@ async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
         for (_, run) in &runs {
             until("the run waits", async || {
                 let standing = tidelock.runs().run(run).standing().await.unwrap();
-                matches!(standing, Standing::Waiting { .. })
+                matches!(standing, RunStatus::Waiting { .. })
             })
             .await;
         }
@@ -463,12 +470,12 @@ async fn a_pause_of_any_length_is_waited_for(stage: Stage) {
 }
 
 /// LIMIT-1. What would never lease anything says so when it is built, with the limit.
-async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: Stage) {
+async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let handler = |_: tidelock::StoredEvent, _: Context| async { Ok(()) };
-    let batch = |_: Vec<tidelock::StoredEvent>, _: Context| async { Ok(()) };
+    let handler = |_: tidelock::StoredEvent, _: ReactionCtx| async { Ok(()) };
+    let batch = |_: Vec<tidelock::StoredEvent>, _: ReactionCtx| async { Ok(()) };
     let flow =
-        || Workflow::boxed("w", |_: &mut Ctx, (): ()| async { Ok::<(), StepError>(()) }.boxed());
+        || Workflow::boxed("w", |_: &mut RunCtx, (): ()| async { Ok::<(), StepError>(()) }.boxed());
     for lease in
         [Duration::ZERO, Duration::from_nanos(1), limits::LEASE_DURATION * 2, Duration::MAX]
     {
@@ -477,7 +484,7 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: St
                 tidelock.app().reaction("r", on_any().lease(lease), handler),
                 "reaction \"r\": a lease of ",
             ),
-            (tidelock.app().register(flow().leased_for(lease)), "workflow \"w\": a lease of "),
+            (tidelock.app().register(flow().lease(lease)), "workflow \"w\": a lease of "),
             (tidelock.app().route_lease(lease), "the lease on routes: a lease of "),
         ];
         for (app, problem) in refused {
@@ -501,12 +508,15 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: St
             "workflow \"w\": stalled after 0ns",
         ),
         (
-            tidelock.app().reaction("r", on_any().at_most(0), handler),
+            tidelock.app().reaction("r", on_any().max_concurrency(0), handler),
             "reaction \"r\": at most 0 targets",
         ),
-        (tidelock.app().batch("r", on_any(), 0, batch), "reaction \"r\": batches of 0 events"),
-        (tidelock.app().register(flow().at_most(0)), "workflow \"w\": at most 0 runs"),
-        (tidelock.app().slots(0), "the worker: 0 slots"),
+        (
+            tidelock.app().batch_reaction("r", on_any(), 0, batch),
+            "reaction \"r\": batches of 0 events",
+        ),
+        (tidelock.app().register(flow().max_concurrency(0)), "workflow \"w\": at most 0 runs"),
+        (tidelock.app().max_concurrency(0), "the worker: 0 slots"),
         (tidelock.app().lanes([""]), "lane "),
     ];
     for (app, problem) in none {
@@ -517,6 +527,6 @@ async fn an_application_with_a_lease_that_no_store_grants_is_not_built(stage: St
     let app = tidelock
         .app()
         .reaction("r", longest, handler)
-        .register(flow().leased_for(Duration::from_micros(1)));
+        .register(flow().lease(Duration::from_micros(1)));
     app.build().expect("the limits themselves can be had");
 }

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::runs::{Ctx, Schedule, StepError, Workflow};
+use tidelock::runs::{RunCtx, Schedule, StepError, Workflow};
 use tidelock::{HeadQuery, ItemFilter, ItemQuery, RecordQuery, limits};
-use tidelock_test_stage::{Running, Stage, brisk, in_memory, until};
+use tidelock_test_stage::{Running, TestStore, brisk, in_memory, until};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -34,7 +34,7 @@ async fn pass(store: &dyn Store, time: Duration) {
 }
 
 /// KEEP-2, QUEUE-6. Schedule 106.
-async fn an_acknowledged_item_leaves_with_its_data(stage: Stage) {
+async fn an_acknowledged_item_leaves_with_its_data(stage: TestStore) {
     let (store, queue) = (stage.store().await, stage.tidelock().await.queue("mail"));
     for nth in 0..20 {
         queue.put(&format!("letter-{nth}")).data(&json!({ "nth": nth })).await.unwrap();
@@ -49,7 +49,7 @@ async fn an_acknowledged_item_leaves_with_its_data(stage: Stage) {
 }
 
 /// QUEUE-6.
-async fn an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor(stage: Stage) {
+async fn an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor(stage: TestStore) {
     let (store, queue) = (stage.store().await, stage.tidelock().await.queue("mail"));
     queue.put("box").to_mark(Mark::new(7).unwrap()).await.unwrap();
     let taken = queue.take("w").await.unwrap();
@@ -59,12 +59,12 @@ async fn an_item_that_is_acknowledged_up_to_a_mark_keeps_its_cursor(stage: Stage
     assert!(queue.take("w").await.unwrap().is_empty(), "it is known that 7 is done");
 }
 
-async fn echo(ctx: &mut Ctx, n: u32) -> Result<u32, StepError> {
-    ctx.step("echo", |_key| async move { Ok::<_, Failure>(n) }).await
+async fn echo(ctx: &mut RunCtx, n: u32) -> Result<u32, StepError> {
+    ctx.step("echo", |_key| async move { Ok::<_, HandlerError>(n) }).await
 }
 
 /// KEEP-2, KEEP-3, RUN-41. Schedule 106.
-async fn runs_leave_nothing_once_their_retention_is_over(stage: Stage) {
+async fn runs_leave_nothing_once_their_retention_is_over(stage: TestStore) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
     let running = Running::start(tidelock.app().worker(brisk("one")).workflow("echo", echo));
     for nth in 0..10_u32 {
@@ -92,14 +92,14 @@ async fn runs_leave_nothing_once_their_retention_is_over(stage: Stage) {
 }
 
 /// KEEP-2.
-async fn a_schedule_that_was_removed_leaves_nothing(stage: Stage) {
+async fn a_schedule_that_was_removed_leaves_nothing(stage: TestStore) {
     let (store, tidelock) = (stage.store().await, stage.tidelock().await);
     let workflow = Workflow::new("echo", echo).retention(Duration::from_secs(1));
     let running = Running::start(tidelock.app().worker(brisk("one")).register(workflow));
     let schedule = Schedule::cron("0 * * * *").starts("echo", &1_u32);
     tidelock.runs().schedules().put("hourly", schedule).await.unwrap();
     pass(&*store, HOUR * 3).await;
-    assert!(tidelock.runs().schedules().remove("hourly").await.unwrap());
+    assert!(tidelock.runs().schedules().delete("hourly").await.unwrap());
     // The item is served once more, when it is next due; then everything is past its retention.
     for _ in 0..8 {
         pass(&*store, HOUR).await;

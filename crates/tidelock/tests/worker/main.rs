@@ -14,7 +14,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::worker::{Handling, Served, Task, Work, Worker, WorkerOptions, each};
+use tidelock::worker::{
+    LeasedTask, QueueHandler, QueueOptions, TaskFuture, Worker, WorkerOptions, each,
+};
 use tidelock::{Clock, MemoryStore, Timestamp};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -65,8 +67,8 @@ impl Gated {
     }
 }
 
-impl Work for Gated {
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+impl QueueHandler for Gated {
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         let (gate, now, most) = (self.gate.clone(), self.now.clone(), self.most.clone());
         let panics = self.panic_once.clone();
         each(tasks, move |task| {
@@ -105,7 +107,7 @@ async fn no_more_items_are_worked_on_at_once_than_the_pool_and_the_queue_allow()
         let (store, work, stop) = (store(), Gated::new(0), CancellationToken::new());
         let (gate, most) = (work.gate.clone(), work.most.clone());
         wake(&store, 20).await;
-        let served = Served::new(&queue(), Arc::new(work)).at_most(limit);
+        let served = QueueOptions::new(&queue(), Arc::new(work)).max_concurrency(limit);
         let worker = Worker::new(store.clone(), options(slots)).serve(served);
         let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         until("as many as may are at it", async || most.load(Ordering::SeqCst) == expected).await;
@@ -127,7 +129,7 @@ async fn what_outlasts_the_patience_of_a_shutdown_is_neither_acked_nor_released(
     let now = work.now.clone();
     wake(&store, 1).await;
     let worker =
-        Worker::new(store.clone(), options(4)).serve(Served::new(&queue(), Arc::new(work)));
+        Worker::new(store.clone(), options(4)).serve(QueueOptions::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
     until("it is at it", async || now.load(Ordering::SeqCst) == 1).await;
     stop.cancel();
@@ -148,8 +150,8 @@ impl Hasty {
     }
 }
 
-impl Work for Hasty {
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+impl QueueHandler for Hasty {
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         if !self.by_itself {
             Self::panic_once(&self.panics);
         }
@@ -169,8 +171,8 @@ async fn work_that_panics_before_it_has_begun_is_retried_and_the_worker_goes_on(
         let (store, stop) = (store(), CancellationToken::new());
         let work = Hasty { panics: Arc::new(AtomicUsize::new(1)), by_itself };
         wake(&store, 3).await;
-        let worker =
-            Worker::new(store.clone(), options(3)).serve(Served::new(&queue(), Arc::new(work)));
+        let worker = Worker::new(store.clone(), options(3))
+            .serve(QueueOptions::new(&queue(), Arc::new(work)));
         let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
         let failures =
             async || items(&store).await.iter().filter(|item| item.failures == 1).count();
@@ -188,7 +190,7 @@ async fn a_worker_with_a_lease_that_no_store_grants_does_not_run() {
     for lease in
         [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(8 * 24 * 3600), Duration::MAX]
     {
-        let served = Served::new(&queue(), Arc::new(Gated::new(0))).leased_for(lease);
+        let served = QueueOptions::new(&queue(), Arc::new(Gated::new(0))).lease(lease);
         let worker = Worker::new(store(), options(1)).serve(served);
         let running = worker.run_until(std::future::pending());
         let refused =
@@ -203,7 +205,7 @@ async fn work_that_panics_is_retried_and_the_worker_goes_on() {
     work.panic_once.store(1, Ordering::SeqCst);
     wake(&store, 3).await;
     let worker =
-        Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+        Worker::new(store.clone(), options(1)).serve(QueueOptions::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
     until("one has failed", async || items(&store).await.iter().any(|item| item.failures == 1))
         .await;
@@ -222,7 +224,7 @@ async fn work_that_never_ends_is_dropped_counted_and_retried_and_its_slot_is_fre
     let gate = work.gate.clone();
     wake(&store, 2).await;
     let worker =
-        Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+        Worker::new(store.clone(), options(1)).serve(QueueOptions::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(stop.clone().cancelled_owned()));
     let had_it = async || items(&store).await.iter().all(|item| item.attempts == 1);
     until("both have had the only slot", had_it).await;
@@ -242,7 +244,7 @@ async fn a_worker_whose_future_is_dropped_stops() {
     let (gate, now) = (work.gate.clone(), work.now.clone());
     wake(&store, 2).await;
     let worker =
-        Worker::new(store.clone(), options(1)).serve(Served::new(&queue(), Arc::new(work)));
+        Worker::new(store.clone(), options(1)).serve(QueueOptions::new(&queue(), Arc::new(work)));
     let running = tokio::spawn(worker.run_until(std::future::pending()));
     until("it is at it", async || now.load(Ordering::SeqCst) == 1).await;
     running.abort();

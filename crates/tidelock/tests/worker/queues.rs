@@ -5,28 +5,28 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidelock::prelude::*;
-use tidelock::queues::{ItemState, Queue, Settled, Taken};
-use tidelock::{Exit, LeaseToken, Operation, Renewal, Result};
-use tidelock_test_stage::{Between, PATIENCE, Stage, Wrapped, on_every_store, until};
+use tidelock::queues::{ItemState, LeasedItems, Queue, SettleOutcome};
+use tidelock::{LeaseToken, Renewal, Result, Settle, StoreOperation};
+use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
 use tokio::sync::Semaphore;
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Runs out in no time.
 const INSTANT: Duration = Duration::from_millis(5);
 
-async fn mail(stage: &Stage) -> Queue {
+async fn mail(stage: &TestStore) -> Queue {
     stage.tidelock().await.queue("mail")
 }
 
-async fn take(queue: &Queue) -> Vec<Taken> {
+async fn take(queue: &Queue) -> Vec<LeasedItems> {
     queue.take("w").lease(MINUTE).limit(10).await.unwrap()
 }
 
 fn ack(lease: LeaseToken) -> Settlement {
-    Settlement { lease, done: None, exit: Exit::Ack { defer: None, forget: None } }
+    Settlement { lease, done: None, exit: Settle::Ack { defer: None, forget: None } }
 }
 
-fn data(taken: &Taken) -> Option<Value> {
+fn data(taken: &LeasedItems) -> Option<Value> {
     taken.data.as_ref().map(|data| data.to().unwrap())
 }
 
@@ -36,7 +36,7 @@ async fn state(store: &dyn Store, key: &str) -> ItemState {
 }
 
 /// QUEUE-1.
-async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
+async fn an_item_is_put_in_once_and_taken_with_its_data(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
     here.put("ada").data(&json!({ "text": "old" })).await.unwrap();
     here.put("ada").data(&json!({ "text": "new" })).await.unwrap();
@@ -46,7 +46,7 @@ async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
     assert!(take(&here).await.is_empty(), "one has it");
     here.put("ada").await.unwrap();
     let token = here.token("ada", one.lease.fence).unwrap();
-    assert_eq!(here.settle(vec![ack(token)]).await.unwrap(), [Settled::Settled]);
+    assert_eq!(here.settle(vec![ack(token)]).await.unwrap(), [SettleOutcome::Settled]);
     let again = take(&there).await;
     assert_eq!(
         (again.len(), data(&again[0])),
@@ -58,18 +58,18 @@ async fn an_item_is_put_in_once_and_taken_with_its_data(stage: Stage) {
 }
 
 /// QUEUE-5. An empty id tells no operation from another.
-async fn an_operation_whose_id_is_empty_puts_nothing_in(stage: Stage) {
+async fn an_operation_whose_id_is_empty_puts_nothing_in(stage: TestStore) {
     let mail = mail(&stage).await;
-    let refused = mail.put("ada").operation("").await.unwrap_err();
+    let refused = mail.put("ada").operation_id("").await.unwrap_err();
     assert!(refused.to_string().contains("the id of the operation is empty"), "{refused}");
     assert!(take(&mail).await.is_empty());
 }
 
 /// QUEUE-5. It was done meanwhile, and nobody is woken.
-async fn an_item_is_put_in_once_under_an_operation(stage: Stage) {
+async fn an_item_is_put_in_once_under_an_operation(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
     let put = |queue: &Queue, id: &str, text: &str| {
-        queue.put("ada").data(&json!({ "text": text })).operation(id)
+        queue.put("ada").data(&json!({ "text": text })).operation_id(id)
     };
     let first = put(&here, "a", "hi").await.unwrap();
     let token = take(&there).await[0].lease.token();
@@ -84,7 +84,7 @@ async fn an_item_is_put_in_once_under_an_operation(stage: Stage) {
 }
 
 /// QUEUE-2.
-async fn each_lease_is_settled_for_itself(stage: Stage) {
+async fn each_lease_is_settled_for_itself(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let queue = tidelock.queue("mail");
     for key in ["a", "b", "c"] {
@@ -110,7 +110,10 @@ async fn each_lease_is_settled_for_itself(stage: Stage) {
         .await
         .unwrap();
     assert!(
-        matches!(&settled[..], [Settled::Settled, Settled::Lost(Some(_)), Settled::Settled]),
+        matches!(
+            &settled[..],
+            [SettleOutcome::Settled, SettleOutcome::Lost(Some(_)), SettleOutcome::Settled]
+        ),
         "{settled:?}"
     );
     assert_eq!(queue.settle(vec![ack(slow.token())]).await.unwrap().len(), 1);
@@ -125,7 +128,7 @@ async fn each_lease_is_settled_for_itself(stage: Stage) {
 }
 
 /// QUEUE-3.
-async fn whoever_waits_is_given_what_is_put_in_later(stage: Stage) {
+async fn whoever_waits_is_given_what_is_put_in_later(stage: TestStore) {
     let (here, there) = (mail(&stage).await, mail(&stage).await);
     assert!(here.take("w").within(INSTANT).await.unwrap().is_empty());
     let waiting = tokio::spawn(async move { here.take("w").within(PATIENCE).await });
@@ -141,14 +144,14 @@ struct SlowAnswers {
     allowed: Arc<Semaphore>,
 }
 
-impl Between for SlowAnswers {
+impl Interceptor for SlowAnswers {
     async fn call<T: Send>(
         &self,
-        operation: Operation,
+        operation: StoreOperation,
         call: impl Future<Output = Result<T>> + Send,
     ) -> Result<T> {
         let answer = call.await;
-        if operation == Operation::Lease {
+        if operation == StoreOperation::Lease {
             self.granted.add_permits(1);
             self.allowed.acquire().await.unwrap().forget();
         }
@@ -157,7 +160,7 @@ impl Between for SlowAnswers {
 }
 
 /// QUEUE-3: neither while it waits, nor after the store has granted it.
-async fn whoever_stops_waiting_leaves_no_lease_behind(stage: Stage) {
+async fn whoever_stops_waiting_leaves_no_lease_behind(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     tidelock.queue("mail").put("ada").await.unwrap();
     let (granted, allowed) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
@@ -175,7 +178,7 @@ async fn whoever_stops_waiting_leaves_no_lease_behind(stage: Stage) {
 }
 
 /// QUEUE-4.
-async fn queues_of_tidelocks_own_and_other_queues_are_left_alone(stage: Stage) {
+async fn queues_of_tidelocks_own_and_other_queues_are_left_alone(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for name in ["~reaction/mail", "~", "", "a\nb"] {
         let queue = tidelock.queue(name);

@@ -9,7 +9,7 @@ use axum::{Extension, Json, Router};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock_tower::{Claimed, IdempotencyLayer};
+use tidelock_tower::{IdempotencyKey, IdempotencyLayer};
 
 use super::Result;
 
@@ -52,7 +52,7 @@ pub(crate) fn run(url: &str) -> Result<()> {
 /// Pays, and keeps the response in the same commit: wherever this process dies, both are there or
 /// neither is.
 async fn pay(
-    Extension(claimed): Extension<Claimed>,
+    Extension(claimed): Extension<IdempotencyKey>,
     Json(payment): Json<Payment>,
 ) -> Result<Response, Refusal> {
     ask_the_bank().await;

@@ -6,13 +6,13 @@ use axum::Router;
 use axum::routing::post;
 use http::Method;
 use http::header::{CONTENT_TYPE, SET_COOKIE};
-use tidelock_test_stage::{PATIENCE, Seen, Stage, on_every_store, until};
+use tidelock_test_stage::{Observed, PATIENCE, TestStore, on_every_store, until};
 
 use crate::client::{answered, ask, ask_until_answered, begin, pay, request, without_key};
 use crate::till::{INSTANT, Till, keys};
 
 /// CLAIM-41.
-async fn a_retry_gets_the_response_again_from_any_process(stage: Stage) {
+async fn a_retry_gets_the_response_again_from_any_process(stage: TestStore) {
     let till = Till::open();
     let (here, there) =
         (till.app(keys(&stage.tidelock().await)), till.app(keys(&stage.tidelock().await)));
@@ -32,7 +32,7 @@ async fn a_retry_gets_the_response_again_from_any_process(stage: Stage) {
 }
 
 /// CLAIM-42. While somebody is at it, everybody else is told when to come back.
-async fn whoever_asks_while_somebody_is_at_it_is_told_to_come_back(stage: Stage) {
+async fn whoever_asks_while_somebody_is_at_it_is_told_to_come_back(stage: TestStore) {
     let till = Till::shut();
     let layer = keys(&stage.tidelock().await).retry_after(Duration::from_secs(3));
     let (here, there) = (till.app(layer), till.app(keys(&stage.tidelock().await)));
@@ -51,7 +51,7 @@ async fn whoever_asks_while_somebody_is_at_it_is_told_to_come_back(stage: Stage)
 }
 
 /// Schedule 94. CLAIM-42. Those who are to wait get the response instead.
-async fn ten_clients_who_wait_get_ten_equal_answers_to_one_effect(stage: Stage) {
+async fn ten_clients_who_wait_get_ten_equal_answers_to_one_effect(stage: TestStore) {
     let till = Till::shut();
     let mut clients = Vec::new();
     for _ in 0..10 {
@@ -70,7 +70,7 @@ async fn ten_clients_who_wait_get_ten_equal_answers_to_one_effect(stage: Stage) 
 }
 
 /// Schedule 60. CLAIM-43: while it is in progress, and after.
-async fn another_request_under_the_same_key_is_refused(stage: Stage) {
+async fn another_request_under_the_same_key_is_refused(stage: TestStore) {
     let till = Till::shut();
     let app = till.app(keys(&stage.tidelock().await).methods([Method::POST, Method::PUT]));
     let first = begin(&app, pay("k", "7"));
@@ -91,7 +91,7 @@ async fn another_request_under_the_same_key_is_refused(stage: Stage) {
 }
 
 /// CLAIM-43. A route can have its own way to tell requests apart.
-async fn a_route_can_tell_requests_apart_in_its_own_way(stage: Stage) {
+async fn a_route_can_tell_requests_apart_in_its_own_way(stage: TestStore) {
     let till = Till::open();
     let app = till.app(
         keys(&stage.tidelock().await)
@@ -103,7 +103,7 @@ async fn a_route_can_tell_requests_apart_in_its_own_way(stage: Stage) {
 }
 
 /// CLAIM-44. Each route has its own time to live, and its own opinion on whether a key is needed.
-async fn every_route_has_its_own_options(stage: Stage) {
+async fn every_route_has_its_own_options(stage: TestStore) {
     let (brief, long) = (Till::open(), Till::open());
     let layer = keys(&stage.tidelock().await);
     let (short, strict) = (layer.clone().ttl(INSTANT), layer.required());
@@ -129,7 +129,7 @@ async fn every_route_has_its_own_options(stage: Stage) {
 
 /// CLAIM-45. Methods that change nothing, and requests without a key, are none of the layer's
 /// business.
-async fn what_has_no_key_goes_through_untouched(stage: Stage) {
+async fn what_has_no_key_goes_through_untouched(stage: TestStore) {
     let till = Till::open();
     let app = till.app(keys(&stage.tidelock().await));
     for request in [
@@ -149,7 +149,7 @@ async fn what_has_no_key_goes_through_untouched(stage: Stage) {
 }
 
 /// CLAIM-46. No cookie is given to somebody else, unless the route says so.
-async fn cookies_are_replayed_only_if_that_is_asked_for(stage: Stage) {
+async fn cookies_are_replayed_only_if_that_is_asked_for(stage: TestStore) {
     let till = Till::open();
     let layer = keys(&stage.tidelock().await);
     let (careful, generous) = (till.app(layer.clone()), till.app(layer.without_headers([])));
@@ -164,7 +164,7 @@ async fn cookies_are_replayed_only_if_that_is_asked_for(stage: Stage) {
 }
 
 /// CLAIM-47.
-async fn keys_of_different_scopes_are_different_keys(stage: Stage) {
+async fn keys_of_different_scopes_are_different_keys(stage: TestStore) {
     let till = Till::open();
     let layer = keys(&stage.tidelock().await);
     let app = till.app(
@@ -183,7 +183,7 @@ async fn keys_of_different_scopes_are_different_keys(stage: Stage) {
 }
 
 /// CLAIM-41. One layer around another is one layer.
-async fn a_layer_within_a_layer_is_one(stage: Stage) {
+async fn a_layer_within_a_layer_is_one(stage: TestStore) {
     let till = Till::open();
     let layer = keys(&stage.tidelock().await);
     let app = till.app(layer.clone()).layer(layer);
@@ -192,7 +192,9 @@ async fn a_layer_within_a_layer_is_one(stage: Stage) {
 }
 
 /// Schedule 61. CLAIM-44: the life of a response begins with the response.
-async fn a_response_that_lives_shorter_than_the_work_takes_makes_no_second_effect(stage: Stage) {
+async fn a_response_that_lives_shorter_than_the_work_takes_makes_no_second_effect(
+    stage: TestStore,
+) {
     let till = Till::shut();
     let tidelock = stage.tidelock().await;
     let app = till.app(keys(&tidelock).ttl(INSTANT));
@@ -209,8 +211,8 @@ async fn a_response_that_lives_shorter_than_the_work_takes_makes_no_second_effec
 }
 
 /// CLAIM-41. A response comes back byte by byte, whatever is in it.
-async fn a_response_of_any_bytes_comes_back(stage: Stage) {
-    let (runs, odd) = (Seen::default(), b"\0\xff\x01 \xc3\xa4".to_vec());
+async fn a_response_of_any_bytes_comes_back(stage: TestStore) {
+    let (runs, odd) = (Observed::default(), b"\0\xff\x01 \xc3\xa4".to_vec());
     let layer = keys(&stage.tidelock().await);
     let handler = move |_: usize| {
         ([("x-odd", http::HeaderValue::from_bytes(b"caf\xe9").unwrap())], odd.clone())

@@ -2,7 +2,7 @@
 
 use axum::response::IntoResponse;
 use http::StatusCode;
-use tidelock_test_stage::{Seen, Stage, on_every_store};
+use tidelock_test_stage::{Observed, TestStore, on_every_store};
 use tidelock_tower::OnFailure;
 use tower::service_fn;
 use tower::{Layer, ServiceExt};
@@ -18,10 +18,10 @@ fn first(status: u16) -> impl Fn(usize) -> (StatusCode, String) + Clone + Send +
 
 /// CLAIM-50. What says that nothing was done, or that it failed, is not kept: a retry has the work
 /// done.
-async fn a_failure_frees_the_key_at_once(stage: Stage) {
+async fn a_failure_frees_the_key_at_once(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     for status in [500, 502, 503, 401, 407, 408, 425, 429] {
-        let (runs, key) = (Seen::default(), format!("k-{status}"));
+        let (runs, key) = (Observed::default(), format!("k-{status}"));
         let app = app_of(&runs, layer.clone(), first(status));
         assert_eq!(ask(&app, pay(&key, "")).await.told(), (status, "run 1"));
         assert_eq!(ask(&app, pay(&key, "")).await.told(), (200, "run 2"));
@@ -30,10 +30,10 @@ async fn a_failure_frees_the_key_at_once(stage: Stage) {
 }
 
 /// CLAIM-50. An answer is an answer, even if it is no.
-async fn a_refusal_by_the_handler_is_kept(stage: Stage) {
+async fn a_refusal_by_the_handler_is_kept(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     for status in [400, 403, 404, 409, 422, 302] {
-        let (runs, key) = (Seen::default(), format!("k-{status}"));
+        let (runs, key) = (Observed::default(), format!("k-{status}"));
         let app = app_of(&runs, layer.clone(), first(status));
         for _ in 0..2 {
             assert_eq!(ask(&app, pay(&key, "")).await.told(), (status, "run 1"));
@@ -42,8 +42,8 @@ async fn a_refusal_by_the_handler_is_kept(stage: Stage) {
 }
 
 /// CLAIM-50. By choice, a failure is remembered; and which statuses free the key is a choice too.
-async fn a_failure_is_remembered_if_that_is_asked_for(stage: Stage) {
-    let runs = Seen::default();
+async fn a_failure_is_remembered_if_that_is_asked_for(stage: TestStore) {
+    let runs = Observed::default();
     let layer = keys(&stage.tidelock().await)
         .on_failure(OnFailure::Remember)
         .releasing([StatusCode::NOT_FOUND]);
@@ -51,25 +51,25 @@ async fn a_failure_is_remembered_if_that_is_asked_for(stage: Stage) {
     for _ in 0..2 {
         assert_eq!(ask(&app, pay("a", "")).await.told(), (500, "run 1"));
     }
-    let app = app_of(&Seen::default(), layer.clone(), first(404));
+    let app = app_of(&Observed::default(), layer.clone(), first(404));
     ask(&app, pay("b", "")).await;
     assert_eq!(ask(&app, pay("b", "")).await.told(), (200, "run 2"));
-    let app = app_of(&Seen::default(), layer, first(429));
+    let app = app_of(&Observed::default(), layer, first(429));
     ask(&app, pay("c", "")).await;
     assert_eq!(ask(&app, pay("c", "")).await.told(), (429, "run 1"));
 }
 
 /// CLAIM-50. The panic goes where it would have gone without the layer.
-async fn a_panic_frees_the_key_or_is_remembered(stage: Stage) {
+async fn a_panic_frees_the_key_or_is_remembered(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     let clumsy = |nth: usize| match nth {
         1 => panic!("the handler stumbles, as it should"),
         _ => "on its feet".into_response(),
     };
-    let app = app_of(&Seen::default(), layer.clone(), clumsy);
+    let app = app_of(&Observed::default(), layer.clone(), clumsy);
     assert!(asked(&app, "a").await.is_err_and(|e| e.is_panic()));
     assert_eq!(ask(&app, pay("a", "")).await.told(), (200, "on its feet"));
-    let app = app_of(&Seen::default(), layer.on_failure(OnFailure::Remember), clumsy);
+    let app = app_of(&Observed::default(), layer.on_failure(OnFailure::Remember), clumsy);
     assert!(asked(&app, "b").await.is_err_and(|e| e.is_panic()));
     let again = ask(&app, pay("b", "")).await;
     assert_eq!((again.problem(), again.is_replay()), ((500, "handler-failed".into()), true));
@@ -81,8 +81,8 @@ async fn asked(app: &axum::Router, key: &'static str) -> Result<Reply, tokio::ta
 }
 
 /// CLAIM-50. The same goes for a service that fails without an answer: any tower service will do.
-async fn an_error_of_the_service_frees_the_key(stage: Stage) {
-    let runs = Seen::default();
+async fn an_error_of_the_service_frees_the_key(stage: TestStore) {
+    let runs = Observed::default();
     let seen = runs.clone();
     let service = keys(&stage.tidelock().await).layer(service_fn(
         move |_: http::Request<axum::body::Body>| {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tidelock::Tidelock;
-use tidelock_test_stage::{Gate, Stage, on_every_store, until};
+use tidelock_test_stage::{Pause, TestStore, on_every_store, until};
 
 use crate::client::{answered, ask, ask_until_answered, begin, pay};
 use crate::till::{INSTANT, Till, keys};
 
 /// CLAIM-52. The work goes on, and a retry gets its response.
-async fn work_whose_client_has_gone_comes_to_its_end(stage: Stage) {
+async fn work_whose_client_has_gone_comes_to_its_end(stage: TestStore) {
     let till = Till::shut();
     let app = till.app(keys(&stage.tidelock().await));
     let client = begin(&app, pay("k", "7"));
@@ -24,7 +24,7 @@ async fn work_whose_client_has_gone_comes_to_its_end(stage: Stage) {
 }
 
 /// CLAIM-53. The lease is renewed for as long as the handler takes.
-async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: Stage) {
+async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: TestStore) {
     let till = Till::shut();
     let tidelock = stage.tidelock().await;
     let lease = Duration::from_secs(6);
@@ -45,10 +45,10 @@ async fn a_handler_that_takes_longer_than_the_lease_keeps_its_key(stage: Stage) 
 
 /// Schedule 59. CLAIM-53. Its response never replaces the one of whoever took over, and its client
 /// is sent to that one.
-async fn a_handler_that_was_replaced_answers_nobody(stage: Stage) {
+async fn a_handler_that_was_replaced_answers_nobody(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (slow, quick) = (Till::shut(), Till::open());
-    let process = Gate::over(&tidelock);
+    let process = Pause::over(&tidelock);
     let here = slow.app(keys(&Tidelock::over(process.clone())).lease(INSTANT));
     let there = quick.app(keys(&tidelock));
     let first = begin(&here, pay("k", "7"));
@@ -64,10 +64,10 @@ async fn a_handler_that_was_replaced_answers_nobody(stage: Stage) {
 }
 
 /// CLAIM-53.
-async fn a_handler_whose_key_is_lost_is_stopped(stage: Stage) {
+async fn a_handler_whose_key_is_lost_is_stopped(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (stuck, quick) = (Till::shut(), Till::open());
-    let process = Gate::over(&tidelock);
+    let process = Pause::over(&tidelock);
     let here = stuck.app(keys(&Tidelock::over(process.clone())).lease(INSTANT));
     let there = quick.app(keys(&tidelock));
     let first = begin(&here, pay("k", "7"));

@@ -8,7 +8,7 @@ use axum::routing::post;
 use http::StatusCode;
 use nix::sys::signal::Signal;
 use tidelock::Tidelock;
-use tidelock_test_stage::{Meeting, Process, Role, Stage, for_real};
+use tidelock_test_stage::{Meeting, Process, Role, TestStore, for_real};
 
 use crate::client::{answered, ask_over, ask_over_until_answered, pay};
 use crate::servers::serve;
@@ -50,7 +50,7 @@ async fn start(meeting: &Meeting, name: &str) -> (Process, SocketAddr) {
 
 /// Schedule 58. CLAIM-53. The key is claimable after the lease; the retry is answered by whoever is
 /// left.
-async fn a_server_that_is_killed_in_its_handler_leaves_the_key_to_others(stage: Stage) {
+async fn a_server_that_is_killed_in_its_handler_leaves_the_key_to_others(stage: TestStore) {
     let meeting = Meeting::on(&stage, "processes::child");
     let ((first, here), (_second, there)) =
         (start(&meeting, "first").await, start(&meeting, "second").await);
@@ -65,7 +65,7 @@ async fn a_server_that_is_killed_in_its_handler_leaves_the_key_to_others(stage: 
 }
 
 /// Schedule 59. CLAIM-53. One that was only stopped learns that its answer does not count.
-async fn a_server_that_is_stopped_past_its_lease_answers_nobody(stage: Stage) {
+async fn a_server_that_is_stopped_past_its_lease_answers_nobody(stage: TestStore) {
     let meeting = Meeting::on(&stage, "processes::child");
     let ((first, here), (_second, there)) =
         (start(&meeting, "first").await, start(&meeting, "second").await);
@@ -84,8 +84,8 @@ async fn a_server_that_is_stopped_past_its_lease_answers_nobody(stage: Stage) {
 
 macro_rules! between_processes {
     ($($case:ident),* $(,)?) => {
-        mod sqlite { $(#[test] fn $case() { super::for_real(super::Stage::sqlite(), super::$case); })* }
-        mod postgres { $(#[test] fn $case() { super::for_real(super::Stage::postgres(), super::$case); })* }
+        mod sqlite { $(#[test] fn $case() { super::for_real(super::TestStore::sqlite(), super::$case); })* }
+        mod postgres { $(#[test] fn $case() { super::for_real(super::TestStore::postgres(), super::$case); })* }
     };
 }
 

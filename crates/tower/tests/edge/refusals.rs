@@ -5,13 +5,13 @@ use bytes::Bytes;
 use futures_util::stream;
 use http::{Method, Request};
 use tidelock::prelude::*;
-use tidelock_test_stage::{Mortal, Stage, on_every_store};
+use tidelock_test_stage::{DyingStore, TestStore, on_every_store};
 
 use crate::client::{ask, pay, without_key};
 use crate::till::{Till, keys};
 
 /// CLAIM-45.
-async fn a_key_that_is_missing_or_malformed_is_refused(stage: Stage) {
+async fn a_key_that_is_missing_or_malformed_is_refused(stage: TestStore) {
     let till = Till::open();
     let app = till.app(keys(&stage.tidelock().await).required());
     assert_eq!(
@@ -34,7 +34,7 @@ async fn a_key_that_is_missing_or_malformed_is_refused(stage: Stage) {
 }
 
 /// CLAIM-48. The key is as good as new afterwards.
-async fn a_body_that_is_too_large_is_refused_before_anything_is_claimed(stage: Stage) {
+async fn a_body_that_is_too_large_is_refused_before_anything_is_claimed(stage: TestStore) {
     let till = Till::open();
     let tidelock = stage.tidelock().await;
     let app = till.app(keys(&tidelock).max_request_bytes(8));
@@ -53,10 +53,10 @@ async fn a_body_that_is_too_large_is_refused_before_anything_is_claimed(stage: S
 }
 
 /// CLAIM-49.
-async fn nothing_is_done_while_the_store_does_not_answer(stage: Stage) {
+async fn nothing_is_done_while_the_store_does_not_answer(stage: TestStore) {
     let till = Till::open();
     let tidelock = stage.tidelock().await;
-    let dead = Tidelock::over(Mortal::over(tidelock.store().clone(), 0, false));
+    let dead = Tidelock::over(DyingStore::over(tidelock.store().clone(), 0, false));
     let reply = ask(&till.app(keys(&dead)), pay("k", "7")).await;
     assert_eq!(reply.problem(), (503, "store-unavailable".into()));
     assert_eq!((till.effects.count(), &reply.headers["retry-after"]), (0, &"1".parse().unwrap()));
@@ -64,10 +64,10 @@ async fn nothing_is_done_while_the_store_does_not_answer(stage: Stage) {
 }
 
 /// CLAIM-49. The client hears what was done, rather than being sent away to have it done again.
-async fn a_response_that_could_not_be_kept_is_given_all_the_same(stage: Stage) {
+async fn a_response_that_could_not_be_kept_is_given_all_the_same(stage: TestStore) {
     let till = Till::open();
     let tidelock = stage.tidelock().await;
-    let dying = Tidelock::over(Mortal::over(tidelock.store().clone(), 1, false));
+    let dying = Tidelock::over(DyingStore::over(tidelock.store().clone(), 1, false));
     assert_eq!(ask(&till.app(keys(&dying)), pay("k", "7")).await.told(), (201, "payment 1 of 7"));
     assert_eq!(
         ask(&till.app(keys(&tidelock)), pay("k", "7")).await.status,

@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use axum::Router;
 use axum::extract::Request;
 use axum::middleware::{Next, from_fn};
-use tidelock_test_stage::{PATIENCE, Seen, Stage, for_real};
+use tidelock_test_stage::{Observed, PATIENCE, TestStore, for_real};
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
@@ -21,7 +21,7 @@ pub(crate) async fn serve(app: Router) -> SocketAddr {
 }
 
 /// Notes that it was dropped before its time.
-struct Unanswered(Option<Seen>);
+struct Unanswered(Option<Observed>);
 
 impl Unanswered {
     fn answer(&mut self) {
@@ -38,7 +38,7 @@ impl Drop for Unanswered {
 }
 
 /// Schedule 94. CLAIM-41, CLAIM-42.
-async fn two_servers_and_ten_clients_with_one_key_make_one_effect(stage: Stage) {
+async fn two_servers_and_ten_clients_with_one_key_make_one_effect(stage: TestStore) {
     let till = Till::shut();
     let mut servers = Vec::new();
     for _ in 0..2 {
@@ -55,8 +55,8 @@ async fn two_servers_and_ten_clients_with_one_key_make_one_effect(stage: Stage) 
 }
 
 /// CLAIM-52.
-async fn a_client_that_hangs_up_and_asks_another_server_gets_the_response(stage: Stage) {
-    let (till, left) = (Till::shut(), Seen::default());
+async fn a_client_that_hangs_up_and_asks_another_server_gets_the_response(stage: TestStore) {
+    let (till, left) = (Till::shut(), Observed::default());
     let watch = left.clone();
     let watched = from_fn(move |request: Request, next: Next| {
         let mut unanswered = Unanswered(Some(watch.clone()));
@@ -85,10 +85,10 @@ async fn a_client_that_hangs_up_and_asks_another_server_gets_the_response(stage:
 /// On every store, in real time: a network knows no other.
 macro_rules! on_real_servers {
     ($($case:ident),* $(,)?) => {
-        mod memory { $(#[test] fn $case() { super::for_real(super::Stage::memory(), super::$case); })* }
-        mod sqlite { $(#[test] fn $case() { super::for_real(super::Stage::sqlite(), super::$case); })* }
-        mod postgres { $(#[test] fn $case() { super::for_real(super::Stage::postgres(), super::$case); })* }
-        mod stingy { $(#[test] fn $case() { super::for_real(super::Stage::stingy(), super::$case); })* }
+        mod memory { $(#[test] fn $case() { super::for_real(super::TestStore::memory(), super::$case); })* }
+        mod sqlite { $(#[test] fn $case() { super::for_real(super::TestStore::sqlite(), super::$case); })* }
+        mod postgres { $(#[test] fn $case() { super::for_real(super::TestStore::postgres(), super::$case); })* }
+        mod stingy { $(#[test] fn $case() { super::for_real(super::TestStore::stingy(), super::$case); })* }
     };
 }
 

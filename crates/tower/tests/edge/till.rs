@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use http::StatusCode;
 use tidelock::Tidelock;
-use tidelock_test_stage::Seen;
+use tidelock_test_stage::Observed;
 use tidelock_tower::IdempotencyLayer;
 use tokio::sync::watch;
 
@@ -19,18 +19,18 @@ pub(crate) const INSTANT: Duration = Duration::from_millis(5);
 /// What a handler does, and what of it was seen. Clones are handles on the same.
 #[derive(Debug, Clone)]
 pub(crate) struct Till {
-    pub(crate) effects: Seen,
+    pub(crate) effects: Observed,
     open: Arc<watch::Sender<bool>>,
 }
 
 impl Till {
     pub(crate) fn open() -> Self {
-        Self { effects: Seen::default(), open: Arc::new(watch::channel(true).0) }
+        Self { effects: Observed::default(), open: Arc::new(watch::channel(true).0) }
     }
 
     /// Whoever begins waits until it is opened.
     pub(crate) fn shut() -> Self {
-        Self { effects: Seen::default(), open: Arc::new(watch::channel(false).0) }
+        Self { effects: Observed::default(), open: Arc::new(watch::channel(false).0) }
     }
 
     pub(crate) fn open_up(&self) {
@@ -56,7 +56,7 @@ impl Till {
 
 /// An application with this handler at `/pay`, which is told how often it has run.
 pub(crate) fn app_of<R: IntoResponse + 'static>(
-    runs: &Seen,
+    runs: &Observed,
     layer: IdempotencyLayer,
     handler: impl Fn(usize) -> R + Clone + Send + Sync + 'static,
 ) -> Router {

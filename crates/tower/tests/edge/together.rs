@@ -8,8 +8,8 @@ use http::StatusCode;
 use serde_json::json;
 use tidelock::StoreExt;
 use tidelock::prelude::*;
-use tidelock_test_stage::{Mortal, Stage, on_every_store};
-use tidelock_tower::{Claimed, CompleteError};
+use tidelock_test_stage::{DyingStore, TestStore, on_every_store};
+use tidelock_tower::{CompleteError, IdempotencyKey};
 
 use crate::client::{ask, ask_until_answered, pay};
 use crate::till::{INSTANT, keys};
@@ -28,7 +28,7 @@ async fn payments(tidelock: &Tidelock) -> usize {
 }
 
 /// The payment and its response, in one commit.
-async fn in_one_commit(Extension(claimed): Extension<Claimed>, amount: String) -> Response {
+async fn in_one_commit(Extension(claimed): Extension<IdempotencyKey>, amount: String) -> Response {
     let receipt = (StatusCode::CREATED, format!("paid {amount}")).into_response();
     match claimed.complete_with(receipt, paid(&amount, ExpectedVersion::Any)).await {
         Ok(response) => response.into_response(),
@@ -39,7 +39,7 @@ async fn in_one_commit(Extension(claimed): Extension<Claimed>, amount: String) -
 /// The same, in a commit that the handler makes by itself.
 async fn in_a_commit_of_its_own(
     State(tidelock): State<Tidelock>,
-    Extension(claimed): Extension<Claimed>,
+    Extension(claimed): Extension<IdempotencyKey>,
     amount: String,
 ) -> Response {
     let receipt = (StatusCode::CREATED, format!("paid {amount}")).into_response();
@@ -65,14 +65,14 @@ fn own_app(tidelock: &Tidelock) -> Router {
 }
 
 /// CLAIM-54. Wherever a process dies, there is one payment in the end, and its response.
-async fn wherever_a_process_dies_there_is_one_effect(stage: Stage) {
+async fn wherever_a_process_dies_there_is_one_effect(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     for (nth, make) in [app as fn(&Tidelock) -> Router, own_app].into_iter().enumerate() {
         for calls in 0..5 {
             for last_words in [false, true] {
                 let before = payments(&tidelock).await;
                 let key = format!("k-{nth}-{calls}-{last_words}");
-                let mortal = Mortal::over(tidelock.store().clone(), calls, last_words);
+                let mortal = DyingStore::over(tidelock.store().clone(), calls, last_words);
                 ask(&make(&Tidelock::over(mortal)), pay(&key, "7")).await;
                 let answer = ask_until_answered(&make(&tidelock), &key, "7").await;
                 assert_eq!(answer.told(), (201, "paid 7"), "{key}");
@@ -84,9 +84,9 @@ async fn wherever_a_process_dies_there_is_one_effect(stage: Stage) {
 }
 
 /// CLAIM-54. What does not hold leaves neither, and the claim stands: the handler decides again.
-async fn a_commit_that_does_not_hold_keeps_nothing(stage: Stage) {
+async fn a_commit_that_does_not_hold_keeps_nothing(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let handler = async |Extension(claimed): Extension<Claimed>| {
+    let handler = async |Extension(claimed): Extension<IdempotencyKey>| {
         let wrong = claimed
             .complete_with("wrong".into_response(), paid("7", ExpectedVersion::Exists))
             .await;
@@ -105,9 +105,9 @@ async fn a_commit_that_does_not_hold_keeps_nothing(stage: Stage) {
 }
 
 /// CLAIM-54. What a handler has kept is what counts, whatever becomes of the handler.
-async fn what_a_handler_has_kept_stays_kept(stage: Stage) {
+async fn what_a_handler_has_kept_stays_kept(stage: TestStore) {
     let tidelock = stage.tidelock().await;
-    let handler = async |Extension(claimed): Extension<Claimed>| {
+    let handler = async |Extension(claimed): Extension<IdempotencyKey>| {
         claimed
             .complete_with("done".into_response(), paid("7", ExpectedVersion::Any))
             .await
@@ -121,10 +121,10 @@ async fn what_a_handler_has_kept_stays_kept(stage: Stage) {
 }
 
 /// CLAIM-54. A claim ends with its handler.
-async fn a_claim_that_is_taken_out_of_its_handler_is_over(stage: Stage) {
+async fn a_claim_that_is_taken_out_of_its_handler_is_over(stage: TestStore) {
     let tidelock = stage.tidelock().await;
     let (taken_out, mut taken) = tokio::sync::mpsc::unbounded_channel();
-    let handler = async move |Extension(claimed): Extension<Claimed>| {
+    let handler = async move |Extension(claimed): Extension<IdempotencyKey>| {
         taken_out.send(claimed).unwrap();
         "done"
     };

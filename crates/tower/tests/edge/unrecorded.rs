@@ -5,7 +5,7 @@ use axum::body::Body;
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::BodyExt;
-use tidelock_test_stage::{Seen, Stage, on_every_store};
+use tidelock_test_stage::{Observed, TestStore, on_every_store};
 use tidelock_tower::{IdempotencyLayer, OnFailure, Unrecorded};
 use tower::ServiceExt;
 
@@ -24,14 +24,14 @@ async fn twice(
     key: &str,
     handler: fn(usize) -> Body,
 ) -> (Reply, Reply, usize) {
-    let runs = Seen::default();
+    let runs = Observed::default();
     let app = app_of(&runs, layer, handler);
     let (first, again) = (ask(&app, pay(key, "")).await, ask(&app, pay(key, "")).await);
     (first, again, runs.count())
 }
 
 /// CLAIM-51.
-async fn a_stream_goes_to_the_first_client_and_the_work_is_not_done_again(stage: Stage) {
+async fn a_stream_goes_to_the_first_client_and_the_work_is_not_done_again(stage: TestStore) {
     let (first, again, runs) = twice(keys(&stage.tidelock().await), "k", flowing).await;
     assert_eq!(
         (first.told(), again.problem()),
@@ -41,14 +41,16 @@ async fn a_stream_goes_to_the_first_client_and_the_work_is_not_done_again(stage:
 }
 
 /// CLAIM-51.
-async fn a_stream_goes_to_everybody_and_the_work_is_done_again_if_that_is_asked_for(stage: Stage) {
+async fn a_stream_goes_to_everybody_and_the_work_is_done_again_if_that_is_asked_for(
+    stage: TestStore,
+) {
     let layer = keys(&stage.tidelock().await).unrecorded(Unrecorded::PassAlways);
     let (first, again, runs) = twice(layer, "k", flowing).await;
     assert_eq!((first.told(), again.told(), runs), ((200, "1, 2, 3"), (200, "1, 2, 3"), 2));
 }
 
 /// CLAIM-51.
-async fn a_stream_is_refused_if_that_is_asked_for(stage: Stage) {
+async fn a_stream_is_refused_if_that_is_asked_for(stage: TestStore) {
     let layer = keys(&stage.tidelock().await).unrecorded(Unrecorded::Refuse);
     let (first, again, runs) = twice(layer, "k", flowing).await;
     let refused = (500, "response-refused".to_owned());
@@ -56,7 +58,7 @@ async fn a_stream_is_refused_if_that_is_asked_for(stage: Stage) {
 }
 
 /// CLAIM-51. Too large by the route's own measure, or by the store's.
-async fn what_is_too_large_is_treated_like_a_stream(stage: Stage) {
+async fn what_is_too_large_is_treated_like_a_stream(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     let small = layer.clone().max_response_bytes(3);
     let (first, again, runs) = twice(small, "a", |_| Body::from("1234")).await;
@@ -74,9 +76,9 @@ async fn what_is_too_large_is_treated_like_a_stream(stage: Stage) {
 }
 
 /// CLAIM-50. A response that breaks off is a failure of the handler.
-async fn a_response_that_breaks_off_frees_the_key(stage: Stage) {
+async fn a_response_that_breaks_off_frees_the_key(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
-    let runs = Seen::default();
+    let runs = Observed::default();
     let app = app_of(&runs, layer, |nth| match nth {
         1 => Body::new(BreaksOff),
         _ => Body::from("whole"),
@@ -98,17 +100,17 @@ fn breaking_off(nth: usize) -> Body {
 
 /// CLAIM-50. A stream that breaks off is a failure of the handler, too, and not an answer that its
 /// client had.
-async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: Stage) {
+async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: TestStore) {
     let layer = keys(&stage.tidelock().await);
     let asked = async |app: &Router, key: &str| {
         let response = app.clone().oneshot(pay(key, "")).await.unwrap();
         assert_eq!(response.status(), 200);
         assert!(response.into_body().collect().await.is_err(), "it broke off");
     };
-    let app = app_of(&Seen::default(), layer.clone(), breaking_off);
+    let app = app_of(&Observed::default(), layer.clone(), breaking_off);
     asked(&app, "a").await;
     assert_eq!(ask(&app, pay("a", "")).await.told(), (200, "whole"));
-    let app = app_of(&Seen::default(), layer.on_failure(OnFailure::Remember), breaking_off);
+    let app = app_of(&Observed::default(), layer.on_failure(OnFailure::Remember), breaking_off);
     asked(&app, "b").await;
     let again = ask(&app, pay("b", "")).await;
     assert_eq!((again.problem(), again.is_replay()), ((500, "handler-failed".into()), true));
@@ -116,8 +118,8 @@ async fn a_stream_that_breaks_off_frees_the_key_or_is_remembered(stage: Stage) {
 
 /// CLAIM-51. CLAIM-53. While a stream is under way its key is held; a client that goes away in the
 /// middle of it had its chance.
-async fn the_key_of_a_stream_is_held_until_its_end(stage: Stage) {
-    let runs = Seen::default();
+async fn the_key_of_a_stream_is_held_until_its_end(stage: TestStore) {
+    let runs = Observed::default();
     let app = app_of(&runs, keys(&stage.tidelock().await), flowing);
     let mut body = app.clone().oneshot(pay("k", "")).await.unwrap().into_body();
     assert_eq!(body.frame().await.unwrap().unwrap().into_data().unwrap(), "1, ");

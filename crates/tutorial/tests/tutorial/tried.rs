@@ -3,7 +3,7 @@
 
 use std::time::Instant;
 
-use tidelock_test_stage::{Block, PATIENCE, Page, Shell, Stage, comparable};
+use tidelock_test_stage::{Block, PATIENCE, Page, Shell, TestStore, comparable};
 
 use crate::shop::Shop;
 
@@ -16,15 +16,15 @@ const LATER: &str = "# a moment later";
 
 #[test]
 fn everything_that_the_tutorial_shows_is_seen() {
-    play(&Stage::sqlite());
+    play(&TestStore::sqlite());
 }
 
 #[test]
 fn everything_that_the_tutorial_shows_is_seen_on_postgresql_too() {
-    play(&Stage::postgres());
+    play(&TestStore::postgres());
 }
 
-fn play(stage: &Stage) {
+fn play(stage: &TestStore) {
     let page = Page::read("docs/tutorial.md");
     let (mut shop, mut tried) = (None::<Shop>, 0);
     for (block, answer) in page.commands() {
@@ -34,7 +34,7 @@ fn play(stage: &Stage) {
                 shop = Some(Shop::open(&stage.url().unwrap()));
             }
             line if line.starts_with(ON_POSTGRES) => {
-                shop = Some(Shop::open(&Stage::postgres().url().unwrap()))
+                shop = Some(Shop::open(&TestStore::postgres().url().unwrap()))
             }
             "pkill -9 -x shop" => drop(shop.take()),
             line if line.starts_with("cargo ") || line.starts_with("tidelock ") => {}

@@ -6,9 +6,9 @@ use tokio_postgres::{Client, Statement};
 
 use super::{driver, pgbench};
 use crate::failure::Failure;
-use crate::measure::{Caller, Rival};
+use crate::measure::{Baseline, Caller};
 use crate::rows;
-use crate::site::Ground;
+use crate::site::StoreFixture;
 
 /// What a plain program would have; positions come from a sequence, so that readers of this table
 /// can miss rows.
@@ -25,10 +25,10 @@ const TABLE: &str = "CREATE TABLE events (
 
 /// Each client on a stream of its own; and `pgbench`, if it is there, where a commit is one row.
 pub(in crate::bare) async fn commits(
-    ground: &Ground,
+    ground: &StoreFixture,
     clients: usize,
     events: usize,
-) -> Result<Vec<Rival>, Failure> {
+) -> Result<Vec<Baseline>, Failure> {
     ground.client().await?.batch_execute(TABLE).await?;
     let mut writers = Vec::with_capacity(clients);
     for number in 0..clients {
@@ -50,7 +50,7 @@ struct Writer {
 }
 
 impl Writer {
-    async fn new(ground: &Ground, number: usize, events: usize) -> Result<Self, Failure> {
+    async fn new(ground: &StoreFixture, number: usize, events: usize) -> Result<Self, Failure> {
         let client = ground.client().await?;
         let insert = client.prepare(&insert(events)).await?;
         let (stream, payloads) = (rows::stream_name(number), vec![rows::payload(); events]);

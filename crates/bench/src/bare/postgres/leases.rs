@@ -7,9 +7,9 @@ use tokio_postgres::{Client, Row, Statement};
 
 use super::driver;
 use crate::failure::Failure;
-use crate::measure::{Caller, Rival};
+use crate::measure::{Baseline, Caller};
 use crate::rows;
-use crate::site::Ground;
+use crate::site::StoreFixture;
 
 /// As the store has it.
 const FILLFACTOR: u8 = 70;
@@ -49,10 +49,10 @@ const SETTLE: &str = concat!(
 
 /// The items of a lease with every two statements of one client.
 pub(in crate::bare) async fn leases(
-    ground: &Ground,
+    ground: &StoreFixture,
     items: usize,
     duration: Duration,
-) -> Result<Vec<Rival>, Failure> {
+) -> Result<Vec<Baseline>, Failure> {
     ground.copy("items", FILLFACTOR).await?;
     let client = ground.client().await?;
     let (lease, settle) = (client.prepare(LEASE).await?, client.prepare(SETTLE).await?);

@@ -17,9 +17,9 @@ use tokio_postgres::Config;
 use tokio_postgres::config::Host;
 
 use crate::failure::Failure;
-use crate::measure::{Lap, Rival, Side};
+use crate::measure::{Baseline, Side, Slice};
 use crate::rows;
-use crate::site::Ground;
+use crate::site::StoreFixture;
 
 const PROGRAM: &str = "pgbench";
 
@@ -41,7 +41,7 @@ pub(crate) fn has_pgbench() -> bool {
 }
 
 /// One row in each transaction of this many clients; nothing if there is no such program here.
-pub(super) fn inserts(ground: &Ground, clients: usize) -> Result<Option<Rival>, Failure> {
+pub(super) fn inserts(ground: &StoreFixture, clients: usize) -> Result<Option<Baseline>, Failure> {
     let Some(program) = program() else { return Ok(None) };
     let folder = tempfile::Builder::new().prefix("tidelock-bench-").tempdir()?;
     fs::write(folder.path().join("insert.sql"), SCRIPT)?;
@@ -55,7 +55,7 @@ pub(super) fn inserts(ground: &Ground, clients: usize) -> Result<Option<Rival>, 
         asked: Duration::ZERO,
         worked: Duration::ZERO,
     };
-    Ok(Some(Rival { name: PROGRAM, side: Box::new(side) }))
+    Ok(Some(Baseline { name: PROGRAM, side: Box::new(side) }))
 }
 
 struct Pgbench {
@@ -73,10 +73,10 @@ struct Pgbench {
 
 #[async_trait]
 impl Side for Pgbench {
-    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
         self.asked += slice;
         if self.asked <= self.worked {
-            return Ok(Lap::default());
+            return Ok(Slice::default());
         }
         let mut time = Duration::from_secs((self.asked - self.worked).as_secs().max(1));
         loop {
@@ -100,7 +100,7 @@ impl Side for Pgbench {
 impl Pgbench {
     /// Nothing if it only got as far as connecting: that is not counted, but its time runs from the
     /// start.
-    fn run(&mut self, time: Duration) -> Result<Option<Lap>, Failure> {
+    fn run(&mut self, time: Duration) -> Result<Option<Slice>, Failure> {
         self.runs += 1;
         let output = self.command(time).output()?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -111,7 +111,7 @@ impl Pgbench {
         let Some(rate) = rate(&said) else { return Ok(None) };
         let times = self.take_times()?;
         let elapsed = Duration::from_secs_f64(times.len() as f64 / rate);
-        Ok(Some(Lap { ops: times.len() as u64, elapsed, times }))
+        Ok(Some(Slice { ops: times.len() as u64, elapsed, times }))
     }
 
     /// Where the server is goes by the environment, which others cannot read, for it may hold a

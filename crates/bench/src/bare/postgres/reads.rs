@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::driver;
 use crate::failure::Failure;
-use crate::measure::{Caller, Rival};
-use crate::site::Ground;
+use crate::measure::{Baseline, Caller};
+use crate::site::StoreFixture;
 
 const LOAD: &str =
     "SELECT position, stream, version, id, type, payload, metadata, recorded_at FROM events
@@ -20,10 +20,10 @@ const PAGE: &str =
 
 /// One stream in every read, all of it.
 pub(in crate::bare) async fn loads(
-    ground: &Ground,
+    ground: &StoreFixture,
     clients: usize,
     events: usize,
-) -> Result<Vec<Rival>, Failure> {
+) -> Result<Vec<Baseline>, Failure> {
     let mut loaders = Vec::with_capacity(clients);
     for number in 0..clients {
         let client = ground.client().await?;
@@ -36,7 +36,10 @@ pub(in crate::bare) async fn loads(
 }
 
 /// One page in every read.
-pub(in crate::bare) async fn feed(ground: &Ground, page: usize) -> Result<Vec<Rival>, Failure> {
+pub(in crate::bare) async fn feed(
+    ground: &StoreFixture,
+    page: usize,
+) -> Result<Vec<Baseline>, Failure> {
     let client = ground.client().await?;
     let select = client.prepare(PAGE).await?;
     Ok(vec![driver(vec![Follower { client, select, page: page as i64, after: 0 }])])

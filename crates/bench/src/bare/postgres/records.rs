@@ -6,9 +6,9 @@ use tokio_postgres::{Client, Statement};
 
 use super::driver;
 use crate::failure::Failure;
-use crate::measure::{Caller, Rival};
+use crate::measure::{Baseline, Caller};
 use crate::rows;
-use crate::site::Ground;
+use crate::site::StoreFixture;
 
 /// As the store has it.
 const FILLFACTOR: u8 = 80;
@@ -20,24 +20,27 @@ const ADD: &str = "UPDATE records SET revision = revision + 1, value = value::bi
     WHERE key = $1 AND value::bigint + $2 <= $3 RETURNING revision, value";
 
 /// A new record with every statement of every client.
-pub(in crate::bare) async fn sets(ground: &Ground, clients: usize) -> Result<Vec<Rival>, Failure> {
+pub(in crate::bare) async fn sets(
+    ground: &StoreFixture,
+    clients: usize,
+) -> Result<Vec<Baseline>, Failure> {
     setters(ground, clients, rows::record_key, 1).await
 }
 
 /// A vain try with every statement of every client, which does not even learn what is there.
 pub(in crate::bare) async fn refused_sets(
-    ground: &Ground,
+    ground: &StoreFixture,
     clients: usize,
-) -> Result<Vec<Rival>, Failure> {
+) -> Result<Vec<Baseline>, Failure> {
     setters(ground, clients, |_, _| rows::HOT_KEY.to_owned(), 0).await
 }
 
 async fn setters(
-    ground: &Ground,
+    ground: &StoreFixture,
     clients: usize,
     key: Key,
     written: u64,
-) -> Result<Vec<Rival>, Failure> {
+) -> Result<Vec<Baseline>, Failure> {
     ground.copy("records", FILLFACTOR).await?;
     let mut setters = Vec::with_capacity(clients);
     for number in 0..clients {
@@ -49,7 +52,10 @@ async fn setters(
 }
 
 /// An addition with every statement of every client, which finds out the sum.
-pub(in crate::bare) async fn adds(ground: &Ground, clients: usize) -> Result<Vec<Rival>, Failure> {
+pub(in crate::bare) async fn adds(
+    ground: &StoreFixture,
+    clients: usize,
+) -> Result<Vec<Baseline>, Failure> {
     ground.copy("records", FILLFACTOR).await?;
     let mut adders = Vec::with_capacity(clients);
     for _ in 0..clients {

@@ -9,8 +9,8 @@ use tidelock::{
 use super::account::{Account, Kept, many};
 use super::{finish, rival};
 use crate::failure::Failure;
-use crate::measure::{Caller, Callers, Contest, Measured};
-use crate::site::Site;
+use crate::measure::{Caller, Callers, Comparison, Measured};
+use crate::site::Fixture;
 use crate::workloads::Bench;
 
 /// Loads of a stream of this many events, with and without a snapshot of it. Beside them, reading
@@ -20,16 +20,16 @@ pub(in crate::workloads) async fn measure(
     events: usize,
     snapshot: bool,
 ) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let filler = Tidelock::over(site.store.clone());
     fill(&filler, events, snapshot).await?;
     let cold = filler.with_cache(0);
     let stream = cold.aggregate::<Account>("1").stream()?.clone();
     let reader = rival("read", Callers(vec![Reader { store: site.store.clone(), stream }]));
     let contest = if snapshot {
-        Contest::of(Callers(vec![Loader(cold.aggregate::<Kept>("1"))]))
+        Comparison::of(Callers(vec![Loader(cold.aggregate::<Kept>("1"))]))
     } else {
-        Contest::of(Callers(vec![Loader(cold.aggregate::<Account>("1"))]))
+        Comparison::of(Callers(vec![Loader(cold.aggregate::<Account>("1"))]))
     };
     finish(bench, site, contest.against(reader)).await
 }

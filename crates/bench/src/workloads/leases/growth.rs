@@ -4,7 +4,7 @@ use indicatif::{DecimalBytes, HumanCount};
 
 use crate::database::connect;
 use crate::failure::Failure;
-use crate::site::{Below, Site};
+use crate::site::{Below, Fixture};
 
 /// The table comes first, and then its indexes.
 const SIZES: &str = "SELECT relname::text, pg_relation_size(oid) FROM pg_class
@@ -22,7 +22,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    pub(super) async fn of(site: &Site) -> Result<Self, Failure> {
+    pub(super) async fn of(site: &Fixture) -> Result<Self, Failure> {
         let Below::Schema(ground) = &site.below else { return Ok(Self::default()) };
         let client = connect(&ground.database.config(&[&ground.store])).await?;
         let rows = client.query(SIZES, &[]).await?;
@@ -54,7 +54,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread")]
     async fn the_table_and_all_of_its_indexes_are_looked_at() {
         let target = Target::parse(&shared_url().unwrap()).unwrap().another("growth");
-        let site = Site::filled(&target, async |_| Ok(())).await.unwrap();
+        let site = Fixture::filled(&target, async |_| Ok(())).await.unwrap();
         let size = Size::of(&site).await.unwrap();
         site.clear().await.unwrap();
         let names: Vec<_> = size.relations.iter().map(|(name, _)| name.as_str()).collect();

@@ -9,7 +9,7 @@ use crate::args::MemberArgs;
 use crate::child::{be_told, say_ready};
 use crate::clock;
 use crate::failure::Failure;
-use crate::measure::{Lap, Side};
+use crate::measure::{Side, Slice};
 use crate::report::write_line;
 use crate::workloads::commits::writers;
 
@@ -44,7 +44,7 @@ fn told() -> Result<Option<String>, Failure> {
 }
 
 impl Done {
-    fn new(begun: u64, lap: &Lap) -> Self {
+    fn new(begun: u64, lap: &Slice) -> Self {
         let times = lap.times.iter().copied().map(micros).collect();
         Self { begun, ended: begun + micros(lap.elapsed), ops: lap.ops, times }
     }

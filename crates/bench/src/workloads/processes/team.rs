@@ -8,7 +8,7 @@ use tokio::task::block_in_place;
 use super::member::{Done, micros};
 use crate::child::Child;
 use crate::failure::Failure;
-use crate::measure::{Lap, Side};
+use crate::measure::{Side, Slice};
 
 pub(super) struct Team(Vec<Child>);
 
@@ -39,11 +39,11 @@ impl Team {
 #[async_trait]
 impl Side for Team {
     /// The time is that from the first one's start to the last one's end.
-    async fn lap(&mut self, slice: Duration) -> Result<Lap, Failure> {
+    async fn lap(&mut self, slice: Duration) -> Result<Slice, Failure> {
         let done = block_in_place(|| self.work(slice))?;
         let begun = done.iter().map(|done| done.begun).min().unwrap_or_default();
         let ended = done.iter().map(|done| done.ended).max().unwrap_or_default();
-        Ok(Lap {
+        Ok(Slice {
             ops: done.iter().map(|done| done.ops).sum(),
             elapsed: Duration::from_micros(ended.saturating_sub(begun)),
             times: done

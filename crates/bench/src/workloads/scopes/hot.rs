@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::Value;
-use tidelock::scopes::State;
-use tidelock::{ExpectedRevision, Json, RecordKey, Scope, ScopeKind, Store, StoreExt, Tidelock};
+use tidelock::scopes::ScopeState;
+use tidelock::{ExpectedRevision, RawJson, RecordKey, Scope, ScopeKind, Store, StoreExt, Tidelock};
 
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured, Rival};
+use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
 use crate::rows;
-use crate::site::Site;
+use crate::site::Fixture;
 use crate::workloads::{Bench, Case, committed};
 
 /// Counts in a field of a document, which is read, changed and compared.
@@ -30,18 +30,18 @@ pub(in crate::workloads) async fn measure_counter(
     measure::<i64>(bench, case, "", |count| Some(*count)).await
 }
 
-async fn measure<S: State>(
+async fn measure<S: ScopeState>(
     bench: &Bench<'_>,
     case: &Case,
     field: &'static str,
     total: fn(&S) -> Option<i64>,
 ) -> Result<Measured, Failure> {
-    let site = Site::filled(bench.target, async |_| Ok(())).await?;
+    let site = Fixture::filled(bench.target, async |_| Ok(())).await?;
     let scope = Tidelock::over(site.store.clone()).scope::<S>(ScopeKind::ORG, "hot");
     let counted = Arc::new(AtomicI64::new(0));
     let counter = || Counter { scope: scope.clone(), field, counted: counted.clone() };
     let ours = Callers((0..case.callers).map(|_| counter()).collect());
-    let contest = Contest::of(ours).against(vec![distinct(&site.store, case.bare)?]);
+    let contest = Comparison::of(ours).against(vec![distinct(&site.store, case.bare)?]);
     let measured = measure::measure(contest, bench.time, bench.progress).await?;
     let (kept, counted) =
         (total(&scope.get().await.map_err(lost)?), counted.load(Ordering::SeqCst));
@@ -58,7 +58,7 @@ struct Counter<S> {
     counted: Arc<AtomicI64>,
 }
 
-impl<S: State> Caller for Counter<S> {
+impl<S: ScopeState> Caller for Counter<S> {
     async fn call(&mut self) -> Result<u64, Failure> {
         self.scope.increment(self.field, 1).await.map_err(lost)?;
         self.counted.fetch_add(1, Ordering::SeqCst);
@@ -71,21 +71,21 @@ fn lost(error: tidelock::ScopeError) -> Failure {
     Failure::Answer(format!("a mutation was lost: {error}"))
 }
 
-fn distinct(store: &Arc<dyn Store>, callers: usize) -> Result<Rival, Failure> {
-    let value = Json::parse(rows::payload())?;
+fn distinct(store: &Arc<dyn Store>, callers: usize) -> Result<Baseline, Failure> {
+    let value = RawJson::parse(rows::payload())?;
     let owner = |number| {
         let key = RecordKey::new(rows::record_key(number, 0))?;
         Ok(Owner { store: store.clone(), key, value: value.clone() })
     };
     let owners = (0..callers).map(owner).collect::<Result<Vec<_>, Failure>>()?;
-    Ok(Rival { name: "distinct", side: Box::new(Callers(owners)) })
+    Ok(Baseline { name: "distinct", side: Box::new(Callers(owners)) })
 }
 
 /// Writes a record of its own over and over.
 struct Owner {
     store: Arc<dyn Store>,
     key: RecordKey,
-    value: Json,
+    value: RawJson,
 }
 
 impl Caller for Owner {

@@ -7,7 +7,7 @@ use tidelock::{Scope, ScopeKind};
 use tokio::sync::Mutex;
 
 use crate::failure::Failure;
-use crate::measure::{self, Caller, Callers, Contest, Measured, Rival};
+use crate::measure::{self, Baseline, Caller, Callers, Comparison, Measured};
 use crate::rows;
 use crate::workloads::{Bench, Case};
 
@@ -27,7 +27,8 @@ pub(in crate::workloads) async fn measure(
     let lock = Arc::new(Mutex::new(Arc::new(document)));
     let ours = Callers(vec![Mutator { scope }; case.callers]);
     let bare = Callers(vec![Locker { lock }; case.bare]);
-    let contest = Contest::of(ours).against(vec![Rival { name: "mutex", side: Box::new(bare) }]);
+    let contest =
+        Comparison::of(ours).against(vec![Baseline { name: "mutex", side: Box::new(bare) }]);
     measure::measure(contest, bench.time, bench.progress).await
 }
 
@@ -38,7 +39,7 @@ struct Mutator {
 
 impl Caller for Mutator {
     async fn call(&mut self) -> Result<u64, Failure> {
-        let mutated = self.scope.atomic(|document| document.count += 1).await;
+        let mutated = self.scope.mutate(|document| document.count += 1).await;
         mutated.map_err(|error| Failure::Answer(format!("a mutation was lost: {error}")))?;
         Ok(1)
     }

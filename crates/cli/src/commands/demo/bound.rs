@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use tidelock::{Bounds, ClashKind, Commit, CommitOutcome, Conflict, RecordKey, StoreExt, Write};
+use tidelock::{
+    Bounds, Commit, CommitOutcome, Conflict, RecordKey, RecordWrite, StoreExt, ViolationKind,
+};
 use tokio::sync::Barrier;
 
 use super::stage::{Stage, joined};
@@ -44,7 +46,7 @@ async fn ask_all(stage: &Stage<'_>, taken: &RecordKey) -> Result<Vec<CommitOutco
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
             let store = if caller % 2 == 0 { stage.store.clone() } else { stage.other.clone() };
-            let commit = Commit::new().write(Write::add(taken, 1, Bounds::at_most(PLACES)));
+            let commit = Commit::new().write(RecordWrite::add(taken, 1, Bounds::at_most(PLACES)));
             let start = start.clone();
             tokio::spawn(async move {
                 start.wait().await;
@@ -77,8 +79,8 @@ fn sort(
                     );
                 }
             }
-            CommitOutcome::Conflict(conflict) if conflict.has(ClashKind::Exceeded) => {
-                refused.push(conflict)
+            CommitOutcome::Conflict(conflict) if conflict.has(ViolationKind::Exceeded) => {
+                refused.push(conflict);
             }
             CommitOutcome::Conflict(other) => {
                 return stage.broken("only the bound refuses a caller", &other.to_string());

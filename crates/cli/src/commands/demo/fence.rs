@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use tidelock::{
-    ClashKind, Commit, CommitOutcome, ExpectedRevision, ItemRef, Json, Lease, LeaseRequest, Mark,
-    QueueName, RecordKey, Revision, Settlement, Store, StoreExt, Wake, Write,
+    Commit, CommitOutcome, ExpectedRevision, ItemRef, Lease, LeaseRequest, Mark, QueueName,
+    RawJson, RecordKey, RecordWrite, Revision, Settlement, Store, StoreExt, ViolationKind, Wake,
 };
 
 use super::stage::{Stage, worker};
@@ -101,7 +101,7 @@ async fn late_commit(
     result: &RecordKey,
 ) -> Result<(), Failure> {
     match stage.store.commit(sent_by("slow", slow, result)?).await? {
-        CommitOutcome::Conflict(conflict) if conflict.has(ClashKind::LeaseLost) => {
+        CommitOutcome::Conflict(conflict) if conflict.has(ViolationKind::LeaseLost) => {
             stage.say(&format!("slow comes round and commits its result: refused, {conflict}"))
         }
         other => stage.broken("a late commit is refused by the fence", &format!("{other:?}")),
@@ -123,6 +123,6 @@ async fn lease(
 
 /// The result and the end of the lease, in one commit: neither can be without the other.
 fn sent_by(name: &str, lease: &Lease, result: &RecordKey) -> Result<Commit, Failure> {
-    let write = Write::put(result, ExpectedRevision::Any, Json::new(name)?);
+    let write = RecordWrite::put(result, ExpectedRevision::Any, RawJson::new(name)?);
     Ok(Commit::new().write(write).settle(Settlement::ack(lease.token(), lease.mark)))
 }

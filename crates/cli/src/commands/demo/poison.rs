@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tidelock::prelude::*;
-use tidelock::reactions::Followed;
+use tidelock::reactions::TargetInfo;
 use tidelock::{StoreExt, StoredEvent};
 use tokio::sync::{mpsc, oneshot};
 
@@ -82,7 +82,7 @@ fn labelling(
             let address = match (address.is_empty(), mended.load(Ordering::SeqCst)) {
                 (false, _) => address,
                 (true, true) => "to be called for".to_owned(),
-                (true, false) => return Err(Failure::again("an order without an address")),
+                (true, false) => return Err(HandlerError::again("an order without an address")),
             };
             // Nobody listens once the scene is over.
             let _ = printed.send(address);
@@ -97,7 +97,7 @@ async fn until_blocked(
     stage: &Stage<'_>,
     tidelock: &Tidelock,
     name: &str,
-) -> Result<Followed, Stopped> {
+) -> Result<TargetInfo, Stopped> {
     let begun = stage.store.now().await?;
     loop {
         let targets = tidelock.reactions().list(&ReactionFilter::named(name)).await?;

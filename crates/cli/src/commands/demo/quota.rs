@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tidelock::Tidelock;
-use tidelock::claims::{ClaimError, Exceeded, Grant, Taking};
+use tidelock::claims::{ClaimError, Grant, QuotaExceeded, QuotaOutcome};
 use tokio::sync::Barrier;
 
 use super::stage::{Stage, joined};
@@ -39,7 +39,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Failure> {
     )
 }
 
-async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<Exceeded>), Failure> {
+async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<QuotaExceeded>), Failure> {
     let start = Arc::new(Barrier::new(CLIENTS));
     let clients: Vec<_> = (0..CLIENTS)
         .map(|client| {
@@ -55,8 +55,8 @@ async fn take_all(stage: &Stage<'_>) -> Result<(Vec<Grant>, Vec<Exceeded>), Fail
     let (mut granted, mut refused) = (Vec::new(), Vec::new());
     for client in clients {
         match joined(client).await?.map_err(|error| unexpected(&error))? {
-            Taking::Granted(grant) => granted.push(grant),
-            Taking::Exceeded(exceeded) => refused.push(exceeded),
+            QuotaOutcome::Granted(grant) => granted.push(grant),
+            QuotaOutcome::Exceeded(exceeded) => refused.push(exceeded),
         }
     }
     Ok((granted, refused))

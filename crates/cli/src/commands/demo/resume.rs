@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidelock::prelude::*;
 use tidelock::reactions::App;
-use tidelock::runs::{Ctx, StepError, Workflow};
+use tidelock::runs::{RunCtx, StepError, Workflow};
 use tidelock::worker::WorkerOptions;
 use tokio::sync::{mpsc, oneshot};
 
@@ -68,18 +68,18 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
     stage.prove(&claim, holds, &format!("{again:?}, {result:?}"))
 }
 
-async fn checkout(ctx: &mut Ctx, what: String, shop: Shop) -> Result<String, StepError> {
-    let charge = Write::add(&shop.charges, 1, Bounds::NONE);
+async fn checkout(ctx: &mut RunCtx, what: String, shop: Shop) -> Result<String, StepError> {
+    let charge = RecordWrite::add(&shop.charges, 1, Bounds::NONE);
     ctx.transact("charge", |tx| {
         tx.write(charge.clone());
-        async { Ok::<_, Failure>(()) }
+        async { Ok::<_, HandlerError>(()) }
     })
     .await?;
     ctx.step("pack", |key| pack(&shop, key.to_string())).await?;
-    ctx.step("ship", |_key| async { Ok::<_, Failure>(format!("{what}, shipped")) }).await
+    ctx.step("ship", |_key| async { Ok::<_, HandlerError>(format!("{what}, shipped")) }).await
 }
 
-async fn pack(shop: &Shop, key: String) -> Result<(), Failure> {
+async fn pack(shop: &Shop, key: String) -> Result<(), HandlerError> {
     // Nobody listens once the scene is over.
     let _ = shop.packed.send(key);
     match shop.packs {
@@ -96,7 +96,7 @@ fn application(
 ) -> Result<App, Stopped> {
     let workflow =
         Workflow::boxed(workflow, move |ctx, what| Box::pin(checkout(ctx, what, shop.clone())));
-    let workflow = workflow.leased_for(LEASE);
+    let workflow = workflow.lease(LEASE);
     let app = tidelock.app().register(workflow).worker(WorkerOptions::new(worker(name)?)).build();
     app.map_err(|e| Stopped::Broken(format!("the workflow cannot be registered: {e}")))
 }

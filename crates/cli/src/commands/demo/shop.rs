@@ -86,7 +86,7 @@ async fn order(tidelock: &Tidelock, prefix: &str, nth: u64) -> Result<(), Stoppe
         Ok::<_, String>(delivery.into_iter().chain([reserved]).collect::<Vec<_>>())
     };
     let stock = tidelock.aggregate::<Stock>(format!("{prefix}blue"));
-    stock.command().metadata(metadata.clone()).execute(reserve).await.map_err(|e| broken(&e))?;
+    stock.decision().metadata(metadata.clone()).execute(reserve).await.map_err(|e| broken(&e))?;
     let address =
         if nth.is_multiple_of(NAMELESS) { Value::Null } else { json!(format!("Dock {nth}")) };
     let placed =
@@ -103,7 +103,7 @@ async fn order(tidelock: &Tidelock, prefix: &str, nth: u64) -> Result<(), Stoppe
 fn program(tidelock: &Tidelock, prefix: &str) -> Result<App, Stopped> {
     let (labels, checkout) = (format!("{prefix}post"), format!("{prefix}approval"));
     let starts = checkout.clone();
-    let print = move |order: StoredEvent, ctx: Context| {
+    let print = move |order: StoredEvent, ctx: ReactionCtx| {
         let checkout = starts.clone();
         async move { label(&order, &ctx, &checkout).await }
     };
@@ -115,10 +115,13 @@ fn program(tidelock: &Tidelock, prefix: &str) -> Result<App, Stopped> {
 }
 
 /// Prints the label of an order, and has a large one approved.
-async fn label(order: &StoredEvent, ctx: &Context, checkout: &str) -> Result<(), Failure> {
+async fn label(order: &StoredEvent, ctx: &ReactionCtx, checkout: &str) -> Result<(), HandlerError> {
     let placed: Value = order.payload.to()?;
     let Some(address) = placed["address"].as_str() else {
-        return Err(Failure::again(format!("order {:?} has no address", order.stream.as_str())));
+        return Err(HandlerError::again(format!(
+            "order {:?} has no address",
+            order.stream.as_str()
+        )));
     };
     if placed["large"] == json!(true) {
         ctx.start(checkout, order.stream.as_str(), order.stream.as_str()).version(1).await?;
@@ -129,13 +132,13 @@ async fn label(order: &StoredEvent, ctx: &Context, checkout: &str) -> Result<(),
 }
 
 /// Checks the customer, and waits for somebody who approves.
-async fn approval(ctx: &mut Ctx, order: String) -> Result<String, StepError> {
-    ctx.step("check-customer", |_| async { Ok::<_, Failure>("known since 2019".to_owned()) })
+async fn approval(ctx: &mut RunCtx, order: String) -> Result<String, StepError> {
+    ctx.step("check-customer", |_| async { Ok::<_, HandlerError>("known since 2019".to_owned()) })
         .await?;
     ctx.sleep("cool-down", PAUSE).await?;
     let approved: Option<Value> = ctx.wait_for_signal("approved").await?;
     let shipped = format!("{order}, approved: {}", approved.unwrap_or_default());
-    ctx.step("ship", |_| async { Ok::<_, Failure>(shipped.clone()) }).await
+    ctx.step("ship", |_| async { Ok::<_, HandlerError>(shipped.clone()) }).await
 }
 
 fn broken(error: &impl std::fmt::Display) -> Stopped {

@@ -7,8 +7,8 @@ use tidelock::{CommitId, CommitOutcome, QueueName, RecordKey, Store, StreamName,
 use tokio::task::JoinHandle;
 
 use crate::failure::Failure;
-use crate::output::{Look, Output};
-use crate::place::Place;
+use crate::output::{Output, Style};
+use crate::place::StoreUrl;
 
 /// Everything that a scene needs.
 pub(super) struct Stage<'a> {
@@ -38,8 +38,8 @@ impl<'a> Stage<'a> {
         let can = store.capabilities();
         let other = if can.shared { open(&url).await? } else { store.clone() };
         let prefix = if folder.is_none() && can.durable { own_prefix() } else { String::new() };
-        out.line(Look::Faint, &format!("the store is {}", tidelock::shown_url(&url)))?;
-        Ok(Self { store, other, url: tidelock::shown_url(&url), prefix, scene: 0, out, folder })
+        out.line(Style::Faint, &format!("the store is {}", tidelock::redacted_url(&url)))?;
+        Ok(Self { store, other, url: tidelock::redacted_url(&url), prefix, scene: 0, out, folder })
     }
 
     /// The store's URL, as it may be shown.
@@ -62,9 +62,9 @@ impl<'a> Stage<'a> {
             None => "what was written is gone with the process".to_owned(),
         };
         if tell {
-            self.out.line(Look::Plain, "")?;
-            self.out.line(Look::Proven, &format!("all {} promises were kept", self.scene))?;
-            self.out.line(Look::Faint, &left)?;
+            self.out.line(Style::Plain, "")?;
+            self.out.line(Style::Proven, &format!("all {} promises were kept", self.scene))?;
+            self.out.line(Style::Faint, &left)?;
         }
         Ok(())
     }
@@ -72,18 +72,18 @@ impl<'a> Stage<'a> {
     /// Begins the next scene.
     pub(super) fn scene(&mut self, title: &str) -> Result<(), Failure> {
         self.scene += 1;
-        self.out.line(Look::Plain, "")?;
-        Ok(self.out.line(Look::Heading, &format!("{}. {title}", self.scene))?)
+        self.out.line(Style::Plain, "")?;
+        Ok(self.out.line(Style::Heading, &format!("{}. {title}", self.scene))?)
     }
 
     /// Something happens.
     pub(super) fn say(&mut self, what: &str) -> Result<(), Failure> {
-        Ok(self.out.line(Look::Plain, &format!("   {what}"))?)
+        Ok(self.out.line(Style::Plain, &format!("   {what}"))?)
     }
 
     /// Says something at once, though the story is not over.
     pub(super) fn announce(&mut self, what: &str) -> Result<(), Failure> {
-        self.out.line(Look::Heading, what)?;
+        self.out.line(Style::Heading, what)?;
         Ok(self.out.flush()?)
     }
 
@@ -92,7 +92,7 @@ impl<'a> Stage<'a> {
         if !holds {
             return self.broken(claim, found);
         }
-        Ok(self.out.line(Look::Proven, &format!("   ✓ {claim}"))?)
+        Ok(self.out.line(Style::Proven, &format!("   ✓ {claim}"))?)
     }
 
     /// Ends the story: this should be so, and something else was found.
@@ -156,5 +156,5 @@ fn own_prefix() -> String {
 }
 
 async fn open(url: &str) -> Result<Arc<dyn Store>, Failure> {
-    tidelock::open(url).await.map_err(|e| Place::meant(Some(url.to_owned())).not_opened(e))
+    tidelock::open(url).await.map_err(|e| StoreUrl::meant(Some(url.to_owned())).not_opened(e))
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidelock::{
     Commit, CommitOutcome, ExpectedRevision, ExpectedVersion, Item, ItemFilter, ItemQuery, ItemRef,
-    Json, Lease, LeaseRequest, Mark, NamePattern, NewEvent, QueueName, RecordKey, Settlement,
-    StoreExt, StreamName, Version, Wake, Write,
+    Lease, LeaseRequest, Mark, NamePattern, NewEvent, QueueName, RawJson, RecordKey, RecordWrite,
+    Settlement, StoreExt, StreamName, Version, Wake,
 };
 
 use super::stage::{Stage, worker};
@@ -114,10 +114,10 @@ impl Payment {
     }
 
     fn commit(&self, lease: &Lease, expected: ExpectedVersion) -> Result<Commit, Failure> {
-        let receipt = Json::new(&format!("paid under fence {}", lease.fence))?;
+        let receipt = RawJson::new(&format!("paid under fence {}", lease.fence))?;
         Ok(Commit::new()
             .append(&self.stream, expected, [NewEvent::of("Paid", &100)?])
-            .write(Write::put(&self.receipt, ExpectedRevision::Any, receipt))
+            .write(RecordWrite::put(&self.receipt, ExpectedRevision::Any, receipt))
             .settle(Settlement::ack(lease.token(), lease.mark)))
     }
 

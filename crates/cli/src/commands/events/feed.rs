@@ -2,7 +2,7 @@
 
 use tidelock::{FeedFilter, FeedQuery, Position, Store, StoreExt, Topic, limits};
 
-use super::patience::Patience;
+use super::follow_backoff::FollowBackoff;
 use super::wait;
 use crate::args::EventsArgs;
 use crate::failure::Failure;
@@ -42,7 +42,7 @@ async fn list(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<
 async fn follow(store: &dyn Store, args: &EventsArgs, out: &mut Output) -> Result<(), Failure> {
     // Taken before the first look, so nothing is missed.
     let mut signal = store.signal(Topic::Log);
-    let mut patience = Patience::default();
+    let mut patience = FollowBackoff::default();
     let mut from = args.after;
     loop {
         let Some(after) = from else {

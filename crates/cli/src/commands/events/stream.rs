@@ -5,7 +5,7 @@ use tidelock::{
     limits,
 };
 
-use super::patience::Patience;
+use super::follow_backoff::FollowBackoff;
 use super::wait;
 use crate::args::EventsArgs;
 use crate::failure::Failure;
@@ -63,7 +63,7 @@ async fn follow(
 ) -> Result<(), Failure> {
     // Taken before the first look, so nothing is missed.
     let mut signal = store.signal(Topic::Log);
-    let mut patience = Patience::default();
+    let mut patience = FollowBackoff::default();
     let mut from = args.from;
     loop {
         let Some(next) = from else {

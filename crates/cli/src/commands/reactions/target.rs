@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use tidelock::Timestamp;
-use tidelock::reactions::Followed;
+use tidelock::reactions::TargetInfo;
 
 use crate::output::{Listed, ago, ahead, cut};
 
@@ -12,7 +12,7 @@ const ERROR: usize = 60;
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     #[serde(flatten)]
-    target: Followed,
+    target: TargetInfo,
     lag: u64,
     #[serde(skip)]
     now: Timestamp,
@@ -21,7 +21,7 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn new(target: Followed, now: Timestamp, full: bool) -> Self {
+    pub(super) fn new(target: TargetInfo, now: Timestamp, full: bool) -> Self {
         Self { lag: target.lag(), target, now, full }
     }
 

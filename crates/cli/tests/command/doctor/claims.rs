@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use serde_json::json;
-use tidelock::doctor::{Doctor, Kind};
+use tidelock::doctor::{Doctor, FindingKind};
 use tidelock::prelude::*;
 use tidelock_test_stage::until;
 
@@ -22,12 +22,12 @@ fn a_claim_that_its_claimant_left_is_found_and_freed(shop: &Shop) {
     let (code, found) = findings(shop, &[]);
     assert_eq!((code, found.len()), (1, 2), "{found:?}");
     let (pay, till) = (&found[0], &found[1]);
-    assert_eq!((&pay["kind"], &pay["severity"]), (&json!("abandoned"), &json!("sick")));
-    assert_eq!(pay["thing"], json!("claim \"idempotency/pay:42\""));
+    assert_eq!((&pay["kind"], &pay["severity"]), (&json!("abandoned"), &json!("error")));
+    assert_eq!(pay["subject"], json!("claim \"idempotency/pay:42\""));
     assert!(pay["what"].as_str().unwrap().starts_with("\"alice\" was at it"), "{pay}");
     assert!(pay["since"].is_string(), "{pay}");
     assert!(mend(pay).contains("tidelock release idempotency/pay:42 --store "), "{pay}");
-    assert_eq!(till["severity"], json!("notice"), "whoever wants the lock takes it");
+    assert_eq!(till["severity"], json!("warning"), "whoever wants the lock takes it");
     assert_eq!(
         shop.run(&["doctor", "--patience", "1h"]).code,
         0,
@@ -51,7 +51,8 @@ fn a_lock_that_others_wait_for_is_found_with_its_holder(shop: &Shop) {
         until("it is found", async || {
             let diagnosis = Doctor::over(store.clone()).examine().await.unwrap();
             assert!(diagnosis.is_healthy(), "to be slow is not to be ill: {diagnosis:?}");
-            let found = diagnosis.findings.into_iter().filter(|finding| finding.kind == Kind::Hot);
+            let found =
+                diagnosis.findings.into_iter().filter(|finding| finding.kind == FindingKind::Hot);
             *hot.borrow_mut() = found.collect();
             !hot.borrow().is_empty()
         })
@@ -60,7 +61,7 @@ fn a_lock_that_others_wait_for_is_found_with_its_holder(shop: &Shop) {
         bob.await.unwrap().unwrap();
         hot.into_inner()
     });
-    assert_eq!(hot[0].thing.to_string(), "claim \"lock/till\"");
+    assert_eq!(hot[0].subject.to_string(), "claim \"lock/till\"");
     assert_eq!(hot[0].what, "1 in line for it; \"alice\" has it");
     assert!(hot[0].since.is_some(), "{hot:?}");
 }

@@ -15,7 +15,8 @@ fn a_closing_that_nobody_finished_is_found_and_finished(shop: &Shop) {
         append(&*store, "order-1", "placed", &[json!(1), json!(2)]).await;
         let full = |_: Vec<tidelock::StoredEvent>| async { Err::<(), _>("the disk is full") };
         let stream = StreamName::new("order-1").unwrap();
-        let failed = Tidelock::over(store).books(&stream, full).close().await.unwrap_err();
+        let failed =
+            Tidelock::over(store).archive_stream_to(&stream, full).close().await.unwrap_err();
         assert!(matches!(failed, CloseError::Archive { .. }), "{failed}");
     });
     let (what, mend) = only(shop, "half_closed");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::reactions::AppBuilder;
-use tidelock::runs::{Ambiguous, Schedule, Standing, Workflow};
+use tidelock::runs::{OnUnknownOutcome, RunStatus, Schedule, Workflow};
 use tidelock_test_stage::{Running, brisk, until};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -47,12 +47,12 @@ fn charging(tidelock: &Tidelock, begun: &UnboundedSender<()>) -> AppBuilder {
         Box::pin(async move {
             let charge = |_| {
                 begun.send(()).expect("the test waits for it");
-                std::future::pending::<Result<String, Failure>>()
+                std::future::pending::<Result<String, HandlerError>>()
             };
-            ctx.step("charge", charge).at_most_once(Ambiguous::Ask).await
+            ctx.step("charge", charge).at_most_once(OnUnknownOutcome::Ask).await
         })
     });
-    tidelock.app().worker(brisk("teller")).register(workflow.leased_for(Duration::from_millis(300)))
+    tidelock.app().worker(brisk("teller")).register(workflow.lease(Duration::from_millis(300)))
 }
 
 fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
@@ -78,7 +78,7 @@ fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
         let running = Running::start(charging(&tidelock, &begun));
         let run = tidelock.runs().run("checkout-1");
         until("somebody is asked", async || {
-            matches!(run.standing().await.unwrap(), Standing::Waiting { .. })
+            matches!(run.standing().await.unwrap(), RunStatus::Waiting { .. })
         })
         .await;
         running.stop().await;
@@ -114,7 +114,7 @@ fn tries(shop: &Shop, mended: bool) {
         let running = Running::start(shipping(&tidelock, mended));
         let run = tidelock.runs().run("ship-1");
         until("it was tried", async || {
-            matches!(run.standing().await.unwrap(), Standing::Parked { .. } | Standing::Ended(_))
+            matches!(run.standing().await.unwrap(), RunStatus::Parked { .. } | RunStatus::Ended(_))
         })
         .await;
         running.stop().await;
@@ -134,7 +134,7 @@ fn a_run_that_cannot_be_driven_is_a_notice_first_then_a_sickness_and_is_resumed(
     tries(shop, false);
     let (code, found) = findings(shop, &[]);
     assert_eq!((code, found.len()), (0, 1), "{found:?}");
-    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("parked"), &json!("notice")));
+    assert_eq!((&found[0]["kind"], &found[0]["severity"]), (&json!("parked"), &json!("warning")));
     for _ in 0..2 {
         assert!(shop.ok(&["resume", "ship-1"]).contains("due for a worker"));
         tries(shop, false);
@@ -173,7 +173,7 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
         tidelock.runs().start("parent", "p", &json!(null)).version(1).await.unwrap();
         let child = tidelock.runs().run("p/help");
         until("the child waits", async || {
-            matches!(child.standing().await, Ok(Standing::Waiting { .. }))
+            matches!(child.standing().await, Ok(RunStatus::Waiting { .. }))
         })
         .await;
         running.stop().await;
@@ -182,8 +182,8 @@ fn a_child_whose_parent_has_ended_is_found(shop: &Shop) {
     shop.ok(&["cancel", "p", "--terminate", "-y"]);
     let (_, found) = findings(shop, &[]);
     let orphan = found.iter().find(|finding| finding["kind"] == "orphaned").expect("it is found");
-    assert_eq!(orphan["severity"], json!("notice"), "it goes on, and hinders nobody");
-    assert_eq!(orphan["thing"], json!("run \"p/help\""));
+    assert_eq!(orphan["severity"], json!("warning"), "it goes on, and hinders nobody");
+    assert_eq!(orphan["subject"], json!("run \"p/help\""));
     assert!(
         orphan["what"]
             .as_str()

@@ -9,10 +9,10 @@ use tidelock::claims::Released;
 use utoipa::ToSchema;
 
 use super::until;
+use crate::app_state::AppState;
 use crate::extract::Body;
 use crate::idempotency::OnceClaims;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Which claim.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -43,7 +43,7 @@ pub(crate) struct Freed {
         (status = 409, description = "Somebody is at it, or it was done", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release_abandoned(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     OnceClaims(claims): OnceClaims,
     Body(Abandoned { claim }): Body<Abandoned>,
 ) -> Result<Answer<Freed>, Problem> {

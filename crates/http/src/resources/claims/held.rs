@@ -5,15 +5,15 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::ResumedWork;
-use tidelock::{Fence, Json, Timestamp};
+use tidelock::claims::AttachedKey;
+use tidelock::{Fence, RawJson, Timestamp};
 use utoipa::ToSchema;
 
 use super::super::span;
 use super::{key_of, refused};
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// For how much longer.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -47,7 +47,7 @@ pub(crate) struct Completing {
     fence: Fence,
     /// What everybody who asks is to get.
     #[schema(value_type = Value)]
-    result: Json,
+    result: RawJson,
 }
 
 /// Why nothing came of the work.
@@ -70,8 +70,8 @@ pub(crate) struct Releasing {
     fence: Fence,
 }
 
-fn work(served: &Served, key: &str, fence: Fence) -> ResumedWork {
-    key_of(&served.tidelock().claims(), key).resume(fence)
+fn work(served: &AppState, key: &str, fence: Fence) -> AttachedKey {
+    key_of(&served.tidelock().claims(), key).attach(fence)
 }
 
 /// Keep others out for longer.
@@ -83,7 +83,7 @@ fn work(served: &Served, key: &str, fence: Fence) -> ResumedWork {
         (status = 409, description = "Somebody else has it, or it has come to its end: drop this work", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn renew(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(key): InPath<String>,
     Body(asked): Body<Renewing>,
 ) -> Result<Answer<Renewed>, Problem> {
@@ -102,7 +102,7 @@ pub(crate) async fn renew(
         (status = 409, description = "Somebody else has it, or it has come to another end: what you did must not count", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn complete(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(key): InPath<String>,
     Body(asked): Body<Completing>,
 ) -> Result<StatusCode, Problem> {
@@ -120,7 +120,7 @@ pub(crate) async fn complete(
         (status = 409, description = "Somebody else has it, or it has come to another end", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn fail(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(key): InPath<String>,
     Body(asked): Body<Failing>,
 ) -> Result<StatusCode, Problem> {
@@ -137,7 +137,7 @@ pub(crate) async fn fail(
         (status = 409, description = "Somebody else has it, or it was completed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn release(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(key): InPath<String>,
     Body(asked): Body<Releasing>,
 ) -> Result<StatusCode, Problem> {

@@ -8,15 +8,15 @@ use tidelock::{Fence, RecordKey, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::named;
+use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// A claim, as it stands; its result is not told in lists.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Claim)]
-pub(crate) struct ClaimShown {
+pub(crate) struct ClaimDto {
     /// The whole name of the claim.
     #[schema(example = "idempotency/pay:42")]
     key: String,
@@ -27,7 +27,7 @@ pub(crate) struct ClaimShown {
     #[schema(example = "pay:42")]
     name: String,
     /// How it stands; `stale` if whoever was at it let the lease run out.
-    state: StateShown,
+    state: ClaimStateDto,
     /// Who is at it, or was.
     #[schema(value_type = String)]
     by: WorkerName,
@@ -48,14 +48,14 @@ pub(crate) struct ClaimShown {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ClaimState)]
-pub(crate) enum StateShown {
+pub(crate) enum ClaimStateDto {
     Pending,
     Stale,
     Done,
     Failed,
 }
 
-impl From<ClaimState> for StateShown {
+impl From<ClaimState> for ClaimStateDto {
     fn from(state: ClaimState) -> Self {
         match state {
             ClaimState::Pending => Self::Pending,
@@ -66,7 +66,7 @@ impl From<ClaimState> for StateShown {
     }
 }
 
-impl From<ClaimInfo> for ClaimShown {
+impl From<ClaimInfo> for ClaimDto {
     fn from(claim: ClaimInfo) -> Self {
         let (kind, name) = claim.key.split_once('/').unwrap_or((claim.key.as_str(), ""));
         // The key of a request is one name, whatever is in it; others have parts.
@@ -95,7 +95,7 @@ pub(crate) struct Listed {
     prefix: String,
     /// Only those in this state.
     #[param(inline)]
-    state: Option<StateShown>,
+    state: Option<ClaimStateDto>,
     /// Where to go on: `next` of the page before.
     #[param(value_type = Option<String>)]
     after: Option<RecordKey>,
@@ -105,14 +105,14 @@ pub(crate) struct Listed {
 }
 
 /// List claims of every kind, by name.
-#[utoipa::path(get, path = "/v1/claims", tag = "claims", params(Listed), responses((status = 200, body = Page<ClaimShown>)))]
+#[utoipa::path(get, path = "/v1/claims", tag = "claims", params(Listed), responses((status = 200, body = Page<ClaimDto>)))]
 pub(crate) async fn list(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InQuery(asked): InQuery<Listed>,
-) -> Result<Answer<Page<ClaimShown>>, Problem> {
+) -> Result<Answer<Page<ClaimDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let page = served.tidelock().claims().list(&asked.prefix, asked.after, limit).await?;
-    let shown = page.claims.into_iter().map(ClaimShown::from);
+    let shown = page.claims.into_iter().map(ClaimDto::from);
     let meant = shown.filter(|claim| asked.state.is_none_or(|state| state == claim.state));
     Ok(Answer(Page::new(meant.collect(), page.next)))
 }

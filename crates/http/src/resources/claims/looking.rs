@@ -3,16 +3,16 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::claims::{ClaimError, Holder, Look};
-use tidelock::{Fence, Json, Timestamp, WorkerName};
+use tidelock::claims::{ClaimError, InProgress, Peek};
+use tidelock::{Fence, RawJson, Timestamp, WorkerName};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::span::{self, Millis};
 use super::super::waiting::unless_closing;
-use super::{StateShown, key_of, refused};
+use super::{ClaimStateDto, key_of, refused};
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// How long to wait for a result.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -29,7 +29,7 @@ pub(crate) struct Looking {
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Seen {
     /// How it stands.
-    state: StateShown,
+    state: ClaimStateDto,
     /// Who is at it.
     #[schema(value_type = Option<String>)]
     by: Option<WorkerName>,
@@ -44,27 +44,27 @@ pub(crate) struct Seen {
     until: Option<Timestamp>,
     /// What came of it, once it is done.
     #[schema(value_type = Option<Value>)]
-    result: Option<Json>,
+    result: Option<RawJson>,
     /// Why it failed.
     error: Option<String>,
 }
 
 impl Seen {
-    fn in_state(state: StateShown) -> Self {
+    fn in_state(state: ClaimStateDto) -> Self {
         Self { state, by: None, fence: None, since: None, until: None, result: None, error: None }
     }
 
-    fn pending(holder: &Holder<Json>, fence: Fence) -> Self {
+    fn pending(holder: &InProgress<RawJson>, fence: Fence) -> Self {
         let (by, since, until) = (Some(holder.by().clone()), holder.since(), holder.until());
-        Self { by, fence: Some(fence), since, until, ..Self::in_state(StateShown::Pending) }
+        Self { by, fence: Some(fence), since, until, ..Self::in_state(ClaimStateDto::Pending) }
     }
 
-    fn done(result: Json) -> Self {
-        Self { result: Some(result), ..Self::in_state(StateShown::Done) }
+    fn done(result: RawJson) -> Self {
+        Self { result: Some(result), ..Self::in_state(ClaimStateDto::Done) }
     }
 
     fn failed(error: String) -> Self {
-        Self { error: Some(error), ..Self::in_state(StateShown::Failed) }
+        Self { error: Some(error), ..Self::in_state(ClaimStateDto::Failed) }
     }
 }
 
@@ -76,17 +76,17 @@ impl Seen {
         (status = 404, description = "It is free: claim it", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn look(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(key): InPath<String>,
     InQuery(asked): InQuery<Looking>,
 ) -> Result<Answer<Seen>, Problem> {
     let claim = key_of(&served.tidelock().claims(), &key);
     let wait = span::wait(&served, asked.wait_ms);
-    let (holder, fence) = match claim.look::<Json>().await.map_err(refused)? {
-        Look::Held(holder, fence) => (holder, fence),
-        Look::Done(result) => return Ok(Answer(Seen::done(result))),
-        Look::Failed(error) => return Ok(Answer(Seen::failed(error))),
-        Look::Free => return Err(free(&key)),
+    let (holder, fence) = match claim.peek::<RawJson>().await.map_err(refused)? {
+        Peek::Held(holder, fence) => (holder, fence),
+        Peek::Done(result) => return Ok(Answer(Seen::done(result))),
+        Peek::Failed(error) => return Ok(Answer(Seen::failed(error))),
+        Peek::Free => return Err(free(&key)),
     };
     if wait.is_zero() {
         return Ok(Answer(Seen::pending(&holder, fence)));

@@ -8,16 +8,16 @@
 
 use std::collections::BTreeMap;
 
-use tidelock::reactions::{Followed, RouteState, is_reserved};
+use tidelock::reactions::{RouteState, TargetInfo, is_reserved};
 use tidelock::{EventId, Metadata, Result as StoreResult, StoredEvent};
 
 use super::part::{Part, Standing, reaction_id};
-use crate::served::Served;
+use crate::app_state::AppState;
 
 /// Work items that one request looks up, at most.
 const LOOKUPS: usize = 200;
 
-pub(super) async fn parts(served: &Served, events: &[StoredEvent]) -> StoreResult<Vec<Part>> {
+pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> StoreResult<Vec<Part>> {
     let mut parts = appending(events);
     // The last event of each stream stands for those before it. Reactions follow none of Tidelock's
     // own.
@@ -90,7 +90,7 @@ fn follows(route: &RouteState, event: &StoredEvent) -> bool {
 /// How the reaction is with the event; nothing, if it has not come to it through this target.
 fn standing(
     route: &RouteState,
-    followed: Option<Followed>,
+    followed: Option<TargetInfo>,
     event: &StoredEvent,
 ) -> Option<Standing> {
     match followed {

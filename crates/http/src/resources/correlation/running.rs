@@ -7,14 +7,14 @@ use tidelock::StoredEvent;
 use tidelock::runs::{RunError, RunId, RunInfo, run_started_by};
 
 use super::part::Part;
+use crate::app_state::AppState;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// Runs that one request looks up, at most; those beyond are shown by the event that began them.
 const LOOKUPS: usize = 100;
 
 /// Each event; those that began a run as that run.
-pub(super) async fn parts(served: &Served, events: &[StoredEvent]) -> Result<Vec<Part>, Problem> {
+pub(super) async fn parts(served: &AppState, events: &[StoredEvent]) -> Result<Vec<Part>, Problem> {
     let mut runs = BTreeMap::new();
     for run in events.iter().filter_map(begun).take(LOOKUPS) {
         match served.tidelock().runs().run(run.as_str()).get().await {

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use serde_json::{Value, json};
-use tidelock::doctor::{Action, Work};
+use tidelock::doctor::{RemedyAction, RemedyTask};
 use tidelock::runs::RunId;
 use utoipa::ToSchema;
 
@@ -28,46 +28,46 @@ pub(crate) struct Request {
 }
 
 /// The request that does this; nothing, if it cannot be done from here.
-pub(super) fn request(action: &Action) -> Option<Request> {
+pub(super) fn request(action: &RemedyAction) -> Option<Request> {
     match action {
-        Action::Unblock(work) => Some(of_work("unblock", work, json!({}))),
-        Action::Defer { work, wait } => {
+        RemedyAction::Unblock(work) => Some(of_work("unblock", work, json!({}))),
+        RemedyAction::Defer { work, wait } => {
             let wait = Millis::at_most(wait.as_millis());
             Some(of_work("defer", work, json!({ "in_ms": wait })))
         }
-        Action::Resume { run } => Some(of_run("resume", run, json!({}))),
-        Action::Cancel { run } => {
+        RemedyAction::Resume { run } => Some(of_run("resume", run, json!({}))),
+        RemedyAction::Cancel { run } => {
             Some(of_run("cancel", run, json!({ "reason": "asked for by an operator" })))
         }
-        Action::Resolve { run, step } => {
+        RemedyAction::Resolve { run, step } => {
             let resolve = of_run("resolve", run, json!({ "step": step }));
             Some(Request { add: &["verdict"], ..resolve })
         }
-        Action::Release { claim } => {
+        RemedyAction::Release { claim } => {
             Some(post("/v1/abandoned-claims/release".to_owned(), json!({ "claim": claim })))
         }
-        Action::Reroute { reaction, from_beginning } => {
+        RemedyAction::Reroute { reaction, from_beginning } => {
             let from = if *from_beginning { "beginning" } else { "now" };
             Some(post(
                 "/v1/reactions/reroute".to_owned(),
                 json!({ "reaction": reaction, "from": from }),
             ))
         }
-        Action::LookAtEvent { position } => {
+        RemedyAction::LookAtEvent { position } => {
             Some(get(format!("/v1/events?after={}&limit=1", position.saturating_sub(1))))
         }
-        Action::LookFurther { scan } if *scan <= SCAN => {
+        RemedyAction::LookFurther { scan } if *scan <= SCAN => {
             Some(get(format!("/v1/doctor?scan={scan}")))
         }
-        Action::LookAtMoreRuns { runs } if *runs <= RUNS => {
+        RemedyAction::LookAtMoreRuns { runs } if *runs <= RUNS => {
             Some(get(format!("/v1/doctor?runs={runs}")))
         }
         // More than one request may look at: the command can.
-        Action::LookFurther { .. } | Action::LookAtMoreRuns { .. } => None,
+        RemedyAction::LookFurther { .. } | RemedyAction::LookAtMoreRuns { .. } => None,
         // The archive is a file of whoever closes it, and this server has none.
-        Action::Close { .. } => None,
+        RemedyAction::Close { .. } => None,
         // It is the database's, not the store's.
-        Action::EndSession { .. } => None,
+        RemedyAction::EndSession { .. } => None,
     }
 }
 
@@ -75,18 +75,18 @@ fn of_run(verb: &str, run: &RunId, body: Value) -> Request {
     post(format!("/v1/runs/{}/{verb}", encoded(run.as_str())), body)
 }
 
-fn of_work(verb: &str, work: &Work, mut body: Value) -> Request {
+fn of_work(verb: &str, work: &RemedyTask, mut body: Value) -> Request {
     let (resource, named) = match work {
-        Work::Target { reaction, target } => {
+        RemedyTask::Target { reaction, target } => {
             ("reactions", vec![("reaction", reaction), ("target", target)])
         }
-        Work::Item { queue, key } => ("leases", vec![("queue", queue), ("key", key)]),
-        Work::Queue { queue } => ("leases", vec![("queue", queue)]),
+        RemedyTask::Item { queue, key } => ("leases", vec![("queue", queue), ("key", key)]),
+        RemedyTask::Queue { queue } => ("leases", vec![("queue", queue)]),
     };
     for (name, value) in named {
         body[name] = json!(value);
     }
-    if let Work::Queue { .. } = work {
+    if let RemedyTask::Queue { .. } = work {
         body["pattern"] = json!("*");
     }
     post(format!("/v1/{resource}/{verb}"), body)
@@ -121,8 +121,8 @@ mod tests {
 
     #[test]
     fn what_is_advised_can_be_sent() {
-        let work = Work::Target { reaction: "mail".into(), target: "order-7".into() };
-        let unblock = request(&Action::Unblock(work)).unwrap();
+        let work = RemedyTask::Target { reaction: "mail".into(), target: "order-7".into() };
+        let unblock = request(&RemedyAction::Unblock(work)).unwrap();
         assert_eq!(
             unblock,
             post(
@@ -130,12 +130,14 @@ mod tests {
                 json!({ "reaction": "mail", "target": "order-7" })
             )
         );
-        let all = request(&Action::Unblock(Work::Queue { queue: "~route/mail".into() })).unwrap();
+        let all =
+            request(&RemedyAction::Unblock(RemedyTask::Queue { queue: "~route/mail".into() }))
+                .unwrap();
         assert_eq!(
             all,
             post("/v1/leases/unblock".into(), json!({ "queue": "~route/mail", "pattern": "*" }))
         );
-        let release = request(&Action::Release { claim: "lock/till".into() }).unwrap();
+        let release = request(&RemedyAction::Release { claim: "lock/till".into() }).unwrap();
         assert_eq!(
             release,
             post("/v1/abandoned-claims/release".into(), json!({ "claim": "lock/till" }))
@@ -145,18 +147,21 @@ mod tests {
     #[test]
     fn what_has_to_be_found_out_first_is_said() {
         let (run, step) = (RunId::new("a b").unwrap(), StepName::new("pay").unwrap());
-        let resolve = request(&Action::Resolve { run, step }).unwrap();
+        let resolve = request(&RemedyAction::Resolve { run, step }).unwrap();
         assert_eq!(resolve.path, "/v1/runs/a%20b/resolve");
         assert_eq!((resolve.body, resolve.add), (Some(json!({ "step": "pay" })), &["verdict"][..]));
     }
 
     #[test]
     fn what_cannot_be_done_from_here_has_no_request() {
-        assert_eq!(request(&Action::EndSession { session: 7 }), None);
-        assert_eq!(request(&Action::Close { stream: StreamName::new("year").unwrap() }), None);
-        assert!(request(&Action::LookFurther { scan: SCAN }).is_some());
-        assert_eq!(request(&Action::LookFurther { scan: SCAN + 1 }), None);
-        assert!(request(&Action::LookAtMoreRuns { runs: RUNS }).is_some());
-        assert_eq!(request(&Action::LookAtMoreRuns { runs: RUNS + 1 }), None);
+        assert_eq!(request(&RemedyAction::EndSession { session: 7 }), None);
+        assert_eq!(
+            request(&RemedyAction::Close { stream: StreamName::new("year").unwrap() }),
+            None
+        );
+        assert!(request(&RemedyAction::LookFurther { scan: SCAN }).is_some());
+        assert_eq!(request(&RemedyAction::LookFurther { scan: SCAN + 1 }), None);
+        assert!(request(&RemedyAction::LookAtMoreRuns { runs: RUNS }).is_some());
+        assert_eq!(request(&RemedyAction::LookAtMoreRuns { runs: RUNS + 1 }), None);
     }
 }

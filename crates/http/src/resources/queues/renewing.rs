@@ -8,9 +8,9 @@ use utoipa::ToSchema;
 
 use super::super::span;
 use super::queue;
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// An item that was leased.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -51,7 +51,7 @@ pub(crate) struct RenewedItem {
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
     /// `renewed`, or `lost`: drop this work.
-    outcome: RenewalShown,
+    outcome: RenewalDto,
     /// After this, others may take it.
     #[schema(value_type = Option<String>, format = DateTime)]
     until: Option<Timestamp>,
@@ -61,7 +61,7 @@ pub(crate) struct RenewedItem {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RenewalOutcome)]
-pub(crate) enum RenewalShown {
+pub(crate) enum RenewalDto {
     Renewed,
     Lost,
 }
@@ -69,8 +69,8 @@ pub(crate) enum RenewalShown {
 impl RenewedItem {
     fn of(item: HeldItem, renewal: &Renewal) -> Self {
         let (outcome, until) = match renewal {
-            Renewal::Renewed(until) => (RenewalShown::Renewed, Some(*until)),
-            Renewal::Lost(_) => (RenewalShown::Lost, None),
+            Renewal::Renewed(until) => (RenewalDto::Renewed, Some(*until)),
+            Renewal::Lost(_) => (RenewalDto::Lost, None),
         };
         Self { key: item.key, fence: item.fence, outcome, until }
     }
@@ -82,7 +82,7 @@ impl RenewedItem {
     request_body = RenewingItems,
     responses((status = 200, body = RenewedItems)))]
 pub(crate) async fn renew(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     Body(asked): Body<RenewingItems>,
 ) -> Result<Answer<RenewedItems>, Problem> {

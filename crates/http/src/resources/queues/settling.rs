@@ -3,15 +3,15 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::queues::{Queue, Settled};
-use tidelock::{Exit, Fence, Mark, Settlement, When};
+use tidelock::queues::{Queue, SettleOutcome};
+use tidelock::{Fence, Mark, Settle, Settlement, When};
 use utoipa::ToSchema;
 
 use super::super::span::Millis;
 use super::queue;
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// How work ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, ToSchema)]
@@ -77,14 +77,14 @@ pub(crate) struct SettledItem {
     #[schema(value_type = u64, minimum = 1)]
     fence: Fence,
     /// `settled`, or `lost`: somebody else has it, and nothing was changed.
-    outcome: SettledShown,
+    outcome: SettledDto,
 }
 
 /// What came of settling.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = SettledOutcome)]
-pub(crate) enum SettledShown {
+pub(crate) enum SettledDto {
     Settled,
     Lost,
 }
@@ -96,11 +96,11 @@ impl Settling {
         let after = self.after_ms.map(Millis::span);
         let error = || self.error.clone().unwrap_or_default();
         let exit = match self.outcome {
-            Outcome::Ack => Exit::Ack { defer: after.map(When::In), forget: None },
-            Outcome::Retry => Exit::Retry { after: after.unwrap_or_default(), error: error() },
-            Outcome::Defer => Exit::Defer { until: When::In(after.unwrap_or_default()) },
-            Outcome::Block => Exit::Block { error: error() },
-            Outcome::Release => Exit::Release,
+            Outcome::Ack => Settle::Ack { defer: after.map(When::In), forget: None },
+            Outcome::Retry => Settle::Retry { after: after.unwrap_or_default(), error: error() },
+            Outcome::Defer => Settle::Defer { until: When::In(after.unwrap_or_default()) },
+            Outcome::Block => Settle::Block { error: error() },
+            Outcome::Release => Settle::Release,
         };
         Ok(Settlement { lease, done: self.done, exit })
     }
@@ -130,7 +130,7 @@ impl Settling {
     request_body = SettlingItems,
     responses((status = 200, body = SettledItems)))]
 pub(crate) async fn settle(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     Body(asked): Body<SettlingItems>,
 ) -> Result<Answer<SettledItems>, Problem> {
@@ -141,8 +141,8 @@ pub(crate) async fn settle(
         key: item.key,
         fence: item.fence,
         outcome: match settled {
-            Settled::Settled => SettledShown::Settled,
-            Settled::Lost(_) => SettledShown::Lost,
+            SettleOutcome::Settled => SettledDto::Settled,
+            SettleOutcome::Lost(_) => SettledDto::Lost,
         },
     });
     Ok(Answer(SettledItems { items: items.collect() }))

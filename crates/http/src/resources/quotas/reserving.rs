@@ -8,17 +8,17 @@ use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
 use tidelock::Timestamp;
-use tidelock::claims::{Grant, Refund, Taking, Voucher};
+use tidelock::claims::{Grant, QuotaOutcome, RefundOutcome, ReservationToken};
 use utoipa::ToSchema;
 
 use super::super::claims::refused;
 use super::super::period::Per;
 use super::super::span::{self, Millis};
 use super::{Granted, Named, some, too_much};
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::idempotency::OnceClaims;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// How much is taken of how much, and for how long unless it is confirmed.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -48,7 +48,7 @@ pub(crate) struct ReserveAsked {
 pub(crate) struct Reserved {
     /// To be sent as it is.
     #[schema(value_type = Object)]
-    voucher: Voucher,
+    voucher: ReservationToken,
     /// When it goes back by itself.
     #[schema(value_type = String, format = DateTime)]
     until: Timestamp,
@@ -65,7 +65,7 @@ pub(crate) struct Reserved {
         (status = 429, description = "There is not so much left", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reserve(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(name): InPath<String>,
     OnceClaims(claims): OnceClaims,
     Body(asked): Body<ReserveAsked>,
@@ -74,11 +74,11 @@ pub(crate) async fn reserve(
     let quota =
         Named { name: &name, limit, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     match quota.reserve(some(units)?, life(life_ms)?).await.map_err(refused)? {
-        Taking::Granted(reservation) => {
+        QuotaOutcome::Granted(reservation) => {
             let reserved = Reserved { until: reservation.until(), voucher: reservation.voucher() };
             Ok((StatusCode::CREATED, Answer(reserved)).into_response())
         }
-        Taking::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
+        QuotaOutcome::Exceeded(exceeded) => Err(too_much(&served, &exceeded).await?),
     }
 }
 
@@ -97,7 +97,7 @@ fn life(millis: u64) -> Result<Duration, Problem> {
 pub(crate) struct Confirming {
     /// What reserving gave.
     #[schema(value_type = Object)]
-    voucher: Voucher,
+    voucher: ReservationToken,
     /// As it was reserved.
     per: Option<Per>,
     /// As it was reserved.
@@ -124,7 +124,7 @@ pub(crate) async fn confirm(
     let Confirming { voucher, per, every_ms, zone } = asked;
     let quota =
         Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
-    let grant = quota.resume(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
+    let grant = quota.attach(&voucher).map_err(refused)?.confirm().await.map_err(refused)?;
     Ok(Answer(Granted { grant }))
 }
 
@@ -137,7 +137,7 @@ pub(crate) struct Refunding {
     grant: Option<Grant>,
     /// What reserving gave.
     #[schema(value_type = Option<Object>)]
-    voucher: Option<Voucher>,
+    voucher: Option<ReservationToken>,
     /// As it was taken.
     per: Option<Per>,
     /// As it was taken.
@@ -153,25 +153,25 @@ pub(crate) struct Refunding {
 pub(crate) struct Refunded {
     /// `refunded`, or `already`, or `over`: the period that it was taken from is over, and there is
     /// nothing to give it back to.
-    outcome: RefundShown,
+    outcome: RefundDto,
 }
 
 /// What came of giving back.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = RefundOutcome)]
-pub(crate) enum RefundShown {
+pub(crate) enum RefundDto {
     Refunded,
     Already,
     Over,
 }
 
-impl From<Refund> for RefundShown {
-    fn from(refund: Refund) -> Self {
+impl From<RefundOutcome> for RefundDto {
+    fn from(refund: RefundOutcome) -> Self {
         match refund {
-            Refund::Refunded => Self::Refunded,
-            Refund::Already => Self::Already,
-            Refund::Over => Self::Over,
+            RefundOutcome::Refunded => Self::Refunded,
+            RefundOutcome::Already => Self::Already,
+            RefundOutcome::Over => Self::Over,
         }
     }
 }
@@ -191,7 +191,7 @@ pub(crate) async fn refund(
         Named { name: &name, limit: 0, per, every_ms, zone: zone.as_deref() }.quota(&claims)?;
     let refund = match (grant, voucher) {
         (Some(grant), None) => quota.refund(&grant).await,
-        (None, Some(voucher)) => match quota.resume(&voucher) {
+        (None, Some(voucher)) => match quota.attach(&voucher) {
             Ok(reservation) => reservation.refund().await,
             Err(error) => Err(error),
         },

@@ -4,19 +4,19 @@ use axum::Json as Answer;
 use axum::extract::State;
 use http::StatusCode;
 use serde::Deserialize;
-use tidelock::reactions::{Effects, ReactionFilter, Rerouted, ResetError, Start};
+use tidelock::reactions::{ReactionFilter, Rerouted, ResetEffects, ResetError, StartFrom};
 use tidelock::{LaneName, Missing, Priority, Timestamp};
 use utoipa::ToSchema;
 
-use super::super::adjusting::AdjustedShown;
+use super::super::adjusting::AdjustedDto;
 use super::super::item::{count, pattern, when};
 use super::super::leases::no_time;
 use super::super::span::Millis;
 use super::reactions;
+use crate::app_state::AppState;
 use crate::extract::Body;
-use crate::idempotency::Once;
+use crate::idempotency::IdempotencyScope;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// What an operator asks for is which targets are meant, and what is done to them; both stand side
 /// by side in the body.
@@ -79,17 +79,17 @@ fn too_wide() -> Problem {
 }
 
 /// How many are meant.
-async fn would(served: &Served, meant: &ReactionFilter) -> Result<Answer<AdjustedShown>, Problem> {
+async fn would(served: &AppState, meant: &ReactionFilter) -> Result<Answer<AdjustedDto>, Problem> {
     let filters = reactions(served).item_filters(meant).await?;
-    told(served, meant, AdjustedShown::would(count(served, filters).await?)).await
+    told(served, meant, AdjustedDto::would(count(served, filters).await?)).await
 }
 
 /// What came of it; a problem, if nothing was meant because a name is that of nothing there is.
 async fn told(
-    served: &Served,
+    served: &AppState,
     meant: &ReactionFilter,
-    shown: AdjustedShown,
-) -> Result<Answer<AdjustedShown>, Problem> {
+    shown: AdjustedDto,
+) -> Result<Answer<AdjustedDto>, Problem> {
     if shown.is_none()
         && let Some(missing) = reactions(served).missing(meant).await?
     {
@@ -106,13 +106,13 @@ of_targets! {
 /// Blocked targets that are meant go on where they stopped, at once.
 #[utoipa::path(post, path = "/v1/reactions/unblock", tag = "reactions", request_body = Unblocking,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn unblock(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Unblocking>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     let meant = asked.meant()?.blocked(true);
     match asked.dry_run {
         true => would(&served, &meant).await,
@@ -138,16 +138,16 @@ of_targets! {
 /// says that it should be.
 #[utoipa::path(post, path = "/v1/reactions/reset", tag = "reactions", request_body = Resetting,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 409, description = "Events are gone that would have to be handled again", body = Details, content_type = PROBLEM_JSON),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reset(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Resetting>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     let meant = asked.meant()?;
-    let effects = if asked.repeat_effects { Effects::Repeat } else { Effects::Keep };
+    let effects = if asked.repeat_effects { ResetEffects::Repeat } else { ResetEffects::Keep };
     match (asked.dry_run, asked.partial) {
         (true, _) => would(&served, &meant).await,
         (false, true) => {
@@ -183,13 +183,13 @@ of_targets! {
 /// Targets that are meant are not handled before then.
 #[utoipa::path(post, path = "/v1/reactions/defer", tag = "reactions", request_body = Deferring,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn defer(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Deferring>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     let meant = asked.meant()?;
     let until = when(asked.until, asked.in_ms, "until and in_ms")?.ok_or_else(no_time)?;
     match asked.dry_run {
@@ -210,13 +210,13 @@ of_targets! {
 /// Targets that are meant get this priority.
 #[utoipa::path(post, path = "/v1/reactions/prioritise", tag = "reactions", request_body = Prioritising,
     responses(
-        (status = 200, body = AdjustedShown),
+        (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn prioritise(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Body(asked): Body<Prioritising>,
-) -> Result<Answer<AdjustedShown>, Problem> {
+) -> Result<Answer<AdjustedDto>, Problem> {
     let meant = asked.meant()?;
     Priority::new(asked.priority)?;
     match asked.dry_run {
@@ -225,7 +225,7 @@ pub(crate) async fn prioritise(
             told(
                 &served,
                 &meant,
-                reactions(&served).prioritise(&meant, asked.priority).await?.into(),
+                reactions(&served).prioritize(&meant, asked.priority).await?.into(),
             )
             .await
         }
@@ -262,13 +262,13 @@ pub(crate) struct Rerouting {
         (status = 404, description = "No such reaction was ever registered", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn reroute(
-    State(served): State<Served>,
-    once: Once,
+    State(served): State<AppState>,
+    once: IdempotencyScope,
     Body(asked): Body<Rerouting>,
 ) -> Result<StatusCode, Problem> {
     let from = match asked.from {
-        Whence::Beginning => Start::Beginning,
-        Whence::Now => Start::Now,
+        Whence::Beginning => StartFrom::Beginning,
+        Whence::Now => StartFrom::Now,
     };
     let reactions = reactions(&served);
     let rerouted = match once.operation() {

@@ -5,16 +5,16 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::Json;
-use tidelock::runs::{RunError, Standing};
+use tidelock::RawJson;
+use tidelock::runs::{RunError, RunStatus};
 use utoipa::{IntoParams, ToSchema};
 
 use super::super::span::{self, Millis};
 use super::super::waiting::unless_closing;
-use super::{StateShown, ThisRun, Which, refused};
+use super::{RunStateDto, ThisRun, Which, refused};
+use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// How long to wait for a result.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -30,13 +30,13 @@ pub(crate) struct Waiting {
 /// How a run ended, if it has.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = RunResult)]
-pub(crate) struct ResultShown {
+pub(crate) struct RunResultDto {
     /// Whether it is open, or how it ended.
-    state: StateShown,
+    state: RunStateDto,
     /// What it came to, if it completed.
     #[schema(value_type = Option<Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    result: Option<Json>,
+    result: Option<RawJson>,
     /// Why it failed, or was cancelled or terminated.
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -44,11 +44,11 @@ pub(crate) struct ResultShown {
     /// parked.
     #[schema(value_type = Option<Object>)]
     #[serde(skip_serializing_if = "Option::is_none")]
-    standing: Option<Box<Standing>>,
+    standing: Option<Box<RunStatus>>,
 }
 
-impl ResultShown {
-    fn ended(state: StateShown, error: String) -> Self {
+impl RunResultDto {
+    fn ended(state: RunStateDto, error: String) -> Self {
         Self { state, result: None, error: Some(error), standing: None }
     }
 }
@@ -57,13 +57,13 @@ impl ResultShown {
 #[utoipa::path(get, path = "/v1/runs/{id}/result", tag = "runs",
     params(Which, Waiting),
     responses(
-        (status = 200, description = "It has ended", body = ResultShown),
-        (status = 202, description = "It is still open: ask again", body = ResultShown),
+        (status = 200, description = "It has ended", body = RunResultDto),
+        (status = 202, description = "It is still open: ask again", body = RunResultDto),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn result(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     ThisRun(run): ThisRun,
     InQuery(asked): InQuery<Waiting>,
 ) -> Result<Response, Problem> {
@@ -76,22 +76,22 @@ pub(crate) async fn result(
     let wait = if open { wait } else { served.limits().wait };
     let ended = match unless_closing(
         &served,
-        run.result::<Json>().even_if_parked().within(wait).into_future(),
+        run.result::<RawJson>().even_if_parked().within(wait).into_future(),
     )
     .await?
     {
         Ok(result) => {
-            let (state, result) = (StateShown::Completed, Some(result));
-            ResultShown { state, result, error: None, standing: None }
+            let (state, result) = (RunStateDto::Completed, Some(result));
+            RunResultDto { state, result, error: None, standing: None }
         }
         Err(RunError::Failed { failure, .. }) => {
-            ResultShown::ended(StateShown::Failed, failure.error)
+            RunResultDto::ended(RunStateDto::Failed, failure.error)
         }
         Err(RunError::Cancelled { reason, .. }) => {
-            ResultShown::ended(StateShown::Cancelled, reason)
+            RunResultDto::ended(RunStateDto::Cancelled, reason)
         }
         Err(RunError::Terminated { reason, .. }) => {
-            ResultShown::ended(StateShown::Terminated, reason)
+            RunResultDto::ended(RunStateDto::Terminated, reason)
         }
         Err(RunError::StillOpen { standing, .. }) => return Ok(still_open(standing)),
         Err(error) => return Err(refused(error)),
@@ -99,7 +99,7 @@ pub(crate) async fn result(
     Ok(Answer(ended).into_response())
 }
 
-fn still_open(standing: Option<Box<Standing>>) -> Response {
-    let open = ResultShown { state: StateShown::Open, result: None, error: None, standing };
+fn still_open(standing: Option<Box<RunStatus>>) -> Response {
+    let open = RunResultDto { state: RunStateDto::Open, result: None, error: None, standing };
     (StatusCode::ACCEPTED, Answer(open)).into_response()
 }

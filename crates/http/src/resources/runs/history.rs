@@ -3,15 +3,15 @@
 use axum::Json as Answer;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::runs::Happened;
-use tidelock::{Json, Timestamp, Version};
+use tidelock::runs::HistoryEntry;
+use tidelock::{RawJson, Timestamp, Version};
 use utoipa::{IntoParams, ToSchema};
 
 use super::{ThisRun, Which, refused};
+use crate::app_state::AppState;
 use crate::extract::InQuery;
 use crate::paging::Page;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Which part of a history.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -29,7 +29,7 @@ pub(crate) struct Reading {
 /// One thing that happened in a run.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Happened)]
-pub(crate) struct HappenedShown {
+pub(crate) struct HistoryEntryDto {
     /// Its place in the run's history.
     #[schema(value_type = u64, minimum = 1)]
     version: Version,
@@ -44,12 +44,12 @@ pub(crate) struct HappenedShown {
     name: Option<String>,
     /// All that was recorded.
     #[schema(value_type = Object)]
-    data: Json,
+    data: RawJson,
 }
 
-impl From<Happened> for HappenedShown {
-    fn from(entry: Happened) -> Self {
-        let Happened { version, recorded_at, kind, name, data, .. } = entry;
+impl From<HistoryEntry> for HistoryEntryDto {
+    fn from(entry: HistoryEntry) -> Self {
+        let HistoryEntry { version, recorded_at, kind, name, data, .. } = entry;
         Self { version, recorded_at, kind, name, data }
     }
 }
@@ -58,16 +58,16 @@ impl From<Happened> for HappenedShown {
 #[utoipa::path(get, path = "/v1/runs/{id}/history", tag = "runs",
     params(Which, Reading),
     responses(
-        (status = 200, body = Page<HappenedShown>),
+        (status = 200, body = Page<HistoryEntryDto>),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn history(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     ThisRun(run): ThisRun,
     InQuery(asked): InQuery<Reading>,
-) -> Result<Answer<Page<HappenedShown>>, Problem> {
+) -> Result<Answer<Page<HistoryEntryDto>>, Problem> {
     let limit = served.limits().page(asked.limit)?;
     let page = run.timeline(asked.after, limit).await.map_err(refused)?;
-    Ok(Answer(Page::new(page.entries.into_iter().map(HappenedShown::from).collect(), page.next)))
+    Ok(Answer(Page::new(page.entries.into_iter().map(HistoryEntryDto::from).collect(), page.next)))
 }

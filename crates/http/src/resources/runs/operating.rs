@@ -4,8 +4,8 @@
 use axum::Json as Answer;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use tidelock::Json;
-use tidelock::runs::{Standing, Verdict};
+use tidelock::RawJson;
+use tidelock::runs::{RunStatus, Verdict};
 use utoipa::ToSchema;
 
 use super::{ThisRun, Which, refused};
@@ -15,7 +15,7 @@ use crate::problem::{Details, PROBLEM_JSON, Problem};
 /// Why.
 #[derive(Debug, Default, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Why {
+pub(crate) struct ReasonDto {
     /// For whoever asks later.
     #[serde(default)]
     reason: String,
@@ -25,7 +25,7 @@ pub(crate) struct Why {
 /// it was quicker.
 #[utoipa::path(post, path = "/v1/runs/{id}/cancel", tag = "runs",
     params(Which),
-    request_body = Option<Why>,
+    request_body = Option<ReasonDto>,
     responses(
         (status = 202, description = "It is asked to"),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
@@ -34,7 +34,7 @@ pub(crate) struct Why {
     ))]
 pub(crate) async fn cancel(
     ThisRun(run): ThisRun,
-    MaybeBody(why): MaybeBody<Why>,
+    MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
     run.cancel(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::ACCEPTED)
@@ -43,7 +43,7 @@ pub(crate) async fn cancel(
 /// End a run from outside, at once and without clean-up.
 #[utoipa::path(post, path = "/v1/runs/{id}/terminate", tag = "runs",
     params(Which),
-    request_body = Option<Why>,
+    request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "It has ended"),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
@@ -52,7 +52,7 @@ pub(crate) async fn cancel(
     ))]
 pub(crate) async fn terminate(
     ThisRun(run): ThisRun,
-    MaybeBody(why): MaybeBody<Why>,
+    MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
     run.terminate(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
@@ -61,7 +61,7 @@ pub(crate) async fn terminate(
 /// Let a failed run go on from the step that failed.
 #[utoipa::path(post, path = "/v1/runs/{id}/retry", tag = "runs",
     params(Which),
-    request_body = Option<Why>,
+    request_body = Option<ReasonDto>,
     responses(
         (status = 204, description = "It goes on"),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
@@ -70,7 +70,7 @@ pub(crate) async fn terminate(
     ))]
 pub(crate) async fn retry(
     ThisRun(run): ThisRun,
-    MaybeBody(why): MaybeBody<Why>,
+    MaybeBody(why): MaybeBody<ReasonDto>,
 ) -> Result<StatusCode, Problem> {
     run.retry(&why.reason).await.map_err(refused)?;
     Ok(StatusCode::NO_CONTENT)
@@ -78,10 +78,10 @@ pub(crate) async fn retry(
 
 /// Where a run stands.
 #[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct Stands {
+pub(crate) struct RunStatusDto {
     /// Who drives it, what it waits for, why it is parked, how it ended.
     #[schema(value_type = Object)]
-    standing: Standing,
+    standing: RunStatus,
 }
 
 /// Let a parked run go on at once. One that somebody drives, that sleeps or waits, or that has
@@ -89,19 +89,19 @@ pub(crate) struct Stands {
 #[utoipa::path(post, path = "/v1/runs/{id}/resume", tag = "runs",
     params(Which),
     responses(
-        (status = 200, body = Stands),
+        (status = 200, body = RunStatusDto),
         (status = 404, description = "There is no such run", body = Details, content_type = PROBLEM_JSON),
         (status = 410, description = "There was, and it was removed", body = Details, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn resume(ThisRun(run): ThisRun) -> Result<Answer<Stands>, Problem> {
-    Ok(Answer(Stands { standing: run.resume().await.map_err(refused)? }))
+pub(crate) async fn resume(ThisRun(run): ThisRun) -> Result<Answer<RunStatusDto>, Problem> {
+    Ok(Answer(RunStatusDto { standing: run.resume().await.map_err(refused)? }))
 }
 
 /// What became of a step.
 #[derive(Debug, Clone, Copy, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = StepVerdict)]
-pub(crate) enum Said {
+pub(crate) enum VerdictDto {
     /// It was not done: do it.
     Rerun,
     /// It was done, with this result.
@@ -118,10 +118,10 @@ pub(crate) struct Resolving {
     #[schema(min_length = 1, max_length = 100)]
     step: String,
     /// What became of it.
-    verdict: Said,
+    verdict: VerdictDto,
     /// With which result, if it was done.
     #[schema(value_type = Option<Value>)]
-    result: Option<Json>,
+    result: Option<RawJson>,
     /// Why it counts as failed.
     error: Option<String>,
 }
@@ -129,11 +129,11 @@ pub(crate) struct Resolving {
 impl Resolving {
     fn verdict(self) -> Result<Verdict, Problem> {
         match (self.verdict, self.result, self.error) {
-            (Said::Rerun, None, None) => Ok(Verdict::Rerun),
-            (Said::Done, result, None) => {
-                Ok(Verdict::Done(result.map_or_else(|| Json::new(&()), Ok)?))
+            (VerdictDto::Rerun, None, None) => Ok(Verdict::Rerun),
+            (VerdictDto::Done, result, None) => {
+                Ok(Verdict::Done(result.map_or_else(|| RawJson::new(&()), Ok)?))
             }
-            (Said::Fail, None, Some(error)) => Ok(Verdict::Fail(error)),
+            (VerdictDto::Fail, None, Some(error)) => Ok(Verdict::Fail(error)),
             _ => {
                 let detail = "a result goes with the verdict done, an error with the verdict fail, and neither with rerun";
                 Err(Problem::bad_request("verdict-invalid", detail))

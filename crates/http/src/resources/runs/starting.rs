@@ -7,14 +7,14 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use http::StatusCode;
 use serde::Deserialize;
-use tidelock::Json;
+use tidelock::RawJson;
 use utoipa::ToSchema;
 
 use super::super::span::{self, Millis};
-use super::{RunShown, ThisRun, Which, refused};
+use super::{RunDto, ThisRun, Which, refused};
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Which run is started.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -25,7 +25,7 @@ pub(crate) struct Starting {
     workflow: String,
     /// What its function is given.
     #[schema(value_type = Value)]
-    input: Json,
+    input: RawJson,
     /// On which version of the workflow; the newest that any process has registered, if this is
     /// left out.
     version: Option<u32>,
@@ -45,12 +45,12 @@ pub(crate) struct Starting {
     params(Which),
     request_body = Starting,
     responses(
-        (status = 201, description = "It is started", body = RunShown),
-        (status = 200, description = "It was started before", body = RunShown),
+        (status = 201, description = "It is started", body = RunDto),
+        (status = 200, description = "It was started before", body = RunDto),
         (status = 409, description = "There is another run under this id, or nobody has registered the workflow", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn start(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(Which { id }): InPath<Which>,
     Body(asked): Body<Starting>,
 ) -> Result<Response, Problem> {
@@ -67,10 +67,10 @@ pub(crate) async fn start(
     if let Some(millis) = asked.retention_ms {
         start = start.retention(span::some(millis, "retention_ms")?);
     }
-    let begun = start.begin().await.map_err(refused)?;
+    let begun = start.outcome().await.map_err(refused)?;
     let status = if begun.is_new { StatusCode::CREATED } else { StatusCode::OK };
     let info = begun.run.get().await.map_err(refused)?;
-    Ok((status, Answer(RunShown::from(info))).into_response())
+    Ok((status, Answer(RunDto::from(info))).into_response())
 }
 
 /// A signal.
@@ -82,7 +82,7 @@ pub(crate) struct Signalling {
     name: String,
     /// What it says.
     #[schema(value_type = Option<Value>)]
-    payload: Option<Json>,
+    payload: Option<RawJson>,
     /// Sent again under it, it is received once; if it is left out, that is so under an
     /// `Idempotency-Key`.
     #[schema(min_length = 1)]

@@ -14,10 +14,10 @@ use utoipa::ToSchema;
 use super::mutating::{Living, Mutating};
 use super::precondition::Precondition;
 use super::{Which, refused, scope};
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath, InQuery, check_is_json, parse, whole};
-use crate::idempotency::Once;
+use crate::idempotency::IdempotencyScope;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// What became of a change.
 #[derive(Debug, Serialize, ToSchema)]
@@ -26,7 +26,7 @@ pub(crate) struct Changed {
     #[schema(value_type = Option<u64>, minimum = 1)]
     revision: Option<Revision>,
     /// `applied`, or `unchanged`: it was like that already, and nothing was written.
-    outcome: Did,
+    outcome: MutationDto,
     /// What it came to: the sum of a counter, the length of a list, whether an entry was there.
     #[schema(value_type = Option<Value>)]
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -37,7 +37,7 @@ pub(crate) struct Changed {
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = ChangeOutcome)]
-pub(crate) enum Did {
+pub(crate) enum MutationDto {
     Applied,
     Unchanged,
 }
@@ -45,7 +45,7 @@ pub(crate) enum Did {
 impl Changed {
     fn answer<R>(status: StatusCode, mutated: &Mutated<R>, value: Option<Value>) -> Response {
         let (revision, applied) = (mutated.revision(), mutated.is_applied());
-        let outcome = if applied { Did::Applied } else { Did::Unchanged };
+        let outcome = if applied { MutationDto::Applied } else { MutationDto::Unchanged };
         let changed = Answer(Self { revision, outcome, value });
         match revision {
             Some(revision) => {
@@ -82,10 +82,10 @@ impl Changed {
         (status = 412, description = "It is at another revision, or is there", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn replace(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(which): InPath<Which>,
     InQuery(living): InQuery<Living>,
-    once: Once,
+    once: IdempotencyScope,
     headers: HeaderMap,
     Body(state): Body<Value>,
 ) -> Result<Response, Problem> {
@@ -116,7 +116,7 @@ pub(crate) async fn replace(
         (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn patch(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     Mutating { mutation, .. }: Mutating,
     request: Request,
 ) -> Result<Response, Problem> {
@@ -139,9 +139,9 @@ pub(crate) async fn patch(
         (status = 412, description = "It is at another revision", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn delete(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(which): InPath<Which>,
-    once: Once,
+    once: IdempotencyScope,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     let mutation = Precondition::of(&headers)?.mutation(&scope(&served, &which, None)?)?;

@@ -12,10 +12,10 @@ use utoipa::IntoParams;
 use super::super::span::Millis;
 use super::precondition::Precondition;
 use super::{Which, scope};
+use crate::app_state::AppState;
 use crate::extract::{InPath, InQuery};
-use crate::idempotency::Once;
+use crate::idempotency::IdempotencyScope;
 use crate::problem::Problem;
-use crate::served::Served;
 
 /// The mutation that a request asks for, still to be made; and the rest of its query.
 #[derive(Debug)]
@@ -47,14 +47,14 @@ impl Lives for Living {
     }
 }
 
-impl<Q: DeserializeOwned + Lives> FromRequestParts<Served> for Mutating<Q> {
+impl<Q: DeserializeOwned + Lives> FromRequestParts<AppState> for Mutating<Q> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, served: &Served) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, served: &AppState) -> Result<Self, Problem> {
         let InPath(which): InPath<Which> = InPath::from_request_parts(parts, served).await?;
         let InQuery(query): InQuery<Q> = InQuery::from_request_parts(parts, served).await?;
         let scope = scope(served, &which, query.lives_ms())?;
         let mutation = Precondition::of(&parts.headers)?.mutation(&scope)?;
-        Ok(Self { mutation: Once::of(parts).mutation(mutation), query })
+        Ok(Self { mutation: IdempotencyScope::of(parts).mutation(mutation), query })
     }
 }

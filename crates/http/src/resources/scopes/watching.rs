@@ -3,12 +3,12 @@
 use axum::extract::State;
 use axum::response::Response;
 use serde_json::Value;
-use tidelock::scopes::Watch;
+use tidelock::scopes::ScopeWatch;
 
-use super::{ScopeShown, Which, refused, scope};
+use super::{ScopeDto, Which, refused, scope};
+use crate::app_state::AppState;
 use crate::extract::InPath;
 use crate::problem::Problem;
-use crate::served::Served;
 use crate::sse::{self, Piece, Source};
 
 /// Watch a scope by server-sent events.
@@ -19,7 +19,7 @@ use crate::sse::{self, Piece, Source};
     params(Which),
     responses((status = 200, description = "States, for as long as the client stays", body = String, content_type = "text/event-stream")))]
 pub(crate) async fn watch(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(which): InPath<Which>,
 ) -> Result<Response, Problem> {
     let scope = scope(&served, &which, None)?;
@@ -31,14 +31,14 @@ pub(crate) async fn watch(
 
 struct Watched {
     which: Which,
-    watch: Watch<Value>,
+    watch: ScopeWatch<Value>,
 }
 
 impl Source for Watched {
     async fn next(&mut self) -> Option<Piece> {
         // A store that fails ends the stream; whoever asks again begins with the newest state.
         let document = self.watch.next().await.ok()?;
-        let shown = ScopeShown::of(&self.which, &document).ok()?;
+        let shown = ScopeDto::of(&self.which, &document).ok()?;
         let mut piece = Piece::default();
         let id = document.revision.map(|revision| revision.to_string());
         piece.push("scope", id.as_ref().map(|id| id as &dyn std::fmt::Display), &shown);

@@ -7,16 +7,16 @@ use http::header::ETAG;
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 use tidelock::{
-    Appended, Committed, Conflict, EventId, EventType, Json, NewEvent, Position, Reason, StoreExt,
-    StreamName, Version,
+    Appended, Committed, Conflict, EventId, EventType, NewEvent, Position, RawJson, StoreExt,
+    StreamName, Version, ViolationReason,
 };
 use utoipa::ToSchema;
 
 use super::expectation::{Expectation, Expected};
+use crate::app_state::AppState;
 use crate::extract::{Body, InPath};
-use crate::idempotency::Once;
+use crate::idempotency::IdempotencyScope;
 use crate::problem::{Details, PROBLEM_JSON, Problem};
-use crate::served::Served;
 
 /// Names that begin like this are Tidelock's own.
 const RESERVED: char = '~';
@@ -43,18 +43,18 @@ struct Appending {
     event_type: EventType,
     /// The fact.
     #[schema(value_type = Value)]
-    data: Json,
+    data: RawJson,
     /// What is known about the fact; `correlation`, `causation` (an event's id) and `actor` have a
     /// meaning.
     #[schema(value_type = Option<Object>)]
-    metadata: Option<Json>,
+    metadata: Option<RawJson>,
     /// Its id, a UUID: sent again under it, it is appended once. A fresh one, if there is none.
     #[schema(value_type = Option<String>, format = "uuid")]
     id: Option<EventId>,
 }
 
 /// Gives each event without an id one that the same request would give it again.
-fn name(events: &mut [Appending], once: &Once) {
+fn name(events: &mut [Appending], once: &IdempotencyScope) {
     for (nth, event) in (0_u64..).zip(events).filter(|(_, event)| event.id.is_none()) {
         event.id = once.id(&nth.to_be_bytes());
     }
@@ -76,7 +76,7 @@ impl From<Appending> for NewEvent {
 /// What was appended.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = Appended)]
-pub(crate) struct AppendedShown {
+pub(crate) struct AppendedDto {
     /// The version of the stream after it.
     #[schema(value_type = u64, minimum = 1)]
     version: Version,
@@ -111,15 +111,15 @@ struct EventAppended {
     ),
     request_body = Append,
     responses(
-        (status = 201, description = "They are appended", body = AppendedShown),
-        (status = 200, description = "They were there already", body = AppendedShown),
+        (status = 201, description = "They are appended", body = AppendedDto),
+        (status = 200, description = "They were there already", body = AppendedDto),
         (status = 409, description = "The stream is not as the body expects it, or is closed, or an id was used before", body = Details, content_type = PROBLEM_JSON),
         (status = 412, description = "The stream is not as the header expects it", body = Details, content_type = PROBLEM_JSON),
     ))]
 pub(crate) async fn append(
-    State(served): State<Served>,
+    State(served): State<AppState>,
     InPath(stream): InPath<StreamName>,
-    once: Once,
+    once: IdempotencyScope,
     headers: HeaderMap,
     Body(mut asked): Body<Append>,
 ) -> Result<Response, Problem> {
@@ -158,18 +158,18 @@ fn answer(ids: &[EventId], committed: Committed) -> Result<Response, Problem> {
         (first..).zip(ids).map(|(version, id)| EventAppended { id: *id, version }).collect();
     let status = if replayed { StatusCode::OK } else { StatusCode::CREATED };
     let shown =
-        AppendedShown { version, position: positions.map(|(_, last)| last), events, replayed };
+        AppendedDto { version, position: positions.map(|(_, last)| last), events, replayed };
     Ok((status, [(ETAG, format!("\"{version}\""))], Answer(shown)).into_response())
 }
 
 fn refused(conflict: &Conflict, expectation: Expectation) -> Problem {
     let detail = format!("{conflict}: read it again, and decide again");
     match conflict.clashes.first().map(|clash| &clash.reason) {
-        Some(Reason::Closed { version, .. }) => {
+        Some(ViolationReason::Closed { version, .. }) => {
             Problem::conflict("stream-closed", format!("{conflict}: it takes no more events"))
                 .with("version", version)
         }
-        Some(Reason::Stream { found, .. }) => {
+        Some(ViolationReason::Stream { found, .. }) => {
             Problem::new(expectation.unmet(), "version-conflict", detail)
                 .with("expected", expectation.expected)
                 .with("found", found.version())

@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use tidelock_store::{
-    Adjusted, Adjustment, Exit, ExitKind, Fence, Holder, Item, ItemFilter, ItemRef, LaneName,
-    Lease, LeaseRequest, LeaseToken, Leased, Mark, NamePattern, QueueName, Reason, Renewal,
-    Settlement, Timestamp, Wake, limits,
+    Adjusted, Adjustment, Fence, Item, ItemFilter, ItemRef, LaneName, Lease, LeaseHolder,
+    LeaseRequest, LeaseToken, Leased, Mark, NamePattern, QueueName, Renewal, Settle, SettleKind,
+    Settlement, Timestamp, ViolationReason, Wake, limits,
 };
 
 use super::moment;
@@ -21,15 +21,15 @@ pub(super) struct Leases {
 }
 
 impl Leases {
-    pub(super) fn judge_fence(&self, lease: &LeaseToken) -> Option<Reason> {
+    pub(super) fn judge_fence(&self, lease: &LeaseToken) -> Option<ViolationReason> {
         let found = self.items.get(&lease.item);
         let stands =
             found.is_some_and(|item| item.holder.is_some() && item.fence == Some(lease.fence));
         let found = || found.cloned().map(Box::new);
-        (!stands).then(|| Reason::LeaseLost { lease: lease.clone(), found: found() })
+        (!stands).then(|| ViolationReason::LeaseLost { lease: lease.clone(), found: found() })
     }
 
-    pub(super) fn judge_settlement(&self, settlement: &Settlement) -> Option<Reason> {
+    pub(super) fn judge_settlement(&self, settlement: &Settlement) -> Option<ViolationReason> {
         if self.was_made(settlement) { None } else { self.judge_fence(&settlement.lease) }
     }
 
@@ -57,7 +57,7 @@ impl Leases {
         }
         let mut due = Some(now);
         match &settlement.exit {
-            Exit::Ack { defer, forget } => {
+            Settle::Ack { defer, forget } => {
                 count_anew(item);
                 item.error = None;
                 item.hold = later(item.hold, defer.map(|when| moment(when, now)));
@@ -65,23 +65,25 @@ impl Leases {
                 let idle = item.due.is_none() && due.is_none();
                 item.forget_at = forget.filter(|_| idle).map(|when| moment(when, now));
             }
-            Exit::Retry { after, error } => {
+            Settle::Retry { after, error } => {
                 item.failures += 1;
                 item.error = Some(cut(error));
                 item.hold = later(item.hold, Some(now.plus(*after)));
             }
-            Exit::Defer { until } => item.hold = later(item.hold, Some(moment(*until, now))),
-            Exit::Block { error } => {
+            Settle::Defer { until } => item.hold = later(item.hold, Some(moment(*until, now))),
+            Settle::Block { error } => {
                 item.blocked = true;
                 item.error = Some(cut(error));
             }
-            Exit::Release => {}
+            Settle::Release => {}
         }
         item.due = earlier(item.due, due);
     }
 
-    pub(super) fn judge_restore(&self, restored: &Item) -> Option<Reason> {
-        self.items.get(&restored.item).map(|found| Reason::Item { found: Box::new(found.clone()) })
+    pub(super) fn judge_restore(&self, restored: &Item) -> Option<ViolationReason> {
+        self.items
+            .get(&restored.item)
+            .map(|found| ViolationReason::Item { found: Box::new(found.clone()) })
     }
 
     pub(super) fn restore(&mut self, restored: &Item) {
@@ -137,7 +139,7 @@ impl Leases {
         item.attempts += 1;
         item.expiries += u32::from(item.holder.is_some());
         item.fence = Some(fence);
-        item.holder = Some(Holder { worker: request.worker.clone(), since: now, deadline });
+        item.holder = Some(LeaseHolder { worker: request.worker.clone(), since: now, deadline });
         (item.settled, item.hold) = (None, None);
         // A timer that is still to come stays.
         item.due = item.due.filter(|due| *due > now);
@@ -312,12 +314,12 @@ fn cut(error: &str) -> String {
     if error.chars().count() > limits::ERROR_CHARS { kept + "…" } else { kept }
 }
 
-fn kind(exit: &Exit) -> ExitKind {
+fn kind(exit: &Settle) -> SettleKind {
     match exit {
-        Exit::Ack { .. } => ExitKind::Ack,
-        Exit::Retry { .. } => ExitKind::Retry,
-        Exit::Defer { .. } => ExitKind::Defer,
-        Exit::Block { .. } => ExitKind::Block,
-        Exit::Release => ExitKind::Release,
+        Settle::Ack { .. } => SettleKind::Ack,
+        Settle::Retry { .. } => SettleKind::Retry,
+        Settle::Defer { .. } => SettleKind::Defer,
+        Settle::Block { .. } => SettleKind::Block,
+        Settle::Release => SettleKind::Release,
     }
 }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use tidelock_store::{
-    AfterAppend, AfterTrim, Append, Appended, Commit, Direction, Event, EventId, ExpectedVersion,
-    FeedQuery, FeedStart, Head, HeadPage, HeadQuery, Position, Reason, StreamName, StreamPage,
-    StreamQuery, StreamState, Timestamp, Trim, Version,
+    AfterAppend, AfterTrim, Append, Appended, Commit, Direction, EventId, ExpectedVersion,
+    FeedQuery, FeedStart, Head, HeadPage, HeadQuery, Position, StoredEvent, StreamName, StreamPage,
+    StreamQuery, StreamState, Timestamp, Trim, Version, ViolationReason,
 };
 
 use super::moment;
@@ -13,7 +13,7 @@ use super::moment;
 #[derive(Default)]
 pub(super) struct Log {
     /// Every event that is left, by position.
-    events: Vec<Event>,
+    events: Vec<StoredEvent>,
     /// How many events there ever were.
     given: u64,
     streams: BTreeMap<StreamName, Stream>,
@@ -29,7 +29,7 @@ struct Stream {
 }
 
 impl Log {
-    fn event(&self, id: EventId) -> Option<&Event> {
+    fn event(&self, id: EventId) -> Option<&StoredEvent> {
         self.events.iter().find(|event| event.id == id)
     }
 
@@ -46,8 +46,8 @@ impl Log {
     }
 
     /// The events of this append, if it was made before.
-    fn earlier(&self, append: &Append) -> Option<Vec<&Event>> {
-        let found: Vec<&Event> =
+    fn earlier(&self, append: &Append) -> Option<Vec<&StoredEvent>> {
+        let found: Vec<&StoredEvent> =
             append.events.iter().filter_map(|event| self.event(event.id)).collect();
         let same = found.iter().zip(&append.events).all(|(event, new)| {
             event.stream == append.stream
@@ -68,7 +68,11 @@ impl Log {
         known && (self.earlier(append).is_none() || closes && !closed)
     }
 
-    pub(super) fn judge(&self, name: &StreamName, expected: ExpectedVersion) -> Option<Reason> {
+    pub(super) fn judge(
+        &self,
+        name: &StreamName,
+        expected: ExpectedVersion,
+    ) -> Option<ViolationReason> {
         let found = self.state(name);
         let version = self.streams.get(name).map(|stream| stream.version);
         let holds = match expected {
@@ -77,10 +81,10 @@ impl Log {
             ExpectedVersion::Exists => version.is_some(),
             ExpectedVersion::Exact(wanted) => version == Some(wanted.get()),
         };
-        (!holds).then(|| Reason::Stream { stream: name.clone(), expected, found })
+        (!holds).then(|| ViolationReason::Stream { stream: name.clone(), expected, found })
     }
 
-    pub(super) fn judge_append(&self, append: &Append, commit: &Commit) -> Option<Reason> {
+    pub(super) fn judge_append(&self, append: &Append, commit: &Commit) -> Option<ViolationReason> {
         if self.earlier(append).is_some() {
             return None;
         }
@@ -88,18 +92,18 @@ impl Log {
             (append.stream.clone(), append.expected, self.state(&append.stream));
         match found {
             StreamState::Closed(version) if !reopens(&stream, commit) => {
-                Some(Reason::Closed { stream, version })
+                Some(ViolationReason::Closed { stream, version })
             }
             _ => self.judge(&stream, expected).or_else(|| {
                 // There is nothing to put a tombstone on.
                 let nothing = found == StreamState::Absent && append.events.is_empty();
                 let expected = ExpectedVersion::Exists;
-                nothing.then_some(Reason::Stream { stream, expected, found })
+                nothing.then_some(ViolationReason::Stream { stream, expected, found })
             }),
         }
     }
 
-    pub(super) fn judge_trim(&self, trim: &Trim, commit: &Commit) -> Option<Reason> {
+    pub(super) fn judge_trim(&self, trim: &Trim, commit: &Commit) -> Option<ViolationReason> {
         let mut appends = commit.appends.iter().filter(|append| append.stream == trim.stream);
         let closing = appends
             .any(|append| append.then == AfterAppend::Close && self.earlier(append).is_none());
@@ -108,7 +112,7 @@ impl Log {
         });
         let (stream, through, found) =
             (trim.stream.clone(), trim.through, self.state(&trim.stream));
-        (!fits).then_some(Reason::Untrimmable { stream, through, found })
+        (!fits).then_some(ViolationReason::Untrimmable { stream, through, found })
     }
 
     /// Does what a commit that holds does to streams.
@@ -146,7 +150,7 @@ impl Log {
         for event in &append.events {
             stream.version += 1;
             self.given += 1;
-            self.events.push(Event {
+            self.events.push(StoredEvent {
                 id: event.id,
                 stream: name.clone(),
                 version: Version::new(stream.version).unwrap(),
@@ -199,12 +203,15 @@ impl Log {
     }
 
     /// What is left of a stream, oldest first.
-    fn left<'a>(&'a self, name: &'a StreamName) -> impl DoubleEndedIterator<Item = &'a Event> {
+    fn left<'a>(
+        &'a self,
+        name: &'a StreamName,
+    ) -> impl DoubleEndedIterator<Item = &'a StoredEvent> {
         self.events.iter().filter(move |event| event.stream == *name)
     }
 
     pub(super) fn read_stream(&self, query: &StreamQuery) -> StreamPage {
-        let mut wanted: Vec<Event> = self.left(&query.stream).cloned().collect();
+        let mut wanted: Vec<StoredEvent> = self.left(&query.stream).cloned().collect();
         let first = wanted.first().map(|event| event.version);
         if query.direction == Direction::Backward {
             wanted.reverse();
@@ -219,13 +226,13 @@ impl Log {
         StreamPage { events: wanted, state: self.state(&query.stream), first, next }
     }
 
-    pub(super) fn read_feed(&self, query: &FeedQuery) -> Vec<Event> {
+    pub(super) fn read_feed(&self, query: &FeedQuery) -> Vec<StoredEvent> {
         let start = match query.from {
             FeedStart::After(position) => position,
             FeedStart::Before(position, count) => self.back(position, count),
             FeedStart::Last(count) => self.back(Position::START.plus(self.given), count),
         };
-        let passes = |event: &&Event| {
+        let passes = |event: &&StoredEvent| {
             event.position > start && event.stream.as_str().starts_with(&query.filter.stream_prefix)
         };
         self.events.iter().filter(passes).cloned().collect()

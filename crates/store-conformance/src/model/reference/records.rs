@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use tidelock_store::{
-    Bounds, Change, ExpectedRevision, Json, Reason, Record, RecordKey, Revision, Slot, Timestamp,
-    When, Write, Written, limits,
+    Bounds, Change, ExpectedRevision, RawJson, Record, RecordKey, RecordWrite, Revision, Slot,
+    Timestamp, ViolationReason, When, Written, limits,
 };
 
 use super::moment;
@@ -20,7 +20,7 @@ pub(super) struct Records {
 struct Row {
     revision: u64,
     /// The value and its expiry, unless it was deleted.
-    value: Option<(Json, Option<Timestamp>)>,
+    value: Option<(RawJson, Option<Timestamp>)>,
     /// When it was deleted, or will have expired.
     ends: Option<Timestamp>,
 }
@@ -56,7 +56,7 @@ impl Records {
         key: &RecordKey,
         expected: ExpectedRevision,
         now: Timestamp,
-    ) -> Option<Reason> {
+    ) -> Option<ViolationReason> {
         let found = self.slot(key, now);
         let live = match &found {
             Slot::Live(record) => Some(record.revision),
@@ -68,10 +68,10 @@ impl Records {
             ExpectedRevision::Exists => live.is_some(),
             ExpectedRevision::Revision(revision) => live == Some(revision),
         };
-        (!holds).then(|| Reason::Record { key: key.clone(), expected, found })
+        (!holds).then(|| ViolationReason::Record { key: key.clone(), expected, found })
     }
 
-    pub(super) fn judge(&self, write: &Write, now: Timestamp) -> Option<Reason> {
+    pub(super) fn judge(&self, write: &RecordWrite, now: Timestamp) -> Option<ViolationReason> {
         if let Some(reason) = self.judge_slot(&write.key, write.expected, now) {
             return Some(reason);
         }
@@ -79,11 +79,11 @@ impl Records {
         let found = match self.slot(&write.key, now) {
             Slot::Live(record) => match integer(&record.value) {
                 Some(number) => number,
-                None => return Some(Reason::NotACounter { found: record }),
+                None => return Some(ViolationReason::NotACounter { found: record }),
             },
             _ => 0,
         };
-        let bound = Reason::Bound { key: write.key.clone(), found, delta, within };
+        let bound = ViolationReason::Bound { key: write.key.clone(), found, delta, within };
         sum(found, delta, within).is_none().then_some(bound)
     }
 
@@ -97,7 +97,7 @@ impl Records {
     }
 
     /// Does what a write that holds does.
-    pub(super) fn write(&mut self, write: &Write, now: Timestamp) -> Written {
+    pub(super) fn write(&mut self, write: &RecordWrite, now: Timestamp) -> Written {
         let before = self.slot(&write.key, now);
         let live = match &before {
             Slot::Live(record) => Some(record),
@@ -113,7 +113,7 @@ impl Records {
                     None => (0, expiry(*expires, now)),
                 };
                 let sum = sum(found, *delta, *within).expect("it was judged");
-                Some((Json::new(&sum).unwrap(), expires_at))
+                Some((RawJson::new(&sum).unwrap(), expires_at))
             }
             _ => None,
         };
@@ -139,7 +139,7 @@ fn expiry(when: Option<When>, now: Timestamp) -> Option<Timestamp> {
     when.map(|when| moment(when, now).max(now))
 }
 
-fn integer(value: &Json) -> Option<i64> {
+fn integer(value: &RawJson) -> Option<i64> {
     value.to().ok()
 }
 
@@ -152,7 +152,7 @@ fn sum(found: i64, delta: i64, within: Bounds) -> Option<i64> {
 }
 
 /// Bounds that hold no number.
-pub(super) fn makes_no_sense(write: &Write) -> bool {
+pub(super) fn makes_no_sense(write: &RecordWrite) -> bool {
     match write.change {
         Change::Add { within: Bounds { min: Some(min), max: Some(max) }, .. } => min > max,
         _ => false,

@@ -3,9 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use tidelock_store::{
-    Change, ClashKind, Commit, CommitId, CommitOutcome, Committed, Conflict, Event, EventId,
-    FeedQuery, Fence, HeadQuery, ItemFilter, ItemQuery, ItemRef, Lease, Position, RecordKey, Store,
-    StoreExt, StreamName, Timestamp,
+    Change, Commit, CommitId, CommitOutcome, Committed, Conflict, EventId, FeedQuery, Fence,
+    HeadQuery, ItemFilter, ItemQuery, ItemRef, Lease, Position, RecordKey, Store, StoreExt,
+    StoredEvent, StreamName, Timestamp, ViolationKind,
 };
 use tidelock_store_sqlite::SqliteStore;
 
@@ -25,14 +25,15 @@ struct Said {
     held: BTreeMap<(ItemRef, Fence), (Lease, String)>,
     /// Who waited to be killed or stopped while it held leases.
     holding: HashSet<String>,
-    seen: Vec<Event>,
+    seen: Vec<StoredEvent>,
     repeated: usize,
 }
 
 pub(super) async fn audit(store: &SqliteStore, told: &[Told]) {
     let said = collect(told);
     let feed = read_feed(store).await;
-    let there: HashMap<EventId, &Event> = feed.iter().map(|event| (event.id, event)).collect();
+    let there: HashMap<EventId, &StoredEvent> =
+        feed.iter().map(|event| (event.id, event)).collect();
     assert_eq!(there.len(), feed.len(), "an event is in the feed twice");
 
     check_feed(store, &said, &feed).await;
@@ -43,8 +44,8 @@ pub(super) async fn audit(store: &SqliteStore, told: &[Told]) {
     check_replays(store, &said, feed.len()).await;
 
     let (bounded, late) =
-        (refusals(&said, ClashKind::Exceeded), refusals(&said, ClashKind::LeaseLost));
-    let moved = refusals(&said, ClashKind::Moved) + refusals(&said, ClashKind::Taken);
+        (refusals(&said, ViolationKind::Exceeded), refusals(&said, ViolationKind::LeaseLost));
+    let moved = refusals(&said, ViolationKind::Moved) + refusals(&said, ViolationKind::Taken);
     let unknown = said.tries.len() - said.acks.len() - said.refused.len();
     println!(
         "{} tries: {} acknowledged, {} refused ({moved} moved, {bounded} over the bound, {late} lost leases), {unknown} unknown; \
@@ -84,7 +85,7 @@ fn collect(told: &[Told]) -> Said {
                 }
             }
             What::Refused(commit, conflict) => {
-                drop(said.refused.insert(commit.id.unwrap(), conflict))
+                drop(said.refused.insert(commit.id.unwrap(), conflict));
             }
             What::Held(lease) => {
                 let name = (lease.item.clone(), lease.fence);
@@ -99,11 +100,11 @@ fn collect(told: &[Told]) -> Said {
     said
 }
 
-fn refusals(said: &Said, kind: ClashKind) -> usize {
+fn refusals(said: &Said, kind: ViolationKind) -> usize {
     said.refused.values().filter(|conflict| conflict.has(kind)).count()
 }
 
-async fn read_feed(store: &SqliteStore) -> Vec<Event> {
+async fn read_feed(store: &SqliteStore) -> Vec<StoredEvent> {
     let (mut events, mut after) = (Vec::new(), Position::START);
     loop {
         let page = store.read_feed(FeedQuery::after(after)).await.unwrap();
@@ -117,9 +118,9 @@ async fn read_feed(store: &SqliteStore) -> Vec<Event> {
 
 /// LOG-2, LOG-7: positions grow, versions are contiguous, the feed is all the streams, and whoever
 /// followed it while it grew saw exactly what is there now.
-async fn check_feed(store: &SqliteStore, said: &Said, feed: &[Event]) {
+async fn check_feed(store: &SqliteStore, said: &Said, feed: &[StoredEvent]) {
     assert!(feed.is_sorted_by(|one, next| one.position < next.position), "positions do not grow");
-    let mut by_stream: BTreeMap<&StreamName, Vec<&Event>> = BTreeMap::new();
+    let mut by_stream: BTreeMap<&StreamName, Vec<&StoredEvent>> = BTreeMap::new();
     for event in feed {
         by_stream.entry(&event.stream).or_default().push(event);
     }
@@ -138,7 +139,7 @@ async fn check_feed(store: &SqliteStore, said: &Said, feed: &[Event]) {
         "a stream is not in the feed"
     );
     let positions =
-        |events: &[Event]| events.iter().map(|event| event.position).collect::<Vec<_>>();
+        |events: &[StoredEvent]| events.iter().map(|event| event.position).collect::<Vec<_>>();
     assert_eq!(
         positions(&said.seen),
         positions(feed),
@@ -149,7 +150,7 @@ async fn check_feed(store: &SqliteStore, said: &Said, feed: &[Event]) {
 
 /// COMMIT-1, COMMIT-5: what was acknowledged is there as acknowledged, what was refused is not, and
 /// whatever is there was tried. Gives the commits that happened.
-fn check_commits<'a>(said: &'a Said, there: &HashMap<EventId, &Event>) -> Vec<&'a Commit> {
+fn check_commits<'a>(said: &'a Said, there: &HashMap<EventId, &StoredEvent>) -> Vec<&'a Commit> {
     let mut happened = Vec::new();
     let mut explained = 0;
     for (id, commit) in &said.tries {
@@ -179,7 +180,11 @@ fn check_commits<'a>(said: &'a Said, there: &HashMap<EventId, &Event>) -> Vec<&'
     happened
 }
 
-fn check_acknowledged(commit: &Commit, committed: &Committed, there: &HashMap<EventId, &Event>) {
+fn check_acknowledged(
+    commit: &Commit,
+    committed: &Committed,
+    there: &HashMap<EventId, &StoredEvent>,
+) {
     for (append, appended) in commit.appends.iter().zip(&committed.appends) {
         let events: Vec<_> = append.events.iter().map(|event| there[&event.id]).collect();
         assert!(events.iter().all(|event| event.stream == append.stream));
@@ -264,7 +269,7 @@ fn ends(said: &Said) -> HashMap<(ItemRef, Fence), Timestamp> {
 
 /// LEASE-3, LEASE-5: all work was done, each piece once, and the pieces follow one another without
 /// gap or overlap.
-async fn check_work(store: &SqliteStore, there: &HashMap<EventId, &Event>, said: &Said) {
+async fn check_work(store: &SqliteStore, there: &HashMap<EventId, &StoredEvent>, said: &Said) {
     let items = store.items(ItemQuery::new(ItemFilter::default())).await.unwrap().items;
     assert_eq!(items.len() as u64, SHARED);
     for n in 0..SHARED {

@@ -7,7 +7,7 @@
 use std::sync::{Condvar, Mutex};
 use std::time::Duration;
 
-use tidelock_store::{Commit, CommitOutcome, Committed, Conflict, Event, Lease, Store};
+use tidelock_store::{Commit, CommitOutcome, Committed, Conflict, Lease, Store, StoredEvent};
 use tidelock_store_sqlite::SqliteStore;
 
 use crate::worker::{Worker, say};
@@ -36,7 +36,7 @@ pub(super) enum What {
     Held(Lease),
     /// It waits, while it holds leases, for what happens to it.
     Holding,
-    Seen(Vec<Event>),
+    Seen(Vec<StoredEvent>),
 }
 
 impl Told {

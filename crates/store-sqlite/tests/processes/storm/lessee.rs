@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde_json::json;
 use tidelock_store::{
-    ClashKind, Commit, CommitId, CommitOutcome, ExpectedVersion, Lease, LeaseRequest, NewEvent,
-    QueueName, Settlement, Store, Topic, WorkerName,
+    Commit, CommitId, CommitOutcome, ExpectedVersion, Lease, LeaseRequest, NewEvent, QueueName,
+    Settlement, Store, Topic, ViolationKind, WorkerName,
 };
 use tidelock_store_sqlite::SqliteStore;
 use tokio::time::timeout;
@@ -60,7 +60,7 @@ async fn be_late(store: &SqliteStore, name: &str, leases: &[Lease]) {
         let CommitOutcome::Conflict(conflict) = settle(store, name, lease).await else {
             panic!("{name} wrote under a lease that it had lost: {lease:?}");
         };
-        assert!(conflict.has(ClashKind::LeaseLost), "{conflict}");
+        assert!(conflict.has(ViolationKind::LeaseLost), "{conflict}");
     }
 }
 

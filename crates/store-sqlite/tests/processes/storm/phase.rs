@@ -1,6 +1,6 @@
 //! How far the storm is: a record that the test writes and everybody reads.
 
-use tidelock_store::{ExpectedRevision, Json, RecordKey, StoreExt};
+use tidelock_store::{ExpectedRevision, RawJson, RecordKey, StoreExt};
 use tidelock_store_sqlite::SqliteStore;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +19,7 @@ impl Phase {
     const ALL: [Self; 4] = [Self::Begun, Self::EnoughWritten, Self::Drain, Self::Over];
 
     pub(super) async fn begin(self, store: &SqliteStore) {
-        let value = Json::new(&(self as usize)).unwrap();
+        let value = RawJson::new(&(self as usize)).unwrap();
         let _ = store.put(&key(), ExpectedRevision::Any, value).await.unwrap();
     }
 

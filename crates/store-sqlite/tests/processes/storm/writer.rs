@@ -1,9 +1,9 @@
 //! A process that appends to streams of its own and to shared ones, moves records, and wakes items.
 
 use tidelock_store::{
-    Bounds, ClashKind, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion,
-    HeadQuery, Json, NewEvent, RecordKey, Slot, Store, StoreExt, StreamName, StreamState, Version,
-    Wake, Write,
+    Bounds, Commit, CommitId, CommitOutcome, ExpectedRevision, ExpectedVersion, HeadQuery,
+    NewEvent, RawJson, RecordKey, RecordWrite, Slot, Store, StoreExt, StreamName, StreamState,
+    Version, ViolationKind, Wake,
 };
 use tidelock_store_sqlite::SqliteStore;
 
@@ -60,7 +60,7 @@ impl Writer {
                 }
                 CommitOutcome::Committed(_) => return,
                 CommitOutcome::Conflict(conflict) => {
-                    takes_stock &= !conflict.has(ClashKind::Exceeded)
+                    takes_stock &= !conflict.has(ViolationKind::Exceeded);
                 }
             }
         }
@@ -78,10 +78,10 @@ impl Writer {
             .with_id(CommitId::fresh())
             .append(&self.own, exactly(heads[0].state), [self.event()])
             .append(shared, exactly(heads[1].state), [self.event(), self.event()])
-            .write(Write::put(note, unchanged(&noted), Json::new(&self.name).unwrap()))
+            .write(RecordWrite::put(note, unchanged(&noted), RawJson::new(&self.name).unwrap()))
             .wake(Wake::to_mark(item_of(shared), mark.into()));
         match takes_stock {
-            true => commit.write(Write::add(&stock(), 1, Bounds::at_most(STOCK))),
+            true => commit.write(RecordWrite::add(&stock(), 1, Bounds::at_most(STOCK))),
             false => commit,
         }
     }

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tidelock::{Commit, Fence, Json, Store, StoredEvent as Event, Timestamp};
+use tidelock::{Commit, Fence, RawJson, Store, StoredEvent, Timestamp};
 
 use super::little::{CONSUMER, DEAD, Little};
 use super::{Evidence, found};
@@ -57,7 +57,7 @@ fn took(id: &str, units: i64, from: Timestamp) -> Entry {
 }
 
 impl Evidence {
-    fn bumps(&mut self) -> &mut Vec<Event> {
+    fn bumps(&mut self) -> &mut Vec<StoredEvent> {
         self.claimed.as_mut().unwrap().bumps.get_mut(&0).unwrap()
     }
 }
@@ -66,7 +66,7 @@ impl Evidence {
 fn a_late_write_under_a_lock_is_found() {
     let late = |evidence: &mut Evidence| {
         let mut event = evidence.bumps()[0].clone();
-        event.payload = Json::new(&Bump { fence: fence(1), total: 2 }).unwrap();
+        event.payload = RawJson::new(&Bump { fence: fence(1), total: 2 }).unwrap();
         event.recorded_at = later(event.recorded_at, 1);
         evidence.bumps().insert(1, event);
     };
@@ -121,7 +121,7 @@ fn a_quota_that_is_exceeded_is_found() {
 #[test]
 fn what_does_not_come_back_is_found() {
     let doctor = |evidence: &mut Evidence| {
-        evidence.claimed.as_mut().unwrap().stuck.push("lock 0".to_owned())
+        evidence.claimed.as_mut().unwrap().stuck.push("lock 0".to_owned());
     };
     assert_eq!(found(doctor), BTreeSet::from([Kind::StuckLease]));
 }

@@ -58,7 +58,7 @@ fn a_booking_that_is_there_twice_is_found() {
 #[test]
 fn a_booking_that_was_refused_and_is_there_is_found() {
     let doctor = |evidence: &mut Evidence| {
-        evidence.entries(CONSUMER).push(Entry::Shut("booking-7".to_owned()))
+        evidence.entries(CONSUMER).push(Entry::Shut("booking-7".to_owned()));
     };
     assert_eq!(found(doctor), BTreeSet::from([Kind::WrittenThoughRefused]));
 }

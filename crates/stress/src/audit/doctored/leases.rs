@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidelock::{Holder, Lease, Mark, StoredEvent as Event, Timestamp, WorkerName};
+use tidelock::{Lease, LeaseHolder, Mark, StoredEvent, Timestamp, WorkerName};
 
 use super::little::{CONSUMER, DEAD, LEASE};
 use super::{assert_found, found};
@@ -11,7 +11,7 @@ use crate::finding::Kind;
 use crate::journal::Entry;
 
 impl Evidence {
-    fn done(&mut self) -> &mut Vec<Event> {
+    fn done(&mut self) -> &mut Vec<StoredEvent> {
         let stream = self.space.done_of(&self.space.item(0));
         self.streams.get_mut(&stream).unwrap()
     }
@@ -52,7 +52,8 @@ fn a_takeover_that_was_not_counted_is_found() {
 fn a_lease_that_is_stuck_is_found() {
     let held = |evidence: &mut Evidence| {
         let (worker, now) = (WorkerName::new("dead").unwrap(), Timestamp::from_micros(0).unwrap());
-        evidence.items[0].holder = Some(Holder { worker, since: now, deadline: now.plus(LEASE) });
+        evidence.items[0].holder =
+            Some(LeaseHolder { worker, since: now, deadline: now.plus(LEASE) });
     };
     assert_eq!(found(held), BTreeSet::from([Kind::StuckLease]));
     assert_found(Kind::StuckLease, |evidence| {

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tidelock::{
     Bounds, Commit, CommitId, ExpectedVersion, FeedQuery, Fence, Lease, LeaseRequest, ManualClock,
-    Mark, MemoryStore, NewEvent, Position, Settlement, Store, StoreExt, Timestamp, Version, Wake,
-    When, WorkerName, Write,
+    Mark, MemoryStore, NewEvent, Position, RecordWrite, Settlement, Store, StoreExt, Timestamp,
+    Version, Wake, When, WorkerName,
 };
 
 use crate::caller::Caller;
@@ -79,7 +79,7 @@ impl Little {
     fn commit(&self, streams: &[u64]) -> Commit {
         let commit = Commit::new().with_id(CommitId::fresh());
         let count = |commit: Commit, n: &u64| {
-            commit.write(Write::add(&self.space.total(*n), 1, Bounds::NONE))
+            commit.write(RecordWrite::add(&self.space.total(*n), 1, Bounds::NONE))
         };
         streams.iter().fold(commit, count)
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tidelock::StoredEvent as Event;
+use tidelock::StoredEvent;
 
 use super::little::{COMMITTER, FOLLOWER};
 use super::{assert_found, found};
@@ -10,7 +10,7 @@ use crate::evidence::Evidence;
 use crate::finding::Kind;
 use crate::journal::Entry;
 
-fn seen(entry: &mut Entry) -> Option<&mut Vec<Event>> {
+fn seen(entry: &mut Entry) -> Option<&mut Vec<StoredEvent>> {
     match entry {
         Entry::Seen(events) => Some(events),
         _ => None,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use tidelock::reactions::Followed;
-use tidelock::{Holder, Item, Mark, StoredEvent as Event, Timestamp, WorkerName};
+use tidelock::reactions::TargetInfo;
+use tidelock::{Item, LeaseHolder, Mark, StoredEvent, Timestamp, WorkerName};
 
 use super::little::{CONSUMER, DEAD, LEASE};
 use super::{assert_found, found};
@@ -14,7 +14,7 @@ use crate::reaction::Reaction;
 
 impl Evidence {
     /// What was handled at the target of a stream by itself.
-    fn handled(&mut self) -> &mut Vec<Event> {
+    fn handled(&mut self) -> &mut Vec<StoredEvent> {
         let stream = self.space.handled(Reaction::Own, self.space.work(0).as_str());
         self.reacted.as_mut().unwrap().handled.get_mut(&stream).unwrap()
     }
@@ -23,7 +23,7 @@ impl Evidence {
     fn target(&mut self, but: impl FnOnce(&mut Item)) {
         let mut item = self.items[0].clone();
         but(&mut item);
-        let followed = Followed {
+        let followed = TargetInfo {
             reaction: Reaction::Own.name().to_owned(),
             target: item.item.key.to_string(),
             unrouted: false,
@@ -100,13 +100,13 @@ fn a_target_that_is_blocked_or_held_or_behind_is_found() {
     let blocked = |evidence: &mut Evidence| evidence.target(|item| item.blocked = true);
     assert_eq!(found(blocked), BTreeSet::from([Kind::Blocked]));
     let behind = |evidence: &mut Evidence| {
-        evidence.target(|item| item.mark = item.mark.max(Mark::new(9).unwrap()))
+        evidence.target(|item| item.mark = item.mark.max(Mark::new(9).unwrap()));
     };
     assert_eq!(found(behind), BTreeSet::from([Kind::Unhandled]));
     let held = |evidence: &mut Evidence| {
         let (worker, now) = (WorkerName::new("dead").unwrap(), Timestamp::from_micros(0).unwrap());
         evidence.target(|item| {
-            item.holder = Some(Holder { worker, since: now, deadline: now.plus(LEASE) })
+            item.holder = Some(LeaseHolder { worker, since: now, deadline: now.plus(LEASE) });
         });
     };
     assert_eq!(found(held), BTreeSet::from([Kind::StuckLease]));

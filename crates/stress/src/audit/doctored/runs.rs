@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::json;
 use tidelock::{
-    Bounds, Commit, ExpectedVersion, Json, NewEvent, Store, StoreExt, StoredEvent as Event,
-    StreamName, Write,
+    Bounds, Commit, ExpectedVersion, NewEvent, RawJson, RecordWrite, Store, StoreExt, StoredEvent,
+    StreamName,
 };
 
 use super::little::{COMMITTER, CONSUMER, DEAD, Little};
@@ -27,7 +27,8 @@ impl Little {
             self.callers[CONSUMER].note(&acted(&run, step));
         }
         self.callers[COMMITTER].note(&Entry::Told { run: run.clone(), result: DONE.to_owned() });
-        let count = Commit::new().write(Write::add(&self.space.counted(&run), 1, Bounds::NONE));
+        let count =
+            Commit::new().write(RecordWrite::add(&self.space.counted(&run), 1, Bounds::NONE));
         self.store.commit(count).await.unwrap().committed().unwrap();
         let stream = StreamName::new(format!("{}{RUN}", self.space.histories())).unwrap();
         let appended = self.store.append(&stream, ExpectedVersion::NoStream, history()).await;
@@ -58,13 +59,13 @@ fn history() -> Vec<NewEvent> {
 
 impl Evidence {
     /// The run's entries.
-    fn history(&mut self) -> &mut Vec<Event> {
+    fn history(&mut self) -> &mut Vec<StoredEvent> {
         self.ran.as_mut().unwrap().histories.values_mut().next().unwrap()
     }
 
     /// The place of the first entry of this type that is about this.
     fn place(&mut self, event_type: &str, what: &str) -> usize {
-        let meant = |event: &Event| {
+        let meant = |event: &StoredEvent| {
             event.event_type.as_str() == event_type && event.payload.as_str().contains(what)
         };
         self.history().iter().position(meant).unwrap()
@@ -163,7 +164,7 @@ fn a_step_of_a_run_that_is_not_there_is_found() {
 fn a_result_that_is_not_the_one_that_is_recorded_is_found() {
     let doctor = |evidence: &mut Evidence| {
         let end = evidence.history().last_mut().unwrap();
-        end.payload = Json::new(&json!({ "result": "another" })).unwrap();
+        end.payload = RawJson::new(&json!({ "result": "another" })).unwrap();
     };
     assert_eq!(found(doctor), BTreeSet::from([Kind::Contradiction]));
 }

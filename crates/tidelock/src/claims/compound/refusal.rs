@@ -2,11 +2,11 @@
 
 use std::fmt;
 
-use tidelock_store::{Json, RecordKey, Result, Timestamp, WorkerName};
+use tidelock_store::{RawJson, RecordKey, Result, Timestamp, WorkerName};
 
+use super::super::claim_attempt::{ClaimAttempt, ClaimStatus};
 use super::super::entry::State;
-use super::super::stake::{Stake, Standing};
-use super::super::{ClaimKey, Exceeded, Mismatch, keys};
+use super::super::{ClaimKey, FingerprintMismatch, QuotaExceeded, keys};
 use crate::telemetry;
 
 /// One right that could not be had.
@@ -15,13 +15,13 @@ pub struct Refusal {
     /// Which.
     pub key: ClaimKey,
     /// Why not.
-    pub why: Why,
+    pub why: RefusalReason,
 }
 
 /// Why a right could not be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Why {
+pub enum RefusalReason {
     /// Somebody else has it, or stands in line for it.
     Held {
         /// Who.
@@ -38,52 +38,56 @@ pub enum Why {
         /// When.
         at: Option<Timestamp>,
         /// What came of it.
-        result: Json,
+        result: RawJson,
     },
     /// It was done, and failed, and the failure was to be remembered.
     Failed(String),
     /// The key was used for another request.
-    Mismatch(Box<Mismatch>),
+    Mismatch(Box<FingerprintMismatch>),
     /// There is not so much left.
-    Exceeded(Box<Exceeded>),
+    Exceeded(Box<QuotaExceeded>),
 }
 
 impl Refusal {
     /// What was in the way of this stake, if anything was.
-    pub(super) fn of(stake: &mut Stake) -> Option<Self> {
+    pub(super) fn of(stake: &mut ClaimAttempt) -> Option<Self> {
         if !stake.stands() {
             return None;
         }
         let (asked, key) = (stake.entry.fingerprint, stake.key.clone());
         let why = match stake.standing() {
-            Standing::Won(_) => return None,
-            Standing::Held(rival) if rival.entry.differs(asked) => {
-                Why::mismatch(&key, rival.by(), rival.since)
+            ClaimStatus::Won(_) => return None,
+            ClaimStatus::Held(rival) if rival.entry.differs(asked) => {
+                RefusalReason::mismatch(&key, rival.by(), rival.since)
             }
-            Standing::Held(rival) => {
-                Why::Held { by: rival.by().clone(), since: rival.since, until: rival.until }
+            ClaimStatus::Held(rival) => RefusalReason::Held {
+                by: rival.by().clone(),
+                since: rival.since,
+                until: rival.until,
+            },
+            ClaimStatus::Over(entry) if entry.differs(asked) => {
+                RefusalReason::mismatch(&key, &entry.by, entry.at)
             }
-            Standing::Over(entry) if entry.differs(asked) => {
-                Why::mismatch(&key, &entry.by, entry.at)
+            ClaimStatus::Over(entry) if entry.state == State::Failed => {
+                RefusalReason::Failed(entry.error.clone().unwrap_or_default())
             }
-            Standing::Over(entry) if entry.state == State::Failed => {
-                Why::Failed(entry.error.clone().unwrap_or_default())
-            }
-            Standing::Over(entry) => {
-                Why::Done { by: entry.by.clone(), at: entry.at, result: entry.value().ok()? }
-            }
+            ClaimStatus::Over(entry) => RefusalReason::Done {
+                by: entry.by.clone(),
+                at: entry.at,
+                result: entry.value().ok()?,
+            },
         };
         Some(Self { key, why })
     }
 
     /// Somebody stands in line for this lock.
     pub(super) fn behind(key: &ClaimKey, by: WorkerName) -> Self {
-        Self { key: key.clone(), why: Why::Held { by, since: None, until: None } }
+        Self { key: key.clone(), why: RefusalReason::Held { by, since: None, until: None } }
     }
 
     /// Counts and logs that somebody was in the way.
     pub(super) fn tell(&self, waiter: &WorkerName, attempts: u32) {
-        if let Why::Held { by, .. } = &self.why {
+        if let RefusalReason::Held { by, .. } = &self.why {
             telemetry::claim_contended(&self.key, waiter, by, attempts);
         }
     }
@@ -93,9 +97,9 @@ impl Refusal {
     }
 }
 
-impl Why {
+impl RefusalReason {
     fn mismatch(key: &ClaimKey, by: &WorkerName, at: Option<Timestamp>) -> Self {
-        Self::Mismatch(Box::new(Mismatch { key: key.clone(), by: by.clone(), at }))
+        Self::Mismatch(Box::new(FingerprintMismatch { key: key.clone(), by: by.clone(), at }))
     }
 }
 
@@ -117,13 +121,15 @@ impl std::error::Error for Refusal {}
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.why {
-            Why::Held { by, .. } => write!(f, "claim {:?}: {by:?} has it", self.key),
-            Why::Done { by, .. } => write!(f, "claim {:?}: it was done by {by:?}", self.key),
-            Why::Failed(error) => {
+            RefusalReason::Held { by, .. } => write!(f, "claim {:?}: {by:?} has it", self.key),
+            RefusalReason::Done { by, .. } => {
+                write!(f, "claim {:?}: it was done by {by:?}", self.key)
+            }
+            RefusalReason::Failed(error) => {
                 write!(f, "claim {:?}: it was done before and failed: {error}", self.key)
             }
-            Why::Mismatch(mismatch) => mismatch.fmt(f),
-            Why::Exceeded(exceeded) => exceeded.fmt(f),
+            RefusalReason::Mismatch(mismatch) => mismatch.fmt(f),
+            RefusalReason::Exceeded(exceeded) => exceeded.fmt(f),
         }
     }
 }

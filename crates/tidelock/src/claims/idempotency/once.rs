@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use super::super::{ClaimError, OnceError};
-use super::{Claim, Idempotency, Won};
+use super::{ClaimGuard, Idempotency, IdempotencyClaim};
 
 impl Idempotency {
     /// Does the work once, whoever asks for it: whoever wins the key works, everybody else waits,
@@ -18,9 +18,9 @@ impl Idempotency {
     /// # Errors
     /// - `Work` with what the work failed with, to the one who did it. What becomes of the key
     ///   then, the policy says.
-    /// - `Mismatch` if the key was used for another request.
-    /// - `Claim` as [`claim`](Self::claim), [`Won::complete`] and
-    ///   [`Holder::wait`](super::Holder::wait) have it.
+    /// - `FingerprintMismatch` if the key was used for another request.
+    /// - `Claim` as [`claim`](Self::claim), [`ClaimGuard::complete`] and
+    ///   [`InProgress::wait`](super::InProgress::wait) have it.
     pub async fn once<T, X, F>(
         &self,
         patience: Duration,
@@ -35,10 +35,10 @@ impl Idempotency {
         loop {
             let left = patience.saturating_sub(began.elapsed());
             match self.claim::<T>().await? {
-                Claim::Won(won) => return finish(won, work().await).await,
-                Claim::Done(done) => return Ok(done),
-                Claim::Mismatch(first) => return Err(first.into()),
-                Claim::Held(holder) => match holder.wait(left).await {
+                IdempotencyClaim::Won(won) => return finish(won, work().await).await,
+                IdempotencyClaim::Done(done) => return Ok(done),
+                IdempotencyClaim::Mismatch(first) => return Err(first.into()),
+                IdempotencyClaim::Held(holder) => match holder.wait(left).await {
                     Err(ClaimError::Free { .. }) => {}
                     done => return Ok(done?),
                 },
@@ -47,7 +47,7 @@ impl Idempotency {
     }
 }
 
-async fn finish<T, X>(won: Won<T>, worked: Result<T, X>) -> Result<T, OnceError<X>>
+async fn finish<T, X>(won: ClaimGuard<T>, worked: Result<T, X>) -> Result<T, OnceError<X>>
 where
     T: Serialize + DeserializeOwned,
     X: fmt::Display,

@@ -3,9 +3,9 @@
 use tidelock_store::{Commit, Committed, Fence, Guard, Timestamp};
 use tokio_util::sync::CancellationToken;
 
-use super::super::holding::{Hold, Holding};
+use super::super::held_claim::{HeldClaim, Holding};
 use super::super::operation::Operation;
-use super::super::{ClaimError, ClaimKey, Passed};
+use super::super::{ClaimError, ClaimKey, Handoff};
 
 /// A lock that is held. Its lease is renewed until this goes away, and then it is given back: on a
 /// return, on an error and on a panic alike.
@@ -85,9 +85,9 @@ impl LockGuard {
     }
 
     /// Lets go of the lock without giving it back: whoever has the fence [goes
-    /// on](super::Lock::resume) with it. Nobody renews it from here on.
-    pub fn pass_on(mut self) -> Passed {
-        let passed = Passed::of(self.hold());
+    /// on](super::Lock::attach) with it. Nobody renews it from here on.
+    pub fn detach(mut self) -> Handoff {
+        let passed = Handoff::of(self.hold());
         self.holding = None;
         passed
     }
@@ -96,7 +96,7 @@ impl LockGuard {
         self.holding.as_ref().expect("a guard holds its lock")
     }
 
-    fn hold(&self) -> &Hold {
+    fn hold(&self) -> &HeldClaim {
         &self.holding().holds()[0]
     }
 }

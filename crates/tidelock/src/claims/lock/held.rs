@@ -3,9 +3,9 @@
 use serde::Serialize;
 use tidelock_store::{Fence, Slot, Timestamp, WorkerName};
 
+use super::super::claim_attempt::Contender;
 use super::super::entry::Entry;
-use super::super::passed::places;
-use super::super::stake::Rival;
+use super::super::handoff::places;
 use super::super::{ClaimError, ClaimKey, Claims};
 
 /// Who has a lock.
@@ -26,7 +26,7 @@ impl LockHolder {
         let slots = claims.store().get(&places(key)?).await?;
         let [Slot::Live(claim), Slot::Live(lease)] = &slots[..] else { return Ok(None) };
         let (fence, rival) =
-            (Fence::new(claim.revision.get())?, Rival::new(Entry::read(claim)?, lease));
+            (Fence::new(claim.revision.get())?, Contender::new(Entry::read(claim)?, lease));
         Ok(Some(Self { fence, since: rival.since, until: rival.until, by: rival.entry.by }))
     }
 }

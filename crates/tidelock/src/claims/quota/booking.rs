@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Commit, Committed, Conflict, ExpectedRevision, Json, RecordKey, Result, Revision, Slot,
-    Timestamp, When, Write,
+    Commit, Committed, Conflict, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result,
+    Revision, Slot, Timestamp, When,
 };
 
-use super::super::bid::found;
+use super::super::acquire::found;
 use super::super::{ClaimError, keys};
 use super::ledger::{Ledger, change, shared_end};
 use super::{ATTEMPTS, Grant, Quota, Window, crediting};
@@ -24,14 +24,22 @@ pub(super) struct Booked {
 impl Booked {
     /// Takes the reservation out of the books, at this revision of its record; what it took stays
     /// taken.
-    pub(super) fn settle(&self, record: &RecordKey, revision: Revision) -> Result<[Write; 2]> {
+    pub(super) fn settle(
+        &self,
+        record: &RecordKey,
+        revision: Revision,
+    ) -> Result<[RecordWrite; 2]> {
         let bucket = keys::bucket(&self.grant.quota, self.grant.window, self.end)?;
         let mine = ExpectedRevision::Revision(revision);
-        Ok([Write::delete(record, mine), change(&bucket, -self.grant.units)])
+        Ok([RecordWrite::delete(record, mine), change(&bucket, -self.grant.units)])
     }
 
-    pub(super) fn write(&self, record: &RecordKey, expected: ExpectedRevision) -> Result<Write> {
-        Ok(Write::put(record, expected, Json::new(self)?).expiring(When::At(self.end)))
+    pub(super) fn write(
+        &self,
+        record: &RecordKey,
+        expected: ExpectedRevision,
+    ) -> Result<RecordWrite> {
+        Ok(RecordWrite::put(record, expected, RawJson::new(self)?).expiring(When::At(self.end)))
     }
 }
 

@@ -4,7 +4,9 @@
 //! what lapsed reservations took until that is credited; so it is never less than what is taken,
 //! and whatever it refuses is tried again once the lapsed part is out of it.
 
-use tidelock_store::{Bounds, Commit, ExpectedRevision, Result, Slot, Store, Timestamp, Write};
+use tidelock_store::{
+    Bounds, Commit, ExpectedRevision, RecordWrite, Result, Slot, Store, Timestamp,
+};
 
 use super::super::{ClaimKey, Claims, keys};
 use super::Window;
@@ -29,11 +31,14 @@ pub(super) async fn credit(claims: &Claims, key: &ClaimKey, window: Window) -> R
         .write(ledger.without(&lapsed)?);
     for bucket in found.iter().filter_map(Slot::live) {
         let seen = ExpectedRevision::Revision(bucket.revision);
-        commit = commit.write(Write::delete(&bucket.key, seen));
+        commit = commit.write(RecordWrite::delete(&bucket.key, seen));
     }
     match sum(&found)? {
         0 => {}
-        units => commit = commit.write(Write::add(&keys::taken(key)?, -units, Bounds::at_least(0))),
+        units => {
+            commit =
+                commit.write(RecordWrite::add(&keys::taken(key)?, -units, Bounds::at_least(0)));
+        }
     }
     // If it is refused, another caller was quicker, or a late reservation has changed a bucket: the
     // next look shows.

@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Bounds, Commit, CommitOutcome, Conflict, ExpectedRevision, Json, Result, Revision, StoreError,
-    Timestamp, When, Write,
+    Bounds, Commit, CommitOutcome, Conflict, ExpectedRevision, RawJson, RecordWrite, Result,
+    Revision, StoreError, Timestamp, When,
 };
 use uuid::Uuid;
 
-use super::super::bid::found;
+use super::super::acquire::found;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
 
 /// So much of a quota, taken. Keep it with what it was taken for, if it may have to be given back.
@@ -29,7 +29,7 @@ pub struct Grant {
 
 /// What came of giving back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Refund {
+pub enum RefundOutcome {
     /// It was given back.
     Refunded,
     /// It had been before.
@@ -43,7 +43,7 @@ impl Grant {
         &self,
         claims: &Claims,
         key: &ClaimKey,
-    ) -> Result<Refund, ClaimError> {
+    ) -> Result<RefundOutcome, ClaimError> {
         self.belongs_to(key)?;
         if self.reserved {
             let context = format!(
@@ -53,11 +53,11 @@ impl Grant {
         }
         let commit = claims.repeatable(self.give_back(Commit::new(), key)?);
         match claims.send(&commit).await? {
-            CommitOutcome::Committed(_) => Ok(Refund::Refunded),
+            CommitOutcome::Committed(_) => Ok(RefundOutcome::Refunded),
             CommitOutcome::Conflict(conflict) if self.is_noted(&conflict, key)? => {
-                Ok(Refund::Already)
+                Ok(RefundOutcome::Already)
             }
-            CommitOutcome::Conflict(_) => Ok(Refund::Over),
+            CommitOutcome::Conflict(_) => Ok(RefundOutcome::Over),
         }
     }
 
@@ -81,10 +81,10 @@ impl Grant {
 
     /// Gives back in this commit, if the period is still open, and notes that it was done.
     fn give_back(&self, commit: Commit, key: &ClaimKey) -> Result<Commit> {
-        let note = Write::put(
+        let note = RecordWrite::put(
             &keys::refund(key, self.id)?,
             ExpectedRevision::Absent,
-            Json::new(&self.units)?,
+            RawJson::new(&self.units)?,
         );
         let note = match self.ends {
             Some(end) => note.expiring(When::At(end)),
@@ -93,7 +93,7 @@ impl Grant {
         Ok(commit
             .guard_record(&keys::window(key)?, ExpectedRevision::Revision(self.window))
             .write(note)
-            .write(Write::add(&keys::taken(key)?, -self.units, Bounds::at_least(0))))
+            .write(RecordWrite::add(&keys::taken(key)?, -self.units, Bounds::at_least(0))))
     }
 
     /// Whether the period was over.

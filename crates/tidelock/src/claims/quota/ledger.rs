@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Bounds, Commit, ExpectedRevision, Json, RecordKey, Result, Revision, Slot, Timestamp, When,
-    Write,
+    Bounds, Commit, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result, Revision, Slot,
+    Timestamp, When,
 };
 
 use super::super::keys;
@@ -75,14 +75,14 @@ impl Ledger {
         if self.has(end) {
             return Ok(commit.write(change(&bucket, units)));
         }
-        let opened = Write::put(&bucket, ExpectedRevision::Absent, Json::new(&units)?);
+        let opened = RecordWrite::put(&bucket, ExpectedRevision::Absent, RawJson::new(&units)?);
         let opened = self.expiring(opened, self.window.end.map(|over| over.max(end)));
         let ends = self.ends.iter().copied().chain([end]).collect();
         Ok(commit.write(self.write(ends)?).write(opened))
     }
 
     /// Takes these moments off the list.
-    pub(super) fn without(&self, gone: &[Timestamp]) -> Result<Write> {
+    pub(super) fn without(&self, gone: &[Timestamp]) -> Result<RecordWrite> {
         self.write(self.ends.iter().copied().filter(|end| !gone.contains(end)).collect())
     }
 
@@ -95,17 +95,20 @@ impl Ledger {
         &self.record
     }
 
-    fn write(&self, ends: Vec<Timestamp>) -> Result<Write> {
+    fn write(&self, ends: Vec<Timestamp>) -> Result<RecordWrite> {
         let expected = self.revision.map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
         if ends.is_empty() {
-            return Ok(Write::delete(&self.record, expected));
+            return Ok(RecordWrite::delete(&self.record, expected));
         }
         let written = Written { ends: ends.into_iter().map(Timestamp::micros).collect() };
-        Ok(self.expiring(Write::put(&self.record, expected, Json::new(&written)?), self.window.end))
+        Ok(self.expiring(
+            RecordWrite::put(&self.record, expected, RawJson::new(&written)?),
+            self.window.end,
+        ))
     }
 
     /// A period that never ends keeps its ledger, as it keeps its counter.
-    fn expiring(&self, write: Write, end: Option<Timestamp>) -> Write {
+    fn expiring(&self, write: RecordWrite, end: Option<Timestamp>) -> RecordWrite {
         match end {
             Some(end) => write.expiring(When::At(end)),
             None => write,
@@ -115,9 +118,9 @@ impl Ledger {
 
 /// Adds to a bucket that is there, or takes out of it. One that is not there was credited: its
 /// moment has passed.
-pub(super) fn change(bucket: &RecordKey, units: i64) -> Write {
-    let add = Write::add(bucket, units, Bounds::at_least(0));
-    Write { expected: ExpectedRevision::Exists, ..add }
+pub(super) fn change(bucket: &RecordKey, units: i64) -> RecordWrite {
+    let add = RecordWrite::add(bucket, units, Bounds::at_least(0));
+    RecordWrite { expected: ExpectedRevision::Exists, ..add }
 }
 
 /// The moment that a reservation ends at, so that those which end at about the same time end

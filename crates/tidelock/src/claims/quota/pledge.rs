@@ -5,12 +5,12 @@
 //! between; if something has changed since, it is refused and made again.
 
 use tidelock_store::{
-    Bounds, Commit, Conflict, ExpectedRevision, Guard, Json, RecordKey, Result, Revision, Slot,
-    Timestamp, When, Write,
+    Bounds, Commit, Conflict, ExpectedRevision, Guard, RawJson, RecordKey, RecordWrite, Result,
+    Revision, Slot, Timestamp, When,
 };
 use uuid::Uuid;
 
-use super::super::bid::found;
+use super::super::acquire::found;
 use super::super::operation::Note;
 use super::super::{ClaimError, ClaimKey, Claims, keys};
 use super::booking::{self, Booked};
@@ -120,7 +120,7 @@ impl Pledge {
     pub(in super::super) fn confirm(&self, commit: Commit, view: &View) -> Result<Commit> {
         let commit = self.settle(commit, view)?;
         Ok(match &self.note {
-            Some(note) => commit.write(note.write(Json::new(&self.grant.confirmed())?)),
+            Some(note) => commit.write(note.write(RawJson::new(&self.grant.confirmed())?)),
             None => commit,
         })
     }
@@ -131,7 +131,8 @@ impl Pledge {
         if !view.is_open || view.booked.is_none() {
             return Ok(commit);
         }
-        let back = Write::add(&keys::taken(&self.key)?, -self.grant.units, Bounds::at_least(0));
+        let back =
+            RecordWrite::add(&keys::taken(&self.key)?, -self.grant.units, Bounds::at_least(0));
         Ok(commit.guard_record(&keys::window(&self.key)?, self.of_window()).write(back))
     }
 
@@ -157,7 +158,7 @@ impl Pledge {
         }
         // Nothing will ever be credited to a period that is over.
         let after = keys::bucket(self.key.as_str(), self.grant.window, end)?;
-        Ok(commit.write(Write::add(&after, units, Bounds::NONE).expiring(When::At(end))))
+        Ok(commit.write(RecordWrite::add(&after, units, Bounds::NONE).expiring(When::At(end))))
     }
 
     /// Moments that have passed do not pile up.

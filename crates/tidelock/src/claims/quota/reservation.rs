@@ -6,15 +6,15 @@
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Bounds, Commit, CommitOutcome, ExpectedRevision, RecordKey, Result, Revision, Slot, Timestamp,
-    Write,
+    Bounds, Commit, CommitOutcome, ExpectedRevision, RecordKey, RecordWrite, Result, Revision,
+    Slot, Timestamp,
 };
 
-use super::super::bid::found;
+use super::super::acquire::found;
 use super::super::{ClaimError, keys};
 use super::booking::Booked;
-use super::draw::Draw;
-use super::{Grant, Quota, Refund};
+use super::debit::Draw;
+use super::{Grant, Quota, RefundOutcome};
 
 /// Some of a quota, for a while: confirm it, give it back, or let it run out.
 #[derive(Debug)]
@@ -51,15 +51,15 @@ impl Reservation {
         Ok(Self { quota, booked, record, revision })
     }
 
-    pub(super) fn resumed(quota: Quota, voucher: &Voucher) -> Result<Self> {
-        let Voucher { grant, revision, until } = voucher.clone();
+    pub(super) fn resumed(quota: Quota, voucher: &ReservationToken) -> Result<Self> {
+        let ReservationToken { grant, revision, until } = voucher.clone();
         Self::new(quota, Booked { grant, end: until }, revision)
     }
 
-    /// What somebody else has to know to go on with it: see [`Quota::resume`].
-    pub fn voucher(&self) -> Voucher {
+    /// What somebody else has to know to go on with it: see [`Quota::attach`].
+    pub fn voucher(&self) -> ReservationToken {
         let Booked { grant, end } = self.booked.clone();
-        Voucher { grant, revision: self.revision, until: end }
+        ReservationToken { grant, revision: self.revision, until: end }
     }
 
     /// When it goes back by itself: after the life that was asked for, and if many stand, up to a
@@ -89,7 +89,7 @@ impl Reservation {
     ///
     /// # Errors
     /// `Store` if the name of the quota cannot be one.
-    pub fn confirmation(&self) -> Result<[Write; 2], ClaimError> {
+    pub fn confirmation(&self) -> Result<[RecordWrite; 2], ClaimError> {
         Ok(self.booked.settle(&self.record, self.revision)?)
     }
 
@@ -97,22 +97,22 @@ impl Reservation {
     ///
     /// # Errors
     /// `Store` if the store fails.
-    pub async fn refund(&self) -> Result<Refund, ClaimError> {
+    pub async fn refund(&self) -> Result<RefundOutcome, ClaimError> {
         let (key, grant) = (self.quota.key(), &self.booked.grant);
         let window = keys::window(&key)?;
         let back = Commit::new()
             .guard_record(&window, ExpectedRevision::Revision(grant.window))
-            .write(Write::add(&keys::taken(&key)?, -grant.units, Bounds::at_least(0)));
+            .write(RecordWrite::add(&keys::taken(&key)?, -grant.units, Bounds::at_least(0)));
         let conflict = match self.settle(back).await? {
-            CommitOutcome::Committed(_) => return Ok(Refund::Refunded),
+            CommitOutcome::Committed(_) => return Ok(RefundOutcome::Refunded),
             CommitOutcome::Conflict(conflict) => conflict,
         };
         if found(&conflict, &self.record).is_some() || found(&conflict, &window).is_none() {
-            return Ok(Refund::Already);
+            return Ok(RefundOutcome::Already);
         }
         // Only the period is over: the reservation goes, and nothing is charged less.
         let _gone = self.settle(Commit::new()).await?;
-        Ok(Refund::Over)
+        Ok(RefundOutcome::Over)
     }
 
     async fn settle(&self, commit: Commit) -> Result<CommitOutcome, ClaimError> {
@@ -128,7 +128,7 @@ fn gone(quota: &Quota) -> ClaimError {
 
 /// A reservation on paper, for whoever goes on with it later, in this process or another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Voucher {
+pub struct ReservationToken {
     pub(super) grant: Grant,
     revision: Revision,
     /// When it goes back by itself.

@@ -9,15 +9,15 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidelock_store::{
-    Advice, Commit, CommitOutcome, Committed, Conflict, EventId, ExpectedVersion, NewEvent,
-    Position, StoreError, StreamName, Timestamp, limits,
+    Commit, CommitOutcome, Committed, Conflict, EventId, ExpectedVersion, NewEvent, Position,
+    RetryAdvice, StoreError, StreamName, Timestamp, limits,
 };
 use tokio::sync::OnceCell;
 
 use super::{Inner, Line};
 use crate::events::aggregate::Aggregate;
 use crate::events::folded::Folded;
-use crate::events::sender::send;
+use crate::events::submit::send;
 use crate::handle::Tidelock;
 
 /// Bytes of JSON from which on a batch takes no more: far from the limit of a commit, and long
@@ -124,7 +124,8 @@ impl<A: Aggregate> Batch<A> {
             *lock(&self.before) = None;
         }
         let Some(expected) = line.lock().expected() else {
-            let advice = if self.content().is_sent { Advice::Unknown } else { Advice::Later };
+            let advice =
+                if self.content().is_sent { RetryAdvice::Unknown } else { RetryAdvice::Later };
             return Outcome::Failed(thrown_away(&line.stream).advising(advice));
         };
         let commit = Commit::new().append(&line.stream, expected, self.content().sent());
@@ -179,7 +180,7 @@ fn behind(earlier: &Outcome) -> Option<Outcome> {
         Outcome::Landed { .. } => None,
         Outcome::Refused(conflict) => Some(Outcome::Refused(conflict.clone())),
         // Whether that one happened is for its callers to wonder; this one did not.
-        Outcome::Failed(error) => Some(Outcome::Failed(error.clone().advising(Advice::Later))),
+        Outcome::Failed(error) => Some(Outcome::Failed(error.clone().advising(RetryAdvice::Later))),
     }
 }
 

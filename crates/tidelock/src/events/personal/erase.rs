@@ -1,7 +1,8 @@
 //! Erasing a subject.
 
 use tidelock_store::{
-    Commit, ExpectedRevision, Json, RecordQuery, Result, Store, StoreError, StoreExt, Write, limits,
+    Commit, ExpectedRevision, RawJson, RecordQuery, RecordWrite, Result, Store, StoreError,
+    StoreExt, limits,
 };
 
 use crate::events::keys;
@@ -22,7 +23,7 @@ pub(crate) async fn erase(store: &(impl Store + ?Sized), subject: &str) -> Resul
     let mut personal = store.rows(RecordQuery::prefix(keys::personal_of(subject)));
     let (mut erased, mut deletions) = (0, Commit::new());
     while let Some(record) = personal.next().await? {
-        deletions = deletions.write(Write::delete(&record.key, ExpectedRevision::Any));
+        deletions = deletions.write(RecordWrite::delete(&record.key, ExpectedRevision::Any));
         erased += 1;
         if deletions.parts() == limits::PARTS_PER_COMMIT {
             let _expects_nothing = store.commit(std::mem::take(&mut deletions)).await?;
@@ -35,7 +36,7 @@ pub(crate) async fn erase(store: &(impl Store + ?Sized), subject: &str) -> Resul
 }
 
 async fn mark(store: &(impl Store + ?Sized), subject: &str) -> Result<()> {
-    let since = Json::new(&store.now().await?)?;
+    let since = RawJson::new(&store.now().await?)?;
     // A conflict says that it is marked already.
     let _either_way = store.put(&keys::erased(subject)?, ExpectedRevision::Absent, since).await?;
     Ok(())

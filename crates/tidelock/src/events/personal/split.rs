@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use tidelock_store::{
-    Event as StoredEvent, EventId, Json, RecordKey, Result, Slot, Store, StoreError, limits,
+    EventId, RawJson, RecordKey, Result, Slot, Store, StoreError, StoredEvent, limits,
 };
 
 use super::MARK;
@@ -17,20 +17,20 @@ use crate::events::keys;
 #[derive(Debug)]
 pub(crate) struct Split {
     /// The payload as it goes into the log.
-    pub(crate) payload: Json,
+    pub(crate) payload: RawJson,
     /// The values, in the order of their places.
     pub(crate) values: BTreeMap<String, Vec<Value>>,
 }
 
 /// Takes the personal values out of a payload.
-pub(crate) fn split(payload: Json) -> Result<Split> {
+pub(crate) fn split(payload: RawJson) -> Result<Split> {
     let mut values = BTreeMap::new();
     if !has_mark(&payload) {
         return Ok(Split { payload, values });
     }
     let mut whole: Value = payload.to()?;
     each_mark(&mut whole, &mut |inside| take_value(inside, &mut values));
-    Ok(Split { payload: Json::new(&whole)?, values })
+    Ok(Split { payload: RawJson::new(&whole)?, values })
 }
 
 fn take_value(inside: &mut Map<String, Value>, values: &mut BTreeMap<String, Vec<Value>>) {
@@ -60,7 +60,7 @@ pub(crate) async fn join(
     let values = fetch(store, needed).await?;
     for (event, mut payload) in marked {
         each_mark(&mut payload, &mut |inside| put_value(inside, event.id, &values));
-        event.payload = Json::new(&payload)?;
+        event.payload = RawJson::new(&payload)?;
     }
     Ok(true)
 }
@@ -112,7 +112,7 @@ fn pairs_of_keys(places: &[(String, EventId)]) -> Result<Vec<RecordKey>> {
 }
 
 /// Whether there may be personal data in it.
-pub(crate) fn has_mark(payload: &Json) -> bool {
+pub(crate) fn has_mark(payload: &RawJson) -> bool {
     payload.as_str().contains(MARK)
 }
 
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_payload_without_personal_data_is_left_to_the_letter() {
-        let payload = Json::parse(r#"{ "b": 1.50 }"#).unwrap();
+        let payload = RawJson::parse(r#"{ "b": 1.50 }"#).unwrap();
         assert_eq!(split(payload.clone()).unwrap().payload, payload);
     }
 }

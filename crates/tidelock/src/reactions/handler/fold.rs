@@ -10,10 +10,10 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Event, ItemKey, Mark, RecordKey, Result, StoreExt};
+use tidelock_store::{ItemKey, Mark, RecordKey, Result, StoreExt, StoredEvent};
 
 use super::Handler;
-use crate::reactions::{Context, Failure, Input, ReactionName, keys};
+use crate::reactions::{HandlerError, Input, ReactionCtx, ReactionName, keys};
 
 /// Events folded in one go.
 const BATCH: usize = 1_000;
@@ -46,9 +46,9 @@ where
 
     fn handle(
         &self,
-        events: Vec<Event>,
-        context: Context,
-    ) -> BoxFuture<'static, Result<(), Failure>> {
+        events: Vec<StoredEvent>,
+        context: ReactionCtx,
+    ) -> BoxFuture<'static, Result<(), HandlerError>> {
         let fold = self.fold.clone();
         async move {
             let key = keys::row(context.reaction(), context.target().as_str())?;
@@ -63,14 +63,14 @@ where
 }
 
 async fn read<S: Default + DeserializeOwned>(
-    context: &Context,
+    context: &ReactionCtx,
     key: &RecordKey,
-) -> Result<S, Failure> {
+) -> Result<S, HandlerError> {
     if context.task().lease().at == Mark::ZERO {
         return Ok(S::default());
     }
     match context.store().get_one(key).await?.into_live() {
-        Some(record) => record.value.to().map_err(Failure::fatal),
+        Some(record) => record.value.to().map_err(HandlerError::fatal),
         None => Ok(S::default()),
     }
 }

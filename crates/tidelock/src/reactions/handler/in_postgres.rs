@@ -7,12 +7,12 @@ use std::sync::Arc;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::Event;
-use tidelock_store_postgres::{OwnTransaction, PostgresStore};
+use tidelock_store::StoredEvent;
+use tidelock_store_postgres::{PgTx, PostgresStore};
 
 use super::Handler;
-use crate::reactions::{Context, Failure, Input};
-use crate::staging::Door;
+use crate::reactions::{HandlerError, Input, ReactionCtx};
+use crate::staging::CommitVia;
 
 /// One event at a time, each in a transaction that ends with the ack.
 pub(crate) struct InPostgres<I, F> {
@@ -30,8 +30,8 @@ impl<I, F> InPostgres<I, F> {
 impl<I, F, R> Handler for InPostgres<I, F>
 where
     I: Input,
-    F: Fn(I, Arc<OwnTransaction>, Context) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Result<(), Failure>> + Send + 'static,
+    F: Fn(I, Arc<PgTx>, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<(), HandlerError>> + Send + 'static,
 {
     fn batch(&self) -> usize {
         1
@@ -39,9 +39,9 @@ where
 
     fn handle(
         &self,
-        events: Vec<Event>,
-        context: Context,
-    ) -> BoxFuture<'static, Result<(), Failure>> {
+        events: Vec<StoredEvent>,
+        context: ReactionCtx,
+    ) -> BoxFuture<'static, Result<(), HandlerError>> {
         let (store, handler) = (self.store.clone(), self.handler.clone());
         async move {
             let events = I::read(&**context.store(), events).await?;
@@ -50,11 +50,11 @@ where
                 handler(event, own.clone(), context.clone()).await?;
             }
             let own = Arc::try_unwrap(own).map_err(|_| {
-                Failure::fatal(
+                HandlerError::fatal(
                     "the handler kept its transaction: let go of it before the handler ends",
                 )
             })?;
-            context.staged().door = Door::Postgres(own);
+            context.staged().door = CommitVia::Postgres(own);
             Ok(())
         }
         .boxed()

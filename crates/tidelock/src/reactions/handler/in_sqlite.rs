@@ -6,12 +6,12 @@ use std::marker::PhantomData;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::Event;
-use tidelock_store_sqlite::{OwnStatement, SqliteStore};
+use tidelock_store::StoredEvent;
+use tidelock_store_sqlite::{SqlStatement, SqliteStore};
 
 use super::Handler;
-use crate::reactions::{Context, Failure, Input};
-use crate::staging::Door;
+use crate::reactions::{HandlerError, Input, ReactionCtx};
+use crate::staging::CommitVia;
 
 /// One event at a time, each with statements that run in the transaction of the ack.
 pub(crate) struct InSqlite<I, F> {
@@ -29,8 +29,8 @@ impl<I, F> InSqlite<I, F> {
 impl<I, F, R> Handler for InSqlite<I, F>
 where
     I: Input,
-    F: Fn(I, Context) -> R + Clone + Send + Sync + 'static,
-    R: Future<Output = Result<Vec<OwnStatement>, Failure>> + Send + 'static,
+    F: Fn(I, ReactionCtx) -> R + Clone + Send + Sync + 'static,
+    R: Future<Output = Result<Vec<SqlStatement>, HandlerError>> + Send + 'static,
 {
     fn batch(&self) -> usize {
         1
@@ -38,9 +38,9 @@ where
 
     fn handle(
         &self,
-        events: Vec<Event>,
-        context: Context,
-    ) -> BoxFuture<'static, Result<(), Failure>> {
+        events: Vec<StoredEvent>,
+        context: ReactionCtx,
+    ) -> BoxFuture<'static, Result<(), HandlerError>> {
         let (store, handler) = (self.store.clone(), self.handler.clone());
         async move {
             let mut statements = Vec::new();
@@ -48,7 +48,7 @@ where
                 statements.extend(handler(event, context.clone()).await?);
             }
             if !statements.is_empty() {
-                context.staged().door = Door::Sqlite(store, statements);
+                context.staged().door = CommitVia::Sqlite(store, statements);
             }
             Ok(())
         }

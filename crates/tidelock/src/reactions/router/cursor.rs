@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use tidelock_store::{
-    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Json, Mark, NamePattern,
-    NewEvent, Position, RecordKey, Result, Revision, Store, StoreError, StoreExt, Wake, When,
-    Write, limits,
+    Adjustment, Commit, ExpectedRevision, ExpectedVersion, ItemFilter, Mark, NamePattern, NewEvent,
+    Position, RawJson, RecordKey, RecordWrite, Result, Revision, Store, StoreError, StoreExt, Wake,
+    When, limits,
 };
 
 use crate::reactions::ReactionName;
 use crate::reactions::keys;
-use crate::reactions::options::Start;
+use crate::reactions::options::StartFrom;
 use crate::reactions::reaction::Reaction;
 use crate::reactions::route::Route;
 
@@ -37,8 +37,8 @@ impl Cursor {
         &self,
         reaction: &ReactionName,
         expected: ExpectedRevision,
-    ) -> Result<Write> {
-        Ok(Write::put(&keys::route_record(reaction), expected, Json::new(self)?))
+    ) -> Result<RecordWrite> {
+        Ok(RecordWrite::put(&keys::route_record(reaction), expected, RawJson::new(self)?))
     }
 
     /// What the record must be like for this to be the next cursor.
@@ -109,7 +109,7 @@ const ATTEMPTS: usize = 16;
 pub(crate) async fn reroute(
     store: &Arc<dyn Store>,
     reaction: &ReactionName,
-    from: Start,
+    from: StartFrom,
     operation: Option<&str>,
 ) -> Result<Rerouted> {
     // Looked for first: where "now" is, is found by an event that nobody should find of a reaction
@@ -145,8 +145,8 @@ async fn done(store: &Arc<dyn Store>, note: Option<&RecordKey>) -> Result<bool> 
 }
 
 /// Says that it is done, in the commit that does it.
-fn noted(note: &RecordKey) -> Result<Write> {
-    let write = Write::put(note, ExpectedRevision::Absent, Json::new(&())?);
+fn noted(note: &RecordKey) -> Result<RecordWrite> {
+    let write = RecordWrite::put(note, ExpectedRevision::Absent, RawJson::new(&())?);
     Ok(write.expiring(When::In(limits::COMMIT_MEMORY)))
 }
 
@@ -161,11 +161,11 @@ async fn given_on(store: &Arc<dyn Store>, reaction: &ReactionName) -> Result<Rer
 async fn position(
     store: &Arc<dyn Store>,
     reaction: &ReactionName,
-    from: Start,
+    from: StartFrom,
 ) -> Result<Position> {
     match from {
-        Start::Beginning => Ok(Position::START),
-        Start::Now => now(store, reaction).await,
+        StartFrom::Beginning => Ok(Position::START),
+        StartFrom::Now => now(store, reaction).await,
     }
 }
 

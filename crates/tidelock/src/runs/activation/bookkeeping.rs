@@ -5,7 +5,7 @@ use tidelock_store::NewEvent;
 use super::{Exit, State};
 use crate::runs::StepName;
 use crate::runs::history::{Dropped, Entry};
-use crate::runs::past::{End, Kind, Mark, Record};
+use crate::runs::replay::{End, Kind, Mark, Record};
 
 impl State {
     pub(super) fn ask(&mut self, name: &StepName, kind: Kind) -> Option<usize> {

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use super::{Activation, Landing, LandingEnd, State};
 use crate::runs::StepName;
 use crate::runs::history::Entry;
-use crate::runs::past::{End, Kind, Record};
+use crate::runs::replay::{End, Kind, Record};
 use crate::staging::Staged;
 
 /// An operation that the function asked for. If it goes away before its end was handed over, the

@@ -8,8 +8,8 @@ use std::collections::VecDeque;
 use tidelock_store::NewEvent;
 use tokio::sync::oneshot;
 
-use crate::reactions::Failure;
-use crate::runs::past::End;
+use crate::reactions::HandlerError;
+use crate::runs::replay::End;
 use crate::staging::Staged;
 
 /// Entries in one commit; a commit takes more, but a long one holds back those that wait for it.
@@ -50,7 +50,7 @@ pub(crate) enum LandingEnd {
     /// It has to be made anew: its transaction is over, and nothing of it was written.
     Anew,
     /// A part of it did not hold.
-    Refused(Failure),
+    Refused(HandlerError),
 }
 
 /// What is written in one commit.

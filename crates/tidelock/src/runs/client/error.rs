@@ -5,7 +5,7 @@ use std::time::Duration;
 use tidelock_store::StoreError;
 
 use crate::runs::{
-    InvalidName, RunFailure, RunId, RunState, Standing, WorkflowName, WorkflowVersion,
+    InvalidName, RunFailure, RunId, RunState, RunStatus, WorkflowName, WorkflowVersion,
 };
 
 /// Something that was asked of a run and did not happen, or a run that did not come to a result.
@@ -147,7 +147,7 @@ pub enum RunError {
         /// How long was waited.
         waited: Duration,
         /// Where it stood then; nothing if the store did not say.
-        standing: Option<Box<Standing>>,
+        standing: Option<Box<RunStatus>>,
     },
     /// The run could not be driven for so often that it will not go on by itself. It is neither
     /// failed nor lost.
@@ -174,9 +174,9 @@ pub enum RunError {
     Store(#[from] StoreError),
 }
 
-fn stands(standing: Option<&Standing>) -> String {
+fn stands(standing: Option<&RunStatus>) -> String {
     standing
-        .map_or_else(|| "the store does not say where it stands".to_owned(), Standing::to_string)
+        .map_or_else(|| "the store does not say where it stands".to_owned(), RunStatus::to_string)
 }
 
 impl RunError {

@@ -2,17 +2,18 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Json, StoreError, Version};
+use tidelock_store::{RawJson, StoreError, Version};
 
-use super::destination::Destination;
+use super::commit_target::CommitTarget;
 use super::look::look;
 use super::proposal::carry_out;
-use super::signal::Letter;
-use super::{resolve, resume, retry, standing, terminate, timeline};
+use super::signal::SignalRequest;
+use super::{resolve, resume, retry, status, terminate, timeline};
 use crate::handle::Tidelock;
 use crate::runs::history::{self, Entry};
 use crate::runs::{
-    InvalidName, RunError, RunId, RunInfo, RunResult, SendSignal, Standing, Timeline, Verdict, keys,
+    InvalidName, RunError, RunId, RunInfo, RunResult, RunStatus, SendSignal, Timeline, Verdict,
+    keys,
 };
 
 /// One run. Clones are handles on the same.
@@ -33,7 +34,7 @@ impl RunHandle {
     /// terminated, retried or told a verdict a second time. Like the id of a signal, it is of one
     /// request to one run; it is known for as long as the run's history.
     #[must_use]
-    pub fn operation(mut self, id: impl Into<String>) -> Self {
+    pub fn operation_id(mut self, id: impl Into<String>) -> Self {
         self.operation = Some(id.into());
         self
     }
@@ -59,9 +60,9 @@ impl RunHandle {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub async fn standing(&self) -> Result<Standing, RunError> {
+    pub async fn standing(&self) -> Result<RunStatus, RunError> {
         let there = look(&self.tidelock, self.id()?).await?;
-        Ok(standing::of(&**self.tidelock.store(), &there).await?)
+        Ok(status::of(&**self.tidelock.store(), &there).await?)
     }
 
     /// A page of what happened in it, after this version of its history, in order: steps, waits,
@@ -78,7 +79,7 @@ impl RunHandle {
         Ok(timeline::page(&**self.tidelock.store(), &there.run, after, limit).await?)
     }
 
-    /// The newest that it has [published](crate::runs::Ctx::publish); nothing if it has not.
+    /// The newest that it has [published](crate::runs::RunCtx::publish); nothing if it has not.
     ///
     /// # Errors
     /// As [`get`](Self::get), and if it is not one of these.
@@ -100,9 +101,9 @@ impl RunHandle {
 
     /// Sends it a signal: see [`SendSignal`]. A run that is not started yet finds it when it is.
     pub fn signal(&self, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
-        let letter = self.id().and_then(|run| Letter::new(run.clone(), name, payload));
+        let letter = self.id().and_then(|run| SignalRequest::new(run.clone(), name, payload));
         let letter = letter.map(|letter| letter.once(self.asked_as()));
-        SendSignal::new(Destination::Store(self.tidelock.clone()), letter)
+        SendSignal::new(CommitTarget::Store(self.tidelock.clone()), letter)
     }
 
     /// Lets a parked or blocked run go on at once, and answers with where it stands. A run that
@@ -111,7 +112,7 @@ impl RunHandle {
     ///
     /// # Errors
     /// As [`get`](Self::get).
-    pub async fn resume(&self) -> Result<Standing, RunError> {
+    pub async fn resume(&self) -> Result<RunStatus, RunError> {
         resume::resume(&self.tidelock, self.id()?).await
     }
 
@@ -122,8 +123,8 @@ impl RunHandle {
     /// # Errors
     /// [`Ended`](RunError::Ended) if it has ended, and as [`get`](Self::get).
     pub async fn cancel(&self, reason: &str) -> Result<(), RunError> {
-        let (run, reason) = (self.id()?.clone(), Json::new(reason)?);
-        let letter = Letter::reserved(run, keys::CANCEL, reason, "cannot be cancelled");
+        let (run, reason) = (self.id()?.clone(), RawJson::new(reason)?);
+        let letter = SignalRequest::reserved(run, keys::CANCEL, reason, "cannot be cancelled");
         letter.once(self.asked_as()).send(&self.tidelock).await
     }
 

@@ -6,7 +6,7 @@
 
 use std::future::Future;
 
-use tidelock_store::{Advice, Commit, CommitOutcome, StoreError};
+use tidelock_store::{Commit, CommitOutcome, RetryAdvice, StoreError};
 
 use crate::handle::Tidelock;
 
@@ -69,7 +69,7 @@ where
         match tidelock.store().commit(commit.clone()).await {
             Ok(CommitOutcome::Committed(_)) => return Ok(answer),
             Ok(CommitOutcome::Conflict(_)) => {}
-            Err(failed) if failed.advice() == Advice::Never => return Err(failed.into()),
+            Err(failed) if failed.advice() == RetryAdvice::Never => return Err(failed.into()),
             Err(failed) => {
                 error = failed.into();
                 unsure = Some((commit, answer));

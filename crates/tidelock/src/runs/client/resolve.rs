@@ -1,14 +1,14 @@
 //! What an operator says became of a step of which nobody knows whether it was done.
 
-use tidelock_store::Json;
+use tidelock_store::RawJson;
 
 use super::look::look;
-use super::signal::Letter;
-use super::standing;
+use super::signal::SignalRequest;
+use super::status;
 use crate::handle::Tidelock;
 use crate::runs::history::Resolution;
 use crate::runs::names::StepName;
-use crate::runs::{Awaited, RunError, RunId, Verdict, keys};
+use crate::runs::{PendingWait, RunError, RunId, Verdict, keys};
 
 pub(super) async fn resolve(
     tidelock: &Tidelock,
@@ -18,11 +18,11 @@ pub(super) async fn resolve(
     operation: Option<&str>,
 ) -> Result<(), RunError> {
     let (there, name) = (look(tidelock, run).await?, StepName::new(step)?);
-    let asked = Awaited::Verdict { step: name.clone() };
-    let awaited = standing::awaited(&**tidelock.store(), &there).await?;
-    let payload = Json::new(&Resolution { step: name, verdict })?;
+    let asked = PendingWait::Verdict { step: name.clone() };
+    let awaited = status::awaited(&**tidelock.store(), &there).await?;
+    let payload = RawJson::new(&Resolution { step: name, verdict })?;
     let letter =
-        Letter::reserved(there.run.clone(), keys::RESOLVE, payload, "waits for no verdict");
+        SignalRequest::reserved(there.run.clone(), keys::RESOLVE, payload, "waits for no verdict");
     let letter = letter.once(operation);
     if there.summary.state.is_ended() || awaited.contains(&asked) {
         return letter.send(tidelock).await;

@@ -7,12 +7,12 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Advice, Json, Topic};
+use tidelock_store::{RawJson, RetryAdvice, Topic};
 
 use super::look::look;
-use super::standing;
+use super::status;
 use crate::handle::Tidelock;
-use crate::runs::history::Outcome;
+use crate::runs::history::RunOutcome;
 use crate::runs::{InvalidName, RunError, RunId, history, keys};
 
 /// How often the run is looked at without being told, at first and later: a hint may be lost, and
@@ -84,7 +84,7 @@ async fn ended(
     tidelock: &Tidelock,
     run: &RunId,
     even_if_parked: bool,
-) -> Result<Outcome, RunError> {
+) -> Result<RunOutcome, RunError> {
     // Taken before the first look, so that nothing is missed between them.
     let mut signal = tidelock.store().signal(Topic::Record(keys::summary(run)));
     let mut pause = PAUSES.0;
@@ -93,7 +93,7 @@ async fn ended(
             Ok(Some(outcome)) => return Ok(outcome),
             Ok(None) => {}
             // A store that does not answer is asked again: it says nothing about the run.
-            Err(RunError::Store(error)) if error.advice() != Advice::Never => {}
+            Err(RunError::Store(error)) if error.advice() != RetryAdvice::Never => {}
             Err(error) => return Err(error),
         }
         let _hint = tokio::time::timeout(pause, signal.wait()).await;
@@ -106,12 +106,12 @@ async fn outcome(
     tidelock: &Tidelock,
     run: &RunId,
     even_if_parked: bool,
-) -> Result<Option<Outcome>, RunError> {
+) -> Result<Option<RunOutcome>, RunError> {
     let (there, store) = (look(tidelock, run).await?, &**tidelock.store());
     if there.summary.state.is_ended() {
         return Ok(history::outcome(store, &there).await?);
     }
-    match standing::lastingly_parked(store, &there).await? {
+    match status::lastingly_parked(store, &there).await? {
         Some(error) if !even_if_parked => Err(RunError::Parked { run: run.clone(), error }),
         _ => Ok(None),
     }
@@ -122,18 +122,18 @@ async fn outcome(
 async fn still_open(tidelock: &Tidelock, run: RunId, waited: Duration) -> RunError {
     let stands = async {
         let there = look(tidelock, &run).await.ok()?;
-        standing::of(&**tidelock.store(), &there).await.ok()
+        status::of(&**tidelock.store(), &there).await.ok()
     };
     let standing = tokio::time::timeout(PAUSES.1, stands).await.ok().flatten().map(Box::new);
     RunError::StillOpen { run, waited, standing }
 }
 
-fn completed(run: &RunId, outcome: Outcome) -> Result<Json, RunError> {
+fn completed(run: &RunId, outcome: RunOutcome) -> Result<RawJson, RunError> {
     let run = run.clone();
     match outcome {
-        Outcome::Completed(result) => Ok(result),
-        Outcome::Failed(failure) => Err(RunError::Failed { run, failure }),
-        Outcome::Cancelled(reason) => Err(RunError::Cancelled { run, reason }),
-        Outcome::Terminated(reason) => Err(RunError::Terminated { run, reason }),
+        RunOutcome::Completed(result) => Ok(result),
+        RunOutcome::Failed(failure) => Err(RunError::Failed { run, failure }),
+        RunOutcome::Cancelled(reason) => Err(RunError::Cancelled { run, reason }),
+        RunOutcome::Terminated(reason) => Err(RunError::Terminated { run, reason }),
     }
 }

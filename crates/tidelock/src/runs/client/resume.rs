@@ -3,18 +3,18 @@
 use tidelock_store::{Adjustment, ItemFilter, ItemRef, NamePattern, Result, Store, When};
 
 use super::look::look;
-use super::standing;
+use super::status;
 use crate::handle::Tidelock;
-use crate::runs::{RunError, RunId, Standing};
+use crate::runs::{RunError, RunId, RunStatus};
 
-pub(super) async fn resume(tidelock: &Tidelock, run: &RunId) -> Result<Standing, RunError> {
+pub(super) async fn resume(tidelock: &Tidelock, run: &RunId) -> Result<RunStatus, RunError> {
     let (there, store) = (look(tidelock, run).await?, &**tidelock.store());
-    let found = standing::of(store, &there).await?;
-    if !matches!(found, Standing::Parked { .. }) {
+    let found = status::of(store, &there).await?;
+    if !matches!(found, RunStatus::Parked { .. }) {
         return Ok(found);
     }
     release(store, &there.item()).await?;
-    Ok(standing::of(store, &there).await?)
+    Ok(status::of(store, &there).await?)
 }
 
 /// Takes the item's hold and block away. Neither touches a lease that stands, nor does it need to

@@ -5,7 +5,7 @@ use tidelock_store::{Commit, EventId, ExpectedVersion, Wake, When};
 use super::look::look;
 use super::proposal::Proposal;
 use crate::handle::Tidelock;
-use crate::runs::history::{Entry, Outcome, Retried};
+use crate::runs::history::{Entry, Retried, RunOutcome};
 use crate::runs::summary::{RunState, Summarised, Summary};
 use crate::runs::{RunError, RunId, history, keys};
 
@@ -24,7 +24,8 @@ pub(super) async fn propose(
     if there.summary.state != RunState::Failed {
         return Err(RunError::NotFailed { run: there.run, state: there.summary.state });
     }
-    if let Some(Outcome::Failed(failure)) = history::outcome(&**tidelock.store(), &there).await? {
+    if let Some(RunOutcome::Failed(failure)) = history::outcome(&**tidelock.store(), &there).await?
+    {
         match (failure.compensated, failure.timed_out) {
             (true, _) => return Err(RunError::Compensated { run: there.run }),
             (false, true) => return Err(RunError::OutOfTime { run: there.run }),

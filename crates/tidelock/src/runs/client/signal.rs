@@ -10,11 +10,11 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tidelock_store::{
-    Commit, ErrorKind, EventId, ExpectedRevision, ExpectedVersion, Json, NewEvent,
-    Result as StoreResult, Slot, StoreExt, Wake, When,
+    Commit, EventId, ExpectedRevision, ExpectedVersion, NewEvent, RawJson, Result as StoreResult,
+    Slot, StoreErrorKind, StoreExt, Wake, When,
 };
 
-use super::destination::{Destination, Request};
+use super::commit_target::{CommitTarget, Request};
 use super::proposal::{News, Proposal};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
@@ -30,12 +30,12 @@ use crate::runs::{RunError, RunId, history, keys};
 #[derive(Debug)]
 #[must_use = "nothing is sent before this is awaited"]
 pub struct SendSignal {
-    to: Destination,
-    letter: Result<Letter, RunError>,
+    to: CommitTarget,
+    letter: Result<SignalRequest, RunError>,
 }
 
 impl SendSignal {
-    pub(crate) fn new(to: Destination, letter: Result<Letter, RunError>) -> Self {
+    pub(crate) fn new(to: CommitTarget, letter: Result<SignalRequest, RunError>) -> Self {
         Self { to, letter }
     }
 
@@ -68,7 +68,7 @@ impl IntoFuture for SendSignal {
 
 /// A signal and whom it is for.
 #[derive(Debug, Clone)]
-pub(crate) struct Letter {
+pub(crate) struct SignalRequest {
     pub(crate) run: RunId,
     pub(crate) content: Signalled,
     pub(crate) metadata: Metadata,
@@ -78,7 +78,7 @@ pub(crate) struct Letter {
     refusal: &'static str,
 }
 
-impl Letter {
+impl SignalRequest {
     /// A signal of a user's, under a fresh id.
     pub(crate) fn new(
         run: RunId,
@@ -89,7 +89,7 @@ impl Letter {
         let about = |e: tidelock_store::StoreError| {
             e.about(format_args!("signal {:?} to run {:?}", signal.as_str(), run.as_str()))
         };
-        let payload = Json::new(payload).map_err(about)?;
+        let payload = RawJson::new(payload).map_err(about)?;
         let letter = Self::of(run, signal.as_str(), payload, "takes no more signals");
         Ok(Self { buffered: true, ..letter })
     }
@@ -105,13 +105,13 @@ impl Letter {
     pub(crate) fn reserved(
         run: RunId,
         signal: &'static str,
-        payload: Json,
+        payload: RawJson,
         refusal: &'static str,
     ) -> Self {
         Self::of(run, signal, payload, refusal)
     }
 
-    fn of(run: RunId, signal: &str, payload: Json, refusal: &'static str) -> Self {
+    fn of(run: RunId, signal: &str, payload: RawJson, refusal: &'static str) -> Self {
         let content =
             Signalled { signal: signal.to_owned(), id: EventId::fresh().to_string(), payload };
         Self { run, content, metadata: Metadata::new(), buffered: false, refusal }
@@ -128,10 +128,10 @@ impl Letter {
 
     /// Sends it at once.
     pub(crate) async fn send(self, tidelock: &Tidelock) -> Result<(), RunError> {
-        self.send_to(Destination::Store(tidelock.clone())).await
+        self.send_to(CommitTarget::Store(tidelock.clone())).await
     }
 
-    async fn send_to(self, to: Destination) -> Result<(), RunError> {
+    async fn send_to(self, to: CommitTarget) -> Result<(), RunError> {
         let (run, id) = (self.run.clone(), self.content.id.clone());
         to.take(self).await.map(drop).map_err(|error| named(run, id, error))
     }
@@ -202,7 +202,7 @@ impl Letter {
     }
 }
 
-impl Request for Letter {
+impl Request for SignalRequest {
     fn run(&self) -> &RunId {
         &self.run
     }
@@ -218,7 +218,7 @@ impl Request for Letter {
 /// The store knows event ids; people know ids of signals.
 fn named(run: RunId, id: String, error: RunError) -> RunError {
     match error {
-        RunError::Store(error) if error.kind() == ErrorKind::IdempotencyMismatch => {
+        RunError::Store(error) if error.kind() == StoreErrorKind::IdempotencyMismatch => {
             RunError::OtherSignal { run, id }
         }
         other => other,

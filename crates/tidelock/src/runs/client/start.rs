@@ -7,15 +7,15 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
-use tidelock_store::{Json, Timestamp};
+use tidelock_store::{RawJson, Timestamp};
 
-use super::destination::{Destination, Request};
+use super::commit_target::{CommitTarget, Request};
 use super::proposal::{News, Proposal};
 use crate::bounds;
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
-use crate::runs::opening::Opening;
 use crate::runs::registered::Registered;
+use crate::runs::start_commit::Opening;
 use crate::runs::summary::Summarised;
 use crate::runs::workflow::RETENTION;
 use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, keys};
@@ -29,13 +29,13 @@ use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, key
 /// this one cannot check: such a run is parked.
 #[derive(Debug)]
 #[must_use = "nothing is started before this is awaited"]
-pub struct Start {
-    to: Destination,
-    order: Result<Order, RunError>,
+pub struct StartRun {
+    to: CommitTarget,
+    order: Result<StartRequest, RunError>,
 }
 
-impl Start {
-    pub(crate) fn new(to: Destination, order: Result<Order, RunError>) -> Self {
+impl StartRun {
+    pub(crate) fn new(to: CommitTarget, order: Result<StartRequest, RunError>) -> Self {
         Self { to, order }
     }
 
@@ -70,14 +70,14 @@ impl Start {
     ///
     /// # Errors
     /// As awaiting it.
-    pub async fn begin(self) -> Result<Begun, RunError> {
+    pub async fn outcome(self) -> Result<StartOutcome, RunError> {
         let order = self.order?;
         let run = RunHandle::new(self.to.tidelock().clone(), Ok(order.run.clone()));
         let is_new = self.to.take(order).await? == News::New;
-        Ok(Begun { run, is_new })
+        Ok(StartOutcome { run, is_new })
     }
 
-    fn with(mut self, change: impl FnOnce(&mut Order)) -> Self {
+    fn with(mut self, change: impl FnOnce(&mut StartRequest)) -> Self {
         if let Ok(order) = &mut self.order {
             change(order);
         }
@@ -85,18 +85,18 @@ impl Start {
     }
 }
 
-impl IntoFuture for Start {
+impl IntoFuture for StartRun {
     type Output = Result<RunHandle, RunError>;
     type IntoFuture = BoxFuture<'static, Self::Output>;
 
     fn into_future(self) -> Self::IntoFuture {
-        async move { Ok(self.begin().await?.run) }.boxed()
+        async move { Ok(self.outcome().await?.run) }.boxed()
     }
 }
 
 /// A run that was asked for, and is there.
 #[derive(Debug, Clone)]
-pub struct Begun {
+pub struct StartOutcome {
     /// The run.
     pub run: RunHandle,
     /// Whether it was started by this; if not, it was there.
@@ -105,18 +105,18 @@ pub struct Begun {
 
 /// What is asked for when a run is started.
 #[derive(Debug, Clone)]
-pub(crate) struct Order {
+pub(crate) struct StartRequest {
     pub(crate) run: RunId,
     pub(crate) workflow: WorkflowName,
     pub(crate) version: Option<WorkflowVersion>,
-    pub(crate) input: Json,
+    pub(crate) input: RawJson,
     pub(crate) attributes: BTreeMap<String, String>,
     pub(crate) deadline: Option<Duration>,
     pub(crate) retention: Option<Duration>,
     pub(crate) metadata: Metadata,
 }
 
-impl Order {
+impl StartRequest {
     /// A run of this workflow, under this id, with this input.
     pub(crate) fn new(
         workflow: &str,
@@ -124,13 +124,13 @@ impl Order {
         input: &(impl Serialize + ?Sized),
     ) -> Result<Self, RunError> {
         let run = RunId::new(run)?;
-        let input = Json::new(input)
+        let input = RawJson::new(input)
             .map_err(|e| e.about(format_args!("input of run {:?}", run.as_str())))?;
         Ok(Self::of(WorkflowName::new(workflow)?, run, input))
     }
 
     /// The same, of what was checked before.
-    pub(crate) fn of(workflow: WorkflowName, run: RunId, input: Json) -> Self {
+    pub(crate) fn of(workflow: WorkflowName, run: RunId, input: RawJson) -> Self {
         let (version, deadline, retention) = (None, None, None);
         let (attributes, metadata) = (BTreeMap::new(), Metadata::new());
         Self { run, workflow, version, input, attributes, deadline, retention, metadata }
@@ -205,7 +205,7 @@ impl Order {
     }
 }
 
-impl Request for Order {
+impl Request for StartRequest {
     fn run(&self) -> &RunId {
         &self.run
     }

@@ -4,14 +4,16 @@
 //! there. Nothing is folded here: a long history is never read whole.
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Event, Json, Result, Store, StoreExt, StreamQuery, Timestamp, Version};
+use tidelock_store::{
+    RawJson, Result, Store, StoreExt, StoredEvent, StreamQuery, Timestamp, Version,
+};
 
 use crate::runs::{RunId, keys};
 
 /// One thing that happened in a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
-pub struct Happened {
+pub struct HistoryEntry {
     /// Its place in the run's history.
     pub version: Version,
     /// When it was recorded.
@@ -23,14 +25,14 @@ pub struct Happened {
     /// does.
     pub name: Option<String>,
     /// All that was recorded.
-    pub data: Json,
+    pub data: RawJson,
 }
 
 /// What happened, in order, and where to go on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Timeline {
     /// In the order in which it happened.
-    pub entries: Vec<Happened>,
+    pub entries: Vec<HistoryEntry>,
     /// Read on after this, if there is more.
     pub next: Option<Version>,
 }
@@ -57,11 +59,11 @@ pub(super) async fn page(
     };
     let page = store.full_page(query).await?;
     let next = page.next.and_then(|_| page.events.last().map(|event| event.version));
-    Ok(Timeline { entries: page.events.iter().map(Happened::of).collect(), next })
+    Ok(Timeline { entries: page.events.iter().map(HistoryEntry::of).collect(), next })
 }
 
-impl Happened {
-    fn of(event: &Event) -> Self {
+impl HistoryEntry {
+    fn of(event: &StoredEvent) -> Self {
         Self {
             version: event.version,
             recorded_at: event.recorded_at,

@@ -7,20 +7,20 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{Json, Result as StoreResult, StoreError, StoreExt};
+use tidelock_store::{RawJson, Result as StoreResult, StoreError, StoreExt};
 
-use super::{Ctx, interrupt, invalid};
+use super::{RunCtx, interrupt, invalid};
 use crate::runs::activation::{Exit, LandingEnd, Op, State, Woken};
-use crate::runs::client::signal::Letter;
-use crate::runs::history::{ChildEnded, ChildStarted, Interruptible, Outcome, RunFailure};
-use crate::runs::opening::Opening;
-use crate::runs::past::{End, Kind};
+use crate::runs::client::signal::SignalRequest;
+use crate::runs::history::{ChildEnded, ChildStarted, Interruptible, RunFailure, RunOutcome};
 use crate::runs::registered::Registered;
+use crate::runs::replay::{End, Kind};
+use crate::runs::start_commit::Opening;
 use crate::runs::summary::{Parent, Summarised};
 use crate::runs::{InvalidName, RunError, RunId, StepError, StepName, WorkflowName, keys};
 use crate::staging::Staged;
 
-impl Ctx {
+impl RunCtx {
     /// Starts a run of this workflow and waits for its result. That it is started is recorded in
     /// the commit that starts it, so there is one child, whatever dies. Its id is `run/name`.
     ///
@@ -30,35 +30,35 @@ impl Ctx {
         name: impl AsRef<str>,
         workflow: impl AsRef<str>,
         input: &(impl Serialize + ?Sized),
-    ) -> Child<'_, O> {
+    ) -> ChildRun<'_, O> {
         let name = StepName::new(name);
         let workflow = WorkflowName::new(workflow);
-        Child { ctx: self, name, workflow, input: Json::new(input), result: PhantomData }
+        ChildRun { ctx: self, name, workflow, input: RawJson::new(input), result: PhantomData }
     }
 }
 
 /// A child, to be awaited.
 #[must_use = "nothing is started before it is awaited"]
 #[derive(Debug)]
-pub struct Child<'c, O> {
-    ctx: &'c Ctx,
+pub struct ChildRun<'c, O> {
+    ctx: &'c RunCtx,
     name: Result<StepName, InvalidName>,
     workflow: Result<WorkflowName, InvalidName>,
-    input: StoreResult<Json>,
+    input: StoreResult<RawJson>,
     result: PhantomData<fn() -> O>,
 }
 
 /// A child whose names were checked.
 struct Known<'a> {
-    ctx: &'a Ctx,
+    ctx: &'a RunCtx,
     op: &'a Op<'a>,
     name: &'a StepName,
     run: RunId,
     workflow: WorkflowName,
-    input: Json,
+    input: RawJson,
 }
 
-impl<O: DeserializeOwned + Send> Child<'_, O> {
+impl<O: DeserializeOwned + Send> ChildRun<'_, O> {
     async fn run(self) -> Result<O, StepError> {
         let (ctx, name, workflow) = (self.ctx, self.name?, self.workflow?);
         let input = self.input.map_err(|e| invalid(name.as_str(), &e))?;
@@ -69,7 +69,7 @@ impl<O: DeserializeOwned + Send> Child<'_, O> {
             Known { ctx, op: &op, name: &name, run: run.clone(), workflow, input }.follow().await;
         }
         match op.ended().await {
-            End::Child(Outcome::Completed(result)) => match result.to() {
+            End::Child(RunOutcome::Completed(result)) => match result.to() {
                 Ok(result) => Ok(result),
                 Err(error) => ctx.unfit(&name, &error).await,
             },
@@ -111,7 +111,7 @@ impl Known<'_> {
             LandingEnd::Anew => Err(StoreError::invalid("its start was given up")),
             LandingEnd::Refused(failure) => match self.op.effect(self.is_there(&opening)).await? {
                 true => self.op.note(entry),
-                false => self.end(Outcome::Failed(RunFailure::saying(format!(
+                false => self.end(RunOutcome::Failed(RunFailure::saying(format!(
                     "it could not be started: run {:?} is there and is another one ({failure})",
                     self.run.as_str()
                 )))),
@@ -157,10 +157,10 @@ impl Known<'_> {
     async fn cancel(&self) -> Result<(), RunError> {
         let reason =
             format!("run {:?}, which had started it, is cancelled", self.ctx.run().as_str());
-        let mut letter = Letter::reserved(
+        let mut letter = SignalRequest::reserved(
             self.run.clone(),
             keys::CANCEL,
-            Json::new(&reason)?,
+            RawJson::new(&reason)?,
             "is not cancelled",
         );
         letter.content.id = format!("{}/parent", keys::CANCEL);
@@ -186,7 +186,7 @@ impl Known<'_> {
         };
         match (self.op.until(None, self.ctx.cleanup, ended).await, outcome) {
             (_, Some(outcome)) => {
-                self.end(outcome).expect("what was stored once can be stored again")
+                self.end(outcome).expect("what was stored once can be stored again");
             }
             (Woken::Cancelled | Woken::Ready | Woken::Late, None) => {
                 // A child that has ended needs no asking.
@@ -198,13 +198,13 @@ impl Known<'_> {
         }
     }
 
-    fn end(&self, outcome: Outcome) -> StoreResult<()> {
+    fn end(&self, outcome: RunOutcome) -> StoreResult<()> {
         let entry = ChildEnded { name: self.name.clone(), outcome: outcome.clone() };
         self.op.end(entry, End::Child(outcome), false)
     }
 }
 
-impl<'c, O: DeserializeOwned + Send + 'c> IntoFuture for Child<'c, O> {
+impl<'c, O: DeserializeOwned + Send + 'c> IntoFuture for ChildRun<'c, O> {
     type Output = Result<O, StepError>;
     type IntoFuture = BoxFuture<'c, Self::Output>;
 

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use serde::Serialize;
-use tidelock_store::{Json, Result};
+use tidelock_store::{RawJson, Result};
 
-use super::{Ambiguous, Ctx, Retry, StepKey, interrupt};
-use crate::reactions::Failure;
+use super::{OnUnknownOutcome, Retry, RunCtx, StepKey, interrupt};
+use crate::reactions::HandlerError;
 use crate::runs::StepName;
 use crate::runs::activation::{Op, Woken};
 use crate::runs::history::{
     self, AttemptFailed, Intent, Interruptible, StepDone, StepFailed, Verdict, Why,
 };
-use crate::runs::past::End;
+use crate::runs::replay::End;
 use crate::worker::{panic_message, within};
 
 /// What is known of a step whose intent is the last thing that was recorded of it.
@@ -23,7 +23,7 @@ const DIED: &str = "it was begun by a process that died, and may have been done 
 /// A step at work.
 #[derive(Clone, Copy)]
 pub(super) struct Effort<'a> {
-    pub(super) ctx: &'a Ctx,
+    pub(super) ctx: &'a RunCtx,
     pub(super) op: &'a Op<'a>,
     pub(super) name: &'a StepName,
     pub(super) retry: Retry,
@@ -34,18 +34,21 @@ pub(super) struct Effort<'a> {
 
 /// An attempt that failed.
 pub(super) struct Failed {
-    pub(super) failure: Failure,
+    pub(super) failure: HandlerError,
     pub(super) why: Why,
 }
 
 impl Effort<'_> {
     /// Makes it, until its end is recorded.
-    pub(super) async fn make<T, E, F, R>(&self, effect: F, at_most_once: Option<Ambiguous<T>>)
-    where
+    pub(super) async fn make<T, E, F, R>(
+        &self,
+        effect: F,
+        at_most_once: Option<OnUnknownOutcome<T>>,
+    ) where
         T: Serialize + Send,
         F: Fn(StepKey) -> R + Send,
         R: Future<Output = Result<T, E>> + Send,
-        E: Into<Failure>,
+        E: Into<HandlerError>,
     {
         let policy = at_most_once.map(stored);
         let record = self.op.record();
@@ -67,7 +70,7 @@ impl Effort<'_> {
             };
             attempts += 1;
             let failed = match made {
-                Ok(value) => return self.done(attempts, Json::new(&value)),
+                Ok(value) => return self.done(attempts, RawJson::new(&value)),
                 Err(failed) => failed,
             };
             let goes_on = match &policy {
@@ -86,11 +89,11 @@ impl Effort<'_> {
     /// one.
     async fn unknown(
         &self,
-        policy: &Ambiguous<Result<Json>>,
+        policy: &OnUnknownOutcome<Result<RawJson>>,
         attempts: u32,
         failed: &Failed,
     ) -> bool {
-        if matches!(policy, Ambiguous::Rerun) {
+        if matches!(policy, OnUnknownOutcome::Rerun) {
             return Self { retry: self.rerun, ..*self }.again(attempts, failed);
         }
         let error = format!("{}, and may have been done or not", failed.failure);
@@ -122,7 +125,7 @@ impl Effort<'_> {
     }
 
     /// A panic is a failure of this attempt and of nothing else.
-    async fn attempt<T, E: Into<Failure>>(
+    async fn attempt<T, E: Into<HandlerError>>(
         &self,
         effect: impl Future<Output = Result<T, E>> + Send,
     ) -> Result<T, Failed> {
@@ -138,7 +141,7 @@ impl Effort<'_> {
 
     /// Records the result; if it cannot be, that it cannot be: the effect has happened, and is not
     /// to happen again.
-    fn done(&self, attempts: u32, result: Result<Json>) {
+    fn done(&self, attempts: u32, result: Result<RawJson>) {
         let ended = result.and_then(|result| {
             let entry = StepDone { name: self.name.clone(), result: result.clone() };
             self.op.end(entry, End::Done(result), true)
@@ -175,16 +178,16 @@ impl Effort<'_> {
     /// if not, how it ended is recorded.
     async fn may_rerun(
         &self,
-        policy: &Ambiguous<Result<Json>>,
+        policy: &OnUnknownOutcome<Result<RawJson>>,
         attempts: u32,
         unknown: &str,
         asked: bool,
     ) -> bool {
         match policy {
-            Ambiguous::Rerun => return true,
-            Ambiguous::Fail => self.fail(attempts, unknown.into(), Why::Ambiguous),
-            Ambiguous::Skip(value) => self.done(attempts, value.clone()),
-            Ambiguous::Ask => return self.ask(asked).await,
+            OnUnknownOutcome::Rerun => return true,
+            OnUnknownOutcome::Fail => self.fail(attempts, unknown.into(), Why::Ambiguous),
+            OnUnknownOutcome::Skip(value) => self.done(attempts, value.clone()),
+            OnUnknownOutcome::Ask => return self.ask(asked).await,
         }
         false
     }
@@ -214,12 +217,12 @@ impl Effort<'_> {
 
 impl Failed {
     pub(super) fn late(timeout: Duration) -> Self {
-        let failure = Failure::again(format!("it took longer than {timeout:?}"));
+        let failure = HandlerError::again(format!("it took longer than {timeout:?}"));
         Self { failure, why: Why::TimedOut }
     }
 
     pub(super) fn panicked(message: &str) -> Self {
-        Self { failure: Failure::again(format!("it panicked: {message}")), why: Why::Failed }
+        Self { failure: HandlerError::again(format!("it panicked: {message}")), why: Why::Failed }
     }
 }
 
@@ -230,12 +233,12 @@ pub(super) fn begin<R>(effect: impl FnOnce() -> R) -> Result<R, Failed> {
 }
 
 /// The policy with its value as it would be recorded.
-fn stored<T: Serialize>(policy: Ambiguous<T>) -> Ambiguous<Result<Json>> {
+fn stored<T: Serialize>(policy: OnUnknownOutcome<T>) -> OnUnknownOutcome<Result<RawJson>> {
     match policy {
-        Ambiguous::Fail => Ambiguous::Fail,
-        Ambiguous::Skip(value) => Ambiguous::Skip(Json::new(&value)),
-        Ambiguous::Rerun => Ambiguous::Rerun,
-        Ambiguous::Ask => Ambiguous::Ask,
+        OnUnknownOutcome::Fail => OnUnknownOutcome::Fail,
+        OnUnknownOutcome::Skip(value) => OnUnknownOutcome::Skip(RawJson::new(&value)),
+        OnUnknownOutcome::Rerun => OnUnknownOutcome::Rerun,
+        OnUnknownOutcome::Ask => OnUnknownOutcome::Ask,
     }
 }
 

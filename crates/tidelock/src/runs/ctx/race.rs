@@ -4,21 +4,21 @@ use std::future::{IntoFuture, poll_fn};
 use std::pin::pin;
 use std::task::Poll;
 
-use super::Ctx;
+use super::RunCtx;
 use crate::runs::activation::{Activation, Exit, used_twice};
 use crate::runs::history::{Entry, Won};
 use crate::runs::{StepError, StepName};
 
 /// Who won a race, with what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Winner<A, B> {
+pub enum RaceWinner<A, B> {
     /// The first one.
     First(A),
     /// The second one.
     Second(B),
 }
 
-impl Ctx {
+impl RunCtx {
     /// Goes two ways at once, until one of them ends; the other is dropped where it stands. Who won
     /// is recorded, and a replay agrees.
     ///
@@ -29,7 +29,7 @@ impl Ctx {
         name: impl AsRef<str>,
         first: A,
         second: B,
-    ) -> Result<Winner<A::Output, B::Output>, StepError> {
+    ) -> Result<RaceWinner<A::Output, B::Output>, StepError> {
         let name = StepName::new(name)?;
         let _started = Started::begin(&self.activation, &name).await;
         let known = self.activation.state().past.races.get(&name).copied();
@@ -44,7 +44,7 @@ impl Ctx {
             if known != Some(1)
                 && let Some(output) = one.take()
             {
-                return Poll::Ready(Winner::First(output));
+                return Poll::Ready(RaceWinner::First(output));
             }
             if other.is_none()
                 && let Poll::Ready(output) = second.as_mut().poll(cx)
@@ -52,7 +52,7 @@ impl Ctx {
                 other = Some(output);
             }
             match other.take() {
-                Some(output) if known != Some(0) => Poll::Ready(Winner::Second(output)),
+                Some(output) if known != Some(0) => Poll::Ready(RaceWinner::Second(output)),
                 output => {
                     other = output;
                     Poll::Pending
@@ -61,7 +61,7 @@ impl Ctx {
         })
         .await;
         if known.is_none() {
-            self.won(&name, usize::from(matches!(winner, Winner::Second(_))))?;
+            self.won(&name, usize::from(matches!(winner, RaceWinner::Second(_))))?;
         }
         Ok(winner)
     }

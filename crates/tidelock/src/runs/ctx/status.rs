@@ -1,14 +1,14 @@
 //! What a run says about itself, for whoever asks.
 
 use serde::Serialize;
-use tidelock_store::Json;
+use tidelock_store::RawJson;
 
-use super::Ctx;
+use super::RunCtx;
 use crate::runs::history::Published;
-use crate::runs::past::{End, Kind};
+use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
-impl Ctx {
+impl RunCtx {
     /// Says how far the run is: [`RunHandle::published`](crate::runs::RunHandle::published) gives
     /// the newest that was said. It is recorded with whatever the run records next, and before
     /// anything that the run does next.
@@ -24,7 +24,7 @@ impl Ctx {
         let op = self.activation.ask(&name, Kind::Status).await;
         if !op.is_ended() {
             op.new_ground().await;
-            let status = Json::new(status).map_err(|e| super::invalid(name.as_str(), &e))?;
+            let status = RawJson::new(status).map_err(|e| super::invalid(name.as_str(), &e))?;
             op.end(
                 Published { name: name.clone(), status: status.clone() },
                 End::Done(status),

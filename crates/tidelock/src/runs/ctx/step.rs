@@ -9,14 +9,14 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::Json;
+use tidelock_store::RawJson;
 
 use super::effect::Effort;
 use super::undo::Undoing;
-use super::{Ctx, StepKey};
-use crate::reactions::{Backoff, Failure};
+use super::{RunCtx, StepKey};
+use crate::reactions::{Backoff, HandlerError};
 use crate::runs::history::{StepFailed, Why};
-use crate::runs::past::{End, Kind};
+use crate::runs::replay::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
 use crate::worker::TIMEOUT;
 
@@ -64,7 +64,7 @@ impl Retry {
 /// What to do about a step that must not be done twice and of which it is not known whether it was
 /// done: the process that began it died, or it took longer than its [timeout](Step::timeout).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ambiguous<T> {
+pub enum OnUnknownOutcome<T> {
     /// It counts as failed.
     Fail,
     /// It counts as done, with this result.
@@ -76,7 +76,7 @@ pub enum Ambiguous<T> {
     Ask,
 }
 
-impl Ctx {
+impl RunCtx {
     /// Does something outside, and records its result, under a name that is unique in the run. A
     /// step that is recorded is not done again.
     ///
@@ -85,13 +85,13 @@ impl Ctx {
     /// [`at_most_once`](Step::at_most_once) it is not. For effects in the store itself there is
     /// [`transact`](Self::transact), which happens exactly once.
     ///
-    /// A failure is tried again as [`retry`](Step::retry) says, unless it is a [`Failure::fatal`];
+    /// A failure is tried again as [`retry`](Step::retry) says, unless it is a [`HandlerError::fatal`];
     /// then it is recorded and given to the function, which can handle it.
     pub fn step<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Step<'_, T, F>
     where
         F: Fn(StepKey) -> R,
         R: Future<Output = Result<T, E>>,
-        E: Into<Failure>,
+        E: Into<HandlerError>,
     {
         self.checked_step(StepName::new(name), effect)
     }
@@ -107,17 +107,18 @@ impl Ctx {
 }
 
 /// How the result of a step is undone.
-type Undo<T> = Arc<dyn Fn(T, StepKey) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+type Undo<T> =
+    Arc<dyn Fn(T, StepKey) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
 
 /// A step, to be awaited.
 #[must_use = "nothing is done before it is awaited"]
 pub struct Step<'c, T, F> {
-    ctx: &'c Ctx,
+    ctx: &'c RunCtx,
     name: Result<StepName, InvalidName>,
     effect: F,
     retry: Option<Retry>,
     timeout: Option<Duration>,
-    at_most_once: Option<Ambiguous<T>>,
+    at_most_once: Option<OnUnknownOutcome<T>>,
     undo: Option<Undo<T>>,
 }
 
@@ -146,12 +147,12 @@ impl<T, F> Step<'_, T, F> {
     /// before the result is stored, or the attempt times out, the step is ambiguous, and `policy`
     /// says what then. A failure is final, unless [`retry`](Self::retry) says otherwise: then an
     /// attempt that failed for certain is made again.
-    pub fn at_most_once(mut self, policy: Ambiguous<T>) -> Self {
+    pub fn at_most_once(mut self, policy: OnUnknownOutcome<T>) -> Self {
         self.at_most_once = Some(policy);
         self
     }
 
-    /// The same; if the run ends in an error, or [`compensate`](Ctx::compensate) is called, and
+    /// The same; if the run ends in an error, or [`compensate`](RunCtx::compensate) is called, and
     /// this step was done, this undoes it: at least once, with a key of its own.
     pub fn compensate<E, R>(
         mut self,
@@ -159,7 +160,7 @@ impl<T, F> Step<'_, T, F> {
     ) -> Self
     where
         R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Failure>,
+        E: Into<HandlerError>,
     {
         self.undo = Some(Arc::new(move |result, key| {
             undo(result, key).map(|done| done.map_err(Into::into)).boxed()
@@ -173,7 +174,7 @@ where
     T: Serialize + DeserializeOwned + Send + 'static,
     F: Fn(StepKey) -> R + Send,
     R: Future<Output = Result<T, E>> + Send,
-    E: Into<Failure>,
+    E: Into<HandlerError>,
 {
     async fn run(self) -> Result<T, StepError> {
         let Self { ctx, name, effect, retry, timeout, at_most_once, undo } = self;
@@ -197,9 +198,9 @@ where
     }
 }
 
-impl Ctx {
+impl RunCtx {
     /// What the end of a step means to the function.
-    pub(super) fn outcome(&self, name: &StepName, end: End) -> Result<Json, StepError> {
+    pub(super) fn outcome(&self, name: &StepName, end: End) -> Result<RawJson, StepError> {
         match end {
             End::Done(result) => Ok(result),
             End::Failed(failed) => Err(error_of(failed)),
@@ -212,12 +213,12 @@ impl Ctx {
 }
 
 /// Undoes a step by another one, which is given the result of the first.
-fn undoing<T: DeserializeOwned + 'static>(result: Json, undo: Undo<T>) -> Undoing {
+fn undoing<T: DeserializeOwned + 'static>(result: RawJson, undo: Undo<T>) -> Undoing {
     Box::new(move |ctx, name| {
         let (result, undo) = (result.clone(), undo.clone());
         let undo = move |key: StepKey| match result.to() {
             Ok(result) => undo(result, key),
-            Err(error) => async move { Err(Failure::fatal(error)) }.boxed(),
+            Err(error) => async move { Err(HandlerError::fatal(error)) }.boxed(),
         };
         ctx.checked_step(Ok(name), undo).into_future()
     })
@@ -238,7 +239,7 @@ where
     T: Serialize + DeserializeOwned + Send + 'static,
     F: Fn(StepKey) -> R + Send + 'c,
     R: Future<Output = Result<T, E>> + Send + 'c,
-    E: Into<Failure> + 'c,
+    E: Into<HandlerError> + 'c,
 {
     type Output = Result<T, StepError>;
     type IntoFuture = BoxFuture<'c, Self::Output>;

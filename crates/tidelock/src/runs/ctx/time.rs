@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tidelock_store::Timestamp;
 
-use super::{Ctx, interrupt};
+use super::{RunCtx, interrupt};
 use crate::runs::activation::{Op, Woken};
 use crate::runs::history::{Fired, Interruptible, Timer};
-use crate::runs::past::{End, Kind};
+use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
-impl Ctx {
+impl RunCtx {
     /// Sleeps this long, by the store's clock. A sleeping run costs nothing, and survives
     /// everything.
     ///

@@ -12,36 +12,36 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, Guard, Json, NewEvent, RecordKey, Store, StreamName,
-    Wake, Write,
+    Commit, ExpectedRevision, ExpectedVersion, Guard, NewEvent, RawJson, RecordKey, RecordWrite,
+    Store, StreamName, Wake,
 };
 
 use super::effect::{Effort, Failed, begin};
 use super::undo::Undoing;
-use super::{Ctx, Retry, StepKey};
-use crate::events::{Aggregate, Decided, ExecuteError};
+use super::{Retry, RunCtx, StepKey};
+use crate::events::{Aggregate, ExecuteError, IntoEvents};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
-use crate::reactions::Failure;
+use crate::reactions::HandlerError;
 use crate::runs::activation::{LandingEnd, Op};
 use crate::runs::history::{StepDone, Why};
-use crate::runs::past::{End, Kind};
+use crate::runs::replay::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
 use crate::staging::{Stage, Staged};
 use crate::worker::{TIMEOUT, panic_message, within};
 
-impl Ctx {
+impl RunCtx {
     /// Stages writes to the store, which land in one commit with the record of the step: exactly
     /// once, or not at all.
     ///
     /// What the closure does besides is done at least once. It is run again if a part that it
     /// staged does not hold any more; decisions that others were quicker than are taken again
     /// without it.
-    pub fn transact<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> Transact<'_, T, F>
+    pub fn transact<T, E, F, R>(&self, name: impl AsRef<str>, effect: F) -> TransactStep<'_, T, F>
     where
         F: Fn(Tx) -> R,
         R: Future<Output = Result<T, E>>,
-        E: Into<Failure>,
+        E: Into<HandlerError>,
     {
         self.checked_transact(StepName::new(name), effect)
     }
@@ -50,16 +50,16 @@ impl Ctx {
         &self,
         name: Result<StepName, InvalidName>,
         effect: F,
-    ) -> Transact<'_, T, F> {
+    ) -> TransactStep<'_, T, F> {
         let (retry, timeout) = (Retry::default(), TIMEOUT);
-        Transact { ctx: self, name, effect, retry, timeout, undo: None }
+        TransactStep { ctx: self, name, effect, retry, timeout, undo: None }
     }
 }
 
 /// A step in the store, to be awaited.
 #[must_use = "nothing is done before it is awaited"]
-pub struct Transact<'c, T, F> {
-    ctx: &'c Ctx,
+pub struct TransactStep<'c, T, F> {
+    ctx: &'c RunCtx,
     name: Result<StepName, InvalidName>,
     effect: F,
     retry: Retry,
@@ -68,15 +68,15 @@ pub struct Transact<'c, T, F> {
 }
 
 /// How the result of a transactional step is undone.
-type Undo<T> = Arc<dyn Fn(T, Tx) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync>;
+type Undo<T> = Arc<dyn Fn(T, Tx) -> BoxFuture<'static, Result<(), HandlerError>> + Send + Sync>;
 
-impl<T, F> Debug for Transact<'_, T, F> {
+impl<T, F> Debug for TransactStep<'_, T, F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Transact").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-impl<T, F> Transact<'_, T, F> {
+impl<T, F> TransactStep<'_, T, F> {
     /// The same, tried so often.
     pub fn retry(mut self, retry: Retry) -> Self {
         self.retry = retry;
@@ -90,13 +90,13 @@ impl<T, F> Transact<'_, T, F> {
         self
     }
 
-    /// The same; if the run ends in an error, or [`compensate`](Ctx::compensate) is called, and
+    /// The same; if the run ends in an error, or [`compensate`](RunCtx::compensate) is called, and
     /// this step was done, this undoes it, exactly once: what it stages lands in one commit with
     /// the record that it is undone.
     pub fn compensate<E, R>(mut self, undo: impl Fn(T, Tx) -> R + Send + Sync + 'static) -> Self
     where
         R: Future<Output = Result<(), E>> + Send + 'static,
-        E: Into<Failure>,
+        E: Into<HandlerError>,
     {
         self.undo = Some(Arc::new(move |result, tx| {
             undo(result, tx).map(|done| done.map_err(Into::into)).boxed()
@@ -106,23 +106,23 @@ impl<T, F> Transact<'_, T, F> {
 }
 
 /// Undoes a step by another one, which is given the result of the first.
-fn undoing<T: DeserializeOwned + 'static>(result: Json, undo: Undo<T>) -> Undoing {
+fn undoing<T: DeserializeOwned + 'static>(result: RawJson, undo: Undo<T>) -> Undoing {
     Box::new(move |ctx, name| {
         let (result, undo) = (result.clone(), undo.clone());
         let undo = move |tx: Tx| match result.to() {
             Ok(result) => undo(result, tx),
-            Err(error) => async move { Err(Failure::fatal(error)) }.boxed(),
+            Err(error) => async move { Err(HandlerError::fatal(error)) }.boxed(),
         };
         ctx.checked_transact(Ok(name), undo).into_future()
     })
 }
 
-impl<T, E, F, R> Transact<'_, T, F>
+impl<T, E, F, R> TransactStep<'_, T, F>
 where
     T: Serialize + DeserializeOwned + Send + 'static,
     F: Fn(Tx) -> R + Send,
     R: Future<Output = Result<T, E>> + Send,
-    E: Into<Failure>,
+    E: Into<HandlerError>,
 {
     async fn run(self) -> Result<T, StepError> {
         let Self { ctx, name, effect, retry, timeout, undo } = self;
@@ -147,7 +147,7 @@ where
     T: Serialize + Send,
     F: Fn(Tx) -> R + Send,
     R: Future<Output = Result<T, E>> + Send,
-    E: Into<Failure>,
+    E: Into<HandlerError>,
 {
     let mut attempts = effort.op.record().attempts;
     while effort.may_try().await {
@@ -157,7 +157,7 @@ where
             Err(failed) => Some(Err(failed)),
         };
         let landed = match staged.unwrap_or_else(|| Err(Failed::late(effort.timeout))) {
-            Ok(result) => commit(effort, &tx, Json::new(&result)).await,
+            Ok(result) => commit(effort, &tx, RawJson::new(&result)).await,
             Err(failed) => Err(failed),
         };
         match landed {
@@ -174,7 +174,7 @@ where
     }
 }
 
-async fn stage<T, E: Into<Failure>>(
+async fn stage<T, E: Into<HandlerError>>(
     op: &Op<'_>,
     staging: impl Future<Output = Result<T, E>> + Send,
 ) -> Result<T, Failed> {
@@ -188,10 +188,10 @@ async fn stage<T, E: Into<Failure>>(
 async fn commit(
     effort: &Effort<'_>,
     tx: &Tx,
-    result: tidelock_store::Result<Json>,
+    result: tidelock_store::Result<RawJson>,
 ) -> Result<bool, Failed> {
     let unstorable = |error: tidelock_store::StoreError| {
-        failed(Failure::fatal(error.context().to_owned()), Why::Unstorable)
+        failed(HandlerError::fatal(error.context().to_owned()), Why::Unstorable)
     };
     let result = result.map_err(unstorable)?;
     let entry = StepDone { name: effort.name.clone(), result: result.clone() };
@@ -207,16 +207,16 @@ async fn commit(
     }
 }
 
-fn failed(failure: Failure, why: Why) -> Failed {
+fn failed(failure: HandlerError, why: Why) -> Failed {
     Failed { failure, why }
 }
 
-impl<'c, T, E, F, R> IntoFuture for Transact<'c, T, F>
+impl<'c, T, E, F, R> IntoFuture for TransactStep<'c, T, F>
 where
     T: Serialize + DeserializeOwned + Send + 'static,
     F: Fn(Tx) -> R + Send + 'c,
     R: Future<Output = Result<T, E>> + Send + 'c,
-    E: Into<Failure> + 'c,
+    E: Into<HandlerError> + 'c,
 {
     type Output = Result<T, StepError>;
     type IntoFuture = BoxFuture<'c, Self::Output>;
@@ -240,7 +240,7 @@ struct Shared {
 }
 
 impl Tx {
-    fn new(ctx: &Ctx, name: &StepName) -> Self {
+    fn new(ctx: &RunCtx, name: &StepName) -> Self {
         let activation = &ctx.activation;
         let stage = Stage::new(&activation.tidelock, activation.metadata.clone());
         let key = StepKey::new(ctx.run(), name, ctx.generation());
@@ -289,7 +289,7 @@ impl Tx {
     ) -> Result<(), ExecuteError<X>>
     where
         A: Aggregate,
-        D: Decided<A::Event> + Send + 'static,
+        D: IntoEvents<A::Event> + Send + 'static,
         X: Display + Debug + Send + Sync + 'static,
     {
         self.shared.stage.execute(id, decide).await
@@ -303,15 +303,15 @@ impl Tx {
     pub async fn decide<F>(
         &self,
         decide: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Result<(), Failure>
+    ) -> Result<(), HandlerError>
     where
-        F: Future<Output = Result<Commit, Failure>> + Send + 'static,
+        F: Future<Output = Result<Commit, HandlerError>> + Send + 'static,
     {
         self.shared.stage.decide(decide).await
     }
 
     /// Stages a change to a record.
-    pub fn write(&self, write: Write) {
+    pub fn write(&self, write: RecordWrite) {
         self.shared.stage.change(|commit| commit.write(write));
     }
 
@@ -324,7 +324,7 @@ impl Tx {
         key: &RecordKey,
         value: &(impl Serialize + ?Sized),
     ) -> tidelock_store::Result<()> {
-        self.write(Write::put(key, ExpectedRevision::Any, Json::new(value)?));
+        self.write(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(value)?));
         Ok(())
     }
 
@@ -342,8 +342,8 @@ impl Tx {
     /// it with [`PostgresStore::begin`](tidelock_store_postgres::PostgresStore::begin), and write
     /// to tables of your own in it.
     #[cfg(feature = "postgres")]
-    pub fn with_postgres(&self, own: tidelock_store_postgres::OwnTransaction) {
-        self.shared.stage.staged().door = crate::staging::Door::Postgres(own);
+    pub fn with_postgres(&self, own: tidelock_store_postgres::PgTx) {
+        self.shared.stage.staged().door = crate::staging::CommitVia::Postgres(own);
     }
 
     /// Lands these statements, for tables of your own in the store's SQLite file, with the step.
@@ -351,10 +351,10 @@ impl Tx {
     pub fn with_sqlite(
         &self,
         store: &tidelock_store_sqlite::SqliteStore,
-        own: impl IntoIterator<Item = tidelock_store_sqlite::OwnStatement>,
+        own: impl IntoIterator<Item = tidelock_store_sqlite::SqlStatement>,
     ) {
         let own = own.into_iter().collect();
-        self.shared.stage.staged().door = crate::staging::Door::Sqlite(store.clone(), own);
+        self.shared.stage.staged().door = crate::staging::CommitVia::Sqlite(store.clone(), own);
     }
 
     pub(crate) fn staged(&self) -> std::sync::MutexGuard<'_, Staged> {

@@ -4,12 +4,12 @@ use std::fmt;
 
 use futures_util::future::BoxFuture;
 
-use super::Ctx;
+use super::RunCtx;
 use crate::runs::{StepError, StepName};
 
 /// What undoes a step, as a recorded step of this name.
 pub(super) type Undoing =
-    Box<dyn for<'c> Fn(&'c Ctx, StepName) -> BoxFuture<'c, Result<(), StepError>> + Send + Sync>;
+    Box<dyn for<'c> Fn(&'c RunCtx, StepName) -> BoxFuture<'c, Result<(), StepError>> + Send + Sync>;
 
 /// A step that was done, and how it is undone.
 pub(crate) struct Undo {
@@ -23,7 +23,7 @@ impl fmt::Debug for Undo {
     }
 }
 
-impl Ctx {
+impl RunCtx {
     /// Undoes the steps that said how, the latest first, each as a recorded step of its own
     /// (`charge~compensation`). Called by itself when the function ends in an error; call it to
     /// undo and go on. A step is undone once.

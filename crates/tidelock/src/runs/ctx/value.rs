@@ -2,14 +2,14 @@
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::Json;
+use tidelock_store::RawJson;
 
-use super::Ctx;
+use super::RunCtx;
 use crate::runs::history::{Entry, Patched, Value};
-use crate::runs::past::{End, Kind};
+use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
-impl Ctx {
+impl RunCtx {
     /// A value that would be another one next time (a random number, an id, a setting): drawn once,
     /// and the same in every replay. It must not do anything to the outside world; that is what
     /// steps are for.
@@ -28,7 +28,7 @@ impl Ctx {
         let op = self.activation.ask(&name, Kind::Value).await;
         if !op.is_ended() {
             op.new_ground().await;
-            let value = Json::new(&draw()).map_err(|e| super::invalid(name.as_str(), &e))?;
+            let value = RawJson::new(&draw()).map_err(|e| super::invalid(name.as_str(), &e))?;
             op.end(Value { name: name.clone(), value: value.clone() }, End::Done(value), false)
                 .map_err(|e| super::invalid(name.as_str(), &e))?;
         }
@@ -53,10 +53,10 @@ impl Ctx {
     ///
     /// ```
     /// # use tidelock::prelude::*;
-    /// # use tidelock::runs::{Ctx, StepError};
-    /// # async fn weigh() -> Result<(), Failure> { Ok(()) }
-    /// # async fn ship() -> Result<(), Failure> { Ok(()) }
-    /// async fn send(ctx: &mut Ctx, order: String) -> Result<(), StepError> {
+    /// # use tidelock::runs::{RunCtx, StepError};
+    /// # async fn weigh() -> Result<(), HandlerError> { Ok(()) }
+    /// # async fn ship() -> Result<(), HandlerError> { Ok(()) }
+    /// async fn send(ctx: &mut RunCtx, order: String) -> Result<(), StepError> {
     ///     if ctx.patched("weigh-first").await? {
     ///         ctx.step("weigh", |_key| weigh()).await?;
     ///     }

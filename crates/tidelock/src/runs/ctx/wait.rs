@@ -9,13 +9,13 @@ use futures_util::future::BoxFuture;
 use serde::de::DeserializeOwned;
 use tidelock_store::Timestamp;
 
-use super::{Ctx, interrupt};
+use super::{RunCtx, interrupt};
 use crate::runs::activation::{Op, State, Woken};
 use crate::runs::history::{Interruptible, Received, TimedOut, Waiting};
-use crate::runs::past::{End, Kind};
+use crate::runs::replay::{End, Kind};
 use crate::runs::{StepError, StepName};
 
-impl Ctx {
+impl RunCtx {
     /// Waits for the next signal of this name; one that came before is not lost. Each wait has a
     /// name of its own, which is the signal's unless [`named`](WaitForSignal::named) otherwise.
     ///
@@ -36,7 +36,7 @@ impl Ctx {
 #[must_use = "nothing is waited for before it is awaited"]
 #[derive(Debug)]
 pub struct WaitForSignal<'c, T> {
-    ctx: &'c Ctx,
+    ctx: &'c RunCtx,
     signal: String,
     name: Option<String>,
     timeout: Option<Duration>,

@@ -14,14 +14,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, CatchUnwind};
 use futures_util::task::AtomicWaker;
-use tidelock_store::{Json, Result};
+use tidelock_store::{RawJson, Result};
 
 use super::{Batch, Sent};
 use crate::runs::activation::Activation;
 use crate::runs::workflow::BodyError;
 
 /// What the function returned, or what it panicked with.
-pub(super) type Returned = Result<Result<Json, BodyError>, Box<dyn Any + Send>>;
+pub(super) type Returned = Result<Result<RawJson, BodyError>, Box<dyn Any + Send>>;
 
 /// What happens next in a turn.
 pub(super) enum Turn {
@@ -47,7 +47,7 @@ pub(super) enum Turn {
 
 /// The function at work.
 pub(super) struct Body<'a> {
-    future: CatchUnwind<AssertUnwindSafe<BoxFuture<'a, Result<Json, BodyError>>>>,
+    future: CatchUnwind<AssertUnwindSafe<BoxFuture<'a, Result<RawJson, BodyError>>>>,
     woken: Arc<Woken>,
 }
 
@@ -69,7 +69,7 @@ impl Wake for Woken {
 }
 
 impl<'a> Body<'a> {
-    pub(super) fn new(future: BoxFuture<'a, Result<Json, BodyError>>) -> Self {
+    pub(super) fn new(future: BoxFuture<'a, Result<RawJson, BodyError>>) -> Self {
         let woken = Woken { is: AtomicBool::new(true), driver: AtomicWaker::new() };
         Self { future: AssertUnwindSafe(future).catch_unwind(), woken: Arc::new(woken) }
     }

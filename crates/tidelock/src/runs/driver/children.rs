@@ -3,7 +3,7 @@
 use tidelock_store::{Result, limits};
 
 use super::Driver;
-use crate::runs::history::{self, Outcome};
+use crate::runs::history::{self, RunOutcome};
 use crate::runs::summary::Summarised;
 use crate::runs::{RunId, keys};
 
@@ -32,8 +32,8 @@ impl Driver {
                 Some(child) => history::outcome(&**store, &child).await?,
                 None => None,
             };
-            let outcome =
-                outcome.unwrap_or_else(|| Outcome::Terminated("it is not there any more".into()));
+            let outcome = outcome
+                .unwrap_or_else(|| RunOutcome::Terminated("it is not there any more".into()));
             let mut state = self.activation.state();
             if let Some((_, there)) = state.children.get_mut(at) {
                 *there = Some(outcome);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Append, Commit, Committed, ExpectedVersion, Json, Mark, NewEvent, Result, Settlement,
+    Append, Commit, Committed, ExpectedVersion, Mark, NewEvent, RawJson, Result, Settlement,
     Timestamp, Wake, When, limits,
 };
 
@@ -16,7 +16,7 @@ use crate::runs::history::{Cancelled, Completed, Continued, Entry, Failed, RunFa
 use crate::runs::keys;
 use crate::runs::summary::{RunState, Summary};
 use crate::runs::workflow::BodyError;
-use crate::worker::{Settled, is_loss, panic_message};
+use crate::worker::{TaskOutcome, is_loss, panic_message};
 
 /// How long a run is parked that cannot go on: longer each time, and never for good.
 fn patience() -> Backoff {
@@ -28,7 +28,7 @@ const SEEN: usize = 1_000;
 
 /// What became of a commit that ends the turn.
 enum Ended {
-    Done(Settled),
+    Done(TaskOutcome),
     /// A signal came first: the function has to look at it.
     Moved,
 }
@@ -36,22 +36,29 @@ enum Ended {
 impl Driver {
     /// Leaves the run to the store, until then or until somebody wakes it. If a signal came
     /// meanwhile, the function goes on.
-    pub(super) async fn suspend(&mut self, until: Option<Timestamp>) -> Result<Option<Settled>> {
+    pub(super) async fn suspend(
+        &mut self,
+        until: Option<Timestamp>,
+    ) -> Result<Option<TaskOutcome>> {
         let mut commit = Commit::new().settle(self.ack());
         if let Some(until) = until {
             commit =
                 commit.wake(Wake::at(self.activation.task.lease().item.clone(), When::At(until)));
         }
-        self.end_turn(commit, Settled::Acked).await
+        self.end_turn(commit, TaskOutcome::Acked).await
     }
 
     /// Gives it back for somebody else to go on with at once.
-    pub(super) async fn release(&mut self) -> Result<Option<Settled>> {
+    pub(super) async fn release(&mut self) -> Result<Option<TaskOutcome>> {
         let settlement = Settlement::release(self.activation.task.token()).having_done(self.mark());
-        self.end_turn(Commit::new().settle(settlement), Settled::Released).await
+        self.end_turn(Commit::new().settle(settlement), TaskOutcome::Released).await
     }
 
-    async fn end_turn(&mut self, commit: Commit, settled: Settled) -> Result<Option<Settled>> {
+    async fn end_turn(
+        &mut self,
+        commit: Commit,
+        settled: TaskOutcome,
+    ) -> Result<Option<TaskOutcome>> {
         if !self.make_room() {
             return Ok(None);
         }
@@ -82,7 +89,7 @@ impl Driver {
         &mut self,
         commit: Commit,
         entries: Vec<NewEvent>,
-        settled: Settled,
+        settled: TaskOutcome,
     ) -> Result<Ended> {
         let commit = match entries.is_empty() {
             true => commit,
@@ -90,7 +97,7 @@ impl Driver {
         };
         match self.activation.task.commit(commit).await?.committed() {
             Ok(Committed { .. }) => Ok(Ended::Done(settled)),
-            Err(conflict) if is_loss(&conflict) => Ok(Ended::Done(Settled::Lost)),
+            Err(conflict) if is_loss(&conflict) => Ok(Ended::Done(TaskOutcome::Lost)),
             Err(_) => {
                 self.catch_up().await?;
                 Ok(Ended::Moved)
@@ -121,11 +128,11 @@ impl Driver {
     }
 
     /// Nothing is left to do: somebody else has ended the run.
-    pub(super) async fn acknowledge(&self) -> Result<Settled> {
+    pub(super) async fn acknowledge(&self) -> Result<TaskOutcome> {
         self.activation.task.settle(self.finish_item()).await
     }
 
-    pub(super) async fn leave(&mut self, exit: Exit) -> Result<Settled> {
+    pub(super) async fn leave(&mut self, exit: Exit) -> Result<TaskOutcome> {
         match exit {
             Exit::Park(error) => self.park(error).await,
             Exit::Fail(error) => self.fail(RunFailure::saying(error)).await,
@@ -135,7 +142,7 @@ impl Driver {
 
     /// Puts it off, with the error on its item; it is tried again, in case other code is there
     /// then.
-    async fn park(&self, error: String) -> Result<Settled> {
+    async fn park(&self, error: String) -> Result<TaskOutcome> {
         let task = &self.activation.task;
         let after = patience().after(task.lease().failures, fastrand::f64());
         tracing::warn!(run = %self.run(), error, "parked");
@@ -143,7 +150,7 @@ impl Driver {
     }
 
     /// The function has returned, or panicked.
-    pub(super) async fn finish(&mut self, returned: Returned) -> Result<Settled> {
+    pub(super) async fn finish(&mut self, returned: Returned) -> Result<TaskOutcome> {
         let is_replay = self.activation.state().order.is_replay();
         match returned {
             Err(panic) => {
@@ -160,7 +167,7 @@ impl Driver {
     }
 
     /// An error because of a cancellation ends the run as cancelled; every other one, as failed.
-    async fn fail_with(&mut self, error: &BodyError) -> Result<Settled> {
+    async fn fail_with(&mut self, error: &BodyError) -> Result<TaskOutcome> {
         let found = StepError::find(&**error);
         let (cancel, told, undone, last) = {
             let state = self.activation.state();
@@ -188,13 +195,13 @@ impl Driver {
         }
     }
 
-    async fn fail(&mut self, failure: RunFailure) -> Result<Settled> {
+    async fn fail(&mut self, failure: RunFailure) -> Result<TaskOutcome> {
         self.end(Failed { failure }.into(), RunState::Failed).await
     }
 
     /// The run is over: its last entry, its summary, its place in the listings, its lease and
     /// whoever waits for it, in one commit.
-    async fn end(&mut self, last: Entry, state: RunState) -> Result<Settled> {
+    async fn end(&mut self, last: Entry, state: RunState) -> Result<TaskOutcome> {
         self.flush().await?;
         let last = last.encode()?;
         loop {
@@ -202,7 +209,7 @@ impl Driver {
             entries.push(last.clone());
             let commit = Commit::new().settle(self.finish_item());
             let commit = self.summarised().end(commit, state, self.activation.now())?;
-            match self.commit(commit, entries.clone(), Settled::Acked).await? {
+            match self.commit(commit, entries.clone(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
                 Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
                 Ended::Moved => {
@@ -215,7 +222,7 @@ impl Driver {
 
     /// A new generation: one entry, behind which everything older goes away, and the item due at
     /// once.
-    async fn continue_as_new(&mut self, input: Json) -> Result<Settled> {
+    async fn continue_as_new(&mut self, input: RawJson) -> Result<TaskOutcome> {
         loop {
             let entry = self.continued(&input).encode()?;
             let (stream, version) = (keys::stream(self.run()), self.version);
@@ -232,7 +239,7 @@ impl Driver {
                 .settle(self.ack())
                 .wake(Wake::at(self.activation.task.lease().item.clone(), When::NOW));
             commit.writes = self.summarised().become_writes(&next)?;
-            match self.commit(commit, Vec::new(), Settled::Acked).await? {
+            match self.commit(commit, Vec::new(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
                 Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
                 Ended::Moved => {}
@@ -240,7 +247,7 @@ impl Driver {
         }
     }
 
-    fn continued(&self, input: &Json) -> Entry {
+    fn continued(&self, input: &RawJson) -> Entry {
         let state = self.activation.state();
         let carried = state.past.inbox.unreceived();
         let mut seen = state.past.inbox.newest_seen(SEEN);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tidelock_store::{Commit, ExpectedVersion, Result, Version};
 
 use super::{After, Driver};
-use crate::reactions::Failure;
+use crate::reactions::HandlerError;
 use crate::runs::activation::{Activation, Batch, Landing, LandingEnd};
 use crate::runs::keys;
 use crate::staging::{Tried, too_slow};
@@ -25,7 +25,7 @@ pub(crate) enum Sent {
     /// The same, and what was to land with it has to be made anew.
     Spent,
     /// What was to land with it did not hold.
-    Refused(Failure),
+    Refused(HandlerError),
     /// The lease is lost.
     Lost,
 }

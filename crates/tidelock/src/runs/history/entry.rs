@@ -6,7 +6,9 @@
 //! of the run's lease, but for a termination and a retry.
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Event, EventType, Fence, Json, NewEvent, Result, StoreError, Timestamp};
+use tidelock_store::{
+    EventType, Fence, NewEvent, RawJson, Result, StoreError, StoredEvent, Timestamp,
+};
 
 use crate::runs::names::StepName;
 use crate::runs::summary::Parent;
@@ -38,7 +40,7 @@ macro_rules! entries {
             }
 
             /// From the type and the payload of an event.
-            fn parse(event_type: &EventType, payload: &Json) -> Result<Self> {
+            fn parse(event_type: &EventType, payload: &RawJson) -> Result<Self> {
                 match event_type.as_str() {
                     $($type => payload.to().map(Self::$name),)*
                     other => Err(StoreError::invalid(format!(
@@ -55,12 +57,12 @@ entries! {
     Started = "~started" {
         workflow: WorkflowName,
         version: WorkflowVersion,
-        input: Json,
+        input: RawJson,
         parent: Option<Parent>,
         deadline: Option<Timestamp>,
     }
     /// A step was done, with this result.
-    StepDone = "~step" { name: StepName, result: Json }
+    StepDone = "~step" { name: StepName, result: RawJson }
     /// A step failed, and is to be tried again then.
     AttemptFailed = "~attempt-failed" { name: StepName, attempt: u32, error: String, again_at: Timestamp }
     /// A step failed for good.
@@ -84,15 +86,15 @@ entries! {
     /// Something that was recorded was let go of: nobody waits for its end any more.
     Dropped = "~dropped" { name: StepName }
     /// Somebody sent a signal; those of Tidelock's own begin with `~`.
-    Signalled = "~signalled" { signal: String, id: String, payload: Json }
+    Signalled = "~signalled" { signal: String, id: String, payload: RawJson }
     /// A child was started, in the same commit.
     ChildStarted = "~child" { name: StepName, run: RunId }
     /// A child has ended.
-    ChildEnded = "~child-ended" { name: StepName, outcome: Outcome }
+    ChildEnded = "~child-ended" { name: StepName, outcome: RunOutcome }
     /// A value was drawn that would be another one next time.
-    Value = "~value" { name: StepName, value: Json }
+    Value = "~value" { name: StepName, value: RawJson }
     /// The run said this about itself, for whoever asks.
-    Published = "~published" { name: StepName, status: Json }
+    Published = "~published" { name: StepName, status: RawJson }
     /// Which side of a change of code the run is on.
     Patched = "~patched" { name: StepName, taken: bool }
     /// A race was won by this branch.
@@ -102,7 +104,7 @@ entries! {
     /// An earlier holder of the lease died.
     TakenOver = "~taken-over" { fence: Fence }
     /// The function returned this.
-    Completed = "~completed" { result: Json }
+    Completed = "~completed" { result: RawJson }
     /// The function returned an error.
     Failed = "~failed" { failure: RunFailure }
     /// The function ended because it was asked to cancel.
@@ -112,12 +114,12 @@ entries! {
     /// It began again with this input; signals that nobody had received were carried along.
     Continued = "~continued" {
         generation: u32,
-        input: Json,
+        input: RawJson,
         carried: Vec<Signalled>,
         /// Ids of signals that had been seen, so that they are not taken again.
         seen: Vec<String>,
         /// What events say that the run leads to.
-        metadata: Json,
+        metadata: RawJson,
     }
     /// A failed run goes on from the step that failed.
     Retried = "~retried" { reason: String }
@@ -172,9 +174,9 @@ pub struct RunFailure {
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum RunOutcome {
     /// Its function returned this.
-    Completed(Json),
+    Completed(RawJson),
     /// Its function returned an error.
     Failed(RunFailure),
     /// It was cancelled, for this reason.
@@ -192,7 +194,7 @@ impl RunFailure {
 
 impl Entry {
     /// The entry that an event stands for.
-    pub(crate) fn decode(event: &Event) -> Result<Self> {
+    pub(crate) fn decode(event: &StoredEvent) -> Result<Self> {
         Self::parse(&event.event_type, &event.payload).map_err(|e| {
             e.about(format_args!("stream {:?}, version {}", event.stream, event.version))
         })
@@ -214,12 +216,12 @@ impl Entry {
     }
 
     /// How the run ended, if this ends it.
-    pub(crate) fn outcome(&self) -> Option<Outcome> {
+    pub(crate) fn outcome(&self) -> Option<RunOutcome> {
         match self {
-            Self::Completed(entry) => Some(Outcome::Completed(entry.result.clone())),
-            Self::Failed(entry) => Some(Outcome::Failed(entry.failure.clone())),
-            Self::Cancelled(entry) => Some(Outcome::Cancelled(entry.reason.clone())),
-            Self::Terminated(entry) => Some(Outcome::Terminated(entry.reason.clone())),
+            Self::Completed(entry) => Some(RunOutcome::Completed(entry.result.clone())),
+            Self::Failed(entry) => Some(RunOutcome::Failed(entry.failure.clone())),
+            Self::Cancelled(entry) => Some(RunOutcome::Cancelled(entry.reason.clone())),
+            Self::Terminated(entry) => Some(RunOutcome::Terminated(entry.reason.clone())),
             _ => None,
         }
     }
@@ -239,7 +241,7 @@ pub enum Verdict {
     /// It was not done: do it.
     Rerun,
     /// It was done, with this result.
-    Done(Json),
+    Done(RawJson),
     /// It counts as failed.
     Fail(String),
 }
@@ -255,11 +257,11 @@ mod tests {
         let entries: Vec<Entry> = vec![
             StepDone {
                 name: name.clone(),
-                result: Json::new(&serde_json::json!({ "paid": 7 })).unwrap(),
+                result: RawJson::new(&serde_json::json!({ "paid": 7 })).unwrap(),
             }
             .into(),
             Received { name: name.clone(), id: "s-1".into() }.into(),
-            ChildEnded { name, outcome: Outcome::Cancelled("enough".into()) }.into(),
+            ChildEnded { name, outcome: RunOutcome::Cancelled("enough".into()) }.into(),
             Retried { reason: String::new() }.into(),
         ];
         let (store, stream) = (MemoryStore::new(), StreamName::new("~run/r").unwrap());

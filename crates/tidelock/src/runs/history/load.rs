@@ -1,16 +1,16 @@
 //! Reading a history to go on with it: folded, with everything that its next entry needs to know.
 
-use tidelock_store::{Event, Result, Store, StoreExt, StreamQuery, Version};
+use tidelock_store::{Result, Store, StoreExt, StoredEvent, StreamQuery, Version};
 
 use super::Entry;
 use crate::metadata::Metadata;
-use crate::runs::past::Past;
+use crate::runs::replay::ReplayState;
 use crate::runs::{RunId, keys};
 
 /// A history as it was read.
 #[derive(Debug)]
 pub(crate) struct Loaded {
-    pub(crate) past: Past,
+    pub(crate) past: ReplayState,
     /// The version up to which it was read; none if there is nothing.
     pub(crate) version: Option<Version>,
     /// What events say that the run leads to.
@@ -23,7 +23,8 @@ pub(crate) async fn load(
     run: &RunId,
     begins: Option<Version>,
 ) -> Result<Loaded> {
-    let mut loaded = Loaded { past: Past::default(), version: None, metadata: Metadata::new() };
+    let mut loaded =
+        Loaded { past: ReplayState::default(), version: None, metadata: Metadata::new() };
     for event in events(store, run, begins).await? {
         let entry = Entry::decode(&event)?;
         if let Entry::Started(_) = entry {
@@ -43,6 +44,6 @@ pub(crate) async fn events(
     store: &(impl Store + ?Sized),
     run: &RunId,
     from: Option<Version>,
-) -> Result<Vec<Event>> {
+) -> Result<Vec<StoredEvent>> {
     store.rows(StreamQuery { from, ..StreamQuery::forward(&keys::stream(run)) }).all().await
 }

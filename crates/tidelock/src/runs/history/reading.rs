@@ -1,8 +1,8 @@
 //! Reading what happened in a run, page after page.
 
-use tidelock_store::{Event, EventId, Result, Store, StoreExt, StreamQuery};
+use tidelock_store::{EventId, Result, Store, StoreExt, StoredEvent, StreamQuery};
 
-use super::{Entry, Outcome};
+use super::{Entry, RunOutcome};
 use crate::runs::keys;
 use crate::runs::summary::Summarised;
 
@@ -14,7 +14,7 @@ const TAIL: usize = 10;
 pub(crate) async fn each(
     store: &dyn Store,
     run: &Summarised,
-    mut see: impl FnMut(&Event, Entry),
+    mut see: impl FnMut(&StoredEvent, Entry),
 ) -> Result<()> {
     let whole = StreamQuery::forward(&keys::stream(&run.run));
     let mut events = store.rows(StreamQuery { from: run.summary.begins, ..whole });
@@ -53,7 +53,8 @@ pub(crate) async fn newest<T>(
     make: impl Fn(Entry) -> Option<T>,
 ) -> Result<Option<T>> {
     let mut events = store.rows(StreamQuery::backward(&keys::stream(&run.run)));
-    let is_of_it = |event: &Event| run.summary.begins.is_none_or(|begins| begins <= event.version);
+    let is_of_it =
+        |event: &StoredEvent| run.summary.begins.is_none_or(|begins| begins <= event.version);
     while let Some(event) = events.next().await?.filter(is_of_it) {
         if let Some(made) = make(Entry::decode(&event)?) {
             return Ok(Some(made));
@@ -63,7 +64,7 @@ pub(crate) async fn newest<T>(
 }
 
 /// How the run ended; nothing if it goes on.
-pub(crate) async fn outcome(store: &dyn Store, run: &Summarised) -> Result<Option<Outcome>> {
+pub(crate) async fn outcome(store: &dyn Store, run: &Summarised) -> Result<Option<RunOutcome>> {
     let query = StreamQuery::backward(&keys::stream(&run.run)).limit(TAIL);
     for event in store.full_page(query).await?.events {
         match Entry::decode(&event)? {

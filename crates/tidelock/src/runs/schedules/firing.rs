@@ -3,19 +3,19 @@
 use std::time::Duration;
 
 use tidelock_store::{
-    Commit, CommitOutcome, ExpectedRevision, Json, Result as StoreResult, Settlement, StoreExt,
-    Timestamp, Wake, When, Write, limits,
+    Commit, CommitOutcome, ExpectedRevision, RawJson, RecordWrite, Result as StoreResult,
+    Settlement, StoreExt, Timestamp, Wake, When, limits,
 };
 
 use super::stored::{Kept, Stored};
 use super::{Overlap, ScheduleError};
 use crate::handle::Tidelock;
 use crate::runs::client::proposal::Proposal;
-use crate::runs::client::start::Order;
+use crate::runs::client::start::StartRequest;
 use crate::runs::names::ScheduleName;
 use crate::runs::summary::Summarised;
 use crate::runs::{RunError, RunId, RunState, keys};
-use crate::worker::{Handling, Settled, Task, Work, each, is_loss};
+use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
 /// After this long a schedule is tried again that could not start its run, because nobody has
 /// registered the workflow, say.
@@ -36,15 +36,15 @@ impl Firing {
     }
 }
 
-impl Work for Firing {
-    fn begin(&self, tasks: Vec<Task>) -> Vec<Handling> {
+impl QueueHandler for Firing {
+    fn begin(&self, tasks: Vec<LeasedTask>) -> Vec<TaskFuture> {
         each(tasks, |task| fire(self.tidelock.clone(), task))
     }
 }
 
 /// Decides on the schedule as it is, and again if somebody changed it, or was quicker to start a
 /// run of it.
-async fn fire(tidelock: Tidelock, task: Task) -> StoreResult<Settled> {
+async fn fire(tidelock: Tidelock, task: LeasedTask) -> StoreResult<TaskOutcome> {
     loop {
         let commit = match decide(&tidelock, &task).await {
             // The item of a schedule that was removed, or has no next occurrence, is not woken by
@@ -57,19 +57,21 @@ async fn fire(tidelock: Tidelock, task: Task) -> StoreResult<Settled> {
             Err(error) => return task.settle(put_off(&task, &error)).await,
         };
         match task.commit(commit).await? {
-            CommitOutcome::Committed(_) => return Ok(Settled::Acked),
-            CommitOutcome::Conflict(conflict) if is_loss(&conflict) => return Ok(Settled::Lost),
+            CommitOutcome::Committed(_) => return Ok(TaskOutcome::Acked),
+            CommitOutcome::Conflict(conflict) if is_loss(&conflict) => {
+                return Ok(TaskOutcome::Lost);
+            }
             CommitOutcome::Conflict(_) => {}
         }
     }
 }
 
-fn put_off(task: &Task, error: &RunError) -> Settlement {
+fn put_off(task: &LeasedTask, error: &RunError) -> Settlement {
     Settlement::retry(task.token(), PUT_OFF, error.to_string())
 }
 
 /// What is to be done now: nothing, if the schedule is gone, paused or not due yet.
-async fn decide(tidelock: &Tidelock, task: &Task) -> Result<Commit, RunError> {
+async fn decide(tidelock: &Tidelock, task: &LeasedTask) -> Result<Commit, RunError> {
     let name = ScheduleName::new(task.lease().item.key.as_str())?;
     let store = tidelock.store();
     let Some(kept) = Kept::of(&store.get_one(&keys::schedule(&name)).await?)? else {
@@ -105,19 +107,20 @@ async fn start(
         add(&mut commit, begin(tidelock, &order).await?);
     }
     let expected = ExpectedRevision::Revision(kept.revision);
-    let commit = commit.write(Write::put(&keys::schedule(name), expected, Json::new(&moved)?));
+    let commit =
+        commit.write(RecordWrite::put(&keys::schedule(name), expected, RawJson::new(&moved)?));
     Ok(wake(name, commit, moved.next))
 }
 
-fn order(name: &ScheduleName, stored: &Stored, moment: Timestamp) -> Order {
+fn order(name: &ScheduleName, stored: &Stored, moment: Timestamp) -> StartRequest {
     let run = keys::scheduled_run(name, moment);
-    let mut order = Order::of(stored.plan.workflow.clone(), run, stored.plan.input.clone());
+    let mut order = StartRequest::of(stored.plan.workflow.clone(), run, stored.plan.input.clone());
     order.attributes.insert(ATTRIBUTE.to_owned(), name.to_string());
     order
 }
 
 /// The parts that start the run. If its id is taken, the occurrence counts as dealt with.
-async fn begin(tidelock: &Tidelock, order: &Order) -> Result<Commit, RunError> {
+async fn begin(tidelock: &Tidelock, order: &StartRequest) -> Result<Commit, RunError> {
     match order.propose(tidelock).await {
         Err(error @ RunError::OtherRun { .. }) => {
             tracing::warn!(%error, "a schedule's run was not started");

@@ -2,7 +2,7 @@
 //! missed.
 
 use serde::{Deserialize, Serialize};
-use tidelock_store::{Json, StoreError};
+use tidelock_store::{RawJson, StoreError};
 
 use super::timetable::Timetable;
 use super::{CatchUp, ScheduleError};
@@ -34,7 +34,7 @@ pub struct Schedule {
     pattern: String,
     zone: String,
     workflow: String,
-    input: Result<Json, StoreError>,
+    input: Result<RawJson, StoreError>,
     catch_up: CatchUp,
     overlap: Overlap,
 }
@@ -47,7 +47,7 @@ impl Schedule {
             pattern: pattern.into(),
             zone: "UTC".to_owned(),
             workflow: String::new(),
-            input: Json::new(&()),
+            input: RawJson::new(&()),
             catch_up: CatchUp::default(),
             overlap: Overlap::default(),
         }
@@ -68,7 +68,7 @@ impl Schedule {
         input: &(impl Serialize + ?Sized),
     ) -> Self {
         self.workflow = workflow.into();
-        self.input = Json::new(input);
+        self.input = RawJson::new(input);
         self
     }
 
@@ -110,7 +110,7 @@ pub(super) struct Plan {
     pub(super) pattern: String,
     pub(super) zone: String,
     pub(super) workflow: WorkflowName,
-    pub(super) input: Json,
+    pub(super) input: RawJson,
     pub(super) catch_up: CatchUp,
     pub(super) overlap: Overlap,
 }

@@ -12,7 +12,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tidelock_store::{
-    Advice, Commit, CommitOutcome, Conflict, ExpectedRevision, Revision, StoreError, When, Write,
+    Commit, CommitOutcome, Conflict, ExpectedRevision, RecordWrite, RetryAdvice, Revision,
+    StoreError, When,
 };
 use tokio::sync::OnceCell;
 
@@ -20,7 +21,7 @@ use super::{Line, found_live, text};
 use crate::events::send;
 use crate::handle::Tidelock;
 use crate::scopes::document::Doc;
-use crate::scopes::state::State;
+use crate::scopes::state::ScopeState;
 
 pub(crate) struct Batch<S> {
     before: Mutex<Before<S>>,
@@ -59,12 +60,12 @@ pub(crate) enum Landing {
 /// One who waits for a batch, and drives it. When the last of them goes away before it is known
 /// what became of it, the line forgets the batch: what nobody wants any more is not sent by whoever
 /// comes next, some other day.
-pub(crate) struct Waiting<'a, S: State> {
+pub(crate) struct Waiting<'a, S: ScopeState> {
     line: &'a Line<S>,
     batch: Arc<Batch<S>>,
 }
 
-impl<'a, S: State> Waiting<'a, S> {
+impl<'a, S: ScopeState> Waiting<'a, S> {
     /// For whoever holds the line's lock.
     pub(super) fn new(line: &'a Line<S>, batch: Arc<Batch<S>>) -> Self {
         batch.waiters.fetch_add(1, Ordering::Relaxed);
@@ -77,7 +78,7 @@ impl<'a, S: State> Waiting<'a, S> {
     }
 }
 
-impl<S: State> Drop for Waiting<'_, S> {
+impl<S: ScopeState> Drop for Waiting<'_, S> {
     fn drop(&mut self) {
         let mut inner = self.line.lock();
         let was_last = self.batch.waiters.fetch_sub(1, Ordering::Relaxed) == 1;
@@ -90,7 +91,7 @@ impl<S: State> Drop for Waiting<'_, S> {
     }
 }
 
-impl<S: State> Batch<S> {
+impl<S: ScopeState> Batch<S> {
     /// A document that was made of what is in the store.
     pub(super) fn first(
         expected: ExpectedRevision,
@@ -175,12 +176,12 @@ impl<S: State> Batch<S> {
     }
 }
 
-impl<S: State> Content<S> {
+impl<S: ScopeState> Content<S> {
     /// What is sent, again and again if need be.
     fn send(&mut self, line: &Line<S>, expected: ExpectedRevision) -> Commit {
         let Self { doc, lives, sent } = self;
         let make = || {
-            let write = Write::put(line.name.key(), expected, text(doc));
+            let write = RecordWrite::put(line.name.key(), expected, text(doc));
             let write = match lives {
                 Some(lives) => write.expiring(When::In(*lives)),
                 None => write,
@@ -192,7 +193,7 @@ impl<S: State> Content<S> {
 }
 
 /// A batch waits for the one before it, which is of the same kind: somewhere the types must end.
-fn in_a_box<'a, S: State>(
+fn in_a_box<'a, S: ScopeState>(
     batch: &'a Batch<S>,
     line: &'a Line<S>,
     tidelock: &'a Tidelock,
@@ -206,7 +207,7 @@ fn landed(earlier: &Landing) -> Result<Revision, Landing> {
         Landing::Landed(revision) => Ok(*revision),
         Landing::Refused(conflict) => Err(Landing::Refused(conflict.clone())),
         // Whether that one happened is for its callers to wonder; this one did not.
-        Landing::Failed(error) => Err(Landing::Failed(error.clone().advising(Advice::Later))),
+        Landing::Failed(error) => Err(Landing::Failed(error.clone().advising(RetryAdvice::Later))),
     }
 }
 

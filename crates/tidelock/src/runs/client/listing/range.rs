@@ -22,7 +22,7 @@ impl Range {
         for state in filter.states() {
             match &filter.workflow {
                 Some(Ok(workflow)) => {
-                    ranges.push(Self { prefix: keys::index_of(*state, workflow) })
+                    ranges.push(Self { prefix: keys::index_of(*state, workflow) });
                 }
                 Some(Err(problem)) => return Err(StoreError::invalid(problem.to_string())),
                 None => ranges.extend(Self::within(store, &keys::index_in(*state)).await?),

@@ -1,0 +1,236 @@
+//! Arguments of the commands that look and change nothing.
+
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use tidelock::claims::ClaimState;
+use tidelock::doctor::Thresholds;
+use tidelock::queues::ItemState;
+use tidelock::{EventType, LaneName, Position, StreamName, Version};
+
+use super::values::{duration, field, pattern, position, version};
+
+/// How much to show.
+#[derive(Debug, Clone, Copy, clap::Args)]
+pub(crate) struct Paging {
+    /// Show at most this many
+    #[arg(long, value_name = "COUNT", default_value_t = 100)]
+    limit: usize,
+    /// Show all, however many there are
+    #[arg(long, conflicts_with = "limit")]
+    all: bool,
+}
+
+impl Paging {
+    pub(crate) fn wanted(self) -> usize {
+        if self.all { usize::MAX } else { self.limit }
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct StreamsArgs {
+    /// Only streams whose names begin with this
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// Only streams after this one, by name
+    #[arg(long, value_name = "STREAM")]
+    pub(crate) after: Option<StreamName>,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct EventsArgs {
+    /// The stream; without it, the feed of all streams
+    pub(crate) stream: Option<StreamName>,
+    /// Begin with this version of the stream
+    #[arg(long, value_name = "VERSION", value_parser = version, requires = "stream")]
+    pub(crate) from: Option<Version>,
+    /// Begin after this position of the feed; 0 is before all events
+    #[arg(long, value_name = "POSITION", value_parser = position, conflicts_with = "stream")]
+    pub(crate) after: Option<Position>,
+    /// Newest first; needs a stream
+    #[arg(long, requires = "stream", conflicts_with = "follow")]
+    pub(crate) backward: bool,
+    /// Only events of this type; can be given several times
+    #[arg(long = "type", value_name = "TYPE")]
+    pub(crate) types: Vec<EventType>,
+    /// Only events of streams whose names begin with this
+    #[arg(long, value_name = "PREFIX", conflicts_with = "stream", default_value = "")]
+    pub(crate) prefix: String,
+    /// Only events with this in their metadata; can be given several times
+    #[arg(long, value_name = "FIELD=VALUE", value_parser = field, conflicts_with = "stream")]
+    pub(crate) metadata: Vec<(String, String)>,
+    /// Stay, and show events as they come: new ones only, unless --from or --after say otherwise
+    #[arg(long, short)]
+    pub(crate) follow: bool,
+    /// Show payloads whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct LeasesArgs {
+    /// Only queues like this; * stands for any characters, ? for one
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) queue: Option<tidelock::NamePattern>,
+    /// Only keys like this
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) key: Option<tidelock::NamePattern>,
+    /// Only this lane
+    #[arg(long)]
+    pub(crate) lane: Option<LaneName>,
+    /// Only items in this state; can be given several times
+    #[arg(long, value_enum)]
+    state: Vec<ItemIn>,
+    /// Only items after this one
+    #[arg(long, num_args = 2, value_names = ["QUEUE", "KEY"])]
+    pub(crate) after: Vec<String>,
+    /// Show errors whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+impl LeasesArgs {
+    pub(crate) fn wants(&self, state: ItemState) -> bool {
+        self.state.is_empty() || self.state.iter().any(|wanted| wanted.0 == state)
+    }
+
+    /// Whether nothing but these is wanted.
+    pub(crate) fn wants_only(&self, states: &[ItemState]) -> bool {
+        !self.state.is_empty() && self.state.iter().all(|wanted| states.contains(&wanted.0))
+    }
+}
+
+/// An item's state, as it is typed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ItemIn(ItemState);
+
+impl ValueEnum for ItemIn {
+    fn value_variants<'a>() -> &'a [Self] {
+        static ALL: LazyLock<[ItemIn; 7]> = LazyLock::new(|| ItemState::ALL.map(ItemIn));
+        &*ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.as_str()))
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReactionsArgs {
+    /// Only reactions like this; * stands for any characters, ? for one
+    #[arg(value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) reaction: Option<tidelock::NamePattern>,
+    /// Only targets like this
+    #[arg(long, value_name = "PATTERN", value_parser = pattern)]
+    pub(crate) target: Option<tidelock::NamePattern>,
+    /// Only what is blocked
+    #[arg(long)]
+    pub(crate) blocked: bool,
+    /// Only what has something left to do
+    #[arg(long)]
+    pub(crate) lagging: bool,
+    /// Show how far each reaction's events are routed, and by whom, instead of its targets
+    #[arg(long, conflicts_with_all = ["target", "blocked", "lagging"])]
+    pub(crate) routes: bool,
+    /// Show errors whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ScopesArgs {
+    /// Only this kind
+    pub(crate) kind: Option<String>,
+    /// Only ids that begin with this
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// Show documents whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct ClaimsArgs {
+    /// Only claims whose names begin with this: lock/, idempotency/pay:
+    #[arg(default_value = "")]
+    pub(crate) prefix: String,
+    /// Only claims in this state; can be given several times
+    #[arg(long, value_enum)]
+    state: Vec<ClaimIn>,
+    /// Show quotas that somebody has taken from, and how much, instead of claims
+    #[arg(long, conflicts_with_all = ["state", "full"])]
+    pub(crate) quotas: bool,
+    /// Show errors whole
+    #[arg(long)]
+    pub(crate) full: bool,
+    #[command(flatten)]
+    pub(crate) paging: Paging,
+}
+
+impl ClaimsArgs {
+    pub(crate) fn wants(&self, state: ClaimState) -> bool {
+        self.state.is_empty() || self.state.iter().any(|wanted| wanted.0 == state)
+    }
+}
+
+/// A claim's state, as it is typed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ClaimIn(ClaimState);
+
+impl ValueEnum for ClaimIn {
+    fn value_variants<'a>() -> &'a [Self] {
+        const ALL: [ClaimIn; 4] = [
+            ClaimIn(ClaimState::Pending),
+            ClaimIn(ClaimState::Stale),
+            ClaimIn(ClaimState::Done),
+            ClaimIn(ClaimState::Failed),
+        ];
+        &ALL
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.as_str()))
+    }
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DoctorArgs {
+    /// How long something may wait before it counts as not moving, such as 30s, 5m or 1h
+    #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = duration)]
+    patience: Duration,
+    /// How long something may be held without progress before it counts as hung
+    #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = duration)]
+    hung: Duration,
+    /// Show at most this many findings of each kind
+    #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().show)]
+    show: usize,
+    /// Look at so many work items at most
+    #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().scan)]
+    scan: usize,
+    /// Look at so many open runs at most, the newest
+    #[arg(long, value_name = "COUNT", default_value_t = Thresholds::default().runs)]
+    runs: usize,
+}
+
+impl DoctorArgs {
+    pub(crate) fn bounds(&self) -> Thresholds {
+        Thresholds {
+            patience: self.patience,
+            hung: self.hung,
+            show: self.show,
+            scan: self.scan,
+            runs: self.runs,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Who holds commits or the feed up.
+//!
+//! An unrelated transaction holds up neither, however long it stays open. But whoever locks a row
+//! of the store and leaves the transaction open, by hand or because a program hangs between two
+//! statements, holds up the commits that need that row; and whoever has appended and leaves the
+//! transaction open holds up the feed, which nobody may read past it.
+
+use std::time::Duration;
+
+use tidelock_store::{Result, StoreOperation};
+use tokio_postgres::Row;
+use tokio_postgres::types::Type;
+
+use crate::PostgresStore;
+use crate::committer::Committer;
+use crate::error::failed;
+use crate::lazy_connection::LazyConnection;
+use crate::statement::{Statement, now};
+
+/// Of all who block somebody that waits for a row of this schema, the one that is not waiting
+/// itself and has been at it longest.
+static COMMITS: Statement = Statement::new(
+    "SELECT b.pid, b.usename::text, b.application_name, coalesce(host(b.client_addr), 'local'), b.state,
+            (extract(epoch FROM clock_timestamp() - b.xact_start) * 1000000)::bigint,
+            (extract(epoch FROM clock_timestamp() - min(w.query_start)) * 1000000)::bigint, count(DISTINCT w.pid)
+     FROM pg_stat_activity w, unnest(pg_blocking_pids(w.pid)) AS p (pid) JOIN pg_stat_activity b ON b.pid = p.pid
+     WHERE w.datname = current_database() AND w.wait_event_type = 'Lock' AND b.wait_event_type IS DISTINCT FROM 'Lock'
+       AND EXISTS (
+           SELECT FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace
+           WHERE l.pid = w.pid AND n.nspname = $1)
+     GROUP BY b.pid, b.usename, b.application_name, b.client_addr, b.state, b.xact_start
+     ORDER BY b.xact_start NULLS LAST LIMIT 1",
+    &[Type::TEXT],
+);
+/// The oldest ticket after which positions were drawn. When it was taken is not known; at the
+/// latest when its session was last told to do something, and before the first event that waits
+/// behind it. Only the second can be seen of a session of another role, and of a transaction that
+/// was prepared.
+static FEED: Statement = Statement::new(
+    concat!(
+        "SELECT coalesce(t.pid, 0), a.usename::text, a.application_name, coalesce(host(a.client_addr), 'local'), a.state,
+                (extract(epoch FROM clock_timestamp() - a.xact_start) * 1000000)::bigint,
+                greatest((extract(epoch FROM clock_timestamp() - a.query_start) * 1000000)::bigint,
+                         (SELECT ",
+        now!(),
+        " - e.recorded_at FROM tidelock.events e WHERE e.position > t.after ORDER BY e.position LIMIT 1)),
+                s.last - t.after
+         FROM tidelock.settled() s JOIN tidelock.tickets t ON t.after < s.last
+         LEFT JOIN pg_stat_activity a ON a.pid = t.pid
+         ORDER BY t.after LIMIT 1"
+    ),
+    &[],
+);
+
+/// Who holds up what, if anybody does.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Blockers {
+    /// Commits that wait for somebody's transaction.
+    pub commits: Option<BlockedCommits>,
+    /// A feed that waits for somebody's transaction. For a moment that is normal: while others
+    /// commit.
+    pub feed: Option<BlockedFeed>,
+}
+
+/// A database session with a transaction that others wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockingSession {
+    /// The session, as `pg_stat_activity` and `pg_terminate_backend` know it; 0 for a transaction
+    /// that was prepared and belongs to none.
+    pub session: i32,
+    /// The role it has.
+    pub role: Option<String>,
+    /// What it calls itself.
+    pub application: Option<String>,
+    /// Where it comes from: an address, or `local`.
+    pub client: String,
+    /// What it is doing; `idle in transaction`, mostly. Unknown to roles that may not see it.
+    pub state: Option<String>,
+    /// For how long its transaction has been open.
+    pub open_for: Option<Duration>,
+}
+
+/// Somebody's transaction that commits wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockedCommits {
+    /// Whose it is.
+    pub by: BlockingSession,
+    /// For how long the first of those who wait for it has waited.
+    pub waiting_for: Duration,
+    /// How many sessions wait for it.
+    pub sessions_waiting: u64,
+    /// How many commits of this process are not done yet.
+    pub commits_waiting: usize,
+}
+
+/// Somebody's transaction that has positions, or is about to have some, and has not ended: what
+/// comes after it is in the streams, and not in the feed yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BlockedFeed {
+    /// Whose it is.
+    pub by: BlockingSession,
+    /// For how long, at least.
+    pub standing_for: Duration,
+    /// How many positions have been drawn after the last one that can be read.
+    pub behind: u64,
+}
+
+impl PostgresStore {
+    /// Tells which database session keeps commits waiting, and which the feed; since when, and how
+    /// many.
+    ///
+    /// # Errors
+    /// `Unavailable` if the server cannot be asked.
+    pub async fn blockers(&self) -> Result<Blockers> {
+        look(&self.shared.readers.reader(), &self.shared.committer)
+            .await
+            .map_err(|e| e.during(StoreOperation::Check))
+    }
+}
+
+async fn look(link: &LazyConnection, committer: &Committer) -> Result<Blockers> {
+    Ok(Blockers { commits: commits(link, committer).await?, feed: feed(link).await? })
+}
+
+pub(crate) async fn commits(
+    link: &LazyConnection,
+    committer: &Committer,
+) -> Result<Option<BlockedCommits>> {
+    let rows = link.read(&COMMITS, &[&&*link.place().schema]).await?;
+    rows.first().map(|row| held_commits(row, committer.waiting())).transpose().map_err(failed)
+}
+
+pub(crate) async fn feed(link: &LazyConnection) -> Result<Option<BlockedFeed>> {
+    let rows = link.read(&FEED, &[]).await?;
+    rows.first().map(held_feed).transpose().map_err(failed)
+}
+
+fn held_commits(
+    row: &Row,
+    commits_waiting: usize,
+) -> Result<BlockedCommits, tokio_postgres::Error> {
+    Ok(BlockedCommits {
+        by: holder(row)?,
+        waiting_for: duration(row, 6)?.unwrap_or_default(),
+        sessions_waiting: count(row, 7)?,
+        commits_waiting,
+    })
+}
+
+fn held_feed(row: &Row) -> Result<BlockedFeed, tokio_postgres::Error> {
+    let standing_for = duration(row, 6)?.unwrap_or_default();
+    Ok(BlockedFeed { by: holder(row)?, standing_for, behind: count(row, 7)? })
+}
+
+fn holder(row: &Row) -> Result<BlockingSession, tokio_postgres::Error> {
+    Ok(BlockingSession {
+        session: row.try_get(0)?,
+        role: row.try_get(1)?,
+        application: row.try_get(2)?,
+        client: row.try_get(3)?,
+        state: row.try_get(4)?,
+        open_for: duration(row, 5)?,
+    })
+}
+
+fn duration(row: &Row, column: usize) -> Result<Option<Duration>, tokio_postgres::Error> {
+    let micros: Option<i64> = row.try_get(column)?;
+    Ok(micros.map(|micros| Duration::from_micros(u64::try_from(micros).unwrap_or_default())))
+}
+
+fn count(row: &Row, column: usize) -> Result<u64, tokio_postgres::Error> {
+    Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default())
+}

@@ -1,0 +1,108 @@
+//! Somebody who stands between a caller and a store.
+//!
+//! The fourteen methods are passed on here, once; what a test does to them is a [`Between`].
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::ops::Deref;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock::prelude::*;
+use tidelock::{
+    Adjusted, Adjustment, Capabilities, ChangeHint, CommitOutcome, FeedPage, HeadPage, ItemPage,
+    LeaseToken, Leased, RecordPage, Renewal, Result, StoreOperation, StreamPage, Timestamp,
+    async_trait,
+};
+
+/// Sees every call that is made of a store, and decides what becomes of it.
+pub trait Interceptor: Debug + Send + Sync + 'static {
+    /// A call of this kind is to be made: makes it by awaiting it, or does not, and answers.
+    fn call<T: Send>(
+        &self,
+        operation: StoreOperation,
+        call: impl Future<Output = Result<T>> + Send,
+    ) -> impl Future<Output = Result<T>> + Send;
+}
+
+/// A store with somebody in front of it.
+#[derive(Debug)]
+pub struct Wrapped<B> {
+    store: Arc<dyn Store>,
+    between: B,
+}
+
+impl<B: Interceptor> Wrapped<B> {
+    /// Puts this one in front of this store.
+    pub fn new(store: Arc<dyn Store>, between: B) -> Arc<Self> {
+        Arc::new(Self { store, between })
+    }
+}
+
+/// A test that holds the store speaks to the one in front.
+impl<B> Deref for Wrapped<B> {
+    type Target = B;
+
+    fn deref(&self) -> &B {
+        &self.between
+    }
+}
+
+#[async_trait]
+impl<B: Interceptor> Store for Wrapped<B> {
+    fn capabilities(&self) -> Capabilities {
+        self.store.capabilities()
+    }
+
+    async fn now(&self) -> Result<Timestamp> {
+        self.between.call(StoreOperation::Now, self.store.now()).await
+    }
+
+    async fn commit(&self, commit: Commit) -> Result<CommitOutcome> {
+        self.between.call(StoreOperation::Commit, self.store.commit(commit)).await
+    }
+
+    async fn read_stream(&self, query: StreamQuery) -> Result<StreamPage> {
+        self.between.call(StoreOperation::ReadStream, self.store.read_stream(query)).await
+    }
+
+    async fn read_feed(&self, query: FeedQuery) -> Result<FeedPage> {
+        self.between.call(StoreOperation::ReadFeed, self.store.read_feed(query)).await
+    }
+
+    async fn heads(&self, query: HeadQuery) -> Result<HeadPage> {
+        self.between.call(StoreOperation::Heads, self.store.heads(query)).await
+    }
+
+    async fn get(&self, keys: &[RecordKey]) -> Result<Vec<Slot>> {
+        self.between.call(StoreOperation::Get, self.store.get(keys)).await
+    }
+
+    async fn scan(&self, query: RecordQuery) -> Result<RecordPage> {
+        self.between.call(StoreOperation::Scan, self.store.scan(query)).await
+    }
+
+    async fn lease(&self, request: LeaseRequest) -> Result<Leased> {
+        self.between.call(StoreOperation::Lease, self.store.lease(request)).await
+    }
+
+    async fn renew(&self, leases: &[LeaseToken], duration: Duration) -> Result<Vec<Renewal>> {
+        self.between.call(StoreOperation::Renew, self.store.renew(leases, duration)).await
+    }
+
+    async fn items(&self, query: ItemQuery) -> Result<ItemPage> {
+        self.between.call(StoreOperation::Items, self.store.items(query)).await
+    }
+
+    async fn adjust(&self, filter: ItemFilter, adjustment: Adjustment) -> Result<Adjusted> {
+        self.between.call(StoreOperation::Adjust, self.store.adjust(filter, adjustment)).await
+    }
+
+    fn signal(&self, topic: Topic) -> ChangeHint {
+        self.store.signal(topic)
+    }
+
+    async fn close(&self) -> Result<()> {
+        self.store.close().await
+    }
+}

@@ -1,0 +1,387 @@
+//! Claims that are held: their fences, and the lease that is renewed for as long as somebody works.
+//!
+//! Claims that were won together are renewed, and given back, together: in one commit, or not at
+//! all. The fence of a claim is the revision of its record, which a renewal does not touch; so
+//! whatever carries it is refused from the moment that somebody else takes the claim over, and not
+//! before.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidelock_store::{
+    Commit, CommitOutcome, Committed, Conflict, ExpectedRevision, Fence, Guard, RecordKey,
+    RecordWrite, Result, Revision, Slot, Timestamp, When,
+};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::acquire::found;
+use super::claim_attempt::ClaimAttempt;
+use super::entry::{Entry, LeaseNote};
+use super::quota::{Pledge, View, shared_end};
+use super::term::Term;
+use super::{ClaimError, ClaimKey, Claims, keys};
+use crate::events::submit;
+
+/// One claim that is held.
+#[derive(Debug, Clone)]
+pub(super) struct HeldClaim {
+    pub(super) key: ClaimKey,
+    record: RecordKey,
+    lease_record: RecordKey,
+    pub(super) entry: Entry,
+    revision: Revision,
+    pub(super) lease: Duration,
+    ttl: Option<Duration>,
+    pub(super) since: Timestamp,
+}
+
+impl HeldClaim {
+    /// What was won with this stake, under this revision.
+    pub(super) fn new(stake: &ClaimAttempt, revision: Revision, since: Timestamp) -> Self {
+        Self {
+            key: stake.key.clone(),
+            record: stake.record.clone(),
+            lease_record: stake.lease_record.clone(),
+            entry: stake.entry.clone(),
+            revision,
+            lease: stake.lease.unwrap_or_default(),
+            ttl: stake.ttl,
+            since,
+        }
+    }
+
+    /// What is gone on with under this revision. How long its result is kept was said when it was
+    /// claimed.
+    pub(super) fn resumed(
+        key: &ClaimKey,
+        entry: Entry,
+        revision: Revision,
+        since: Timestamp,
+    ) -> Result<Self> {
+        let (record, lease_record) = (keys::record(key)?, keys::lease(key)?);
+        let (key, ttl, lease) = (key.clone(), entry.ttl(), Duration::ZERO);
+        Ok(Self { key, record, lease_record, entry, revision, lease, ttl, since })
+    }
+
+    pub(super) fn fence(&self) -> Fence {
+        Fence::new(self.revision.get()).expect("a revision is in the range of a fence")
+    }
+
+    /// The claim is still this one's.
+    pub(super) fn guard(&self) -> Guard {
+        Guard::Record { key: self.record.clone(), expected: self.mine() }
+    }
+
+    /// Whether this is a lock, which ends by being given back.
+    pub(super) fn is_lock(&self) -> bool {
+        self.key.kind() == keys::LOCK
+    }
+
+    /// What came of it, instead of the claim. The lease is left to run out; nobody looks at it any
+    /// more.
+    pub(super) fn conclude(&self, entry: &Entry) -> Result<RecordWrite> {
+        let write = RecordWrite::put(&self.record, self.mine(), entry.json()?);
+        Ok(match self.ttl {
+            Some(ttl) => write.expiring(When::In(ttl)),
+            None => write,
+        })
+    }
+
+    /// Gives it back.
+    pub(super) fn release(&self, commit: Commit) -> Commit {
+        commit
+            .write(RecordWrite::delete(&self.record, self.mine()))
+            .write(RecordWrite::delete(&self.lease_record, ExpectedRevision::Any))
+    }
+
+    pub(super) fn renew(&self, mut commit: Commit, term: Term) -> Result<Commit> {
+        commit.guards.push(self.guard());
+        let note = LeaseNote::json(term.length, Some(self.since))?;
+        let write = RecordWrite::put(&self.lease_record, ExpectedRevision::Any, note);
+        Ok(commit.write(write.expiring(term.end)))
+    }
+
+    /// What the holder itself has left behind, if that is why something was refused.
+    pub(super) fn left<'a>(&self, conflict: &'a Conflict) -> Option<&'a Slot> {
+        found(conflict, &self.record).filter(|slot| self.is_ended(slot))
+    }
+
+    /// It was completed or given back under this fence.
+    pub(super) fn over(&self) -> ClaimError {
+        ClaimError::Over { key: self.key.clone(), fence: self.fence() }
+    }
+
+    fn mine(&self) -> ExpectedRevision {
+        ExpectedRevision::Revision(self.revision)
+    }
+
+    /// Whether this is what the holder itself leaves behind: its result, or nothing, right after
+    /// its claim. Whoever takes a claim over writes at least twice before nothing is there again.
+    fn is_ended(&self, slot: &Slot) -> bool {
+        match slot {
+            Slot::Live(record) => {
+                Entry::read(record).is_ok_and(|entry| entry.token == self.entry.token)
+            }
+            Slot::Deleted(revision) => *revision == self.revision.plus(1),
+            Slot::Absent => false,
+        }
+    }
+
+    fn lost(&self) -> ClaimError {
+        ClaimError::Lost { key: self.key.clone(), fence: self.fence() }
+    }
+}
+
+/// What came of a commit that ends what is held.
+#[derive(Debug)]
+pub(super) enum Ended {
+    /// It has landed.
+    Now(Committed),
+    /// The holder had ended it before: this is what was in the way.
+    Before(Conflict),
+}
+
+/// Claims that are held together.
+#[derive(Debug)]
+pub(super) struct Holding {
+    claims: Claims,
+    /// What is held, in a word.
+    key: ClaimKey,
+    held: Arc<Held>,
+    lost: CancellationToken,
+    beat: JoinHandle<()>,
+}
+
+/// What is held together: claims, and what is drawn of quotas.
+#[derive(Debug)]
+struct Held {
+    claims: Claims,
+    holds: Vec<HeldClaim>,
+    pledges: Vec<Pledge>,
+    /// How long all of it is kept for a holder that does not come back.
+    lease: Duration,
+}
+
+/// How often what is reserved may change between a look and a commit.
+const ATTEMPTS: u32 = 8;
+
+impl Holding {
+    /// Renews this claim from now on, until this goes away.
+    pub(super) fn keep(claims: &Claims, hold: HeldClaim) -> Self {
+        let (key, lease) = (hold.key.clone(), hold.lease);
+        Self::keep_all(claims, &key, vec![hold], Vec::new(), lease)
+    }
+
+    /// Renews these from now on, until this goes away.
+    pub(super) fn keep_all(
+        claims: &Claims,
+        key: &ClaimKey,
+        holds: Vec<HeldClaim>,
+        pledges: Vec<Pledge>,
+        lease: Duration,
+    ) -> Self {
+        let held = Arc::new(Held { claims: claims.clone(), holds, pledges, lease });
+        let lost = CancellationToken::new();
+        let beat = tokio::spawn(beat(held.clone(), lost.clone()));
+        Self { claims: claims.clone(), key: key.clone(), held, lost, beat }
+    }
+
+    pub(super) fn holds(&self) -> &[HeldClaim] {
+        &self.held.holds
+    }
+
+    pub(super) fn pledges(&self) -> &[Pledge] {
+        &self.held.pledges
+    }
+
+    pub(super) fn lost(&self) -> &CancellationToken {
+        &self.lost
+    }
+
+    /// Commits, provided that all of these are still held.
+    pub(super) async fn commit(&self, mut commit: Commit) -> Result<Committed, ClaimError> {
+        commit.guards.extend(self.holds().iter().map(HeldClaim::guard));
+        commit.guards.extend(self.pledges().iter().map(Pledge::guard));
+        match self.claims.send(&submit::repeatable(commit)).await? {
+            CommitOutcome::Committed(committed) => Ok(committed),
+            CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
+        }
+    }
+
+    /// Makes a commit that ends what is held. If nobody heard how an earlier try of it ended, what
+    /// is there now tells.
+    pub(super) async fn end(&self, commit: Commit) -> Result<Ended, ClaimError> {
+        match self.claims.send(&commit).await? {
+            CommitOutcome::Committed(committed) => {
+                self.beat.abort();
+                Ok(Ended::Now(committed))
+            }
+            CommitOutcome::Conflict(conflict) if is_over(&conflict, self.holds()) => {
+                Ok(Ended::Before(conflict))
+            }
+            CommitOutcome::Conflict(conflict) => Err(self.refused(conflict)),
+        }
+    }
+
+    /// Makes a commit that ends all that is held, with what is drawn of quotas as it stands at that
+    /// moment.
+    pub(super) async fn end_all(
+        &self,
+        make: impl Fn(&[View]) -> Result<Commit, ClaimError>,
+    ) -> Result<Ended, ClaimError> {
+        let mut views = Pledge::look(&self.claims, self.pledges()).await?;
+        for _ in 0..ATTEMPTS {
+            let refused = match self.end(make(&views)?).await {
+                Err(refused @ ClaimError::Refused { .. }) => refused,
+                ended => return ended,
+            };
+            let now = Pledge::look(&self.claims, self.pledges()).await?;
+            if views.iter().zip(&now).all(|(before, now)| before.is_like(now)) {
+                return Err(refused);
+            }
+            views = now;
+        }
+        Err(ClaimError::Contended { key: self.key.clone(), attempts: ATTEMPTS })
+    }
+
+    /// Gives the claims back.
+    pub(super) async fn release(&self) -> Result<(), ClaimError> {
+        let commit = self.holds().iter().fold(Commit::new(), |commit, hold| hold.release(commit));
+        match self.end(commit).await? {
+            Ended::Now(_) => Ok(()),
+            Ended::Before(conflict) => self.released_before(&conflict),
+        }
+    }
+
+    /// Fine, if all of these were given back, and none was completed.
+    pub(super) fn released_before(&self, conflict: &Conflict) -> Result<(), ClaimError> {
+        let completed =
+            |hold: &&HeldClaim| hold.left(conflict).is_some_and(|slot| slot.live().is_some());
+        self.holds().iter().find(completed).map_or(Ok(()), |hold| Err(hold.over()))
+    }
+
+    /// Gives all of these back without anybody waiting for it; if that does not get through, their
+    /// lease runs out.
+    pub(super) fn release_later(&self) {
+        self.beat.abort();
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let held = self.held.clone();
+        runtime.spawn(async move {
+            if let Err(error) = held.release().await {
+                tracing::warn!(key = held.name(), %error, "a claim was not given back; its lease runs out");
+            }
+        });
+    }
+
+    /// Tells a claim that was lost from whatever else does not hold.
+    pub(super) fn refused(&self, conflict: Conflict) -> ClaimError {
+        if let Some(hold) =
+            self.holds().iter().find(|hold| found(&conflict, &hold.record).is_some())
+        {
+            self.lost.cancel();
+            return hold.lost();
+        }
+        if let Some(pledge) = self.pledges().iter().find(|pledge| pledge.is_gone(&conflict)) {
+            self.lost.cancel();
+            return ClaimError::Settled { key: pledge.key.clone() };
+        }
+        ClaimError::Refused { key: self.key.clone(), conflict: Box::new(conflict) }
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        self.beat.abort();
+    }
+}
+
+impl Held {
+    fn name(&self) -> &str {
+        let first = self.holds.first().map(|hold| &hold.key);
+        first.or(self.pledges.first().map(|pledge| &pledge.key)).map_or("", |key| key.as_str())
+    }
+
+    /// Gives all of it back, in one commit.
+    async fn release(&self) -> Result<()> {
+        for _ in 0..ATTEMPTS {
+            let views = Pledge::look(&self.claims, &self.pledges).await?;
+            let commit = self.holds.iter().fold(Commit::new(), |commit, hold| hold.release(commit));
+            let mut both = self.pledges.iter().zip(&views);
+            let commit =
+                both.try_fold(commit, |commit, (pledge, view)| pledge.give_back(commit, view))?;
+            let Some(conflict) = self.claims.store().commit(commit).await?.conflict() else {
+                return Ok(());
+            };
+            let is_lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
+            if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Renews all of it, in one commit; says what was in the way.
+    async fn renew(&self) -> Result<Option<Conflict>, ClaimError> {
+        if self.pledges.is_empty() {
+            let term = Term::lasting(self.lease);
+            let commit = self
+                .holds
+                .iter()
+                .try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+            return Ok(self.claims.store().commit(commit).await?.conflict());
+        }
+        for _ in 0..ATTEMPTS {
+            let views = Pledge::look(&self.claims, &self.pledges).await?;
+            let Some(conflict) =
+                self.claims.store().commit(self.renewal(&views).await?).await?.conflict()
+            else {
+                return self.tidy(&views).await.map(|()| None);
+            };
+            let is_lost = self.holds.iter().any(|hold| found(&conflict, &hold.record).is_some());
+            if is_lost || self.pledges.iter().any(|pledge| pledge.is_gone(&conflict)) {
+                return Ok(Some(conflict));
+            }
+        }
+        Err(ClaimError::Contended { key: self.pledges[0].key.clone(), attempts: ATTEMPTS })
+    }
+
+    /// Moments that have passed do not pile up.
+    async fn tidy(&self, views: &[View]) -> Result<(), ClaimError> {
+        for (pledge, _) in self.pledges.iter().zip(views).filter(|(_, view)| view.is_crowded()) {
+            pledge.tidy().await?;
+        }
+        Ok(())
+    }
+
+    /// Everything ends at one moment.
+    async fn renewal(&self, views: &[View]) -> Result<Commit> {
+        let now = self.claims.store().now().await?;
+        let end = shared_end(now, self.lease);
+        let term = Term::until(end, now);
+        let commit =
+            self.holds.iter().try_fold(Commit::new(), |commit, hold| hold.renew(commit, term))?;
+        let mut both = self.pledges.iter().zip(views);
+        both.try_fold(commit, |commit, (pledge, view)| pledge.extend(commit, view, end))
+    }
+}
+
+/// Renews at a third of the lease, until one of these is lost.
+async fn beat(held: Arc<Held>, lost: CancellationToken) {
+    loop {
+        tokio::time::sleep(held.lease / 3).await;
+        match held.renew().await {
+            Ok(Some(conflict)) if is_over(&conflict, &held.holds) => return,
+            Ok(Some(_)) => return lost.cancel(),
+            Ok(None) => {}
+            Err(error) => {
+                tracing::warn!(key = held.name(), %error, "the lease of a claim was not renewed");
+            }
+        }
+    }
+}
+
+/// Whether the holder itself has brought it to its end, which is no loss.
+fn is_over(conflict: &Conflict, holds: &[HeldClaim]) -> bool {
+    holds.iter().any(|hold| hold.left(conflict).is_some())
+}

@@ -1,0 +1,50 @@
+//! Locks that others wait for, for whoever looks after a store. What it costs depends on how many
+//! those are, and not on how many locks there are.
+
+use tidelock_store::{
+    Record, RecordQuery, Result, Slot, Store, StoreExt, Timestamp, WorkerName, limits,
+};
+
+use super::super::entry::{Entry, LeaseNote};
+use super::super::keys;
+use super::wait_queue::PLACES;
+
+/// A lock that others wait for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ContendedLocks {
+    /// The whole name of the lock.
+    pub(crate) key: String,
+    /// How many stand in line.
+    pub(crate) waiting: usize,
+    /// Who has it, if anybody does, and since when.
+    pub(crate) holder: Option<(WorkerName, Option<Timestamp>)>,
+}
+
+impl ContendedLocks {
+    /// The locks that others wait for; a page of them at most.
+    pub(crate) async fn all(store: &dyn Store) -> Result<Vec<Self>> {
+        let mut lines = store.rows(RecordQuery::prefix(keys::LINES));
+        let mut crowds = Vec::new();
+        while let Some(line) = lines.next().await?.filter(|_| crowds.len() < limits::PAGE_SIZE) {
+            crowds.push(Self::at(store, &line).await?);
+        }
+        // A line outlives the last who stood in it by a moment.
+        crowds.retain(|crowd| crowd.waiting > 0);
+        Ok(crowds)
+    }
+
+    async fn at(store: &dyn Store, line: &Record) -> Result<Self> {
+        let key = keys::of_line(&line.key);
+        let places =
+            store.rows(RecordQuery::prefix(keys::places_of(key)).limit(PLACES)).all().await?;
+        let claim = keys::named(key)?;
+        let slots = store.get(&[claim.clone(), keys::lease_of(&claim)?]).await?;
+        let holder = match &slots[..] {
+            [Slot::Live(claim), Slot::Live(lease)] => {
+                Some((Entry::read(claim)?.by, LeaseNote::since(lease)))
+            }
+            _ => None,
+        };
+        Ok(Self { key: key.to_owned(), waiting: places.len(), holder })
+    }
+}

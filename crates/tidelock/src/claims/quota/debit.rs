@@ -1,0 +1,229 @@
+//! A bid for some of a quota: the window is still open, and what is taken stays within the limit.
+
+use tidelock_store::{
+    Bounds, Commit, Committed, Conflict, ExpectedRevision, RawJson, RecordKey, RecordWrite, Result,
+    Slot, StoreError, Timestamp, ViolationReason,
+};
+use uuid::Uuid;
+
+use super::super::acquire::{Acquire, ConflictVerdict, found};
+use super::super::operation::{Note, Operation};
+use super::super::{ClaimError, ClaimKey, keys};
+use super::booking::Booking;
+use super::pledge::Pledge;
+use super::{Grant, Quota, QuotaExceeded, Window};
+
+/// A bid for some of a quota.
+#[derive(Debug)]
+pub(in super::super) struct Draw {
+    key: ClaimKey,
+    record: RecordKey,
+    taken: RecordKey,
+    pub(super) window: Window,
+    units: i64,
+    limit: i64,
+    pub(super) booking: Option<Booking>,
+    /// Why it cannot be had, if it cannot.
+    pub(super) met: Option<Met>,
+    id: Uuid,
+    /// Where it says that it was had before.
+    note: Option<Note>,
+    pub(super) noted: Option<Grant>,
+    /// Whether it is held with other claims, and only noted when it is confirmed.
+    is_pledged: bool,
+}
+
+/// Why some of a quota cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Met {
+    /// The window is over.
+    Over,
+    /// The moment at which the reservation was to end was taken off the list, or put there,
+    /// meanwhile.
+    Moved,
+    /// It was had before, under the same operation, and is over.
+    Settled,
+    /// So much was taken already.
+    Exceeded(i64),
+}
+
+impl Draw {
+    pub(super) fn new(key: ClaimKey, window: Window, units: i64, limit: i64) -> Result<Self> {
+        let (record, taken) = (keys::window(&key)?, keys::taken(&key)?);
+        Ok(Self {
+            key,
+            record,
+            taken,
+            window,
+            units,
+            limit,
+            booking: None,
+            met: None,
+            id: Uuid::now_v7(),
+            note: None,
+            noted: None,
+            is_pledged: false,
+        })
+    }
+
+    /// The same, once: had before under the same operation, it is had no second time.
+    pub(super) fn once(mut self, operation: Option<&Operation>) -> Result<Self> {
+        self.note = operation.map(|operation| operation.note(&self.key)).transpose()?;
+        Ok(self)
+    }
+
+    /// The same, to be held with other claims. Asked for again under the same operation, it is the
+    /// same reservation.
+    pub(super) fn pledged(mut self, operation: Option<&Operation>) -> Self {
+        if let Some(operation) = operation {
+            let name = format!("{}/{}", self.key, operation.id);
+            self.id = Uuid::new_v5(&Uuid::NAMESPACE_OID, name.as_bytes());
+        }
+        self.is_pledged = true;
+        self
+    }
+
+    /// Until when it is reserved, for what is held with other claims.
+    pub(in super::super) async fn reserve_until(
+        &mut self,
+        quota: &Quota,
+        end: Timestamp,
+    ) -> Result<(), ClaimError> {
+        self.booking = Some(Booking::until(quota, self.window, end).await?);
+        Ok(())
+    }
+
+    /// What is held with other claims, once it is had.
+    pub(in super::super) async fn into_pledge(self, quota: &Quota) -> Result<Pledge, ClaimError> {
+        let grant = match self.booking.and_then(|booking| booking.made) {
+            Some((booked, _)) => Some(booked.grant),
+            None => None,
+        };
+        Pledge::of(quota, self.id, grant, self.note).await
+    }
+
+    /// What is granted, or was before.
+    pub(in super::super) fn grant(&self) -> Grant {
+        self.noted.clone().unwrap_or_else(|| self.fresh())
+    }
+
+    fn fresh(&self) -> Grant {
+        Grant {
+            id: self.id,
+            quota: self.key.to_string(),
+            units: self.units,
+            window: self.window.revision,
+            ends: self.window.end,
+            reserved: self.booking.is_some(),
+        }
+    }
+
+    /// What was had before, if that was asked for like this.
+    fn as_asked(&self, noted: Grant) -> Result<Grant> {
+        if noted.units == self.units && noted.reserved == self.booking.is_some() {
+            return Ok(noted);
+        }
+        Err(StoreError::mismatch(format!(
+            "claim {:?}: the operation took {} units before, not like this; use an id of its own for each request",
+            self.key, noted.units
+        )))
+    }
+
+    /// Refuses to go on with what was reserved under the same operation and is not what is asked
+    /// for now.
+    fn as_made(&self) -> Result<()> {
+        let made = self.booking.as_ref().and_then(|booking| booking.made.as_ref());
+        made.map_or(Ok(()), |(booked, _)| self.as_asked(booked.grant.clone()).map(drop))
+    }
+
+    pub(super) fn exceeded(&self, used: i64) -> QuotaExceeded {
+        QuotaExceeded {
+            key: self.key.clone(),
+            used,
+            limit: self.limit,
+            requested: self.units,
+            resets_at: self.window.end,
+        }
+    }
+
+    fn refused(&mut self, met: Met) -> ConflictVerdict {
+        self.met = Some(met);
+        ConflictVerdict::Refused
+    }
+}
+
+impl Acquire for Draw {
+    fn key(&self) -> &ClaimKey {
+        &self.key
+    }
+
+    fn stage(&self, commit: Commit) -> Result<Commit> {
+        let open = ExpectedRevision::Revision(self.window.revision);
+        let commit = commit.guard_record(&self.record, open).write(RecordWrite::add(
+            &self.taken,
+            self.units,
+            Bounds::at_most(self.limit),
+        ));
+        let commit = match &self.note {
+            Some(note) if self.is_pledged => {
+                commit.guard_record(&note.record, ExpectedRevision::Absent)
+            }
+            Some(note) => commit.write(note.write(RawJson::new(&self.fresh())?)),
+            None => commit,
+        };
+        match &self.booking {
+            Some(booking) => booking.stage(commit, &self.fresh()),
+            None => Ok(commit),
+        }
+    }
+
+    fn is_witness(&self) -> bool {
+        self.note.is_some() || self.is_pledged
+    }
+
+    fn won(&mut self, committed: &Committed) -> Result<()> {
+        let grant = self.fresh();
+        self.booking.as_mut().map_or(Ok(()), |booking| booking.won(committed, &grant))
+    }
+
+    fn learn(&mut self, conflict: &Conflict) -> Result<ConflictVerdict> {
+        if let Some(record) = self.note.as_ref().and_then(|note| note.met(conflict)) {
+            if self.is_pledged {
+                return Ok(self.refused(Met::Settled));
+            }
+            self.noted = Some(self.as_asked(record.value.to()?)?);
+            return Ok(ConflictVerdict::Landed(None));
+        }
+        let grant = self.fresh();
+        if let Some(booking) = &mut self.booking
+            && booking.has_landed(conflict, &grant)?
+        {
+            self.as_made()?;
+            return Ok(ConflictVerdict::Landed(None));
+        }
+        match found(conflict, &self.record) {
+            Some(Slot::Live(record)) => {
+                self.window = Window { revision: record.revision, end: record.expires_at };
+                // Buckets are those of a window.
+                return Ok(if self.booking.is_some() {
+                    self.refused(Met::Moved)
+                } else {
+                    ConflictVerdict::Again
+                });
+            }
+            Some(_) => return Ok(self.refused(Met::Over)),
+            None => {}
+        }
+        let used = conflict.clashes.iter().find_map(|clash| match &clash.reason {
+            ViolationReason::Bound { key, found, .. } if *key == self.taken => Some(*found),
+            _ => None,
+        });
+        if let Some(used) = used {
+            return Ok(self.refused(Met::Exceeded(used)));
+        }
+        match &self.booking {
+            Some(booking) if booking.met(conflict)? => Ok(self.refused(Met::Moved)),
+            _ => Ok(ConflictVerdict::Nothing),
+        }
+    }
+}

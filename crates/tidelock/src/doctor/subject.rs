@@ -1,0 +1,107 @@
+//! What a finding is about, under the name that people know it by.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+use tidelock_store::{Item, ItemRef, Mark, QueueName, StreamName};
+
+use crate::reactions::TargetInfo;
+use crate::runs::{RunId, WorkflowVersion, run_of};
+
+/// What a finding is about. It is written, and serialised, as people call it: `reaction "mail",
+/// target "order-1"`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Subject {
+    /// The store, by the name that it was given, else by its kind.
+    Store(String),
+    /// Everybody's commits.
+    Commits,
+    /// The feed of all streams.
+    Feed,
+    /// All work items.
+    WorkItems,
+    /// All runs.
+    Runs,
+    /// All schedules.
+    Schedules,
+    /// All closings of streams.
+    Closings,
+    /// All claims.
+    Claims,
+    /// A claim, by its whole name.
+    Claim(String),
+    /// A stream.
+    Stream(StreamName),
+    /// A queue.
+    Queue(QueueName),
+    /// An item of a queue.
+    Item(ItemRef),
+    /// A reaction.
+    Reaction(String),
+    /// A target of a reaction.
+    Target {
+        /// The reaction.
+        reaction: String,
+        /// The target.
+        target: String,
+    },
+    /// An event that a reaction has no route for.
+    Event {
+        /// The reaction.
+        reaction: String,
+        /// The event's position.
+        position: Mark,
+    },
+    /// A version of a workflow.
+    Workflow(String, WorkflowVersion),
+    /// A run.
+    Run(RunId),
+}
+
+impl Subject {
+    /// What an item stands for.
+    pub(super) fn of(item: &Item) -> Self {
+        match (TargetInfo::of(item.clone()), run_of(&item.item)) {
+            (Some(target), _) => Self::Target { reaction: target.reaction, target: target.target },
+            (None, Some(run)) => Self::Run(run),
+            (None, None) => Self::Item(item.item.clone()),
+        }
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Store(name) => f.write_str(name),
+            Self::Commits => f.write_str("commits"),
+            Self::Feed => f.write_str("the feed"),
+            Self::WorkItems => f.write_str("work items"),
+            Self::Runs => f.write_str("runs"),
+            Self::Schedules => f.write_str("schedules"),
+            Self::Closings => f.write_str("closings"),
+            Self::Claims => f.write_str("claims"),
+            Self::Claim(claim) => write!(f, "claim {claim:?}"),
+            Self::Stream(stream) => write!(f, "stream {stream:?}"),
+            Self::Queue(queue) => write!(f, "queue {queue:?}"),
+            Self::Item(item) => write!(f, "{item}"),
+            Self::Reaction(reaction) => write!(f, "reaction {reaction:?}"),
+            Self::Target { reaction, target } => {
+                write!(f, "reaction {reaction:?}, target {target:?}")
+            }
+            Self::Event { reaction, position } => {
+                write!(f, "reaction {reaction:?}, event at position {position}")
+            }
+            Self::Workflow(workflow, version) => {
+                write!(f, "workflow {workflow:?}, version {version}")
+            }
+            Self::Run(run) => write!(f, "run {:?}", run.as_str()),
+        }
+    }
+}
+
+impl Serialize for Subject {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(self)
+    }
+}

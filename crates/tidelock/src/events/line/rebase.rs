@@ -1,0 +1,109 @@
+//! What those who lose a conflict have missed, for as long as something is under way.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidelock_store::Version;
+
+use super::Line;
+use crate::events::aggregate::Aggregate;
+
+/// How many lists of events are remembered. Whoever missed more decides again.
+const REMEMBERED: usize = 64;
+
+/// The events that came lately, while somebody may have to be told of them.
+pub(super) struct Recent<E> {
+    /// How many have decided something that has not landed.
+    carriers: usize,
+    /// Each list with the version of its first event, in order.
+    lists: VecDeque<(Version, Arc<[E]>)>,
+}
+
+/// Events that were decided on a version, and may not land behind it.
+pub(crate) struct PendingDecision<A: Aggregate> {
+    line: Arc<Line<A>>,
+    pub(crate) events: Arc<[A::Event]>,
+    /// The version that was in the store then. What was pending may have landed elsewhere, or not
+    /// at all.
+    known: Option<Version>,
+}
+
+impl<E> Default for Recent<E> {
+    fn default() -> Self {
+        Self { carriers: 0, lists: VecDeque::new() }
+    }
+}
+
+impl<E> Recent<E> {
+    /// Events of others.
+    pub(super) fn note(&mut self, first: Version, events: Vec<E>) {
+        if self.carriers > 0 && !events.is_empty() {
+            self.push(first, events.into());
+        }
+    }
+
+    /// Events of this process.
+    pub(super) fn note_ours(&mut self, first: Version, events: &Arc<[E]>) {
+        if self.carriers > 0 {
+            self.push(first, events.clone());
+        }
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.lists.clear();
+    }
+
+    fn push(&mut self, first: Version, events: Arc<[E]>) {
+        let follows =
+            self.lists.back().is_none_or(|(at, list)| at.plus(list.len() as u64) == first);
+        if !follows || self.lists.len() == REMEMBERED {
+            self.lists.clear();
+        }
+        self.lists.push_back((first, events));
+    }
+
+    /// All events from one version up to another, if they are remembered.
+    fn between(&self, from: Version, end: Version) -> Option<impl Iterator<Item = &E>> {
+        let begin = self.lists.front().map(|(first, _)| *first);
+        let last = self.lists.back().map(|(first, list)| first.plus(list.len() as u64));
+        let known = from == end || (begin.is_some_and(|first| first <= from) && last == Some(end));
+        let skipped = begin.map_or(0, |first| from.get().saturating_sub(first.get()));
+        let all = self.lists.iter().flat_map(|(_, list)| list.iter());
+        known.then(|| all.skip(usize::try_from(skipped).unwrap_or(usize::MAX)))
+    }
+}
+
+impl<A: Aggregate> PendingDecision<A> {
+    /// What was decided, in case that it does not land and need not be decided again.
+    pub(crate) fn new(line: Arc<Line<A>>, events: Arc<[A::Event]>, known: Option<Version>) -> Self {
+        line.lock().recent.carriers += 1;
+        Self { line, events, known }
+    }
+
+    /// Whether all of it commutes with all that came since, landed or pending; where there is
+    /// nothing to append, whether nothing came.
+    pub(crate) fn still_holds(&self) -> bool {
+        let inner = self.line.lock();
+        let Some(base) = &inner.base else { return false };
+        if self.events.is_empty() {
+            return inner.version() == self.known;
+        }
+        let from = self.known.map_or(Version::FIRST, |version| version.plus(1));
+        if base.next() < from {
+            return false;
+        }
+        let Some(landed) = inner.recent.between(from, base.next()) else { return false };
+        let pending = inner.pending.iter().flat_map(|events| events.iter());
+        landed.chain(pending).all(|theirs| self.events.iter().all(|ours| A::commutes(ours, theirs)))
+    }
+}
+
+impl<A: Aggregate> Drop for PendingDecision<A> {
+    fn drop(&mut self) {
+        let recent = &mut self.line.lock().recent;
+        recent.carriers -= 1;
+        if recent.carriers == 0 {
+            recent.clear();
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! A decision with a commit to itself: about several streams, or with something else in the commit.
+
+use tidelock_store::{
+    Commit, CommitOutcome, Conflict, ExpectedVersion, Result, StoreError, StreamName, Violation,
+    ViolationReason,
+};
+
+use super::error::{ExecuteError, VersionConflict};
+use super::executed::{Executed, Provenance};
+use super::keys;
+use super::operation;
+use super::options::{Options, setters};
+use super::participant::{AnyParticipant, IntoDecisions, ParticipantSet};
+use super::retry::Attempts;
+use super::submit::{repeatable, send};
+use crate::handle::Tidelock;
+use crate::telemetry;
+
+/// Several aggregates that are decided about at once.
+///
+/// ```
+/// # use tidelock::prelude::*;
+/// # #[derive(Default, Clone)]
+/// # struct Account { balance: i64 }
+/// # #[derive(Event)]
+/// # enum AccountEvent { PaidIn { cents: i64 }, PaidOut { cents: i64 } }
+/// # impl Aggregate for Account {
+/// #     const KIND: &'static str = "account";
+/// #     type Event = AccountEvent;
+/// #     fn apply(&mut self, event: &AccountEvent) {
+/// #         match event {
+/// #             AccountEvent::PaidIn { cents } => self.balance += cents,
+/// #             AccountEvent::PaidOut { cents } => self.balance -= cents,
+/// #         }
+/// #     }
+/// # }
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let tidelock = Tidelock::open("memory:").await?;
+/// let (ada, bob) = (tidelock.aggregate::<Account>("ada"), tidelock.aggregate::<Account>("bob"));
+/// ada.execute(|_| Ok::<_, String>(AccountEvent::PaidIn { cents: 500 })).await?;
+///
+/// let transfer = |cents| {
+///     move |(from, _to): (&Account, &Account)| match from.balance >= cents {
+///         true => Ok((AccountEvent::PaidOut { cents }, AccountEvent::PaidIn { cents })),
+///         false => Err("not enough"),
+///     }
+/// };
+/// tidelock.decide((&ada, &bob)).execute(transfer(300)).await?;
+/// let refused = tidelock.decide((&ada, &bob)).execute(transfer(300)).await.unwrap_err();
+/// assert_eq!(refused.to_string(), "not enough");
+/// assert_eq!((ada.load().await?.balance, bob.load().await?.balance), (200, 300));
+/// # Ok(())
+/// # }
+/// ```
+#[must_use = "nothing happens before it is executed"]
+pub struct MultiDecision<S> {
+    tidelock: Tidelock,
+    participants: Result<S>,
+    options: Options,
+}
+
+impl<S: ParticipantSet> MultiDecision<S> {
+    pub(crate) fn new(tidelock: Tidelock, participants: Result<S>) -> Self {
+        Self { tidelock, participants, options: Options::default() }
+    }
+
+    pub(crate) fn with(tidelock: Tidelock, participants: Result<S>, options: Options) -> Self {
+        Self { tidelock, participants, options }
+    }
+
+    setters!();
+
+    /// Decides on the states of all of them, and appends what was decided in one commit. A stream
+    /// for which nothing was decided was looked at: it must not have moved either. Otherwise as for
+    /// one aggregate.
+    ///
+    /// The answer says for each stream, in the order in which they were named, what became of it.
+    pub async fn execute<D, X>(
+        self,
+        mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
+    ) -> Result<Vec<Executed>, ExecuteError<X>>
+    where
+        S: IntoDecisions<D>,
+    {
+        let mut run = Run::new(self.tidelock, self.participants?, self.options)?;
+        loop {
+            run.lock().await?;
+            if let Some(done) = run.done_before().await? {
+                return Ok(done);
+            }
+            let how = run.settle_on(&mut decide).await?;
+            let Some(commit) = run.commit()? else { return Ok(run.nothing(how)) };
+            let sent =
+                send(&**run.tidelock.store(), &commit, run.tidelock.retry(), run.tidelock.random());
+            match sent.await? {
+                CommitOutcome::Committed(committed) => {
+                    return Ok(run.landed(&committed, how).await);
+                }
+                CommitOutcome::Conflict(conflict) => run.lose(conflict).await?,
+            }
+        }
+    }
+
+    /// Decides on the states as they are in the store now, and gives what was decided as the parts
+    /// of a commit, to be sent by the caller. If that meets a conflict, decide again.
+    pub(crate) async fn propose<D, X>(
+        self,
+        mut decide: impl FnMut(S::States<'_>) -> Result<D, X>,
+    ) -> Result<Commit, ExecuteError<X>>
+    where
+        S: IntoDecisions<D>,
+    {
+        let mut run = Run::new(self.tidelock, self.participants?, self.options)?;
+        run.lock().await?;
+        run.participants.each().iter().for_each(|seat| seat.invalidate());
+        run.settle_on(&mut decide).await?;
+        Ok(run.commit()?.unwrap_or_default())
+    }
+}
+
+/// One decision on its way.
+struct Run<S> {
+    tidelock: Tidelock,
+    participants: S,
+    options: Options,
+    attempts: Attempts,
+    operation: Option<tidelock_store::RecordKey>,
+}
+
+impl<S: ParticipantSet> Run<S> {
+    fn new(tidelock: Tidelock, mut participants: S, options: Options) -> Result<Self> {
+        let streams: Vec<StreamName> =
+            participants.each().iter().map(|seat| seat.stream().clone()).collect();
+        let first =
+            streams.first().ok_or_else(|| StoreError::invalid("a decision about no streams"))?;
+        if let Some(twice) = streams
+            .iter()
+            .enumerate()
+            .find_map(|(at, name)| streams[..at].iter().find(|s| *s == name))
+        {
+            return Err(StoreError::invalid(format!(
+                "stream {twice:?} comes twice in one decision"
+            )));
+        }
+        let operation = options
+            .operation
+            .as_ref()
+            .map(|operation| operation::key(operation, first))
+            .transpose()?;
+        let attempts = options.retry.unwrap_or(tidelock.retry()).begin();
+        Ok(Self { tidelock, participants, options, attempts, operation })
+    }
+
+    /// In the order of the names.
+    async fn lock<X>(&mut self) -> Result<(), ExecuteError<X>> {
+        let deadline = self.attempts.deadline();
+        let mut participants = self.participants.each();
+        participants.sort_by(|one, other| one.stream().cmp(other.stream()));
+        for seat in participants {
+            if !seat.lock(&self.tidelock, deadline).await {
+                return Err(ExecuteError::WaitedTooLong { stream: seat.stream().clone() });
+            }
+        }
+        Ok(())
+    }
+
+    async fn done_before(&self) -> Result<Option<Vec<Executed>>> {
+        match &self.operation {
+            Some(key) => operation::find(&**self.tidelock.store(), key).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Looks, and decides. What leads to no commit is only true if it was compared with the store:
+    /// then it is decided again on states that were.
+    async fn settle_on<D, X>(
+        &mut self,
+        decide: &mut impl FnMut(S::States<'_>) -> Result<D, X>,
+    ) -> Result<Provenance, ExecuteError<X>>
+    where
+        S: IntoDecisions<D>,
+    {
+        loop {
+            self.look().await?;
+            let rebased = self
+                .participants
+                .each()
+                .into_iter()
+                .map(AnyParticipant::rebase)
+                .collect::<Vec<_>>();
+            if rebased.into_iter().all(|rebased| rebased) {
+                return Ok(Provenance::Rebased);
+            }
+            let refused = match decide(self.participants.states()) {
+                Ok(decided) => {
+                    self.participants.take(decided);
+                    None
+                }
+                Err(reason) => Some(reason),
+            };
+            if refused.is_none() && self.has_effect() {
+                return Ok(Provenance::Decided);
+            }
+            if self.participants.each().iter().all(|seat| seat.is_fresh()) {
+                return refused
+                    .map_or(Ok(Provenance::Decided), |reason| Err(ExecuteError::Refused(reason)));
+            }
+            self.participants.each().iter().for_each(|seat| seat.invalidate());
+        }
+    }
+
+    async fn look<X>(&mut self) -> Result<(), ExecuteError<X>> {
+        for seat in self.participants.each() {
+            seat.look(&self.tidelock).await?;
+        }
+        self.check_pinned().await
+    }
+
+    /// A version that the caller named is compared before anything is decided on another one.
+    async fn check_pinned<X>(&mut self) -> Result<(), ExecuteError<X>> {
+        let Some(expected) = self.options.pinned else { return Ok(()) };
+        let Some(seat) = self.participants.each().into_iter().next() else { return Ok(()) };
+        if seat.expected() != expected && !seat.is_fresh() {
+            seat.invalidate();
+            seat.look(&self.tidelock).await?;
+        }
+        match seat.expected() {
+            found if found == expected => Ok(()),
+            found => {
+                let conflict = VersionConflict { expected, found: state_of(found) };
+                Err(ExecuteError::Conflict { stream: seat.stream().clone(), conflict })
+            }
+        }
+    }
+
+    fn has_effect(&mut self) -> bool {
+        self.operation.is_some()
+            || self.options.also.parts() > 0
+            || self.participants.each().iter().any(|seat| seat.appends())
+    }
+
+    fn commit(&mut self) -> Result<Option<Commit>> {
+        if !self.has_effect() {
+            return Ok(None);
+        }
+        let mut commit = self.options.also.clone();
+        let mut did = Vec::new();
+        for seat in self.participants.each() {
+            commit = seat.add_to(commit, &self.options)?;
+            did.push(seat.did());
+        }
+        if let (Some(id), Some(key)) = (&self.options.operation, &self.operation) {
+            commit = commit.write(operation::write(id, key, &did)?);
+        }
+        Ok(Some(repeatable(commit)))
+    }
+
+    fn nothing(&mut self, how: Provenance) -> Vec<Executed> {
+        let attempts = self.attempts.made;
+        let participants = self.participants.each().into_iter().map(|seat| seat.did());
+        participants
+            .map(|did| Executed {
+                stream: did.stream,
+                version: did.version,
+                position: None,
+                events: did.events,
+                attempts,
+                how,
+            })
+            .collect()
+    }
+
+    async fn landed(
+        &mut self,
+        committed: &tidelock_store::Committed,
+        how: Provenance,
+    ) -> Vec<Executed> {
+        let attempts = self.attempts.made;
+        let mut executed: Vec<Executed> =
+            self.participants.each().into_iter().map(|seat| seat.landed(committed)).collect();
+        executed
+            .iter_mut()
+            .for_each(|executed| (executed.attempts, executed.how) = (attempts, how));
+        for seat in self.participants.each() {
+            seat.keep_snapshot(&self.tidelock).await;
+        }
+        executed
+    }
+
+    /// Lets others in and waits, if another attempt can help.
+    async fn lose<X>(&mut self, conflict: Conflict) -> Result<(), ExecuteError<X>> {
+        let streams: Vec<StreamName> =
+            self.participants.each().iter().map(|seat| seat.stream().clone()).collect();
+        let lost = judge(conflict, &streams, self.operation.as_ref())?;
+        self.participants.each().into_iter().for_each(AnyParticipant::unlock);
+        match lost {
+            // What was done meanwhile is found at once.
+            Lost::Done => Ok(()),
+            Lost::Moved(stream, conflict) if self.options.pinned.is_some() => {
+                Err(ExecuteError::Conflict { stream, conflict })
+            }
+            Lost::Moved(stream, last) => {
+                telemetry::contended(&stream, self.attempts.made);
+                match self.attempts.next(self.tidelock.random()).await {
+                    true => Ok(()),
+                    false => {
+                        Err(ExecuteError::GaveUp { stream, attempts: self.attempts.made, last })
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A conflict that another attempt can help against.
+pub(crate) enum Lost {
+    Moved(StreamName, VersionConflict),
+    /// The operation was done by somebody else at the same time.
+    Done,
+}
+
+/// What a conflict means for a decision about these streams.
+pub(crate) fn judge<X>(
+    conflict: Conflict,
+    streams: &[StreamName],
+    operation: Option<&tidelock_store::RecordKey>,
+) -> Result<Lost, ExecuteError<X>> {
+    let reasons = || conflict.clashes.iter().map(|clash: &Violation| &clash.reason);
+    for reason in reasons() {
+        match reason {
+            ViolationReason::Record { key, .. } if Some(key) == operation => return Ok(Lost::Done),
+            ViolationReason::Record { key, .. } if keys::erased_subject(key).is_some() => {
+                let subject = keys::erased_subject(key).unwrap_or_default();
+                return Err(ExecuteError::SubjectErased { subject });
+            }
+            ViolationReason::Closed { stream, version } if streams.contains(stream) => {
+                return Err(ExecuteError::Closed { stream: stream.clone(), version: *version });
+            }
+            _ => {}
+        }
+    }
+    let moved = reasons().find_map(|reason| match reason {
+        ViolationReason::Stream { stream, expected, found } if streams.contains(stream) => {
+            Some((stream.clone(), VersionConflict { expected: *expected, found: *found }))
+        }
+        _ => None,
+    });
+    match moved {
+        Some((stream, conflict)) => Ok(Lost::Moved(stream, conflict)),
+        None => Err(ExecuteError::Part(conflict)),
+    }
+}
+
+fn state_of(expected: ExpectedVersion) -> tidelock_store::StreamState {
+    match expected {
+        ExpectedVersion::Exact(version) => tidelock_store::StreamState::Open(version),
+        _ => tidelock_store::StreamState::Absent,
+    }
+}

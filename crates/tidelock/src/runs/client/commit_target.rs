@@ -1,0 +1,79 @@
+//! Where something that is asked of a run goes: to the store, or into a commit that somebody else
+//! is about to make.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+
+use super::RunError;
+use super::proposal::{News, Proposal, carry_out};
+use crate::handle::Tidelock;
+use crate::reactions::HandlerError;
+use crate::runs::RunId;
+use crate::staging::Decision;
+
+/// Something that can be asked of a run, decided anew whenever somebody was quicker.
+pub(crate) trait Request: Send + Sync + 'static {
+    /// Of which run.
+    fn run(&self) -> &RunId;
+
+    /// Decides on the run as it is.
+    fn propose<'a>(
+        &'a self,
+        tidelock: &'a Tidelock,
+    ) -> BoxFuture<'a, Result<Proposal<News>, RunError>>;
+}
+
+/// Where a request goes.
+pub(crate) enum CommitTarget {
+    /// To the store, at once.
+    Store(Tidelock),
+    /// Into a commit to come, through this.
+    Commit(Tidelock, Box<dyn FnOnce(Decision) + Send>),
+}
+
+impl CommitTarget {
+    pub(crate) fn tidelock(&self) -> &Tidelock {
+        match self {
+            Self::Store(tidelock) | Self::Commit(tidelock, _) => tidelock,
+        }
+    }
+
+    /// Carries the request out, or stages it; what is only staged counts as new.
+    pub(crate) async fn take(self, request: impl Request) -> Result<News, RunError> {
+        match self {
+            Self::Store(tidelock) => {
+                let contended = RunError::contended(request.run());
+                carry_out(&tidelock, contended, || request.propose(&tidelock)).await
+            }
+            Self::Commit(tidelock, stage) => {
+                stage(decision(tidelock, Arc::new(request)).await?);
+                Ok(News::New)
+            }
+        }
+    }
+}
+
+/// A decision that is taken now, and again if somebody is quicker than the commit.
+async fn decision(tidelock: Tidelock, request: Arc<impl Request>) -> Result<Decision, RunError> {
+    let first = request.propose(&tidelock).await?.into_parts();
+    let again = move || {
+        let (tidelock, request) = (tidelock.clone(), request.clone());
+        let proposed = async move {
+            Ok(request.propose(&tidelock).await.map_err(HandlerError::again)?.into_parts())
+        };
+        proposed.boxed()
+    };
+    Ok(Decision::taken(Box::new(again), first))
+}
+
+impl fmt::Debug for CommitTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Store(_) => "Store",
+            Self::Commit(..) => "Commit",
+        })
+    }
+}

@@ -1,0 +1,66 @@
+//! The signals of a run: those that came, in order, and those that were received.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use tidelock_store::RawJson;
+
+use crate::runs::history::Signalled;
+
+/// Signals: those that came, in order, and those that were received.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    waiting: VecDeque<Signalled>,
+    received: HashMap<String, RawJson>,
+    seen: HashSet<String>,
+    /// In the order in which they came, for the next generation.
+    order: Vec<String>,
+}
+
+impl Inbox {
+    /// Takes it in, unless it is there already.
+    pub(super) fn put(&mut self, signal: Signalled) {
+        if self.seen.insert(signal.id.clone()) {
+            self.order.push(signal.id.clone());
+            self.waiting.push_back(signal);
+        }
+    }
+
+    pub(super) fn forget(&mut self, id: &str) {
+        if self.seen.insert(id.to_owned()) {
+            self.order.push(id.to_owned());
+        }
+    }
+
+    /// The id of the oldest that nobody received.
+    pub(crate) fn next(&self, signal: &str) -> Option<&str> {
+        self.waiting
+            .iter()
+            .find(|waiting| waiting.signal == signal)
+            .map(|waiting| waiting.id.as_str())
+    }
+
+    /// It was received.
+    pub(crate) fn receive(&mut self, id: &str) {
+        if let Some(at) = self.waiting.iter().position(|waiting| waiting.id == id)
+            && let Some(signal) = self.waiting.remove(at)
+        {
+            self.received.insert(signal.id, signal.payload);
+        }
+    }
+
+    /// What a received one said.
+    pub(crate) fn payload(&self, id: &str) -> Option<&RawJson> {
+        self.received.get(id)
+    }
+
+    /// Those that nobody received.
+    pub(crate) fn unreceived(&self) -> Vec<Signalled> {
+        self.waiting.iter().cloned().collect()
+    }
+
+    /// The ids of the newest that were seen, oldest first.
+    pub(crate) fn newest_seen(&self, most: usize) -> Vec<String> {
+        let from = self.order.len().saturating_sub(most);
+        self.order[from..].to_vec()
+    }
+}

@@ -1,0 +1,158 @@
+//! What a mutation does to the state that it finds, whichever way the scope is kept.
+//!
+//! Every kind of mutation becomes one of these. A work may be done several times, each time on
+//! another state; it never sees where the state came from, and what it leaves behind is only a
+//! proposal.
+
+use std::future::{Future, Ready, ready};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use serde_json::Value;
+use tidelock_store::{RawJson, unfit};
+
+use super::document::Doc;
+use super::pointer::Unfit;
+use super::state::ScopeState;
+
+pub(crate) trait Mutator<S> {
+    type Answer;
+    type Refusal;
+    /// It is named, and borrows nothing, so that a mutation can be spawned on any thread.
+    type Doing: Future<Output = Result<Done<S, Self::Answer>, Fault<Self::Refusal>>> + Unpin;
+
+    /// Begins to do it to this.
+    fn begin(&mut self, to: &Doc<S>) -> Self::Doing;
+}
+
+/// What was done to a state.
+#[derive(Debug)]
+pub(crate) struct Done<S, R> {
+    /// What becomes of it; nothing, if it stays as it is.
+    pub(crate) next: Option<Next<S>>,
+    pub(crate) answer: R,
+}
+
+/// What a state becomes.
+#[derive(Debug)]
+pub(crate) struct Next<S> {
+    pub(crate) state: Arc<S>,
+    /// The whole document, if it may say more than the type knows.
+    document: Option<Value>,
+}
+
+/// Why nothing was done.
+#[derive(Debug)]
+pub(crate) enum Fault<X> {
+    Refused(X),
+    Unfit(String),
+}
+
+impl<X> From<Unfit> for Fault<X> {
+    fn from(unfit: Unfit) -> Self {
+        Self::Unfit(unfit.0)
+    }
+}
+
+impl<S: ScopeState> Next<S> {
+    /// As the store will have it.
+    pub(crate) fn encode(&self) -> tidelock_store::Result<RawJson> {
+        match &self.document {
+            Some(document) => RawJson::new(document),
+            None => RawJson::new(&*self.state),
+        }
+    }
+}
+
+/// A function on the state.
+pub(crate) struct Atomic<F>(pub(crate) F);
+
+impl<S: ScopeState, R, X, F: FnMut(&mut S) -> Result<R, X>> Mutator<S> for Atomic<F> {
+    type Answer = R;
+    type Refusal = X;
+    type Doing = Ready<Result<Done<S, R>, Fault<X>>>;
+
+    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
+        let mut state = S::clone(&to.state);
+        let answer = (self.0)(&mut state).map_err(Fault::Refused);
+        ready(answer.map(|answer| Done { next: changed(&*to.state, state), answer }))
+    }
+}
+
+fn changed<S: PartialEq>(before: &S, state: S) -> Option<Next<S>> {
+    (*before != state).then(|| Next { state: Arc::new(state), document: None })
+}
+
+/// A function on the state that may wait for something.
+pub(crate) struct Computing<F>(pub(crate) F);
+
+impl<S, R, X, F, Later> Mutator<S> for Computing<F>
+where
+    S: ScopeState,
+    F: FnMut(S) -> Later,
+    Later: Future<Output = Result<(S, R), X>>,
+{
+    type Answer = R;
+    type Refusal = X;
+    type Doing = Computed<S, Later>;
+
+    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
+        Computed { before: to.state.clone(), later: Box::pin((self.0)(S::clone(&to.state))) }
+    }
+}
+
+/// A function under way.
+pub(crate) struct Computed<S, Later> {
+    before: Arc<S>,
+    later: Pin<Box<Later>>,
+}
+
+impl<S: ScopeState, R, X, Later: Future<Output = Result<(S, R), X>>> Future for Computed<S, Later> {
+    type Output = Result<Done<S, R>, Fault<X>>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let result = std::task::ready!(self.later.as_mut().poll(context));
+        Poll::Ready(match result {
+            Ok((state, answer)) => Ok(Done { next: changed(&*self.before, state), answer }),
+            Err(reason) => Err(Fault::Refused(reason)),
+        })
+    }
+}
+
+/// A function on the document, which must leave one that the type can be read from.
+pub(crate) struct Changing<F>(pub(crate) F);
+
+impl<S: ScopeState, R, F: FnMut(&mut Value) -> Result<R, Unfit>> Mutator<S> for Changing<F> {
+    type Answer = R;
+    type Refusal = std::convert::Infallible;
+    type Doing = Ready<Result<Done<S, R>, Fault<Self::Refusal>>>;
+
+    fn begin(&mut self, to: &Doc<S>) -> Self::Doing {
+        ready(change(to, &mut self.0).map_err(Fault::from))
+    }
+}
+
+fn change<S: ScopeState, R>(
+    to: &Doc<S>,
+    change: &mut impl FnMut(&mut Value) -> Result<R, Unfit>,
+) -> Result<Done<S, R>, Unfit> {
+    let before = document(to)?;
+    let mut document = before.clone();
+    let answer = change(&mut document)?;
+    if document == before {
+        return Ok(Done { next: None, answer });
+    }
+    let state = S::deserialize(&document).map_err(|e| {
+        Unfit(format!("the state would not be a {}: {}", std::any::type_name::<S>(), unfit(&e)))
+    })?;
+    Ok(Done { next: Some(Next { state: Arc::new(state), document: Some(document) }), answer })
+}
+
+fn document<S: ScopeState>(of: &Doc<S>) -> Result<Value, Unfit> {
+    match &of.text {
+        Some(text) => text.to(),
+        None => RawJson::new(&*of.state).and_then(|text| text.to()),
+    }
+    .map_err(|e| Unfit(e.context().to_owned()))
+}

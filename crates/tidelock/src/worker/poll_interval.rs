@@ -1,0 +1,41 @@
+//! How often a worker looks without being told.
+
+use std::time::Duration;
+
+/// The time between two polls of one queue: at least `least`, and more with every queue, so that
+/// the sum stays small.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PollInterval {
+    /// Never more often than this, however few queues there are.
+    pub least: Duration,
+    /// This much for each queue.
+    pub per_queue: Duration,
+}
+
+impl Default for PollInterval {
+    /// At most four polls a second over all queues, and at most one for each.
+    fn default() -> Self {
+        Self { least: Duration::from_secs(1), per_queue: Duration::from_millis(250) }
+    }
+}
+
+impl PollInterval {
+    /// The time between two polls of each of this many queues.
+    pub fn over(self, queues: usize) -> Duration {
+        let queues = u32::try_from(queues).unwrap_or(u32::MAX);
+        self.least.max(self.per_queue.saturating_mul(queues))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_queues_are_polled_more_slowly_each() {
+        let pace = PollInterval::default();
+        assert_eq!(pace.over(1), Duration::from_secs(1));
+        assert_eq!(pace.over(400), Duration::from_secs(100));
+        assert_eq!(pace.over(usize::MAX), Duration::from_millis(250) * u32::MAX);
+    }
+}
