@@ -17,7 +17,7 @@ mod export;
 mod import;
 mod leases;
 mod migrate;
-mod prioritise;
+mod prioritize;
 mod reactions;
 mod release;
 mod reroute;
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: Args, layer: Layer, out: &mut Output) -> Result<Ex
         Command::Unblock(args) => unblock::run(args, &place(), out).await?,
         Command::Reset(args) => reset::run(args, &place(), out).await?,
         Command::Defer(args) => defer::run(args, &place(), out).await?,
-        Command::Prioritize(args) => prioritise::run(args, &place(), out).await?,
+        Command::Prioritize(args) => prioritize::run(args, &place(), out).await?,
         Command::Reroute(args) => reroute::run(args, &place(), out).await?,
         Command::Close(args) => close::run(args, &place(), out).await?,
         Command::Export(args) => export::run(args, &place(), out).await?,

@@ -21,7 +21,7 @@ pub(crate) use tidelock::doctor::display::{ago, ahead, many, quoted};
 /// Where a command tells what happens.
 pub(crate) struct Output {
     to: BufWriter<Box<dyn Write + Send>>,
-    colour: bool,
+    color: bool,
     json: bool,
     /// The headings that were shown last: a list that comes page by page has them once.
     headed: &'static [&'static str],
@@ -48,9 +48,9 @@ impl Output {
     /// Standard output, for people or for machines.
     pub(crate) fn stdout(json: bool) -> Self {
         let stdout = io::stdout();
-        let colour =
+        let color =
             stdout.is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|v| v.is_empty());
-        Self { to: BufWriter::new(Box::new(stdout)), colour, json, headed: &[] }
+        Self { to: BufWriter::new(Box::new(stdout)), color, json, headed: &[] }
     }
 
     /// Whether machines read it.
@@ -121,7 +121,7 @@ impl Output {
 
     fn row(&mut self, look: Style, text: &str) -> io::Result<()> {
         let text = plain(text);
-        match look.ansi().filter(|_| self.colour) {
+        match look.ansi().filter(|_| self.color) {
             Some(ansi) => writeln!(self.to, "\x1b[{ansi}m{text}\x1b[0m"),
             None => writeln!(self.to, "{text}"),
         }

@@ -44,7 +44,7 @@ fn assert_tells_the_story(output: &Output) {
     ] {
         assert!(told.contains(line), "{line:?} is not in:\n{told}");
     }
-    assert!(!told.contains('\x1b'), "no colour where nobody sees it:\n{told}");
+    assert!(!told.contains('\x1b'), "no color where nobody sees it:\n{told}");
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn table(served: &AppState) -> Table {
         .operator(routes!(leases::unblock))
         .operator(routes!(leases::reset))
         .operator(routes!(leases::defer))
-        .operator(routes!(leases::prioritise))
+        .operator(routes!(leases::prioritize))
         // Runs
         .reader(routes!(runs::list))
         .reader(routes!(runs::show))
@@ -131,7 +131,7 @@ fn table(served: &AppState) -> Table {
         .operator(routes!(reactions::unblock))
         .operator(routes!(reactions::reset))
         .operator(routes!(reactions::defer))
-        .operator(routes!(reactions::prioritise))
+        .operator(routes!(reactions::prioritize))
         .operator(routes!(reactions::reroute))
 }
 

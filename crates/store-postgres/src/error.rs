@@ -29,7 +29,7 @@ pub(crate) fn is_refusal(error: &PgError) -> bool {
     error.as_db_error().is_some_and(|error| error.parsed_severity() == Some(Severity::Error))
 }
 
-/// Whether the same again, a moment later, is likely to go through: a deadlock, a serialisation
+/// Whether the same again, a moment later, is likely to go through: a deadlock, a serialization
 /// failure, or a row that somebody else has just created.
 pub(crate) fn is_race(error: &PgError) -> bool {
     let races = [

@@ -39,7 +39,7 @@ pub trait Store: Debug + Send + Sync {
 
     /// Writes all parts or none.
     ///
-    /// # Behaviour
+    /// # Behavior
     /// - All parts hold and are durable when this returns `Committed`; otherwise nothing is
     ///   written, and the conflict names every part that did not hold with what is there now
     ///   (COMMIT-1, COMMIT-2).
@@ -75,7 +75,7 @@ pub trait Store: Debug + Send + Sync {
 
     /// Leases items that are due, free and not blocked.
     ///
-    /// # Behaviour
+    /// # Behavior
     /// - No item is ever held twice; each lease's fence is higher than all before it on that item
     ///   (LEASE-1, LEASE-2).
     /// - Higher priority first; but one slot in every four goes to whatever has been due longest

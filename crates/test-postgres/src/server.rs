@@ -59,7 +59,7 @@ impl Server {
     /// A copy of this server that follows it by streaming replication under this
     /// `application_name`, and answers reads.
     ///
-    /// Behaviour: it has the settings of this server, but for `synchronous_standby_names`:
+    /// Behavior: it has the settings of this server, but for `synchronous_standby_names`:
     /// promoted, it waits for nobody until it is told to. Whether this server waits for the standby
     /// is up to this server's settings.
     pub fn standby(&self, name: &str) -> Result<Self, Failure> {

@@ -66,7 +66,7 @@
 //! # use tidelock::prelude::*;
 //! # let store = tidelock::open("memory:").await?;
 //! let taken = RecordKey::new("boat-3/taken")?;
-//! let commit = Commit::new().with_id(CommitId::fresh()).write(RecordWrite::add(&taken, 1, Bounds::max_concurrency(18)));
+//! let commit = Commit::new().with_id(CommitId::fresh()).write(RecordWrite::add(&taken, 1, Bounds::at_most(18)));
 //! let first = store.commit(commit.clone()).await?;
 //! assert_eq!(store.commit(commit).await?, first, "one place was taken, not two");
 //! # Ok(())

@@ -1,6 +1,6 @@
 //! Names that an operator gave and that nothing in the store has.
 //!
-//! Whoever unblocks, resets, defers or prioritises says which items are meant. A pattern that
+//! Whoever unblocks, resets, defers or prioritizes says which items are meant. A pattern that
 //! matches nothing means nothing; a name that nothing has is a mistake, and is told as one.
 
 use std::fmt;

@@ -1,6 +1,6 @@
 //! Scopes: small state documents that many callers change at once.
 //!
-//! A [`Scope`] is one document: of a request, a session, a user, an organisation, or of a
+//! A [`Scope`] is one document: of a request, a session, a user, an organization, or of a
 //! [kind](ScopeKind) of your own. The same calls change it wherever it lives. In this process's
 //! memory, callers stand in a queue and each sees what the one before it left; there is nothing to
 //! conflict with. In the store, callers of one process stand in the same queue and share commits,

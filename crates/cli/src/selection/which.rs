@@ -98,12 +98,12 @@ impl Selection {
         })
     }
 
-    pub(crate) async fn prioritise(&self, priority: i16) -> Result<Adjusted, Failure> {
+    pub(crate) async fn prioritize(&self, priority: i16) -> Result<Adjusted, Failure> {
         Ok(match &self.meant {
             Meant::Targets(filter) => self.reactions().prioritize(filter, priority).await?,
             Meant::Items(filter) => {
                 let priority = Priority::new(priority)?;
-                self.store.adjust(filter.clone(), Adjustment::Prioritise { priority }).await?
+                self.store.adjust(filter.clone(), Adjustment::Prioritize { priority }).await?
             }
         })
     }

@@ -81,7 +81,7 @@ fn a_value_that_no_store_takes_is_a_mistake_of_its_own() {
     let shop = Shop::sqlite();
     shop.with(|store| async move { append(&*store, "order-1", "placed", &[json!(1)]).await });
     for (args, code, says) in [
-        (&["prioritise", "1000", "--queue", "mail"][..], 2, "try: a value within these bounds"),
+        (&["prioritize", "1000", "--queue", "mail"][..], 2, "try: a value within these bounds"),
         (&["events", "--after", "999"], 4, "try: a position that the message names"),
     ] {
         let refused = shop.run(args);

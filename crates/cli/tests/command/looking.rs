@@ -245,6 +245,6 @@ fn the_store_is_named_by_the_environment_too_and_colour_is_for_terminals() {
 fn every_shell_gets_its_completions() {
     for shell in ["bash", "zsh", "fish"] {
         let said = crate::ground::said(crate::ground::bare(&["completions", shell]));
-        assert!(said.code == 0 && said.out.contains("prioritise"), "{shell}: {}", said.err);
+        assert!(said.code == 0 && said.out.contains("prioritize"), "{shell}: {}", said.err);
     }
 }

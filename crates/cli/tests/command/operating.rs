@@ -7,7 +7,7 @@ use crate::ground::{Shop, append, block, wake};
 on_files_and_postgres!(
     unblocked_items_go_on_where_they_stopped,
     a_reset_asks_first_and_begins_anew,
-    items_are_deferred_and_prioritised,
+    items_are_deferred_and_prioritized,
     a_dry_run_does_nothing,
 );
 
@@ -52,16 +52,16 @@ fn a_reset_asks_first_and_begins_anew(shop: &Shop) {
     assert_eq!((&item(shop, "a")["state"], &item(shop, "a")["at"]), (&json!("due"), &json!(0)));
 }
 
-fn items_are_deferred_and_prioritised(shop: &Shop) {
+fn items_are_deferred_and_prioritized(shop: &Shop) {
     shop.with(|store| async move { wake(&*store, "mail", "a", 1).await });
-    shop.ok(&["prioritise", "-5", "--queue", "mail"]);
+    shop.ok(&["prioritize", "-5", "--queue", "mail"]);
     assert_eq!(item(shop, "a")["priority"], json!(-5));
     shop.ok(&["defer", "2030-01-31T12:00:00Z", "--queue", "mail"]);
     assert_eq!(
         (&item(shop, "a")["state"], &item(shop, "a")["hold"]),
         (&json!("waiting"), &json!("2030-01-31T12:00:00.000000Z"))
     );
-    let too_much = shop.run(&["prioritise", "500", "--queue", "mail"]);
+    let too_much = shop.run(&["prioritize", "500", "--queue", "mail"]);
     assert_eq!(too_much.code, 2, "{too_much:?}");
     assert!(too_much.err.contains("not between -100 and 100"), "{too_much:?}");
     assert_eq!(shop.run(&["defer", "tomorrow", "--queue", "mail"]).code, 2);
@@ -75,7 +75,7 @@ fn a_dry_run_does_nothing(shop: &Shop) {
         &["unblock", "--queue", "mail", "--dry-run"][..],
         &["reset", "--queue", "mail", "--dry-run"],
         &["defer", "5m", "--queue", "mail", "--dry-run"],
-        &["prioritise", "5", "--queue", "mail", "--dry-run"],
+        &["prioritize", "5", "--queue", "mail", "--dry-run"],
     ] {
         let said = shop.run(args);
         assert_eq!(said.code, 0, "{said:?}");

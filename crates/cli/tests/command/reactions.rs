@@ -55,7 +55,7 @@ fn a_reaction_is_unblocked_reset_and_rerouted_by_name(shop: &Shop) {
         shop.ok(&["reset", "--reaction", "mail", "--target", "order-1", "-y"]),
         "reset: 1 of 1 targets\n"
     );
-    shop.ok(&["prioritise", "7", "--source", "order-2"]);
+    shop.ok(&["prioritize", "7", "--source", "order-2"]);
     let told: Vec<_> =
         shop.json(&["reactions", "mail"]).iter().map(|row| row["priority"].clone()).collect();
     assert_eq!(told, [0, 7, 0]);

@@ -36,9 +36,9 @@ const NAMES: &[(&[&str], &str)] = &[
     (&["defer", "5m", "--reaction", "mial"], "there is no reaction \"mial\""),
     (&["defer", "5m", "--queue", "post", "--key", "b"], "there is no item \"b\""),
     (&["defer", "5m", "--queue", "pst", "--dry-run"], "there is no item in queue \"pst\""),
-    (&["prioritise", "5", "--reaction", "mial"], "there is no reaction \"mial\""),
-    (&["prioritise", "5", "--queue", "pst"], "there is no item in queue \"pst\""),
-    (&["prioritise", "5", "--queue", "pst", "--dry-run"], "there is no item in queue \"pst\""),
+    (&["prioritize", "5", "--reaction", "mial"], "there is no reaction \"mial\""),
+    (&["prioritize", "5", "--queue", "pst"], "there is no item in queue \"pst\""),
+    (&["prioritize", "5", "--queue", "pst", "--dry-run"], "there is no item in queue \"pst\""),
     (&["reroute", "mial", "--from", "now", "-y"], "\"mial\""),
     (&["reroute", "mial", "--from", "now", "--dry-run"], "\"mial\""),
     (&["signal", "nope", "approved"], "run \"nope\""),
@@ -105,7 +105,7 @@ fn a_pattern_that_nothing_matches_is_none(shop: &Shop) {
     for (args, says) in [
         (&["unblock", "--reaction", "mi*"][..], "unblocked: 0 of 0 targets\n"),
         (&["defer", "5m", "--queue", "ps?"], "deferred: 0 of 0 items\n"),
-        (&["prioritise", "5", "--source", "invoice-"], "prioritised: 0 of 0 targets\n"),
+        (&["prioritize", "5", "--source", "invoice-"], "prioritized: 0 of 0 targets\n"),
         (&["unblock", "--reaction", "tour"], "unblocked: 0 of 0 targets\n"),
     ] {
         assert_eq!(shop.ok(args), says, "{args:?}");

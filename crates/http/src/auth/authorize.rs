@@ -48,10 +48,10 @@ impl Authorize {
     fn known(&self, headers: &HeaderMap) -> Result<Caller, Problem> {
         let Some(tokens) = &self.served.setup.tokens else { return Ok(Caller::ANYBODY) };
         let token = bearer(headers)?.ok_or_else(|| {
-            unauthorised("this needs a token: send it in the header Authorization: Bearer TOKEN")
+            unauthorized("this needs a token: send it in the header Authorization: Bearer TOKEN")
         })?;
         tokens.caller(token).cloned().ok_or_else(|| {
-            unauthorised("the token is not known here: ask whoever runs this server for one")
+            unauthorized("the token is not known here: ask whoever runs this server for one")
         })
     }
 
@@ -77,11 +77,11 @@ fn bearer(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let Some(field) = extract::header(headers, &AUTHORIZATION)? else { return Ok(None) };
     match field.split_once(' ') {
         Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer") => Ok(Some(token.trim())),
-        _ => Err(unauthorised("the header Authorization has to be of the form: Bearer TOKEN")),
+        _ => Err(unauthorized("the header Authorization has to be of the form: Bearer TOKEN")),
     }
 }
 
-fn unauthorised(detail: &str) -> Problem {
+fn unauthorized(detail: &str) -> Problem {
     let challenge = HeaderValue::from_static("Bearer realm=\"tidelock\"");
     Problem::new(StatusCode::UNAUTHORIZED, "token-needed", detail)
         .header(WWW_AUTHENTICATE, challenge)

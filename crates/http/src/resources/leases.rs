@@ -205,7 +205,7 @@ pub(super) fn no_time() -> Problem {
 
 of_items! {
     /// Which items get another priority.
-    Prioritising {
+    Prioritizing {
         /// Which priority.
         #[schema(minimum = -100, maximum = 100)]
         priority: i16,
@@ -213,15 +213,15 @@ of_items! {
 }
 
 /// Items that are meant get this priority.
-#[utoipa::path(post, path = "/v1/leases/prioritise", tag = "leases", request_body = Prioritising,
+#[utoipa::path(post, path = "/v1/leases/prioritize", tag = "leases", request_body = Prioritizing,
     responses(
         (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn prioritise(
+pub(crate) async fn prioritize(
     State(served): State<AppState>,
-    Body(asked): Body<Prioritising>,
+    Body(asked): Body<Prioritizing>,
 ) -> Result<Answer<AdjustedDto>, Problem> {
     let priority = Priority::new(asked.priority)?;
-    asked.meant()?.adjust(&served, Adjustment::Prioritise { priority }).await
+    asked.meant()?.adjust(&served, Adjustment::Prioritize { priority }).await
 }

@@ -44,7 +44,7 @@ fn an_operator_unblocks_by_clicking_and_the_target_goes_on() {
 
 /// UI-5: an item of a queue, and a target of a reaction, from the screens that show them.
 #[test]
-fn items_and_targets_are_deferred_and_prioritised_by_clicking() {
+fn items_and_targets_are_deferred_and_prioritized_by_clicking() {
     for_real(async {
         let shop = Shop::open("memory:").await;
         let item = async |queue: &str, key: &str| {
@@ -60,15 +60,15 @@ fn items_and_targets_are_deferred_and_prioritised_by_clicking() {
                 page.go(screen).await;
                 let press = |what: &str| format!("//tr[contains(., '{row}')]//{what}");
                 page.click(&press("summary[.='More']")).await;
-                page.click(&press("button[.='Prioritise']")).await;
+                page.click(&press("button[.='Prioritize']")).await;
                 page.write("dialog input[name=priority]", "9").await;
                 assert_eq!(
                     item(queue, key).await.priority.get(),
                     0,
                     "nothing is done before it is confirmed"
                 );
-                page.click("//dialog//button[.='Prioritise']").await;
-                page.sees("dialog .done", "changed (prioritise)").await;
+                page.click("//dialog//button[.='Prioritize']").await;
+                page.sees("dialog .done", "changed (prioritize)").await;
                 page.click("//dialog//button[.='Close']").await;
                 page.sees("td", "priority 9").await;
                 assert_eq!(item(queue, key).await.priority.get(), 9);

@@ -43,7 +43,7 @@ async fn operators_do_to_items_what_they_say(stage: TestStore) {
         body[more.0] = more.1;
         body
     };
-    assert_eq!(adjust(&operator, "prioritise", one(("priority", json!(9)))).await.1, 1);
+    assert_eq!(adjust(&operator, "prioritize", one(("priority", json!(9)))).await.1, 1);
     assert_eq!(adjust(&operator, "defer", one(("in_ms", json!(60_000)))).await.1, 1);
     assert_eq!(keys(&reader, "state=waiting").await, ["a-1"]);
     let until = one(("until", json!("2020-01-01T00:00:00Z")));
@@ -85,8 +85,8 @@ async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
         ("unblock", json!({ "queue": "mail", "priority": 1 })),
         ("defer", json!({ "queue": "mail" })),
         ("defer", json!({ "queue": "mail", "in_ms": 1, "until": "2030-01-01T00:00:00Z" })),
-        ("prioritise", json!({ "queue": "mail", "priority": 101 })),
-        ("prioritise", json!({ "queue": "mail" })),
+        ("prioritize", json!({ "queue": "mail", "priority": 101 })),
+        ("prioritize", json!({ "queue": "mail" })),
         ("reset", json!({ "queue": "mail", "to": -1 })),
         ("unblock", json!({ "queue": "mail", "key": "a".repeat(257) })),
     ] {

@@ -81,7 +81,7 @@ async fn operators_do_to_targets_what_they_say(stage: TestStore) {
         body[more.0] = more.1;
         body
     };
-    assert_eq!(adjust(&operator, "prioritise", one(("priority", json!(9)))).await.1, 1);
+    assert_eq!(adjust(&operator, "prioritize", one(("priority", json!(9)))).await.1, 1);
     assert_eq!(adjust(&operator, "reset", one(("repeat_effects", json!(false)))).await.1, 1);
     assert_eq!(adjust(&operator, "defer", one(("in_ms", json!(60_000)))).await.1, 1);
     let good = &targets(&reader, "target=good").await[0];
@@ -145,7 +145,7 @@ async fn what_operators_cannot_mean_is_refused(stage: TestStore) {
         ("unblock", json!({ "reaction": "" })),
         ("unblock", json!({ "reaction": "mail", "target": "" })),
         ("defer", json!({ "reaction": "mail" })),
-        ("prioritise", json!({ "reaction": "mail", "priority": -101 })),
+        ("prioritize", json!({ "reaction": "mail", "priority": -101 })),
         ("reroute", json!({ "reaction": "mail" })),
         ("reroute", json!({ "reaction": "~mail", "from": "now" })),
         ("reroute", json!({ "reaction": "mail", "from": "then" })),

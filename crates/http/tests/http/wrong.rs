@@ -161,7 +161,7 @@ async fn a_name_that_nothing_has_is_a_404(stage: TestStore) {
             "lane \"slow\"",
         ),
         (
-            "/v1/leases/prioritise",
+            "/v1/leases/prioritize",
             json!({ "queue": "pst", "priority": 5 }),
             "no-queue",
             "queue \"pst\"",
@@ -192,7 +192,7 @@ async fn a_name_that_nothing_has_is_a_404(stage: TestStore) {
             "reaction \"mial\"",
         ),
         (
-            "/v1/reactions/prioritise",
+            "/v1/reactions/prioritize",
             json!({ "reaction": "mial", "priority": 5 }),
             "no-reaction",
             "reaction \"mial\"",

@@ -13,7 +13,7 @@ const MINUTE = 60_000;
  */
 export function adjustments({ resource, body, named, row, reset, then }) {
   const adjust = (verb, label, what, more) => adjusting({ resource, verb, label, what, body, then, kind: 'small', ...more });
-  const rest = [deferring(adjust, named), prioritising(adjust, named, row), reset && adjust('reset', reset.label, reset.what)];
+  const rest = [deferring(adjust, named), prioritizing(adjust, named, row), reset && adjust('reset', reset.label, reset.what)];
   return [
     row.blocked && adjust('unblock', 'Unblock', `${capital(named)} is tried again, from where it stopped. Nothing is skipped: what failed is tried first.`),
     h('details', { class: 'more' }, h('summary', { 'aria-label': `More that can be done to ${named}` }, 'More'), h('div', { class: 'more-actions' }, rest)),
@@ -38,9 +38,9 @@ function deferring(adjust, named) {
   });
 }
 
-function prioritising(adjust, named, row) {
+function prioritizing(adjust, named, row) {
   const priority = number({ name: 'priority', min: -100, max: 100, value: row.priority ?? 0 });
-  return adjust('prioritise', 'Prioritise', `${capital(named)} gets this priority. Among what is due, the higher goes first.`, {
+  return adjust('prioritize', 'Prioritize', `${capital(named)} gets this priority. Among what is due, the higher goes first.`, {
     fields: field('Priority', priority, 'From -100 to 100.'),
     more: () => ({ priority: whole(priority) }),
   });

@@ -9,13 +9,13 @@ const BASE = new URL('../../v1/', import.meta.url);
 const LONGEST_PAUSE = 15000;
 
 let token = null;
-let unauthorised = async () => false;
+let unauthorized = async () => false;
 
 /** From now on requests carry this token. */
 export function bear(given) { token = given; }
 
 /** Asked when the server wants a token; answers whether there is a new one to try. */
-export function onUnauthorised(asked) { unauthorised = asked; }
+export function onUnauthorized(asked) { unauthorized = asked; }
 
 /** What the server refused, and why, in its own words. */
 export class Problem extends Error {
@@ -58,7 +58,7 @@ async function answered(method, path, { query, body, headers = {}, signal }) {
     heard(response.headers.get('date'));
     if (response.status !== 401) return response;
     const { detail } = await response.json().catch(() => ({}));
-    if (!(await unauthorised(token, detail))) throw new Problem(401, { title: 'A token is needed', detail });
+    if (!(await unauthorized(token, detail))) throw new Problem(401, { title: 'A token is needed', detail });
   }
 }
 

@@ -32,7 +32,7 @@ const TONES = {
   bad: ['blocked', 'failed', 'unhealthy', 'terminated', 'refused', 'unrouted', 'error'],
 };
 
-/** A state as a badge: a word, and a colour that only repeats it. */
+/** A state as a badge: a word, and a color that only repeats it. */
 export function badge(state, title) {
   const tone = Object.keys(TONES).find((tone) => TONES[tone].includes(state)) ?? 'plain';
   return h('span', { class: `badge ${tone}`, title }, state);

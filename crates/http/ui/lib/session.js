@@ -1,6 +1,6 @@
 // Who is looking, and what they may do. The token lives as long as the tab and is sent to this server only.
 
-import { bear, get, onUnauthorised } from './api.js';
+import { bear, get, onUnauthorized } from './api.js';
 import { h } from './h.js';
 import { button, field, open } from './dialog.js';
 
@@ -14,7 +14,7 @@ const listeners = new Set();
 /** Begins with the token of this tab, if there is one, and learns whose it is. */
 export async function begin() {
   bear(sessionStorage.getItem(KEPT));
-  onUnauthorised(askOnce);
+  onUnauthorized(askOnce);
   await learn();
 }
 

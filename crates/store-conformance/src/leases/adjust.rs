@@ -24,7 +24,7 @@ cases! { "leases::adjust":
     "LEASE-10 LEASE-11" a_holder_does_not_cut_a_deferral_short,
     "LEASE-10 LEASE-7" a_new_priority_changes_the_order,
     "LEASE-10" an_item_moved_is_leased_from_its_new_lane_only,
-    "LEASE-10" an_item_that_is_held_can_be_moved_and_prioritised,
+    "LEASE-10" an_item_that_is_held_can_be_moved_and_prioritized,
     "LEASE-10" only_what_passes_the_filter_is_changed,
     "LEASE-10" nothing_passes_and_nothing_is_changed,
 }
@@ -208,12 +208,12 @@ async fn a_new_priority_changes_the_order(world: World) {
     for key in ["a", "b", "c"] {
         wake(&*world.store, key, 1).await;
     }
-    let urgent = Adjustment::Prioritise { priority: Priority::new(50).unwrap() };
+    let urgent = Adjustment::Prioritize { priority: Priority::new(50).unwrap() };
     let filter = ItemFilter::queue("q").key(NamePattern::is("c"));
     assert_eq!(adjust(&world, filter, urgent.clone()).await, Adjusted { matched: 1, changed: 1 });
     adjust_all(&world, urgent, 3, 2).await;
     let filter = ItemFilter::queue("q").key(NamePattern::is("b"));
-    let most = Adjustment::Prioritise { priority: Priority::new(51).unwrap() };
+    let most = Adjustment::Prioritize { priority: Priority::new(51).unwrap() };
     adjust(&world, filter, most).await;
     assert_eq!(lease_one(&*world.store, "w").await.item, item("b"));
 }
@@ -233,12 +233,12 @@ async fn an_item_moved_is_leased_from_its_new_lane_only(world: World) {
     assert!(new.leases.iter().all(|lease| lease.lane == lane("slow")));
 }
 
-async fn an_item_that_is_held_can_be_moved_and_prioritised(world: World) {
+async fn an_item_that_is_held_can_be_moved_and_prioritized(world: World) {
     let lease = leased(&*world.store, "a", 5).await;
     let before = item_now(&*world.store, "a").await;
     let priority = Priority::new(50).unwrap();
     adjust_all(&world, Adjustment::Move { lane: lane("slow") }, 1, 1).await;
-    adjust_all(&world, Adjustment::Prioritise { priority }, 1, 1).await;
+    adjust_all(&world, Adjustment::Prioritize { priority }, 1, 1).await;
     assert_eq!(item_now(&*world.store, "a").await, Item { lane: lane("slow"), priority, ..before });
     settle(&*world.store, Settlement::ack(lease.token(), mark(5))).await;
 }

@@ -177,7 +177,7 @@ fn keys(count: usize) -> ItemFilter {
 }
 
 fn urgent() -> Adjustment {
-    Adjustment::Prioritise { priority: Priority::new(9).unwrap() }
+    Adjustment::Prioritize { priority: Priority::new(9).unwrap() }
 }
 
 async fn a_filter_of_items_can_name_so_many_and_no_more(world: World) {

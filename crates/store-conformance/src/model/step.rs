@@ -342,7 +342,7 @@ fn adjustment() -> impl Strategy<Value = Adjustment> {
         3 => Just(Adjustment::Unblock),
         2 => mark().prop_map(|to| Adjustment::Reset { to }),
         1 => when().prop_map(|until| Adjustment::Defer { until }),
-        1 => priority().prop_map(|priority| Adjustment::Prioritise { priority }),
+        1 => priority().prop_map(|priority| Adjustment::Prioritize { priority }),
         1 => lane().prop_map(|lane| Adjustment::Move { lane }),
         1 => soon().prop_map(|when| Adjustment::Forget { when }),
     ]

@@ -205,7 +205,7 @@ pub enum Adjustment {
         until: When,
     },
     /// Another priority.
-    Prioritise {
+    Prioritize {
         /// Which.
         priority: Priority,
     },
@@ -238,7 +238,7 @@ impl Adjustment {
             }
             Self::Reset { to } => item.reset(*to, now),
             Self::Defer { until } => item.hold = Some(until.resolve(now)),
-            Self::Prioritise { priority } => item.priority = *priority,
+            Self::Prioritize { priority } => item.priority = *priority,
             Self::Move { lane } => item.lane = lane.clone(),
             Self::Forget { when } => {
                 if item.is_idle() {

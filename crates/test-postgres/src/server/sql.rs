@@ -27,7 +27,7 @@ impl Server {
 
     /// Changes a setting for good, and waits until it is in force.
     ///
-    /// Behaviour: new sessions have it from the first; an open one takes it up before its next
+    /// Behavior: new sessions have it from the first; an open one takes it up before its next
     /// statement. One that only a restart brings into force is a failure, though the next restart
     /// will have it.
     pub fn set(&self, setting: &str, value: &str) -> Result<(), Failure> {

@@ -88,7 +88,7 @@ impl ClaimState {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::Pending, Self::Stale, Self::Done, Self::Failed];
 
-    /// Its name, as it is serialised.
+    /// Its name, as it is serialized.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "pending",

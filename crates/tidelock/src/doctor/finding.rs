@@ -103,7 +103,7 @@ impl FindingKind {
         Self::Unfinished,
     ];
 
-    /// Its name, as it is serialised.
+    /// Its name, as it is serialized.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",

@@ -12,7 +12,7 @@ use super::diagnosis::Findings;
 use super::finding::{Finding, FindingKind, Severity};
 use super::remedy::{Remedy, RemedyAction};
 use super::subject::Subject;
-use crate::runs::summary::{Parent, Summarised};
+use crate::runs::summary::{Parent, Summarized};
 use crate::runs::{RunInfo, keys};
 
 /// What became of a parent.
@@ -31,7 +31,7 @@ pub(super) async fn look(run: &RunInfo, exam: &Check, findings: &mut Findings) -
 
 async fn end_of(parent: &Parent, exam: &Check) -> Result<Option<End>> {
     let slot = exam.store.get_one(&keys::summary(&parent.run)).await?;
-    Ok(match Summarised::of(&parent.run, &slot)? {
+    Ok(match Summarized::of(&parent.run, &slot)? {
         Some(there) if there.summary.state.is_ended() => Some(End::At(there.summary.ended_at)),
         Some(_) => None,
         None => Some(End::Removed),

@@ -8,7 +8,7 @@ use tidelock_store::{Item, ItemRef, Mark, QueueName, StreamName};
 use crate::reactions::TargetInfo;
 use crate::runs::{RunId, WorkflowVersion, run_of};
 
-/// What a finding is about. It is written, and serialised, as people call it: `reaction "mail",
+/// What a finding is about. It is written, and serialized, as people call it: `reaction "mail",
 /// target "order-1"`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]

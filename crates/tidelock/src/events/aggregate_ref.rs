@@ -92,7 +92,7 @@ impl<A: Aggregate> AggregateRef<A> {
     /// Decides on the state, and appends what was decided, if the stream is still where the state
     /// was; otherwise decides again.
     ///
-    /// # Behaviour
+    /// # Behavior
     /// - A decision that says no is told as [`Refused`](ExecuteError::Refused), once it is known
     ///   that the state it was taken on is that of the store (EVT-3).
     /// - It is taken again after a conflict, as the [retry policy](crate::RetryPolicy) has it

@@ -48,7 +48,7 @@ impl ItemState {
         }
     }
 
-    /// Its name, as it is serialised.
+    /// Its name, as it is serialized.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Blocked => "blocked",

@@ -1,4 +1,4 @@
-//! What operators do: look, unblock, reset, defer, prioritise, by names or by filter.
+//! What operators do: look, unblock, reset, defer, prioritize, by names or by filter.
 
 mod filter;
 
@@ -162,7 +162,7 @@ impl Reactions {
     /// Targets that pass get this priority, from -100 to 100.
     pub async fn prioritize(&self, filter: &ReactionFilter, priority: i16) -> Result<Adjusted> {
         let priority = Priority::new(priority)?;
-        self.adjust(filter, &Adjustment::Prioritise { priority }).await
+        self.adjust(filter, &Adjustment::Prioritize { priority }).await
     }
 
     /// Targets that pass move to this lane.

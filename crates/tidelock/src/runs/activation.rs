@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::history::{Entry, RunOutcome};
 use super::replay::{Cancel, ReplayState};
-use super::summary::Summarised;
+use super::summary::Summarized;
 use super::{RunId, StepName};
 use crate::handle::Tidelock;
 use crate::metadata::Metadata;
@@ -39,7 +39,7 @@ pub(crate) use replay_cursor::ReplayCursor;
 pub(crate) struct Activation {
     pub(crate) tidelock: Tidelock,
     pub(crate) task: LeasedTask,
-    pub(crate) summarised: Summarised,
+    pub(crate) summarized: Summarized,
     /// What events say that the run leads to.
     pub(crate) metadata: Metadata,
     /// The store's time when the lease was granted, and when that was.
@@ -92,7 +92,7 @@ impl Activation {
     pub(crate) fn new(
         tidelock: &Tidelock,
         task: &LeasedTask,
-        summarised: Summarised,
+        summarized: Summarized,
         past: ReplayState,
         metadata: Metadata,
     ) -> Arc<Self> {
@@ -116,7 +116,7 @@ impl Activation {
         Arc::new(Self {
             tidelock: tidelock.clone(),
             task: task.clone(),
-            summarised,
+            summarized,
             metadata,
             granted: (task.granted_at(), Instant::now()),
             state: Mutex::new(state),
@@ -124,11 +124,11 @@ impl Activation {
     }
 
     pub(crate) fn run(&self) -> &RunId {
-        &self.summarised.run
+        &self.summarized.run
     }
 
     pub(crate) fn generation(&self) -> u32 {
-        self.summarised.summary.generation
+        self.summarized.summary.generation
     }
 
     pub(crate) fn store(&self) -> &Arc<dyn Store> {

@@ -22,7 +22,7 @@ use super::RunId;
 use super::activation::{Activation, Batch, Exit};
 use super::history::{self, Entry, OutOfTime};
 use super::replay::Cancel;
-use super::summary::Summarised;
+use super::summary::Summarized;
 use super::workflow::Code;
 use crate::worker::{TaskOutcome, timed_out};
 use body::{Body, Returned, Turn};
@@ -243,7 +243,7 @@ impl Driver {
 
     /// When the run's time is up, unless it is to cancel anyway.
     fn deadline(&self, cancel: Option<&Cancel>) -> Option<Timestamp> {
-        self.summarised().summary.deadline.filter(|_| cancel.is_none())
+        self.summarized().summary.deadline.filter(|_| cancel.is_none())
     }
 
     fn mind_the_deadline(&self) {
@@ -295,8 +295,8 @@ impl Driver {
         Ok(())
     }
 
-    fn summarised(&self) -> &Summarised {
-        &self.activation.summarised
+    fn summarized(&self) -> &Summarized {
+        &self.activation.summarized
     }
 
     fn run(&self) -> &RunId {

@@ -9,7 +9,7 @@ use tidelock_store::{Commit, ExpectedVersion, Result, Settlement, Slot, Version,
 use super::activation::Activation;
 use super::driver::Driver;
 use super::history::{self, Entry, TakenOver};
-use super::summary::Summarised;
+use super::summary::Summarized;
 use super::{RunId, Workflow, keys};
 use crate::handle::Tidelock;
 use crate::worker::{LeasedTask, QueueHandler, QueueOptions, TaskFuture, TaskOutcome, is_loss};
@@ -59,7 +59,7 @@ impl Driving {
     async fn work(self, task: LeasedTask, nth: usize, summaries: Summaries) -> Result<TaskOutcome> {
         let run = run_of(&task);
         let _seat = self.tidelock.active().sit(&run, &task).await;
-        let there = Summarised::of(&run, &summaries.await?[nth])?;
+        let there = Summarized::of(&run, &summaries.await?[nth])?;
         match there.filter(|there| !there.summary.state.is_ended()) {
             Some(there) => self.drive(task, there).await,
             // It has ended, or was never there: whoever woke it did not know.
@@ -67,7 +67,7 @@ impl Driving {
         }
     }
 
-    async fn drive(&self, task: LeasedTask, there: Summarised) -> Result<TaskOutcome> {
+    async fn drive(&self, task: LeasedTask, there: Summarized) -> Result<TaskOutcome> {
         let loaded = history::load(&**task.store(), &there.run, there.summary.begins).await?;
         let (Some(mut version), Some(input)) = (loaded.version, loaded.past.input.clone()) else {
             let error = "its history is not there; somebody other than Tidelock has taken it away";
@@ -94,7 +94,7 @@ impl Driving {
 
     /// A signal came while the run was taken over, or the lease is lost, which the next try will
     /// tell.
-    fn again(&self, task: LeasedTask, there: Summarised) -> BoxFuture<'_, Result<TaskOutcome>> {
+    fn again(&self, task: LeasedTask, there: Summarized) -> BoxFuture<'_, Result<TaskOutcome>> {
         async move {
             match task.lost().is_cancelled() {
                 true => Ok(TaskOutcome::Lost),

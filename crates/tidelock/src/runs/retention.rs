@@ -10,7 +10,7 @@ use tidelock_store::{
     StoreExt, Wake, When, limits,
 };
 
-use super::summary::Summarised;
+use super::summary::Summarized;
 use super::{RunId, keys};
 use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
@@ -44,7 +44,7 @@ async fn remove(task: LeasedTask) -> Result<TaskOutcome> {
 async fn decide(task: &LeasedTask) -> Result<Commit> {
     let (store, key) = (task.store(), &task.lease().item.key);
     let run = RunId::new(key.as_str()).map_err(|e| StoreError::invalid(e.to_string()))?;
-    let there = Summarised::of(&run, &store.get_one(&keys::summary(&run)).await?)?;
+    let there = Summarized::of(&run, &store.get_one(&keys::summary(&run)).await?)?;
     let removed_at = there.as_ref().and_then(|there| there.summary.removed_at());
     let (Some(there), Some(at)) = (there, removed_at) else { return Ok(Commit::new()) };
     if at > store.now().await? {

@@ -105,7 +105,7 @@ pub(crate) struct Summary {
 
 /// A summary as it was read, with the revision that it must still have when it is changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Summarised {
+pub(crate) struct Summarized {
     pub(crate) run: RunId,
     pub(crate) summary: Summary,
     pub(crate) revision: Revision,
@@ -149,7 +149,7 @@ fn found_under(key: &tidelock_store::RecordKey) -> Result<RecordWrite> {
     Ok(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(&())?))
 }
 
-impl Summarised {
+impl Summarized {
     /// What is under a run's key; nothing if no run is there.
     pub(crate) fn of(run: &RunId, slot: &Slot) -> Result<Option<Self>> {
         slot.live().map(|record| Self::from_record(run, record)).transpose()
@@ -217,7 +217,7 @@ impl Summarised {
 mod tests {
     use super::*;
 
-    fn summarised(attributes: &[(&str, &str)]) -> Summarised {
+    fn summarized(attributes: &[(&str, &str)]) -> Summarized {
         let attributes = attributes.iter().map(|(name, value)| ((*name).into(), (*value).into()));
         let summary = Summary {
             workflow: WorkflowName::new("checkout").unwrap(),
@@ -233,18 +233,18 @@ mod tests {
             generation: 1,
             begins: None,
         };
-        Summarised { run: RunId::new("r").unwrap(), summary, revision: Revision::FIRST }
+        Summarized { run: RunId::new("r").unwrap(), summary, revision: Revision::FIRST }
     }
 
     #[test]
     fn a_summary_survives_its_json() {
-        let Summarised { summary, .. } = summarised(&[("shop", "7")]);
+        let Summarized { summary, .. } = summarized(&[("shop", "7")]);
         assert_eq!(RawJson::new(&summary).unwrap().to::<Summary>().unwrap(), summary);
     }
 
     #[test]
     fn what_a_run_is_found_by_moves_with_it() {
-        let before = summarised(&[("shop", "7"), ("kind", "gift")]);
+        let before = summarized(&[("shop", "7"), ("kind", "gift")]);
         let mut next = before.summary.clone();
         next.state = RunState::Completed;
         next.attributes.insert("shop".into(), "8".into());

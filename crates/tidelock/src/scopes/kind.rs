@@ -21,7 +21,7 @@ impl ScopeKind {
     pub const SESSION: Self = Self::lasting("session", Some(Duration::from_secs(24 * 3600)));
     /// What belongs to one user. Stays until it is deleted.
     pub const USER: Self = Self::lasting("user", None);
-    /// What belongs to one organisation. Stays until it is deleted.
+    /// What belongs to one organization. Stays until it is deleted.
     pub const ORG: Self = Self::lasting("org", None);
 
     const fn lasting(name: &'static str, lives: Option<Duration>) -> Self {

@@ -200,7 +200,7 @@ pub(crate) async fn defer(
 
 of_targets! {
     /// Which targets get another priority.
-    Prioritising as PrioritisingTargets {
+    Prioritizing as PrioritisingTargets {
         /// Which priority.
         #[schema(minimum = -100, maximum = 100)]
         priority: i16,
@@ -208,14 +208,14 @@ of_targets! {
 }
 
 /// Targets that are meant get this priority.
-#[utoipa::path(post, path = "/v1/reactions/prioritise", tag = "reactions", request_body = Prioritising,
+#[utoipa::path(post, path = "/v1/reactions/prioritize", tag = "reactions", request_body = Prioritizing,
     responses(
         (status = 200, body = AdjustedDto),
         (status = 404, description = "A name that is given is that of nothing there is", body = Details, content_type = PROBLEM_JSON),
     ))]
-pub(crate) async fn prioritise(
+pub(crate) async fn prioritize(
     State(served): State<AppState>,
-    Body(asked): Body<Prioritising>,
+    Body(asked): Body<Prioritizing>,
 ) -> Result<Answer<AdjustedDto>, Problem> {
     let meant = asked.meant()?;
     Priority::new(asked.priority)?;

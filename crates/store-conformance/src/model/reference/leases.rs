@@ -208,7 +208,7 @@ fn adjust(item: &mut Item, adjustment: &Adjustment, now: Timestamp) {
             item.due = earlier(item.due, Some(now).filter(|_| revoked || item.at < item.mark));
         }
         Adjustment::Defer { until } => item.hold = Some(moment(*until, now)),
-        Adjustment::Prioritise { priority } => item.priority = *priority,
+        Adjustment::Prioritize { priority } => item.priority = *priority,
         Adjustment::Move { lane } => item.lane = lane.clone(),
         Adjustment::Forget { when }
             if item.due.is_none() && item.holder.is_none() && !item.blocked =>

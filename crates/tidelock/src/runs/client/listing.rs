@@ -11,7 +11,7 @@ mod range;
 use serde::{Deserialize, Serialize};
 use tidelock_store::{RecordKey, Result, Store, StoreError, Timestamp};
 
-use crate::runs::summary::Summarised;
+use crate::runs::summary::Summarized;
 use crate::runs::{RunId, RunInfo, keys};
 use range::Range;
 
@@ -70,7 +70,7 @@ async fn summaries(
     let keys: Vec<RecordKey> = found.iter().map(|place| keys::summary(&place.run)).collect();
     let mut runs = Vec::new();
     for (place, slot) in found.iter().zip(store.get(&keys).await?) {
-        let there = Summarised::of(&place.run, &slot)?;
+        let there = Summarized::of(&place.run, &slot)?;
         runs.extend(there.map(RunInfo::of).filter(|run| filter.passes(run)));
     }
     Ok(runs)

@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use tidelock_store::{Slot, StoreExt, Timestamp};
 
 use crate::handle::Tidelock;
-use crate::runs::summary::{Parent, RunState, Summarised};
+use crate::runs::summary::{Parent, RunState, Summarized};
 use crate::runs::{RunError, RunId, WorkflowName, WorkflowVersion, keys};
 
 /// The run's summary, or why there is none.
-pub(crate) async fn look(tidelock: &Tidelock, run: &RunId) -> Result<Summarised, RunError> {
+pub(crate) async fn look(tidelock: &Tidelock, run: &RunId) -> Result<Summarized, RunError> {
     let slot = tidelock.store().get_one(&keys::summary(run)).await?;
-    match (Summarised::of(run, &slot)?, slot) {
+    match (Summarized::of(run, &slot)?, slot) {
         (Some(there), _) => Ok(there),
         (None, Slot::Deleted(_)) => Err(RunError::Removed { run: run.clone() }),
         (None, _) => Err(RunError::NoRun { run: run.clone() }),
@@ -46,8 +46,8 @@ pub struct RunInfo {
 }
 
 impl RunInfo {
-    pub(super) fn of(there: Summarised) -> Self {
-        let Summarised { run, summary, .. } = there;
+    pub(super) fn of(there: Summarized) -> Self {
+        let Summarized { run, summary, .. } = there;
         Self {
             run,
             workflow: summary.workflow,

@@ -6,7 +6,7 @@ use super::look::look;
 use super::proposal::Proposal;
 use crate::handle::Tidelock;
 use crate::runs::history::{Entry, Retried, RunOutcome};
-use crate::runs::summary::{RunState, Summarised, Summary};
+use crate::runs::summary::{RunState, Summarized, Summary};
 use crate::runs::{RunError, RunId, history, keys};
 
 pub(super) async fn propose(
@@ -35,7 +35,7 @@ pub(super) async fn propose(
     Ok(Proposal::commit(reopen(&there, reason, asked)?, ()))
 }
 
-fn reopen(there: &Summarised, reason: &str, asked: Option<EventId>) -> Result<Commit, RunError> {
+fn reopen(there: &Summarized, reason: &str, asked: Option<EventId>) -> Result<Commit, RunError> {
     let entry = Entry::Retried(Retried { reason: reason.to_owned() }).encode()?;
     let id = asked.unwrap_or(entry.id);
     let commit = Commit::new()

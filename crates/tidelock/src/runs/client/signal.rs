@@ -20,7 +20,7 @@ use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::history::{Entry, Signalled};
 use crate::runs::names::SignalName;
-use crate::runs::summary::Summarised;
+use crate::runs::summary::Summarized;
 use crate::runs::{RunError, RunId, history, keys};
 
 /// A signal that is to be sent: await it.
@@ -141,7 +141,7 @@ impl SignalRequest {
     pub(crate) async fn propose(&self, tidelock: &Tidelock) -> Result<Proposal<News>, RunError> {
         let store = tidelock.store();
         let slot = store.get_one(&keys::summary(&self.run)).await?;
-        match (Summarised::of(&self.run, &slot)?, slot) {
+        match (Summarized::of(&self.run, &slot)?, slot) {
             (None, Slot::Absent) if self.buffered => {
                 Ok(Proposal::commit(self.parts(ExpectedRevision::Absent)?, News::New))
             }
@@ -176,7 +176,7 @@ impl SignalRequest {
     pub(crate) async fn is_there(
         &self,
         tidelock: &Tidelock,
-        run: &Summarised,
+        run: &Summarized,
     ) -> Result<bool, RunError> {
         match history::find(&**tidelock.store(), run, self.event_id()).await? {
             None => Ok(false),
@@ -192,7 +192,7 @@ impl SignalRequest {
     async fn refuse(
         &self,
         tidelock: &Tidelock,
-        there: &Summarised,
+        there: &Summarized,
     ) -> Result<Proposal<News>, RunError> {
         if self.is_there(tidelock, there).await? {
             return Ok(Proposal::Answer(News::Known));

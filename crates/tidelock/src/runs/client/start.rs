@@ -16,7 +16,7 @@ use crate::handle::Tidelock;
 use crate::metadata::Metadata;
 use crate::runs::registered::Registered;
 use crate::runs::start_commit::Opening;
-use crate::runs::summary::Summarised;
+use crate::runs::summary::Summarized;
 use crate::runs::workflow::RETENTION;
 use crate::runs::{RunError, RunHandle, RunId, WorkflowName, WorkflowVersion, keys};
 
@@ -144,7 +144,7 @@ impl StartRequest {
         let slots = store.get(&[keys::summary(&self.run), keys::workflow(&self.workflow)]).await?;
         let announced = Registered::of(&slots[1])?;
         let registered = tidelock.workflows().newest(&self.workflow).or(announced);
-        let there = Summarised::of(&self.run, &slots[0])?;
+        let there = Summarized::of(&self.run, &slots[0])?;
         if there.is_none() && self.version.is_none() && registered.is_none() {
             return Err(RunError::UnknownWorkflow { workflow: self.workflow.clone() });
         }
@@ -154,7 +154,7 @@ impl StartRequest {
                 self.check_input(tidelock, opening.version)?;
                 Ok(Proposal::commit(opening.parts()?, News::New))
             }
-            Some(there) => self.recognise(&opening, &there),
+            Some(there) => self.recognize(&opening, &there),
         }
     }
 
@@ -191,7 +191,7 @@ impl StartRequest {
         opening
     }
 
-    fn recognise(&self, opening: &Opening, there: &Summarised) -> Result<Proposal<News>, RunError> {
+    fn recognize(&self, opening: &Opening, there: &Summarized) -> Result<Proposal<News>, RunError> {
         if opening.is_of(&there.summary) {
             return Ok(Proposal::Answer(News::Known));
         }

@@ -11,7 +11,7 @@ use tidelock_store::{Item, Result, Store, StoreExt, StoredEvent, Timestamp, Work
 
 use crate::runs::history::{Entry, RunOutcome};
 use crate::runs::names::StepName;
-use crate::runs::summary::Summarised;
+use crate::runs::summary::Summarized;
 use crate::runs::{LASTING, RunId, history};
 
 /// Where a run stands.
@@ -135,7 +135,7 @@ impl fmt::Display for PendingWait {
 /// Why this run, which has not ended, will not go on by itself; nothing if it may.
 pub(super) async fn lastingly_parked(
     store: &dyn Store,
-    run: &Summarised,
+    run: &Summarized,
 ) -> Result<Option<String>> {
     let item = store.item(&run.item()).await?;
     let lasts = |item: &Item| item.blocked || (item.failures >= LASTING && item.holder.is_none());
@@ -143,7 +143,7 @@ pub(super) async fn lastingly_parked(
 }
 
 /// Where this run stands.
-pub(super) async fn of(store: &dyn Store, run: &Summarised) -> Result<RunStatus> {
+pub(super) async fn of(store: &dyn Store, run: &Summarized) -> Result<RunStatus> {
     if run.summary.state.is_ended()
         && let Some(outcome) = history::outcome(store, run).await?
     {
@@ -175,7 +175,7 @@ fn of_item(item: &Item, now: Timestamp) -> Option<RunStatus> {
 }
 
 /// What the run has asked for and not got yet.
-pub(super) async fn awaited(store: &dyn Store, run: &Summarised) -> Result<Vec<PendingWait>> {
+pub(super) async fn awaited(store: &dyn Store, run: &Summarized) -> Result<Vec<PendingWait>> {
     let mut awaited = Vec::new();
     history::each(store, run, |_: &StoredEvent, entry| see(&mut awaited, entry)).await?;
     Ok(awaited)

@@ -16,7 +16,7 @@ use crate::runs::history::{ChildEnded, ChildStarted, Interruptible, RunFailure, 
 use crate::runs::registered::Registered;
 use crate::runs::replay::{End, Kind};
 use crate::runs::start_commit::Opening;
-use crate::runs::summary::{Parent, Summarised};
+use crate::runs::summary::{Parent, Summarized};
 use crate::runs::{InvalidName, RunError, RunId, StepError, StepName, WorkflowName, keys};
 use crate::staging::Staged;
 
@@ -125,7 +125,7 @@ impl Known<'_> {
         let (run, workflow) = (self.run.clone(), self.workflow.clone());
         let mut opening =
             Opening::new(run, workflow, registered.version, self.input.clone(), activation.now());
-        let own = &activation.summarised.summary;
+        let own = &activation.summarized.summary;
         opening.metadata = activation.metadata.clone();
         opening.retention = registered.retention;
         opening.parent = Some(Parent {
@@ -170,7 +170,7 @@ impl Known<'_> {
     /// Whether somebody else has started the very same.
     async fn is_there(&self, opening: &Opening) -> StoreResult<bool> {
         let slot = self.op.activation().store().get_one(&keys::summary(&self.run)).await?;
-        let there = Summarised::of(&self.run, &slot)?;
+        let there = Summarized::of(&self.run, &slot)?;
         Ok(there.is_some_and(|there| {
             opening.is_of(&there.summary) && there.summary.parent == opening.parent
         }))

@@ -4,7 +4,7 @@ use tidelock_store::{Result, limits};
 
 use super::Driver;
 use crate::runs::history::{self, RunOutcome};
-use crate::runs::summary::Summarised;
+use crate::runs::summary::Summarized;
 use crate::runs::{RunId, keys};
 
 impl Driver {
@@ -27,7 +27,7 @@ impl Driver {
         let keys: Vec<_> = children.iter().map(|(_, run)| keys::summary(run)).collect();
         let mut any = false;
         for ((at, run), slot) in children.iter().zip(store.get(&keys).await?) {
-            let outcome = match Summarised::of(run, &slot)? {
+            let outcome = match Summarized::of(run, &slot)? {
                 Some(child) if !child.summary.state.is_ended() => continue,
                 Some(child) => history::outcome(&**store, &child).await?,
                 None => None,

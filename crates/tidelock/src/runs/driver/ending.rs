@@ -208,7 +208,7 @@ impl Driver {
             let mut entries = self.activation.state().queue.take().entries;
             entries.push(last.clone());
             let commit = Commit::new().settle(self.finish_item());
-            let commit = self.summarised().end(commit, state, self.activation.now())?;
+            let commit = self.summarized().end(commit, state, self.activation.now())?;
             match self.commit(commit, entries.clone(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
                 Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,
@@ -227,7 +227,7 @@ impl Driver {
             let entry = self.continued(&input).encode()?;
             let (stream, version) = (keys::stream(self.run()), self.version);
             let append = Append::new(&stream, ExpectedVersion::Exact(version), [entry]);
-            let summary = &self.summarised().summary;
+            let summary = &self.summarized().summary;
             let next = Summary {
                 generation: summary.generation + 1,
                 begins: Some(version.plus(1)),
@@ -238,7 +238,7 @@ impl Driver {
                 .trim(&stream, version, tidelock_store::AfterTrim::Reopen)
                 .settle(self.ack())
                 .wake(Wake::at(self.activation.task.lease().item.clone(), When::NOW));
-            commit.writes = self.summarised().become_writes(&next)?;
+            commit.writes = self.summarized().become_writes(&next)?;
             match self.commit(commit, Vec::new(), TaskOutcome::Acked).await? {
                 Ended::Done(settled) => return Ok(settled),
                 Ended::Moved if self.is_ended_by_others() => return self.acknowledge().await,

@@ -4,7 +4,7 @@ use tidelock_store::{EventId, Result, Store, StoreExt, StoredEvent, StreamQuery}
 
 use super::{Entry, RunOutcome};
 use crate::runs::keys;
-use crate::runs::summary::Summarised;
+use crate::runs::summary::Summarized;
 
 /// How many events are looked at for the end of a run; it is the last one, but for what somebody
 /// else may have put there.
@@ -13,7 +13,7 @@ const TAIL: usize = 10;
 /// Every entry of the run's generation, in order.
 pub(crate) async fn each(
     store: &dyn Store,
-    run: &Summarised,
+    run: &Summarized,
     mut see: impl FnMut(&StoredEvent, Entry),
 ) -> Result<()> {
     let whole = StreamQuery::forward(&keys::stream(&run.run));
@@ -25,7 +25,7 @@ pub(crate) async fn each(
 }
 
 /// Whether this is among the entries of the run's generation; nothing never is.
-pub(crate) async fn has(store: &dyn Store, run: &Summarised, id: Option<EventId>) -> Result<bool> {
+pub(crate) async fn has(store: &dyn Store, run: &Summarized, id: Option<EventId>) -> Result<bool> {
     let Some(id) = id else { return Ok(false) };
     Ok(find(store, run, id).await?.is_some())
 }
@@ -33,7 +33,7 @@ pub(crate) async fn has(store: &dyn Store, run: &Summarised, id: Option<EventId>
 /// The entry of the run's generation that is the event of this id.
 pub(crate) async fn find(
     store: &dyn Store,
-    run: &Summarised,
+    run: &Summarized,
     id: EventId,
 ) -> Result<Option<Entry>> {
     let mut found = None;
@@ -49,7 +49,7 @@ pub(crate) async fn find(
 /// The newest entry of the run's generation that something can be made of.
 pub(crate) async fn newest<T>(
     store: &dyn Store,
-    run: &Summarised,
+    run: &Summarized,
     make: impl Fn(Entry) -> Option<T>,
 ) -> Result<Option<T>> {
     let mut events = store.rows(StreamQuery::backward(&keys::stream(&run.run)));
@@ -64,7 +64,7 @@ pub(crate) async fn newest<T>(
 }
 
 /// How the run ended; nothing if it goes on.
-pub(crate) async fn outcome(store: &dyn Store, run: &Summarised) -> Result<Option<RunOutcome>> {
+pub(crate) async fn outcome(store: &dyn Store, run: &Summarized) -> Result<Option<RunOutcome>> {
     let query = StreamQuery::backward(&keys::stream(&run.run)).limit(TAIL);
     for event in store.full_page(query).await?.events {
         match Entry::decode(&event)? {

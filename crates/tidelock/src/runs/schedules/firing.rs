@@ -13,7 +13,7 @@ use crate::handle::Tidelock;
 use crate::runs::client::proposal::Proposal;
 use crate::runs::client::start::StartRequest;
 use crate::runs::names::ScheduleName;
-use crate::runs::summary::Summarised;
+use crate::runs::summary::Summarized;
 use crate::runs::{RunError, RunId, RunState, keys};
 use crate::worker::{LeasedTask, QueueHandler, TaskFuture, TaskOutcome, each, is_loss};
 
@@ -132,7 +132,7 @@ async fn begin(tidelock: &Tidelock, order: &StartRequest) -> Result<Commit, RunE
 
 async fn is_open(tidelock: &Tidelock, run: Option<&RunId>) -> Result<bool, RunError> {
     let Some(run) = run else { return Ok(false) };
-    let there = Summarised::of(run, &tidelock.store().get_one(&keys::summary(run)).await?)?;
+    let there = Summarized::of(run, &tidelock.store().get_one(&keys::summary(run)).await?)?;
     Ok(there.is_some_and(|there| there.summary.state == RunState::Open))
 }
 

@@ -15,8 +15,8 @@ pub(crate) async fn run(
     let store = place.open().await?.store;
     let selection = Selection::new(&store, args.which);
     if args.dry_run {
-        return adjusted::would("prioritised", &selection, out).await;
+        return adjusted::would("prioritized", &selection, out).await;
     }
-    let adjusted = selection.prioritise(args.priority).await?;
-    adjusted::was("prioritised", &selection, adjusted, out).await
+    let adjusted = selection.prioritize(args.priority).await?;
+    adjusted::was("prioritized", &selection, adjusted, out).await
 }
