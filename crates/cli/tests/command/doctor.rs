@@ -297,7 +297,7 @@ fn a_feed_that_a_session_holds_back_is_found_with_the_session() {
     let found = lines(&said.out);
     let held = found
         .iter()
-        .find(|finding| finding["kind"] == "held_up")
+        .find(|finding| finding["kind"] == "blockers")
         .unwrap_or_else(|| panic!("{said:?}"));
     assert!(held["what"].as_str().unwrap().contains("\"visitor\""), "{held}");
     assert!(mend(held).contains(&format!("pg_terminate_backend({session})")), "{held}");

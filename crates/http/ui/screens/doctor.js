@@ -29,7 +29,7 @@ export async function show({ place, signal }) {
   }
 }
 
-// What does not mend by itself comes first, mere facts last.
+// Errors first, information last.
 function worst(findings) {
   const order = ['error', 'warning', 'info'];
   return findings.toSorted((one, other) => order.indexOf(one.severity) - order.indexOf(other.severity));

@@ -33,7 +33,7 @@ pub enum Severity {
     Info,
     /// It may pass by itself.
     Warning,
-    /// It does not mend itself.
+    /// It needs an operator.
     Error,
 }
 
@@ -107,12 +107,12 @@ impl FindingKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Store => "store",
-            Self::Blockers => "held_up",
+            Self::Blockers => "blockers",
             Self::Route => "route",
             Self::Unrouted => "unrouted",
             Self::Blocked => "blocked",
             Self::Parked => "parked",
-            Self::UnknownOutcome => "ambiguous",
+            Self::UnknownOutcome => "unknown_outcome",
             Self::HalfClosed => "half_closed",
             Self::Abandoned => "abandoned",
             Self::Expired => "expired",
