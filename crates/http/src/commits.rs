@@ -8,7 +8,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tidelock::{Commit, CommitOutcome, Result, Store, StoreLayer, async_trait};
+use tidelock::store::Result;
+use tidelock::{Commit, CommitOutcome, Store, StoreLayer, async_trait};
 
 /// How many commits were made through a handle on a store. Clones count the same.
 #[derive(Debug, Clone, Default)]

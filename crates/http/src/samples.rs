@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde::Serialize;
-use tidelock::{ItemFilter, ItemQuery, Position, Result, Store, StoreExt, Tidelock, Timestamp};
+use tidelock::store::Result;
+use tidelock::{ItemFilter, ItemQuery, Position, Store, StoreExt, Tidelock, Timestamp};
 use tokio::time::Instant;
 use utoipa::ToSchema;
 

@@ -4,6 +4,8 @@
 //! things. A record past its expiry reads as deleted from that moment on, whether or not anything
 //! has swept it up.
 
+use std::ops::{Bound, RangeBounds};
+
 use serde::{Deserialize, Serialize};
 
 use crate::clock::{Timestamp, When};
@@ -118,6 +120,21 @@ impl Bounds {
     /// Between these, both included.
     pub fn between(min: i64, max: i64) -> Self {
         Self { min: Some(min), max: Some(max) }
+    }
+
+    /// The bounds of a range: `..=18`, `0..`, or `..` for none.
+    pub fn from_range(range: impl RangeBounds<i64>) -> Self {
+        let min = match range.start_bound() {
+            Bound::Included(min) => Some(*min),
+            Bound::Excluded(below) => Some(below.saturating_add(1)),
+            Bound::Unbounded => None,
+        };
+        let max = match range.end_bound() {
+            Bound::Included(max) => Some(*max),
+            Bound::Excluded(above) => Some(above.saturating_sub(1)),
+            Bound::Unbounded => None,
+        };
+        Self { min, max }
     }
 
     /// The sum, unless it goes past the bound that it moves towards. A counter that is already past

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use clap::ValueEnum;
 use serde::{Deserialize, Serialize};
+use tidelock::store::Result;
 use tidelock::{
     Appended, Commit, CommitOutcome, Committed, EventId, ExpectedRevision, ExpectedVersion,
-    FeedPage, FeedQuery, LeaseRequest, Leased, Result, Store, StoreExt, StoreLayer, Version,
-    async_trait,
+    FeedPage, FeedQuery, LeaseRequest, Leased, Store, StoreExt, StoreLayer, Version, async_trait,
 };
 
 /// What it does wrong.

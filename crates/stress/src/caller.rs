@@ -9,9 +9,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use tidelock::store::Result as StoreResult;
 use tidelock::{
-    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Result as StoreResult, Store,
-    Timestamp,
+    Commit, CommitOutcome, LeaseRequest, LeaseToken, Leased, Renewal, Store, Timestamp,
 };
 use tokio::time::{sleep, timeout};
 

@@ -7,9 +7,10 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::claims::{self, ClaimError, Claims, Lock, LockHolder};
+use tidelock::store::Result as StoreResult;
 use tidelock::{
-    Commit, ExpectedRevision, ExpectedVersion, Fence, NewEvent, RawJson, RecordWrite,
-    Result as StoreResult, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Tidelock,
+    Commit, ExpectedRevision, ExpectedVersion, Fence, NewEvent, RawJson, RecordWrite, RetryAdvice,
+    StoreError, StoreErrorKind, StoreOperation, Tidelock,
 };
 
 use crate::caller::{Bug, Caller};

@@ -4,9 +4,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 use tidelock::runs::{RunError, RunHandle};
-use tidelock::{
-    Result as StoreResult, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Tidelock,
-};
+use tidelock::store::Result as StoreResult;
+use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation, Tidelock};
 
 use crate::caller::{Bug, Caller};
 use crate::space::Space;

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::Result;
+use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 
 use crate::{Interceptor, Wrapped};
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidelock::prelude::*;
+use tidelock::store::Result;
 use tidelock::{
     Adjusted, Adjustment, Capabilities, ChangeHint, CommitOutcome, FeedPage, HeadPage, ItemPage,
-    LeaseToken, Leased, RecordPage, Renewal, Result, StoreOperation, StreamPage, Timestamp,
-    async_trait,
+    LeaseToken, Leased, RecordPage, Renewal, StoreOperation, StreamPage, Timestamp, async_trait,
 };
 
 /// Sees every call that is made of a store, and decides what becomes of it.

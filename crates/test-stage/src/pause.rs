@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::{Result, StoreOperation};
+use tidelock::store::Result;
 use tokio::sync::watch;
 
 use crate::interceptor::{Interceptor, Wrapped};

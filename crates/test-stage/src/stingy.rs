@@ -7,9 +7,8 @@
 use std::sync::{Arc, Mutex};
 
 use tidelock::prelude::*;
-use tidelock::{
-    FeedPage, HeadPage, ItemPage, RecordPage, Result, StoreLayer, StreamPage, async_trait,
-};
+use tidelock::store::Result;
+use tidelock::{FeedPage, HeadPage, ItemPage, RecordPage, StoreLayer, StreamPage, async_trait};
 
 /// The variable that makes every stage stingy, with the seed that it names.
 const SEED: &str = "TIDELOCK_STINGY";

@@ -4,8 +4,9 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::{Result, StoreOperation};
+use tidelock::store::Result;
 
 use crate::{Interceptor, Wrapped};
 

@@ -46,20 +46,9 @@ impl Bank {
 }
 
 async fn place(ctx: &mut RunCtx, order: Order, bank: Bank) -> Result<String> {
-    let stock = RecordKey::new("stock/tea")?;
-    let take = RecordWrite::add(&stock, -order.units, Bounds::at_least(0));
-    ctx.transact("reserve", |tx| {
-        tx.write(take.clone());
-        async { Ok::<_, HandlerError>(()) }
-    })
-    .compensate({
-        let give_back = RecordWrite::add(&stock, order.units, Bounds::NONE);
-        move |(), tx| {
-            tx.write(give_back.clone());
-            async { Ok::<_, HandlerError>(()) }
-        }
-    })
-    .await?;
+    ctx.transact("reserve", async |tx: Tx| tx.add("stock/tea", -order.units, 0..))
+        .compensate(move |(), tx: Tx| async move { tx.add("stock/tea", order.units, ..) })
+        .await?;
 
     ctx.step("charge", |key| bank.book(order.cents, key))
         .compensate({

@@ -106,16 +106,20 @@ mod staging;
 pub mod telemetry;
 pub mod worker;
 
+mod error;
 mod handle;
 pub mod testing;
+mod transact;
 
 pub use open::{open, redacted_url};
 pub use tidelock_derive::Event;
+pub use tidelock_store as store;
 /// An event as the store keeps it; the trait [`Event`] is what users' own types implement.
 pub use tidelock_store::StoredEvent;
 pub use tidelock_store::*;
 
 pub use crate::closing::{AnyStream, Archive, CloseError, CloseSummary, Closing, discard};
+pub use crate::error::{Error, ErrorKind, Result};
 pub use crate::event::{DecodeError, Event, Upcaster};
 pub use crate::events::{
     Aggregate, AggregateRef, AggregateSet, Decision, ExecuteError, Executed, IntoEvents, LoadError,
@@ -127,10 +131,13 @@ pub use crate::metadata::Metadata;
 pub use crate::missing::Missing;
 pub use crate::recorded::{ReadError, Recorded, Unreadable};
 pub use crate::scopes::{Scope, ScopeError, ScopeKind};
+pub use crate::staging::{Fenced, Tx};
+pub use crate::transact::Transact;
 
 /// What derived code needs. Not for people.
 #[doc(hidden)]
 pub mod __private {
+    pub use crate::error::{Error, ErrorKind, Result};
     pub use crate::event::{DecodeError, Upcaster, decode, encode, unknown_type};
     pub use serde;
     pub use tidelock_store::{RawJson, StoreError};
@@ -160,6 +167,11 @@ struct EventsGuide;
 #[doc = include_str!("../../../docs/guides/reactions.md")]
 struct ReactionsGuide;
 
+/// The guide to transactions.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/transactions.md")]
+struct TransactionsGuide;
+
 /// And that of claims.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/guides/claims.md")]
@@ -180,11 +192,11 @@ pub mod prelude {
     pub use crate::claims::{ClaimError, Claims, IdempotencyClaim};
     pub use crate::reactions::{Backoff, HandlerError, ReactionCtx, ReactionFilter, on, on_any};
     pub use crate::runs::{
-        OnUnknownOutcome, RaceWinner, Retry, RunCtx, StepError, StepKey, Tx, Workflow,
+        OnUnknownOutcome, RaceWinner, Retry, RunCtx, StepError, StepKey, Workflow,
     };
     pub use crate::{
         Aggregate, Event, ExecuteError, Metadata, Personal, Recorded, Scope, ScopeError, ScopeKind,
-        Tidelock,
+        Tidelock, Tx,
     };
     pub use tidelock_store::{
         Adjustment, AfterTrim, Append, Bounds, Commit, CommitId, CommitOutcome, ExpectedRevision,

@@ -21,6 +21,7 @@ pub(crate) mod registered;
 mod replay;
 pub(crate) mod start_commit;
 pub(crate) mod summary;
+mod tx_runs;
 mod workflow;
 
 pub(crate) mod client;
@@ -40,7 +41,7 @@ pub use client::{
     RunResult, RunStatus, Runs, SendSignal, StartOutcome, StartRun, Timeline,
 };
 pub use ctx::{
-    ChildRun, OnUnknownOutcome, RaceWinner, Retry, RunCtx, Step, StepKey, TransactStep, Tx,
+    ChildRun, OnUnknownOutcome, RaceWinner, Retry, RunCtx, Step, StepKey, TransactStep,
     WaitForSignal,
 };
 pub use error::StepError;

@@ -24,6 +24,7 @@ mod watch;
 mod change;
 mod mutator;
 mod pointer;
+mod proposal;
 
 mod budget;
 mod fair_mutex;

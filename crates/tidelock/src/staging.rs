@@ -1,13 +1,18 @@
-//! Parts of a commit that somebody's code wants to land with its own: a handler's with its ack, a
-//! step's with its record.
+//! The unit of work: parts of a commit that code stages, one after another, and that land together.
+//!
+//! A handler's parts land with its acknowledgement, a step's with its record, and those of
+//! `Tidelock::transact` by themselves. This module knows neither reactions nor runs.
 
+mod commit_via;
 mod decision;
-mod door;
-mod stage;
+mod fenced;
 mod staged;
+mod tx;
 
-pub(crate) use decision::Decision;
 #[cfg(any(feature = "postgres", feature = "sqlite"))]
-pub(crate) use door::CommitVia;
-pub(crate) use stage::Stage;
+pub(crate) use commit_via::CommitVia;
+pub(crate) use commit_via::Sender;
+pub(crate) use decision::Decision;
+pub use fenced::Fenced;
 pub(crate) use staged::{Landed, Staged, Tried, too_slow};
+pub use tx::Tx;

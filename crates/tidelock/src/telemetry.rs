@@ -83,6 +83,12 @@ pub(crate) fn reaction_contended(token: &LeaseToken, conflict: &Conflict, attemp
     tracing::debug!(%by, key = %token.item.key, fence = %token.fence, attempts, %conflict, "contended");
 }
 
+/// A unit of work lost a race, for the so-manieth time.
+pub(crate) fn transact_contended(conflict: &Conflict, attempts: usize) {
+    metrics::counter!(CONTENDED, "by" => "transact").increment(1);
+    tracing::debug!(by = "transact", attempts, %conflict, "contended");
+}
+
 /// A claim was asked for, with this outcome.
 pub(crate) fn claimed(key: &ClaimKey, by: &WorkerName, outcome: &'static str) {
     metrics::counter!(CLAIMED, "kind" => key.kind(), "outcome" => outcome).increment(1);

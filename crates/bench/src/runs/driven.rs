@@ -10,7 +10,7 @@ use crate::failure::Failure;
 
 pub(super) struct Driven {
     stop: CancellationToken,
-    app: JoinHandle<tidelock::Result<Stopped>>,
+    app: JoinHandle<tidelock::store::Result<Stopped>>,
 }
 
 impl Driven {

@@ -5,11 +5,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tidelock::store::Result;
 use tidelock::{
     Adjusted, Adjustment, Capabilities, ChangeHint, Commit, CommitOutcome, FeedPage, FeedQuery,
     HeadPage, HeadQuery, ItemFilter, ItemPage, ItemQuery, LeaseRequest, LeaseToken, Leased,
-    RecordKey, RecordPage, RecordQuery, Renewal, Result, Slot, Store, StreamPage, StreamQuery,
-    Timestamp, Topic, async_trait,
+    RecordKey, RecordPage, RecordQuery, Renewal, Slot, Store, StreamPage, StreamQuery, Timestamp,
+    Topic, async_trait,
 };
 
 use super::calls::{Calls, Counters, count};

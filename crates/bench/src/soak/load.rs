@@ -32,7 +32,7 @@ pub(super) struct Load {
     count: usize,
     callers: usize,
     stop: CancellationToken,
-    app: JoinHandle<tidelock::Result<Stopped>>,
+    app: JoinHandle<tidelock::store::Result<Stopped>>,
 }
 
 async fn echo(ctx: &mut RunCtx, n: usize) -> Result<usize, StepError> {

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tidelock::prelude::*;
-use tidelock::{LaneName, MemoryStore, Priority, Result, StoreOperation};
+use tidelock::store::Result;
+use tidelock::{LaneName, MemoryStore, Priority, StoreOperation};
 use tidelock_test_stage::{DyingStore, Interceptor, Wrapped, note};
 
 use super::{Import, Imported, Source, export};

@@ -252,7 +252,7 @@ pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
                 return Err(HandlerError::fatal("an order without an address"));
             }
             let key = RecordKey::new(format!("mailed/{}", order.stream))?;
-            ctx.write(RecordWrite::add(&key, 1, Bounds::NONE));
+            ctx.write(RecordWrite::add(&key, 1, Bounds::NONE))?;
             Ok(())
         },
     );
@@ -264,7 +264,7 @@ pub(crate) fn mailing(tidelock: &Tidelock) -> tidelock::reactions::AppBuilder {
     });
     app.reaction("tour", by_town, |_: tidelock::StoredEvent, ctx: ReactionCtx| async move {
         let key = RecordKey::new(format!("tour/{}", ctx.target()))?;
-        ctx.write(RecordWrite::add(&key, 1, Bounds::NONE));
+        ctx.write(RecordWrite::add(&key, 1, Bounds::NONE))?;
         Ok(())
     })
 }

@@ -14,10 +14,8 @@ mod running;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
-use tidelock::{
-    EventId, FeedQuery, FeedStart, Metadata, Position, Result as StoreResult, StoreExt,
-    StoredEvent, limits,
-};
+use tidelock::store::Result as StoreResult;
+use tidelock::{EventId, FeedQuery, FeedStart, Metadata, Position, StoreExt, StoredEvent, limits};
 use utoipa::{IntoParams, ToSchema};
 
 use crate::app_state::AppState;

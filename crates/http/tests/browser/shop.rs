@@ -106,7 +106,7 @@ fn program(tidelock: &Tidelock) -> AppBuilder {
             return Err(HandlerError::fatal(format!("an order without an address {HOSTILE}")));
         };
         let mailed = NewEvent::of("mailed", &json!({ "to": address }))?;
-        ctx.append_unchecked(&StreamName::new(format!("mail-{}", order.stream))?, [mailed]);
+        ctx.append_to(format!("mail-{}", order.stream), ExpectedVersion::Any, [mailed])?;
         Ok(())
     };
     let checkout = Workflow::boxed("checkout", |ctx, what: String| {

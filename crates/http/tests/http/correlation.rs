@@ -114,7 +114,7 @@ async fn a_conversation_goes_on_across_reactions_and_runs(stage: TestStore) {
 fn shop(tidelock: &Tidelock) -> AppBuilder {
     let orders = || on_any().in_streams("order-");
     let mail = |_: StoredEvent, ctx: ReactionCtx| async move {
-        ctx.append_unchecked(&StreamName::new("mail-1")?, [NewEvent::of("mailed", &1)?]);
+        ctx.append_to("mail-1", ExpectedVersion::Any, [NewEvent::of("mailed", &1)?])?;
         Ok(())
     };
     let checkout = |_: StoredEvent, ctx: ReactionCtx| async move {
@@ -123,10 +123,9 @@ fn shop(tidelock: &Tidelock) -> AppBuilder {
     };
     let workflow = Workflow::boxed("checkout", |ctx, (): ()| {
         Box::pin(async move {
-            ctx.transact("ship", |tx| {
-                let shipped = NewEvent::of("shipped", &1).unwrap();
-                tx.append(&StreamName::new("parcel-1").unwrap(), ExpectedVersion::Any, [shipped]);
-                async { Ok::<_, HandlerError>(()) }
+            ctx.transact("ship", async |tx: Tx| {
+                let shipped = NewEvent::of("shipped", &1)?;
+                tx.append_to("parcel-1", ExpectedVersion::Any, [shipped])
             })
             .await
         })

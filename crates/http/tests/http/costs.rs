@@ -7,10 +7,11 @@ use axum::body::Body;
 use http::Request;
 use http_body_util::BodyExt;
 use serde_json::json;
+use tidelock::store::Result;
 use tidelock::{
     Commit, ExpectedVersion, FeedPage, FeedQuery, HeadPage, HeadQuery, ItemPage, ItemQuery,
-    ItemRef, Mark, NewEvent, RecordKey, RecordPage, RecordQuery, Result, Slot, Store, StoreExt,
-    StoreLayer, StreamName, StreamPage, StreamQuery, Tidelock, Timestamp, Wake, async_trait,
+    ItemRef, Mark, NewEvent, RecordKey, RecordPage, RecordQuery, Slot, Store, StoreExt, StoreLayer,
+    StreamName, StreamPage, StreamQuery, Tidelock, Timestamp, Wake, async_trait,
 };
 use tidelock_http::Api;
 use tidelock_test_stage::{TestStore, append, until};

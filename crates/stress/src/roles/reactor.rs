@@ -119,7 +119,7 @@ impl Reactor {
         let strayed = self.stray(&ctx, &stream, &handled).await?;
         self.hold_now_and_then(&ctx).await;
         if !strayed {
-            ctx.append_unchecked(&stream, handled);
+            ctx.append_to(&stream, ExpectedVersion::Any, handled)?;
         }
         Ok(())
     }

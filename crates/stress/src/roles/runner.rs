@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tidelock::reactions::{App, BuildError, HandlerError};
-use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, Tx, Workflow};
+use tidelock::runs::{OnUnknownOutcome, RunCtx, StepError, StepKey, Workflow};
 use tidelock::worker::{PollInterval, WorkerOptions};
-use tidelock::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, Tidelock, WorkerName};
+use tidelock::{Bounds, Commit, LeaseToken, RecordWrite, StoreExt, Tidelock, Tx, WorkerName};
 use tokio::time::sleep;
 
 use super::LOOK_AGAIN;
@@ -90,18 +90,18 @@ impl Runner {
     async fn act(&self, key: StepKey) -> Result<String, HandlerError> {
         let (run, step) = (key.run().to_string(), key.step().to_string());
         self.caller.note(&Entry::Acted { run, step, key: key.to_string() });
-        self.hold_now_and_then(&key).await;
+        self.hold_now_and_then(key.run().as_str(), key.step().as_str()).await;
         Ok(DONE.to_owned())
     }
 
     /// Does something in the store.
     async fn count(&self, tx: Tx) -> Result<(), HandlerError> {
-        let count =
-            RecordWrite::add(&self.part.space.counted(tx.key().run().as_str()), 1, Bounds::NONE);
+        let (run, step) = tx.effect_key().rsplit_once(':').expect("it is RUN:STEP");
+        let count = RecordWrite::add(&self.part.space.counted(run), 1, Bounds::NONE);
         let strayed = self.stray(&tx, &count).await?;
-        self.hold_now_and_then(tx.key()).await;
+        self.hold_now_and_then(run, step).await;
         if !strayed {
-            tx.write(count);
+            tx.write(count)?;
         }
         Ok(())
     }
@@ -117,12 +117,12 @@ impl Runner {
 
     /// Waits inside the step: with a flaw, inside the one where it shows. Most are killed or
     /// stopped meanwhile.
-    async fn hold_now_and_then(&self, key: &StepKey) {
-        if self.part.flaw == Some(Flaw::Strays) && key.step().as_str() != COUNT {
+    async fn hold_now_and_then(&self, run: &str, step: &str) {
+        if self.part.flaw == Some(Flaw::Strays) && step != COUNT {
             return;
         }
         let Some(_over) = self.countdown.over_with(1) else { return };
-        if let Some(lease) = self.lease_on(key.run().as_str()).await {
+        if let Some(lease) = self.lease_on(run).await {
             report(&Report::Holding(Held::Leases(vec![lease])));
             self.orders.wait_to_go_on().await;
         }

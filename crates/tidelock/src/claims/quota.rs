@@ -205,6 +205,28 @@ impl Quota {
         Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
     }
 
+    /// The parts of a commit that take so much, and the grant; or that it is exceeded now.
+    pub(crate) async fn propose(
+        &self,
+        units: u32,
+    ) -> Result<Result<(Commit, Grant), QuotaExceeded>, ClaimError> {
+        self.check()?;
+        let mut draw = Draw::new(self.key(), self.look().await?, i64::from(units), self.limit)?
+            .once(self.claims.operation.as_ref())?;
+        for _ in 0..ATTEMPTS {
+            let used = taken(&**self.claims.store(), self.key().as_str()).await?;
+            let used = used.map_or(0, |(used, _)| used);
+            if used.saturating_add(i64::from(units)) <= self.limit {
+                return Ok(Ok((draw.stage(Commit::new())?, draw.grant())));
+            }
+            draw.met = Some(Met::Exceeded(used));
+            if let Some(exceeded) = self.make_room(&mut draw).await? {
+                return Ok(Err(exceeded));
+            }
+        }
+        Err(ClaimError::Contended { key: self.key(), attempts: ATTEMPTS })
+    }
+
     /// After a refusal: opens the next window, or credits what has lapsed; or says that there is
     /// not so much.
     pub(super) async fn make_room(

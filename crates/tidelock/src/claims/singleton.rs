@@ -201,6 +201,37 @@ impl Singleton {
         })
     }
 
+    /// The parts of a commit that take it; or who has it now.
+    pub(crate) async fn propose(
+        &self,
+        details: &(impl Serialize + ?Sized),
+    ) -> Result<Result<Commit, SingletonTaken>, ClaimError> {
+        let now = self.claims.store().now().await?;
+        let key = self.key_at(now)?;
+        let (record, lease) = (keys::record(&key)?, keys::lease(&key)?);
+        let slots = self.claims.store().get(&[record.clone(), lease.clone()]).await?;
+        let commit = match (slots[0].live(), slots[1].live()) {
+            (None, _) => Commit::new().write(self.part(details).await?),
+            (Some(there), lease_there) => {
+                let entry = Entry::read(there)?;
+                match lease_there {
+                    _ if !entry.is_pending() => return Ok(Err(SingletonTaken::entry(&key, entry))),
+                    Some(lease) => {
+                        let rival = Contender::new(entry, lease);
+                        return Ok(Err(SingletonTaken::rival(&key, rival)));
+                    }
+                    // Its claimant has died: it can be taken over.
+                    None => {
+                        let expected = ExpectedRevision::Revision(there.revision);
+                        let write = RecordWrite { expected, ..self.part(details).await? };
+                        Commit::new().write(write).guard_record(&lease, ExpectedRevision::Absent)
+                    }
+                }
+            }
+        };
+        Ok(Ok(commit))
+    }
+
     pub(super) fn stake(&self, now: Timestamp) -> Result<ClaimAttempt, StoreError> {
         let entry = Entry::pending(&self.claims, None);
         ClaimAttempt::new(self.key_at(now)?, entry, self.lease)?.with_ttl(self.life())

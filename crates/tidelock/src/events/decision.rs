@@ -128,6 +128,13 @@ impl<A: Aggregate> Decision<A> {
         self.alone().propose(decide).await
     }
 
+    /// The parts of a commit that append these events, whatever the state.
+    pub(crate) fn parts(self, events: impl IntoEvents<A::Event>) -> Result<Commit> {
+        let stream = self.target.stream()?.clone();
+        let encoded = self.encode(&events.into_events())?;
+        encoded.add_to(self.options.also, &stream, ExpectedVersion::Any)
+    }
+
     fn encode(&self, events: &[A::Event]) -> Result<Encoded> {
         let encoded = if self.ids.is_empty() {
             Encoded::fresh(events, &self.options.metadata)

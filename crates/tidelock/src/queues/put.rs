@@ -87,16 +87,33 @@ impl EnqueueItem {
         self
     }
 
-    async fn put(self) -> Result<Timestamp> {
-        let (tidelock, wake) = (self.tidelock, self.wake?);
-        self.operation.as_deref().map_or(Ok(()), bounds::names)?;
+    /// The parts of a commit that put it in.
+    ///
+    /// # Errors
+    /// `Invalid` if a name or the data cannot be stored, or there is an operation id.
+    pub(crate) fn into_parts(self) -> Result<Commit> {
+        match self.operation {
+            None => self.commit(),
+            Some(_) => Err(StoreError::invalid(
+                "an item with an operation id has a commit of its own; leave the id out, for the transaction happens once",
+            )),
+        }
+    }
+
+    fn commit(self) -> Result<Commit> {
+        let wake = self.wake?;
         let data = self
             .data
             .map(|data| RecordWrite::put(&keys::data(&wake.item), ExpectedRevision::Any, data));
-        let commit = data.into_iter().fold(Commit::new().wake(wake), Commit::write);
-        let commit = match self.operation {
-            Some(id) => submit::once(commit, &id),
-            None => submit::repeatable(commit),
+        Ok(data.into_iter().fold(Commit::new().wake(wake), Commit::write))
+    }
+
+    async fn put(mut self) -> Result<Timestamp> {
+        let (tidelock, operation) = (self.tidelock.clone(), self.operation.take());
+        operation.as_deref().map_or(Ok(()), bounds::names)?;
+        let commit = match (self.commit()?, operation) {
+            (commit, Some(id)) => submit::once(commit, &id),
+            (commit, None) => submit::repeatable(commit),
         };
         let sent =
             submit::send(&**tidelock.store(), &commit, tidelock.retry(), tidelock.random()).await?;

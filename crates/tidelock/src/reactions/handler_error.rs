@@ -1,7 +1,10 @@
 //! Why a handler or a route failed, and whether trying again can help.
 
+use std::any::Any;
 use std::error::Error;
 use std::fmt;
+
+use crate::error::ErrorKind;
 
 /// A handler's failure. Every error becomes one with `?` and is tried again; what trying again
 /// cannot help is made with [`HandlerError::fatal`].
@@ -41,8 +44,14 @@ impl HandlerError {
 }
 
 impl<E: Error + Send + Sync + 'static> From<E> for HandlerError {
+    /// Retryable, unless it is a [`tidelock::Error`](crate::Error) about invalid or oversized input:
+    /// the next attempt would fail in the same way.
     fn from(error: E) -> Self {
-        Self::again(error)
+        let input = |error: &crate::Error| {
+            matches!(error.kind(), ErrorKind::Invalid | ErrorKind::LimitExceeded)
+        };
+        let is_input = (&error as &dyn Any).downcast_ref::<crate::Error>().is_some_and(input);
+        Self { error: Box::new(error), retryable: !is_input }
     }
 }
 

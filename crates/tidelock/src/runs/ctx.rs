@@ -9,7 +9,6 @@
 
 mod child;
 mod effect;
-mod outreach;
 mod race;
 mod status;
 mod step;
@@ -35,7 +34,7 @@ pub use child::ChildRun;
 pub use race::RaceWinner;
 pub use step::{OnUnknownOutcome, Retry, Step};
 pub use step_key::StepKey;
-pub use transact::{TransactStep, Tx};
+pub use transact::TransactStep;
 pub use wait::WaitForSignal;
 
 pub(crate) use undo::Undo;

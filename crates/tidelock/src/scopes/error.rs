@@ -138,8 +138,15 @@ impl<X> ScopeError<X> {
 impl ScopeError {
     /// The same, where a mutator may say no.
     pub(super) fn widen<X>(self) -> ScopeError<X> {
+        self.map_refused(|never| match never {})
+    }
+}
+
+impl<X> ScopeError<X> {
+    /// Maps the reason of a refusal.
+    pub fn map_refused<Y>(self, map: impl FnOnce(X) -> Y) -> ScopeError<Y> {
         match self {
-            Self::Refused(never) => match never {},
+            Self::Refused(reason) => ScopeError::Refused(map(reason)),
             Self::TimedOut { scope, budget } => ScopeError::TimedOut { scope, budget },
             Self::Contended { scope, attempts } => ScopeError::Contended { scope, attempts },
             Self::Reentered { scope } => ScopeError::Reentered { scope },

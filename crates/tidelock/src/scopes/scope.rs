@@ -315,6 +315,18 @@ impl<S: ScopeState> Scope<S> {
         }
     }
 
+    /// The error of a name that is none.
+    pub(super) fn invalid_name(&self) -> Option<tidelock_store::StoreError> {
+        match &self.place {
+            Where::Nowhere(error) => Some(error.clone()),
+            Where::Memory(_) | Where::Store(..) => None,
+        }
+    }
+
+    pub(super) fn options(&self) -> &Options<S> {
+        &self.options
+    }
+
     fn queued<'a>(
         &'a self,
         tidelock: &'a Tidelock,

@@ -5,7 +5,7 @@ use std::panic::AssertUnwindSafe;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use tidelock_store::{AfterAppend, Append, Commit, ExpectedVersion};
+use tidelock_store::{AfterAppend, Append, Commit, ExpectedVersion, Guard, StreamName};
 
 use crate::reactions::HandlerError;
 use crate::worker::panic_message;
@@ -30,6 +30,14 @@ impl Decision {
     /// It came to these parts the first time.
     pub(crate) fn taken(take: Take, parts: Commit) -> Self {
         Self { take, parts }
+    }
+
+    /// Whether it appends to this stream, or guards it.
+    pub(crate) fn is_about(&self, stream: &StreamName) -> bool {
+        let guards =
+            |guard: &Guard| matches!(guard, Guard::Stream { stream: of, .. } if of == stream);
+        self.parts.appends.iter().any(|append| append.stream == *stream)
+            || self.parts.guards.iter().any(guards)
     }
 
     /// Takes it again, outside the code that took it first: a panic is a failure of that code.

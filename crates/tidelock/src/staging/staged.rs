@@ -1,11 +1,13 @@
-//! What somebody's code wants to be in a commit, and how it gets there.
+//! Staged parts, and the attempts to commit them.
 
-use tidelock_store::{Commit, CommitOutcome, Conflict, Part, Result, Settlement, ViolationKind};
+use tidelock_store::{
+    Commit, CommitOutcome, Conflict, Part, RecordKey, RecordWrite, Result, Settlement, StreamName,
+    ViolationKind,
+};
 
+use super::commit_via::{CommitVia, Sender};
 use super::decision::Decision;
-use super::door::CommitVia;
 use crate::reactions::HandlerError;
-use crate::telemetry;
 use crate::worker::{LeasedTask, TaskOutcome};
 
 /// How often a decision is taken again before the handler is.
@@ -16,8 +18,9 @@ pub(super) const TRIES: usize = 20;
 pub(crate) struct Staged {
     pub(crate) commit: Commit,
     pub(crate) decisions: Vec<Decision>,
-    /// The way that it takes.
-    pub(crate) door: CommitVia,
+    /// Records that prove that a lock or claim is still held.
+    pub(crate) fenced: Vec<RecordKey>,
+    pub(crate) via: CommitVia,
 }
 
 /// What became of a commit with staged parts.
@@ -55,7 +58,35 @@ enum Blame {
 
 impl Staged {
     pub(crate) fn is_empty(&self) -> bool {
-        self.commit == Commit::new() && self.decisions.is_empty() && self.door.is_shut()
+        self.commit == Commit::new() && self.decisions.is_empty() && self.via.is_store()
+    }
+
+    /// Changes the staged parts.
+    pub(crate) fn change(&mut self, change: impl FnOnce(Commit) -> Commit) {
+        self.commit = change(std::mem::take(&mut self.commit));
+    }
+
+    /// Adds these parts to the staged ones.
+    pub(crate) fn join(&mut self, parts: Commit) {
+        join(&mut self.commit, parts);
+    }
+
+    /// The staged write to this record.
+    pub(crate) fn writes_to(&self, key: &RecordKey) -> Option<&RecordWrite> {
+        self.commit.writes.iter().find(|write| write.key == *key)
+    }
+
+    /// Stages a write instead of an earlier one to the same record.
+    pub(crate) fn replace(&mut self, write: RecordWrite) {
+        match self.commit.writes.iter_mut().find(|there| there.key == write.key) {
+            Some(there) => *there = write,
+            None => self.commit.writes.push(write),
+        }
+    }
+
+    /// Whether a decision about this stream is staged.
+    pub(crate) fn decides_on(&self, stream: &StreamName) -> bool {
+        self.decisions.iter().any(|decision| decision.is_about(stream))
     }
 
     /// Lands it with this settlement. Decisions that others were quicker than are taken again; the
@@ -68,7 +99,7 @@ impl Staged {
         let settled = TaskOutcome::by(&settlement.exit);
         let own = Commit::new().settle(settlement);
         for attempts in 1..=TRIES {
-            match self.attempt(task, &own, attempts).await? {
+            match self.attempt(Sender::Task(task), &own, attempts).await? {
                 Tried::Landed => return Ok(Landed::Settled(settled)),
                 Tried::Lost => return Ok(Landed::Settled(TaskOutcome::Lost)),
                 Tried::Refused(failure) => return Ok(Landed::Refused(failure)),
@@ -84,7 +115,7 @@ impl Staged {
     /// Tries once to land it with these parts of the caller's own.
     pub(crate) async fn attempt(
         &mut self,
-        task: &LeasedTask,
+        sender: Sender<'_>,
         own: &Commit,
         attempts: usize,
     ) -> Result<Tried> {
@@ -92,7 +123,7 @@ impl Staged {
         if let Err(error) = commit.check() {
             return Ok(Tried::Refused(HandlerError::fatal(error)));
         }
-        let conflict = match self.door.commit(task, commit).await? {
+        let conflict = match self.via.commit(sender, commit).await? {
             CommitOutcome::Committed(_) => return Ok(Tried::Landed),
             CommitOutcome::Conflict(conflict) => conflict,
         };
@@ -105,7 +136,7 @@ impl Staged {
                 Tried::Refused(HandlerError::again(conflict))
             }
             Blame::Decisions => {
-                telemetry::reaction_contended(&task.token(), &conflict, attempts);
+                sender.contended(&conflict, attempts);
                 match self.decide_again().await {
                     Ok(()) => Tried::Stale,
                     Err(failure) => Tried::Refused(failure),
@@ -116,7 +147,7 @@ impl Staged {
 
     /// Whether the same can be tried again after a conflict.
     pub(crate) fn can_be_tried_again(&self) -> bool {
-        self.door.can_be_tried_again()
+        self.via.can_be_tried_again()
     }
 
     /// The caller's own parts first, then what is staged, then what was decided.
@@ -144,7 +175,7 @@ impl Staged {
             match at {
                 at if at < own => Blame::Own,
                 at if at < own + staged => Blame::Staged,
-                _ if self.door.can_be_tried_again() => Blame::Decisions,
+                _ if self.via.can_be_tried_again() => Blame::Decisions,
                 _ => Blame::Staged,
             }
         };

@@ -332,9 +332,7 @@ async fn a_result_lands_with_the_ack_of_a_reaction(stage: TestStore) {
         if let IdempotencyClaim::Won(won) =
             claim.claim::<Value>().await.map_err(|e| HandlerError::again(e.to_string()))?
         {
-            ctx.write(
-                won.completion(&json!("paid")).map_err(|e| HandlerError::again(e.to_string()))?,
-            );
+            ctx.complete(&won, &json!("paid"))?;
         }
         Ok(())
     };

@@ -3,7 +3,8 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tidelock::prelude::*;
-use tidelock::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::Result;
+use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 
 /// Every other commit happens, and nobody hears of it.

@@ -7,7 +7,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::claims::{ClaimState, Handoff, Peek, QuotaOutcome, ReservationToken, WaitPolicy};
 use tidelock::prelude::*;
-use tidelock::{Fence, Result, StoreOperation};
+use tidelock::store::Result;
+use tidelock::{Fence, StoreOperation};
 use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
 use tokio::sync::Semaphore;
 

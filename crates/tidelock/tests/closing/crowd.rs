@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use tidelock::doctor::{Doctor, Thresholds};
 use tidelock::prelude::*;
+use tidelock::store::Result;
 use tidelock::{
-    Append, CloseError, Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation,
-    StoredEvent, StreamState, discard,
+    Append, CloseError, RetryAdvice, StoreError, StoreErrorKind, StoreOperation, StoredEvent,
+    StreamState, discard,
 };
 use tidelock_test_stage::{
     DyingStore, Interceptor, Observed, PATIENCE, Running, TestStore, Wrapped, brisk, in_memory,

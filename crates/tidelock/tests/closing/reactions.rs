@@ -154,7 +154,7 @@ async fn a_reaction_that_loaded_before_the_close_is_refused_after_it(stage: Test
         move |_: StoredEvent, ctx: ReactionCtx| {
             let (seen, go) = state.clone();
             async move {
-                ctx.execute("7", pay(1))
+                ctx.execute(&ctx.tidelock().aggregate("7"), pay(1))
                     .await
                     .map_err(|error| HandlerError::fatal(error.to_string()))?;
                 seen.note("decided");
@@ -190,8 +190,7 @@ async fn a_reaction_that_appends_to_a_closed_stream_is_refused(stage: TestStore)
         elsewhere,
         |_: StoredEvent, ctx: ReactionCtx| async move {
             let paid = NewEvent::of("paid", &serde_json::json!({ "amount": 1 }))?;
-            ctx.append(&StreamName::new("account-7")?, ExpectedVersion::Exists, [paid]);
-            Ok(())
+            Ok(ctx.append_to("account-7", ExpectedVersion::Exists, [paid])?)
         },
     ));
     note(&tidelock, "transfer-1", "to a closed account").await;

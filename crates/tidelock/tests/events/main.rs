@@ -21,4 +21,5 @@ mod operations;
 mod personal;
 mod snapshots;
 mod together;
+mod transact;
 mod travel;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use tidelock::prelude::*;
-use tidelock::{Result, RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
+use tidelock::store::Result;
+use tidelock::{RetryAdvice, StoreError, StoreErrorKind, StoreOperation};
 use tidelock_test_stage::{Interceptor, Wrapped};
 use tokio::sync::Semaphore;
 

@@ -54,11 +54,9 @@ async fn what_a_handler_stages_lands_with_its_ack_or_not_at_all(stage: TestStore
         move |_: StoredEvent, ctx: ReactionCtx| {
             let counted = counted.clone();
             async move {
-                ctx.write(RecordWrite::add(&key("count"), 1, Bounds::NONE));
-                ctx.append_unchecked(
-                    &StreamName::new("copy").unwrap(),
-                    [NewEvent::of("copied", &json!({}))?],
-                );
+                ctx.add("count", 1, ..)?;
+                let copied = NewEvent::of("copied", &json!({}))?;
+                ctx.append_to("copy", ExpectedVersion::Any, [copied])?;
                 match counted.fetch_add(1, Ordering::SeqCst) % 3 {
                     2 => Ok(()),
                     _ => Err(HandlerError::again("after it was staged")),
@@ -99,9 +97,8 @@ async fn appended_events_inherit_the_correlation_and_name_their_cause(stage: Tes
         "ship",
         on_any().of_types(["placed"]),
         |_: StoredEvent, ctx: ReactionCtx| async move {
-            let parcel = StreamName::new("parcel-1")?;
-            ctx.append(&parcel, ExpectedVersion::NoStream, [NewEvent::of("packed", &json!({}))?]);
-            Ok(())
+            let packed = NewEvent::of("packed", &json!({}))?;
+            Ok(ctx.append_to("parcel-1", ExpectedVersion::NoStream, [packed])?)
         },
     );
     let running = Running::start(app);
@@ -161,9 +158,9 @@ async fn a_reaction_and_a_caller_never_sell_the_last_unit_twice(stage: TestStore
         move |_: StoredEvent, ctx: ReactionCtx| {
             let noted = noted.clone();
             async move {
-                match ctx.execute("tea", Stock::take).await {
+                match ctx.execute(&ctx.tidelock().aggregate("tea"), Stock::take).await {
                     Ok(()) => {
-                        ctx.write(RecordWrite::add(&key("taken by reactions"), 1, Bounds::NONE));
+                        ctx.add("taken by reactions", 1, ..)?;
                     }
                     Err(ExecuteError::Refused(_)) => noted.note("refused"),
                     Err(error) => return Err(error.into()),
@@ -205,7 +202,7 @@ async fn the_last_unit_is_sold_to_whoever_was_quicker(stage: TestStore) {
         move |_: StoredEvent, ctx: ReactionCtx| {
             let (noted, stock) = state.clone();
             async move {
-                match ctx.execute("tea", Stock::take).await {
+                match ctx.execute(&ctx.tidelock().aggregate("tea"), Stock::take).await {
                     Ok(()) => noted.note("decided"),
                     Err(ExecuteError::Refused(_)) => noted.note("refused"),
                     Err(error) => return Err(error.into()),
@@ -269,7 +266,7 @@ async fn a_decision_is_taken_again_without_the_handler(stage: TestStore) {
                         Ok(Commit::new().append(&stream, expected, [decided]))
                     }
                 };
-                ctx.decide(decide).await
+                ctx.propose(decide).await
             }
         },
     );
@@ -308,7 +305,7 @@ async fn a_conflict_of_the_handlers_own_runs_it_again(stage: TestStore) {
                 }
                 let expected =
                     found.revision().map_or(ExpectedRevision::Absent, ExpectedRevision::Revision);
-                ctx.write(RecordWrite::put(&key("shared"), expected, RawJson::new("ours")?));
+                ctx.write(RecordWrite::put(&key("shared"), expected, RawJson::new("ours")?))?;
                 Ok(())
             }
         },
@@ -332,7 +329,7 @@ async fn the_next_event_finds_what_the_one_before_it_wrote(stage: TestStore) {
         let found = ctx.store().get_one(&key("chain")).await?.into_live();
         let so_far =
             found.map(|record| record.value.to::<String>()).transpose()?.unwrap_or_default();
-        Ok(ctx.put(&key("chain"), &(so_far + &text(&event)))?)
+        Ok(ctx.put(key("chain"), &(so_far + &text(&event)))?)
     });
     let running = Running::start(app);
     until("all are chained", async || value(&tidelock, "chain").await == Some(json!("123456")))
@@ -359,12 +356,7 @@ async fn a_batch_gets_the_events_of_one_target_and_lands_once(stage: TestStore) 
                         .all(|w| w[0].stream == w[1].stream && w[0].version < w[1].version)
                 );
                 noted.note(events.len().to_string());
-                ctx.write(RecordWrite::add(
-                    &key("bulk"),
-                    i64::try_from(events.len())?,
-                    Bounds::NONE,
-                ));
-                Ok(())
+                Ok(ctx.add("bulk", i64::try_from(events.len())?, ..)?)
             }
         });
     let running = Running::start(app);
@@ -475,7 +467,7 @@ async fn a_rebuild_repeats_no_effects_unless_asked(stage: TestStore) {
                 .await?;
                 // Something staged, so that each event is a lease of its own and the rebuild spans
                 // several.
-                ctx.write(RecordWrite::add(&key("handled"), 1, Bounds::NONE));
+                ctx.write(RecordWrite::add(&key("handled"), 1, Bounds::NONE))?;
                 Ok(())
             }
         },
@@ -509,7 +501,7 @@ async fn what_cannot_be_committed_blocks_instead_of_looping(stage: TestStore) {
             async move {
                 noted.note("handled");
                 for nth in 0..=limits::PARTS_PER_COMMIT {
-                    ctx.write(RecordWrite::add(&key(&format!("n-{nth}")), 1, Bounds::NONE));
+                    ctx.write(RecordWrite::add(&key(&format!("n-{nth}")), 1, Bounds::NONE))?;
                 }
                 Ok(())
             }

@@ -39,7 +39,7 @@ async fn patient(role: Role) -> AppBuilder {
             async move {
                 role.note(&format!("begun {} {}", role.name, ctx.effect_key()));
                 role.allowed(&format!("go {}", role.name)).await;
-                ctx.write(RecordWrite::add(&RecordKey::new("count")?, 1, Bounds::NONE));
+                ctx.write(RecordWrite::add(&RecordKey::new("count")?, 1, Bounds::NONE))?;
                 role.note(&format!("handled {}", role.name));
                 Ok(())
             }

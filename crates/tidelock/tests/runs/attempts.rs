@@ -2,7 +2,7 @@
 //! not be done twice.
 
 use tidelock::prelude::*;
-use tidelock::runs::{OnUnknownOutcome, Retry, StepKey, Tx, Verdict};
+use tidelock::runs::{OnUnknownOutcome, Retry, StepKey, Verdict};
 use tidelock_test_stage::{Observed, Running, TestStore, on_every_store, until};
 
 use crate::cast::{count, history, millis, process, result, start, with};
@@ -41,13 +41,13 @@ async fn a_panic_before_the_future_exists_is_a_failed_attempt(stage: TestStore) 
                 })
                 .await?;
             let book = ctx.transact("book", |tx: Tx| {
-                panic_once(&seen, tx.key().to_string());
+                panic_once(&seen, tx.effect_key().to_owned());
                 async move { Ok::<_, HandlerError>(2) }
             });
             let unbook = seen.clone();
             book.retry(retry)
                 .compensate(move |_: u32, tx: Tx| {
-                    panic_once(&unbook, tx.key().to_string());
+                    panic_once(&unbook, tx.effect_key().to_owned());
                     async { Ok::<_, HandlerError>(()) }
                 })
                 .await?;

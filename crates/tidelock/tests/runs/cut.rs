@@ -4,8 +4,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::{Result, StoreOperation};
+use tidelock::store::Result;
 use tidelock_test_stage::{Interceptor, TestStore, Wrapped};
 use tokio::sync::watch;
 

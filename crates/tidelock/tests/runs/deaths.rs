@@ -270,8 +270,8 @@ impl Interceptor for Pause {
     async fn call<T: Send>(
         &self,
         _: StoreOperation,
-        call: impl Future<Output = tidelock::Result<T>> + Send,
-    ) -> tidelock::Result<T> {
+        call: impl Future<Output = tidelock::store::Result<T>> + Send,
+    ) -> tidelock::store::Result<T> {
         if self.before.fetch_sub(1, Ordering::SeqCst) == 0 {
             self.reached.add_permits(1);
             self.go.acquire().await.unwrap().forget();
@@ -462,20 +462,16 @@ async fn die_after(stage: &TestStore, calls: i64, last_words: bool) -> bool {
     let five = with("five", &ledger, |ctx, (): (), ledger| {
         Box::pin(async move {
             ctx.step("mail", |key| see(&ledger.seen, key)).await?;
-            let sold = RecordKey::new("sold").unwrap();
-            ctx.transact("sell", |tx: tidelock::runs::Tx| {
-                tx.write(RecordWrite::add(&sold, 1, Bounds::NONE));
-                async move {
-                    let event = NewEvent::of("sold", &())?;
-                    tx.append(&StreamName::new("sales")?, ExpectedVersion::Any, [event]);
-                    tx.wake(Wake::to_mark(ItemRef::parse("parcels", "p")?, Mark::new(1)?));
-                    let decided = || async {
-                        let decided =
-                            RecordWrite::add(&RecordKey::new("decided")?, 1, Bounds::NONE);
-                        Ok(Commit::new().write(decided))
-                    };
-                    tx.decide(decided).await
-                }
+            ctx.transact("sell", async |tx: Tx| {
+                tx.add("sold", 1, ..)?;
+                let event = NewEvent::of("sold", &())?;
+                tx.append_to("sales", ExpectedVersion::Any, [event])?;
+                tx.wake(Wake::to_mark(ItemRef::parse("parcels", "p")?, Mark::new(1)?))?;
+                let decided = || async {
+                    let decided = RecordWrite::add(&RecordKey::new("decided")?, 1, Bounds::NONE);
+                    Ok(Commit::new().write(decided))
+                };
+                tx.propose(decided).await
             })
             .await?;
             ctx.sleep("rest", millis(1_200)).await?;

@@ -321,8 +321,8 @@ impl Interceptor for Cut {
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,
-        call: impl Future<Output = tidelock::Result<T>> + Send,
-    ) -> tidelock::Result<T> {
+        call: impl Future<Output = tidelock::store::Result<T>> + Send,
+    ) -> tidelock::store::Result<T> {
         if self.0.is_on() {
             return Err(StoreError::new(
                 StoreErrorKind::Unavailable,
@@ -447,7 +447,7 @@ async fn a_transactional_step_starts_and_signals_other_runs(stage: TestStore) {
     });
     let reaches = flow(|ctx: &mut RunCtx, (): ()| {
         async move {
-            let reach = |tx: tidelock::runs::Tx| async move {
+            let reach = |tx: Tx| async move {
                 tx.start("waits", "other", &()).await?;
                 tx.signal("other", "n", &7).await?;
                 Ok::<_, HandlerError>(())

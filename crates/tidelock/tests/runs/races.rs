@@ -42,8 +42,8 @@ impl Interceptor for Before {
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,
-        call: impl Future<Output = tidelock::Result<T>> + Send,
-    ) -> tidelock::Result<T> {
+        call: impl Future<Output = tidelock::store::Result<T>> + Send,
+    ) -> tidelock::store::Result<T> {
         if operation == StoreOperation::Commit {
             let first = self.0.lock().unwrap().take();
             if let Some(first) = first {
@@ -125,8 +125,8 @@ impl Interceptor for LostReply {
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,
-        call: impl Future<Output = tidelock::Result<T>> + Send,
-    ) -> tidelock::Result<T> {
+        call: impl Future<Output = tidelock::store::Result<T>> + Send,
+    ) -> tidelock::store::Result<T> {
         let lost = operation == StoreOperation::Commit && !self.0.swap(true, Ordering::SeqCst);
         let unknown = StoreError::new(
             StoreErrorKind::Unavailable,
@@ -202,8 +202,8 @@ impl Interceptor for StopsAtCommit {
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,
-        call: impl Future<Output = tidelock::Result<T>> + Send,
-    ) -> tidelock::Result<T> {
+        call: impl Future<Output = tidelock::store::Result<T>> + Send,
+    ) -> tidelock::store::Result<T> {
         if operation == StoreOperation::Commit {
             self.0.send_if_modified(|stop| {
                 let is_armed = *stop == Stop::Armed;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tidelock::prelude::*;
-use tidelock::runs::{Retry, Tx};
+use tidelock::runs::Retry;
 use tidelock_test_stage::{Observed, Running, TestStore, for_real, on_every_store};
 
 use crate::cast::{count, error, history, millis, process, result, start, with};
@@ -47,14 +47,13 @@ async fn what_a_step_stages_lands_with_its_record(stage: TestStore) {
     let write = with("write", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             ctx.transact("write", |tx: Tx| async move {
-                let stream = StreamName::new("diary").map_err(HandlerError::fatal)?;
-                tx.append(
-                    &stream,
+                tx.append_to(
+                    "diary",
                     ExpectedVersion::NoStream,
                     [NewEvent::of("noted", &json!({ "text": "hi" }))?],
-                );
-                tx.put(&RecordKey::new("mood")?, "good")?;
-                Ok::<_, HandlerError>(tx.key().to_string())
+                )?;
+                tx.put("mood", "good")?;
+                Ok::<_, HandlerError>(tx.effect_key().to_owned())
             })
             .await
         })
@@ -76,7 +75,7 @@ async fn a_decision_is_taken_again_when_somebody_else_was_quicker(stage: TestSto
     let sale = with("sale", &(), |ctx, (): (), ()| {
         Box::pin(async move {
             let sold = ctx.transact("sell", |tx: Tx| async move {
-                match tx.execute::<Stock, _, _>("sku", sell).await {
+                match tx.execute(&tx.tidelock().aggregate("sku"), sell).await {
                     Ok(()) => Ok(true),
                     Err(ExecuteError::Refused(_)) => Ok(false),
                     Err(error) => Err(HandlerError::again(error.to_string())),
@@ -109,7 +108,7 @@ async fn a_part_that_does_not_hold_fails_the_attempt_and_writes_nothing(stage: T
         Box::pin(async move {
             let step = ctx.transact("take", |tx: Tx| async move {
                 let key = RecordKey::new("seat")?;
-                tx.write(RecordWrite::put(&key, ExpectedRevision::Absent, RawJson::new("mine")?));
+                tx.write(RecordWrite::put(&key, ExpectedRevision::Absent, RawJson::new("mine")?))?;
                 tx.put(&RecordKey::new("also")?, "mine")?;
                 Ok::<_, HandlerError>(())
             });
@@ -148,7 +147,7 @@ async fn a_decision_that_panics_when_it_is_taken_again_fails_the_attempt(stage: 
                             1 => panic!("only one is left"),
                             _ => sell(stock),
                         };
-                        tx.execute::<Stock, _, _>("sku", frail)
+                        tx.execute(&tx.tidelock().aggregate("sku"), frail)
                             .await
                             .map_err(|e| HandlerError::again(e.to_string()))?;
                         let stock = tidelock.aggregate::<Stock>("sku");
@@ -186,7 +185,7 @@ fn rows_land_with_the_step_on_sqlite() {
                 ctx.transact("sell", |tx: Tx| {
                     let insert =
                         tidelock::sqlite::SqlStatement::new("INSERT INTO sold VALUES (?1)");
-                    tx.with_sqlite(&store, [insert.with(tx.key().to_string())]);
+                    tx.with_sqlite(&store, [insert.with(tx.effect_key().to_owned())]);
                     async { Ok::<_, HandlerError>(()) }
                 })
                 .await
@@ -217,16 +216,16 @@ fn rows_land_with_the_step_on_postgres() {
                     let step = ctx.transact("sell", |tx: Tx| {
                         let (store, seen) = (store.clone(), seen.clone());
                         async move {
-                            seen.note(tx.key().to_string());
+                            seen.note(tx.effect_key().to_owned());
                             let own = store.begin().await?;
                             let insert = "INSERT INTO sold_in_steps VALUES ($1)";
-                            own.execute(insert, &[&tx.key().to_string()]).await?;
+                            own.execute(insert, &[&tx.effect_key().to_owned()]).await?;
                             tx.with_postgres(own);
                             if seen.count() == 1 {
                                 tx.write(RecordWrite::delete(
                                     &RecordKey::new("nothing")?,
                                     ExpectedRevision::Exists,
-                                ));
+                                ))?;
                             }
                             Ok::<_, HandlerError>(())
                         }

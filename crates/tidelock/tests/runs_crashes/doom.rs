@@ -9,8 +9,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use nix::sys::signal::{Signal, raise};
+use tidelock::StoreOperation;
 use tidelock::prelude::*;
-use tidelock::{Result, StoreOperation};
+use tidelock::store::Result;
 use tidelock_test_stage::{Interceptor, Wrapped};
 
 /// On which side of something it dies.

@@ -49,8 +49,8 @@ impl Interceptor for Deaf {
     async fn call<T: Send>(
         &self,
         operation: StoreOperation,
-        call: impl Future<Output = tidelock::Result<T>> + Send,
-    ) -> tidelock::Result<T> {
+        call: impl Future<Output = tidelock::store::Result<T>> + Send,
+    ) -> tidelock::store::Result<T> {
         match operation {
             StoreOperation::Renew => std::future::pending().await,
             _ => call.await,
@@ -61,8 +61,8 @@ impl Interceptor for Deaf {
 /// Charges when it is allowed to, counts, ships; its result says who did.
 async fn job(ctx: &mut RunCtx, me: String, role: Role) -> Result<(String, String), StepError> {
     let charged = ctx.step("charge", |key| charge(&me, &role, key)).await?;
-    let count = async |tx: tidelock::runs::Tx| {
-        tx.write(RecordWrite::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
+    let count = async |tx: tidelock::Tx| {
+        tx.write(RecordWrite::add(&counter(tx.effect_key()), 1, Bounds::NONE))?;
         Ok::<_, HandlerError>(())
     };
     ctx.transact("reserve", count).await?;

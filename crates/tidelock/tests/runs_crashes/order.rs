@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidelock::prelude::*;
-use tidelock::runs::{
-    OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, Tx, Workflow,
-};
+use tidelock::runs::{OnUnknownOutcome, RunCtx, RunHandle, RunId, StepError, StepKey, Workflow};
 
 use crate::doom::{Doom, Side};
 
@@ -86,9 +84,10 @@ impl Hands {
 
     /// Does something in the store.
     async fn count(&self, tx: Tx) -> Result<(), HandlerError> {
-        self.pass(Side::Before, tx.key().step().as_str());
-        tx.write(RecordWrite::add(&counter(&tx.key().to_string()), 1, Bounds::NONE));
-        self.pass(Side::After, tx.key().step().as_str());
+        let (_, step) = tx.effect_key().rsplit_once(':').expect("it is RUN:STEP");
+        self.pass(Side::Before, step);
+        tx.write(RecordWrite::add(&counter(tx.effect_key()), 1, Bounds::NONE))?;
+        self.pass(Side::After, step);
         Ok(())
     }
 }

@@ -86,7 +86,7 @@ async fn a_reaction_that_was_too_late_is_said_with_the_target_and_the_attempts(s
         move |_: StoredEvent, ctx: ReactionCtx| {
             let (other, id) = (other.clone(), id.clone());
             async move {
-                ctx.execute(&id, Visits::visit).await?;
+                ctx.execute(&ctx.tidelock().aggregate(&id), Visits::visit).await?;
                 append(&other, &format!("visits-{id}"), "visited", &json!({ "by": CANARY })).await;
                 Ok(())
             }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tidelock::prelude::*;
 use tidelock::queues::{ItemState, LeasedItems, Queue, SettleOutcome};
-use tidelock::{LeaseToken, Renewal, Result, Settle, StoreOperation};
+use tidelock::store::Result;
+use tidelock::{LeaseToken, Renewal, Settle, StoreOperation};
 use tidelock_test_stage::{Interceptor, PATIENCE, TestStore, Wrapped, on_every_store, until};
 use tokio::sync::Semaphore;
 

@@ -72,7 +72,7 @@ fn write(
     store: &Arc<dyn Store>,
     commit: Commit,
     start: &Arc<Barrier>,
-) -> JoinHandle<tidelock::Result<CommitOutcome>> {
+) -> JoinHandle<tidelock::store::Result<CommitOutcome>> {
     let (store, start) = (store.clone(), start.clone());
     tokio::spawn(async move {
         start.wait().await;

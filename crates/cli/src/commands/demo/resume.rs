@@ -69,12 +69,7 @@ pub(super) async fn play(stage: &mut Stage<'_>) -> Result<(), Stopped> {
 }
 
 async fn checkout(ctx: &mut RunCtx, what: String, shop: Shop) -> Result<String, StepError> {
-    let charge = RecordWrite::add(&shop.charges, 1, Bounds::NONE);
-    ctx.transact("charge", |tx| {
-        tx.write(charge.clone());
-        async { Ok::<_, HandlerError>(()) }
-    })
-    .await?;
+    ctx.transact("charge", async |tx: Tx| tx.add(&shop.charges, 1, ..)).await?;
     ctx.step("pack", |key| pack(&shop, key.to_string())).await?;
     ctx.step("ship", |_key| async { Ok::<_, HandlerError>(format!("{what}, shipped")) }).await
 }

@@ -127,7 +127,7 @@ async fn label(order: &StoredEvent, ctx: &ReactionCtx, checkout: &str) -> Result
         ctx.start(checkout, order.stream.as_str(), order.stream.as_str()).version(1).await?;
     }
     let label = NewEvent::of("printed", &json!({ "address": address }))?;
-    ctx.append_unchecked(&StreamName::new(format!("label-{}", order.stream))?, [label]);
+    ctx.append_to(format!("label-{}", order.stream), ExpectedVersion::Any, [label])?;
     Ok(())
 }
 

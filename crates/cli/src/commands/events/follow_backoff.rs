@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use tidelock::{Result, RetryAdvice};
+use tidelock::RetryAdvice;
+use tidelock::store::Result;
 
 use crate::failure::Failure;
 use crate::output::Output;

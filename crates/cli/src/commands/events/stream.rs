@@ -85,7 +85,7 @@ async fn follow(
     }
 }
 
-async fn after_last(store: &dyn Store, stream: &StreamName) -> tidelock::Result<Version> {
+async fn after_last(store: &dyn Store, stream: &StreamName) -> tidelock::store::Result<Version> {
     let head = store.head(stream).await?;
     Ok(head.state.version().map_or(Version::FIRST, |version| version.plus(1)))
 }

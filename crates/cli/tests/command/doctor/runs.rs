@@ -87,7 +87,8 @@ fn a_step_that_nobody_knows_about_is_found_and_resolved(shop: &Shop) {
     assert!(what.contains("run \"checkout-1\": its worker died during step \"charge\""), "{what}");
     assert!(mend.contains("tidelock resolve checkout-1 charge --done RESULT"), "{mend}");
     let (_, found) = findings(shop, &[]);
-    let asked = found.iter().find(|finding| finding["kind"] == "unknown_outcome").expect("it is there");
+    let asked =
+        found.iter().find(|finding| finding["kind"] == "unknown_outcome").expect("it is there");
     let resolved = paste(shop, &commands(asked)[0], &[("RESULT", "'\"paid\"'")]);
     assert_eq!(resolved.code, 0, "{asked}: {resolved:?}");
     assert!(

@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 
 use tidelock::reactions::{RouteState, TargetInfo, is_reserved};
-use tidelock::{EventId, Metadata, Result as StoreResult, StoredEvent};
+use tidelock::store::Result as StoreResult;
+use tidelock::{EventId, Metadata, StoredEvent};
 
 use super::part::{Part, Standing, reaction_id};
 use crate::app_state::AppState;

@@ -54,7 +54,7 @@ where
                     "the handler kept its transaction: let go of it before the handler ends",
                 )
             })?;
-            context.staged().door = CommitVia::Postgres(own);
+            context.staged().via = CommitVia::Postgres(own);
             Ok(())
         }
         .boxed()

@@ -48,7 +48,7 @@ where
                 statements.extend(handler(event, context.clone()).await?);
             }
             if !statements.is_empty() {
-                context.staged().door = CommitVia::Sqlite(store, statements);
+                context.staged().via = CommitVia::Sqlite(store, statements);
             }
             Ok(())
         }

@@ -1,7 +1,7 @@
 //! A step whose effect is in the store: it lands in one commit with the step's record, exactly
 //! once.
 
-use std::fmt::{self, Debug, Display};
+use std::fmt::{self, Debug};
 use std::future::IntoFuture;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -11,23 +11,17 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use tidelock_store::{
-    Commit, ExpectedRevision, ExpectedVersion, Guard, NewEvent, RawJson, RecordKey, RecordWrite,
-    Store, StreamName, Wake,
-};
+use tidelock_store::RawJson;
 
 use super::effect::{Effort, Failed, begin};
 use super::undo::Undoing;
 use super::{Retry, RunCtx, StepKey};
-use crate::events::{Aggregate, ExecuteError, IntoEvents};
-use crate::handle::Tidelock;
-use crate::metadata::Metadata;
 use crate::reactions::HandlerError;
 use crate::runs::activation::{LandingEnd, Op};
 use crate::runs::history::{StepDone, Why};
 use crate::runs::replay::{End, Kind};
 use crate::runs::{InvalidName, StepError, StepName};
-use crate::staging::{Stage, Staged};
+use crate::staging::Tx;
 use crate::worker::{TIMEOUT, panic_message, within};
 
 impl RunCtx {
@@ -151,7 +145,7 @@ where
 {
     let mut attempts = effort.op.record().attempts;
     while effort.may_try().await {
-        let tx = Tx::new(effort.ctx, effort.name);
+        let tx = tx(effort.ctx, effort.name);
         let staged = match begin(|| effect(tx.clone())) {
             Ok(staging) => within(effort.timeout, stage(effort.op, staging)).await,
             Err(failed) => Some(Err(failed)),
@@ -184,7 +178,13 @@ async fn stage<T, E: Into<HandlerError>>(
     }
 }
 
-/// Says whether it has landed; if not, it is to be staged anew.
+/// The unit of work of one attempt.
+fn tx(ctx: &RunCtx, name: &StepName) -> Tx {
+    let key = StepKey::new(ctx.run(), name, ctx.generation());
+    Tx::new(&ctx.activation.tidelock, ctx.activation.metadata.clone(), key.to_string())
+}
+
+/// Says whether it has landed; if not, it is to be staged again.
 async fn commit(
     effort: &Effort<'_>,
     tx: &Tx,
@@ -195,12 +195,7 @@ async fn commit(
     };
     let result = result.map_err(unstorable)?;
     let entry = StepDone { name: effort.name.clone(), result: result.clone() };
-    match effort
-        .op
-        .land(entry, Some(End::Done(result)), tx.shared.stage.take())
-        .await
-        .map_err(unstorable)?
-    {
+    match effort.op.land(entry, Some(End::Done(result)), tx.finish()).await.map_err(unstorable)? {
         LandingEnd::Landed => Ok(true),
         LandingEnd::Anew => Ok(false),
         LandingEnd::Refused(failure) => Err(failed(failure, Why::Failed)),
@@ -223,141 +218,5 @@ where
 
     fn into_future(self) -> Self::IntoFuture {
         self.run().boxed()
-    }
-}
-
-/// What a transactional step stages. It lands with the step's record, or not at all. Clones are
-/// handles on the same.
-#[derive(Debug, Clone)]
-pub struct Tx {
-    shared: Arc<Shared>,
-}
-
-#[derive(Debug)]
-struct Shared {
-    stage: Stage,
-    key: StepKey,
-}
-
-impl Tx {
-    fn new(ctx: &RunCtx, name: &StepName) -> Self {
-        let activation = &ctx.activation;
-        let stage = Stage::new(&activation.tidelock, activation.metadata.clone());
-        let key = StepKey::new(ctx.run(), name, ctx.generation());
-        Self { shared: Arc::new(Shared { stage, key }) }
-    }
-
-    /// The key of the step.
-    pub fn key(&self) -> &StepKey {
-        &self.shared.key
-    }
-
-    /// Everything else that Tidelock can do. Writes made past this are not part of the step.
-    pub fn tidelock(&self) -> &Tidelock {
-        &self.shared.stage.tidelock
-    }
-
-    /// The store, for reading.
-    pub fn store(&self) -> &Arc<dyn Store> {
-        self.tidelock().store()
-    }
-
-    /// What events should say that the run leads to.
-    pub fn metadata(&self) -> &Metadata {
-        &self.shared.stage.metadata
-    }
-
-    /// Stages events at the end of a stream, which must then be as expected.
-    pub fn append(
-        &self,
-        stream: &StreamName,
-        expected: ExpectedVersion,
-        events: impl IntoIterator<Item = NewEvent>,
-    ) {
-        self.shared.stage.append(stream, expected, events);
-    }
-
-    /// Decides on an aggregate as it is now, and stages what was decided. If somebody else is
-    /// quicker, it is decided again.
-    ///
-    /// # Errors
-    /// What the decision said, or what the store did.
-    pub async fn execute<A, D, X>(
-        &self,
-        id: &str,
-        decide: impl Fn(&A) -> Result<D, X> + Clone + Send + Sync + 'static,
-    ) -> Result<(), ExecuteError<X>>
-    where
-        A: Aggregate,
-        D: IntoEvents<A::Event> + Send + 'static,
-        X: Display + Debug + Send + Sync + 'static,
-    {
-        self.shared.stage.execute(id, decide).await
-    }
-
-    /// Takes a decision on what is there now, and stages the parts of a commit that it comes to. If
-    /// somebody else is quicker, it is taken again.
-    ///
-    /// # Errors
-    /// Whatever the decision failed with.
-    pub async fn decide<F>(
-        &self,
-        decide: impl Fn() -> F + Send + Sync + 'static,
-    ) -> Result<(), HandlerError>
-    where
-        F: Future<Output = Result<Commit, HandlerError>> + Send + 'static,
-    {
-        self.shared.stage.decide(decide).await
-    }
-
-    /// Stages a change to a record.
-    pub fn write(&self, write: RecordWrite) {
-        self.shared.stage.change(|commit| commit.write(write));
-    }
-
-    /// Stages the JSON of this value under a key, whatever was there.
-    ///
-    /// # Errors
-    /// If the value cannot be stored.
-    pub fn put(
-        &self,
-        key: &RecordKey,
-        value: &(impl Serialize + ?Sized),
-    ) -> tidelock_store::Result<()> {
-        self.write(RecordWrite::put(key, ExpectedRevision::Any, RawJson::new(value)?));
-        Ok(())
-    }
-
-    /// Stages a wake of a work item.
-    pub fn wake(&self, wake: Wake) {
-        self.shared.stage.change(|commit| commit.wake(wake));
-    }
-
-    /// Stages a guard: the step lands only if this is still so.
-    pub fn guard(&self, guard: Guard) {
-        self.shared.stage.staged().commit.guards.push(guard);
-    }
-
-    /// Lands what was done in a transaction of the store's PostgreSQL database with the step. Begin
-    /// it with [`PostgresStore::begin`](tidelock_store_postgres::PostgresStore::begin), and write
-    /// to tables of your own in it.
-    #[cfg(feature = "postgres")]
-    pub fn with_postgres(&self, own: tidelock_store_postgres::PgTx) {
-        self.shared.stage.staged().door = crate::staging::CommitVia::Postgres(own);
-    }
-
-    /// Lands these statements, for tables of your own in the store's SQLite file, with the step.
-    #[cfg(feature = "sqlite")]
-    pub fn with_sqlite(
-        &self,
-        store: &tidelock_store_sqlite::SqliteStore,
-        own: impl IntoIterator<Item = tidelock_store_sqlite::SqlStatement>,
-    ) {
-        let own = own.into_iter().collect();
-        self.shared.stage.staged().door = crate::staging::CommitVia::Sqlite(store.clone(), own);
-    }
-
-    pub(crate) fn staged(&self) -> std::sync::MutexGuard<'_, Staged> {
-        self.shared.stage.staged()
     }
 }

@@ -9,7 +9,7 @@ use super::{After, Driver};
 use crate::reactions::HandlerError;
 use crate::runs::activation::{Activation, Batch, Landing, LandingEnd};
 use crate::runs::keys;
-use crate::staging::{Tried, too_slow};
+use crate::staging::{Sender, Tried, too_slow};
 use crate::worker::is_loss;
 
 /// How often a decision is taken again before the step is.
@@ -64,14 +64,16 @@ async fn land(
     landing: &mut Landing,
 ) -> Result<Sent> {
     for attempts in 1..=TRIES {
-        return Ok(match landing.staged.attempt(&activation.task, own, attempts).await? {
-            Tried::Landed => Sent::Landed(behind),
-            Tried::Lost => Sent::Lost,
-            Tried::Refused(failure) => Sent::Refused(failure),
-            Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
-            Tried::Moved(_) => Sent::Spent,
-            Tried::Stale => continue,
-        });
+        return Ok(
+            match landing.staged.attempt(Sender::Task(&activation.task), own, attempts).await? {
+                Tried::Landed => Sent::Landed(behind),
+                Tried::Lost => Sent::Lost,
+                Tried::Refused(failure) => Sent::Refused(failure),
+                Tried::Moved(_) if landing.staged.can_be_tried_again() => Sent::Moved,
+                Tried::Moved(_) => Sent::Spent,
+                Tried::Stale => continue,
+            },
+        );
     }
     Ok(Sent::Refused(too_slow()))
 }

@@ -1,0 +1,35 @@
+//! Starts of runs and signals as parts of a unit of work.
+
+use serde::Serialize;
+
+use super::client::commit_target::CommitTarget;
+use super::client::signal::SignalRequest;
+use super::client::start::StartRequest;
+use super::{RunError, RunId, SendSignal, StartRun};
+use crate::staging::Tx;
+
+impl Tx {
+    /// Stages the start of a run: see [`StartRun`]. A run that exists already with the same input
+    /// is left as it is.
+    pub fn start(&self, workflow: &str, run: &str, input: &(impl Serialize + ?Sized)) -> StartRun {
+        StartRun::new(self.destination(), StartRequest::new(workflow, run, input))
+            .metadata(self.metadata().clone())
+    }
+
+    /// Stages a signal to a run: see [`SendSignal`]. It is sent once for this unit of work and this
+    /// name, even if the handler or step runs again. Several signals of one name to one run need
+    /// [ids](SendSignal::id) of their own.
+    pub fn signal(&self, run: &str, name: &str, payload: &(impl Serialize + ?Sized)) -> SendSignal {
+        let request = RunId::new(run)
+            .map_err(RunError::from)
+            .and_then(|run| SignalRequest::new(run, name, payload));
+        let request = request.map(|request| request.about(self.metadata()));
+        SendSignal::new(self.destination(), request).id(format!("{}:{name}", self.effect_key()))
+    }
+
+    fn destination(&self) -> CommitTarget {
+        let tx = self.clone();
+        let stage = Box::new(move |decision| tx.staged().decisions.push(decision));
+        CommitTarget::Commit(self.tidelock().clone(), stage)
+    }
+}

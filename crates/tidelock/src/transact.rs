@@ -1,0 +1,185 @@
+//! [`Tidelock::transact`]: one unit of work over every pattern.
+
+use std::fmt;
+use std::future::IntoFuture;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tidelock_store::{Commit, Conflict, EventId, ViolationReason};
+
+use crate::error::{Error, ErrorKind};
+use crate::events::RetryPolicy;
+use crate::handle::Tidelock;
+use crate::metadata::Metadata;
+use crate::reactions::HandlerError;
+use crate::staging::{Sender, Staged, Tried, Tx};
+
+/// How often decisions are taken again before the closure runs again.
+const DECISIONS: usize = 20;
+
+impl Tidelock {
+    /// Runs a closure that stages events, records, scope mutations, quota draws, claims, queue
+    /// items, runs and signals, and commits all of it at once, or nothing.
+    ///
+    /// On a conflict the closure runs again, on the state as it is then; a staged decision that
+    /// returns nothing to the closure is taken again without it. So the closure should have no
+    /// effects of its own; [`Tx::effect_key`] is the same in each attempt. An error that the
+    /// closure returns ends the unit of work: nothing is written, and the error is returned as it
+    /// is. A closure that stages nothing commits nothing.
+    ///
+    /// # Errors
+    /// The closure's own; `Contended` when the attempts of the [`RetryPolicy`] are used up;
+    /// `LeaseLost` when something that [fences](Tx::fence) the commit is no longer held; the
+    /// store's.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the commit may have happened or not.
+    ///
+    /// # Examples
+    /// ```
+    /// # use tidelock::prelude::*;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> tidelock::Result<()> {
+    /// let tidelock = Tidelock::open("memory:").await?;
+    /// let basket = tidelock.scope::<Vec<String>>(ScopeKind::SESSION, "alice");
+    /// let daily = tidelock.claims().quota("orders", 20).of("alice");
+    ///
+    /// let items = tidelock
+    ///     .transact(async |tx: Tx| -> tidelock::Result<usize> {
+    ///         let items = tx.mutate(&basket, std::mem::take).await?;
+    ///         tx.take(&daily, 1).await?.granted()?;
+    ///         tx.put("orders/7", &items)?;
+    ///         tx.enqueue(tx.tidelock().queue("mail").put("order-7"))?;
+    ///         Ok(items.len())
+    ///     })
+    ///     .await?;
+    /// assert_eq!(items, 0);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn transact<T, E, F, R>(&self, closure: F) -> Transact<'_, F>
+    where
+        F: Fn(Tx) -> R + Send,
+        R: Future<Output = Result<T, E>> + Send,
+        E: From<Error>,
+    {
+        Transact { tidelock: self, closure, retry: self.retry(), metadata: Metadata::new() }
+    }
+}
+
+/// A unit of work, to be awaited.
+#[must_use = "nothing is done before it is awaited"]
+pub struct Transact<'a, F> {
+    tidelock: &'a Tidelock,
+    closure: F,
+    retry: RetryPolicy,
+    metadata: Metadata,
+}
+
+impl<F> fmt::Debug for Transact<'_, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Transact").field("retry", &self.retry).finish_non_exhaustive()
+    }
+}
+
+impl<F> Transact<'_, F> {
+    /// Sets how often the closure runs, and with which pauses.
+    pub fn retry(mut self, retry: RetryPolicy) -> Self {
+        self.retry = retry;
+        self
+    }
+
+    /// Sets the metadata that appended events inherit.
+    pub fn metadata(mut self, metadata: Metadata) -> Self {
+        self.metadata = metadata;
+        self
+    }
+
+    /// Sets the actor of appended events.
+    pub fn by(mut self, actor: impl Into<String>) -> Self {
+        self.metadata.actor = Some(actor.into());
+        self
+    }
+}
+
+impl<F> Transact<'_, F> {
+    async fn run<T, E, R>(self) -> Result<T, E>
+    where
+        F: Fn(Tx) -> R,
+        R: Future<Output = Result<T, E>>,
+        E: From<Error>,
+    {
+        let effect_key = EventId::fresh().to_string();
+        let mut attempts = self.retry.begin();
+        loop {
+            let tx = Tx::new(self.tidelock, self.metadata.clone(), effect_key.clone());
+            let value = (self.closure)(tx.clone()).await?;
+            let Some(conflict) = self.land(tx.finish()).await? else { return Ok(value) };
+            if !attempts.next(self.tidelock.random()).await {
+                return Err(gave_up(attempts.made, &conflict).into());
+            }
+        }
+    }
+
+    /// Commits what was staged; says why the closure has to run again.
+    async fn land(&self, mut staged: Staged) -> Result<Option<HandlerError>, Error> {
+        if staged.is_empty() {
+            return Ok(None);
+        }
+        for attempt in 1..=DECISIONS {
+            match staged.attempt(Sender::Handle(self.tidelock), &Commit::new(), attempt).await? {
+                Tried::Landed => return Ok(None),
+                Tried::Stale => {}
+                Tried::Lost => return Err(lease_lost("the lease that fences the commit is lost")),
+                Tried::Moved(conflict) => return Ok(Some(HandlerError::again(conflict))),
+                Tried::Refused(error) => return refused(error, &staged),
+            }
+        }
+        Ok(Some(crate::staging::too_slow()))
+    }
+}
+
+/// A part did not hold: an error if running the closure again cannot help.
+fn refused(error: HandlerError, staged: &Staged) -> Result<Option<HandlerError>, Error> {
+    if !error.is_retryable() {
+        return Err(error.into());
+    }
+    if let Some(conflict) = error.error().downcast_ref::<Conflict>()
+        && is_unfenced(conflict, staged)
+    {
+        let lost = format!("a lock or claim that fences the commit is no longer held: {conflict}");
+        return Err(lease_lost(&lost));
+    }
+    Ok(Some(error))
+}
+
+fn is_unfenced(conflict: &Conflict, staged: &Staged) -> bool {
+    conflict.clashes.iter().any(|violation| match &violation.reason {
+        ViolationReason::Record { key, .. } => staged.fenced.contains(key),
+        _ => false,
+    })
+}
+
+fn lease_lost(why: &str) -> Error {
+    Error::new(ErrorKind::LeaseLost, why)
+}
+
+fn gave_up(attempts: u32, last: &HandlerError) -> Error {
+    let why = format!("the transaction gave up after {attempts} attempts; the last one: {last}");
+    Error::new(ErrorKind::Contended, why).retryable()
+}
+
+impl<'a, T, E, F, R> IntoFuture for Transact<'a, F>
+where
+    T: Send + 'a,
+    E: From<Error> + Send + 'a,
+    F: Fn(Tx) -> R + Send + Sync + 'a,
+    R: Future<Output = Result<T, E>> + Send + 'a,
+{
+    type Output = Result<T, E>;
+    type IntoFuture = BoxFuture<'a, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        self.run().boxed()
+    }
+}
