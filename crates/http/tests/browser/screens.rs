@@ -95,7 +95,7 @@ pub(crate) const SCREENS: &[(&str, &[(&str, &str)])] = &[
         &[
             (".finding", "an order without an address"),
             (".finding button", "Unblock"),
-            (".banner", "need attention"),
+            (".banner", "attention"),
         ],
     ),
     ("#/audit", &[("h1", "Audit")]),
