@@ -1,5 +1,4 @@
-//! What a commit does to work items: leases that must stand, leases that end, items that are
-//! restored, items that wake.
+//! Planning of work items: fences, settlements, restores and wakes of a commit.
 
 use std::collections::BTreeMap;
 
@@ -24,7 +23,7 @@ pub(super) fn plan(
                 item.settle(settlement, now);
                 items.insert(&settlement.lease.item, item);
             }
-            // The same settlement again: its reply was lost, its effect was not.
+            // A repeated settlement: its reply was lost, its effect was not.
             Some(item) if item.was_settled_so(settlement) => {}
             found => clashes.push(lost(Part::Settlement(at), &settlement.lease, found)),
         }

@@ -54,9 +54,8 @@ const CLOSING: [char; 8] = ['"', '\'', '”', ')', '*', '_', '`', ']'];
 
 fn is_prose(text: &str) -> bool {
     let other = ["#", "|", ">", "<", "![", "```", "~~~", "---", "==="];
-    !text.is_empty()
-        && !other.iter().any(|start| text.starts_with(start))
-        && !(text.starts_with('[') && text.contains("]: "))
+    let is_definition = text.starts_with('[') && text.contains("]: ");
+    !(text.is_empty() || is_definition || other.iter().any(|start| text.starts_with(start)))
 }
 
 fn is_item(text: &str) -> bool {
