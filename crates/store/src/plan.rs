@@ -138,14 +138,14 @@ pub fn decide(commit: &Commit, now: Timestamp, rows: &mut impl Rows) -> Result<D
     {
         return replay(id, fingerprint, earlier);
     }
-    let mut clashes = Vec::new();
-    let log = streams::plan(commit, now, rows, &mut clashes)?;
-    let written = records::plan(commit, now, rows, &mut clashes)?;
-    let items = items::plan(commit, now, rows, &mut clashes)?;
-    check_guards(commit, now, rows, &mut clashes)?;
-    if !clashes.is_empty() {
-        clashes.sort_by_key(|clash: &Violation| clash.part.order());
-        return Ok(Decision::Conflict(Conflict { clashes }));
+    let mut violations = Vec::new();
+    let log = streams::plan(commit, now, rows, &mut violations)?;
+    let written = records::plan(commit, now, rows, &mut violations)?;
+    let items = items::plan(commit, now, rows, &mut violations)?;
+    check_guards(commit, now, rows, &mut violations)?;
+    if !violations.is_empty() {
+        violations.sort_by_key(|violation: &Violation| violation.part.order());
+        return Ok(Decision::Conflict(Conflict { violations }));
     }
     let committed = Committed { at: now, appends: log.appended, writes: written.written };
     let forget_at = now.plus(commit.id_memory.unwrap_or(limits::COMMIT_MEMORY));
@@ -176,7 +176,7 @@ fn check_guards(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) -> Result<()> {
     for (at, guard) in commit.guards.iter().enumerate() {
         let part = Part::Guard(at);
@@ -184,7 +184,7 @@ fn check_guards(
             Guard::Stream { stream, expected } => streams::guard(stream, *expected, rows)?,
             Guard::Record { key, expected } => records::guard(key, *expected, now, rows)?,
         };
-        clashes.extend(reason.map(|reason| Violation { part, reason }));
+        violations.extend(reason.map(|reason| Violation { part, reason }));
     }
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::records::{Bounds, ExpectedRevision, Record, Slot};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conflict {
     /// Every part that failed, in the order of the commit's fields. Never empty.
-    pub clashes: Vec<Violation>,
+    pub violations: Vec<Violation>,
 }
 
 /// A part of a commit that failed.
@@ -172,12 +172,12 @@ impl Part {
 impl Conflict {
     /// The first part that failed.
     pub fn first(&self) -> &Violation {
-        self.clashes.first().expect("a conflict has a clash")
+        self.violations.first().expect("a conflict has a violation")
     }
 
     /// Whether some part failed in this way.
     pub fn has(&self, kind: ViolationKind) -> bool {
-        self.clashes.iter().any(|clash| clash.reason.kind() == kind)
+        self.violations.iter().any(|violation| violation.reason.kind() == kind)
     }
 }
 
@@ -185,9 +185,9 @@ impl std::error::Error for Conflict {}
 
 impl fmt::Display for Conflict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, clash) in self.clashes.iter().enumerate() {
+        for (at, violation) in self.violations.iter().enumerate() {
             let separator = if at == 0 { "" } else { "; " };
-            write!(f, "{separator}{}", clash.reason)?;
+            write!(f, "{separator}{}", violation.reason)?;
         }
         Ok(())
     }

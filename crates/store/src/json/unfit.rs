@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_said_what_was_expected_and_where() {
+    fn the_expected_type_and_the_place_are_named() {
         assert_eq!(reason("{}"), "missing field `_units` at line 1 column 2");
         assert_eq!(reason(r#"{"_units":"two"}"#), "expected u8 at line 1 column 15");
         assert_eq!(reason(r#"{"_units":300}"#), "expected u8 at line 1 column 13");
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_what_was_found_is_said() {
+    fn the_input_is_never_quoted() {
         for json in [
             r#"{"_units":"ada, expected ada"}"#,
             r#"{"ada":1}"#,

@@ -50,7 +50,7 @@ pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) -> Result<RecordPlan> {
     let mut plan = RecordPlan { written: Vec::new(), rows: Vec::new() };
     for (at, write) in commit.writes.iter().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn plan(
                 plan.written.push(written);
                 plan.rows.extend(row.map(|row| (write.key.clone(), row)));
             }
-            Err(reason) => clashes.push(Violation { part: Part::Write(at), reason }),
+            Err(reason) => violations.push(Violation { part: Part::Write(at), reason }),
         }
     }
     Ok(plan)

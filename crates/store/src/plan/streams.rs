@@ -61,14 +61,14 @@ pub(super) fn plan(
     commit: &Commit,
     now: Timestamp,
     rows: &mut impl Rows,
-    clashes: &mut Vec<Violation>,
+    violations: &mut Vec<Violation>,
 ) -> Result<LogPlan> {
     let mut plan = LogPlan::default();
     for (at, append) in commit.appends.iter().enumerate() {
         let trim = commit.trims.iter().find(|trim| trim.stream == append.stream);
         match plan.append(append, trim, now, rows)? {
             Ok(appended) => plan.appended.push(appended),
-            Err(reason) => clashes.push(Violation { part: Part::Append(at), reason }),
+            Err(reason) => violations.push(Violation { part: Part::Append(at), reason }),
         }
     }
     for (at, trim) in commit.trims.iter().enumerate() {
@@ -78,7 +78,7 @@ pub(super) fn plan(
         // commit counts.
         let replayed = plan.appended.iter().any(|a| a.stream == trim.stream && a.replayed);
         if let Err(reason) = plan.trim(trim, closing && !replayed, now, rows)? {
-            clashes.push(Violation { part: Part::Trim(at), reason });
+            violations.push(Violation { part: Part::Trim(at), reason });
         }
     }
     Ok(plan)
